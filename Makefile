@@ -1,0 +1,45 @@
+# Every target that needs the environment builds it first; nothing is done twice.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint bench long figures clean
+
+BIN := .venv/bin
+STAMP := .venv/setup.stamp
+WORKERS ?= 2
+
+help: ## List the targets.
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## Build .venv with Whence and the tools to work on it.
+
+$(STAMP): pyproject.toml scripts/setup.sh
+	@bash scripts/setup.sh
+	@touch $@
+
+demo: setup ## Watch a simulated group communicate under faults and see every promise judged.
+	@$(BIN)/whence demo
+
+test: lint ## Check the style and types, then run every test with coverage of core and wire.
+	@$(BIN)/pytest -n $(WORKERS) --dist worksteal --cov --cov-config=pyproject.toml --cov-report=term
+
+lint: setup ## Check style, format and types.
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy --strict $(wildcard src tests bench examples)
+
+long: setup ## Run every test at full size, the long ones too; takes far longer than make test.
+	@$(BIN)/pytest -n $(WORKERS) --dist worksteal --long
+
+bench: setup ## Run every benchmark; each prints one JSON line.
+	@shopt -s nullglob; \
+	for script in bench/[a-z]*.py; do found=1; $(BIN)/python "$$script" || exit 1; done; \
+	[[ -n "$${found:-}" ]] || echo "bench/ has no benchmarks yet"
+
+figures: setup ## Draw the pictures that exist today (those of the demo) into out/figures.
+	@$(BIN)/whence demo --out out/figures
+	@echo "Figures drawn:"; find out/figures -type f \( -name '*.svg' -o -name '*.png' -o -name '*.html' \) | sort
+
+clean: ## Remove the environment, caches and everything generated.
+	@rm -rf .venv out build dist .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

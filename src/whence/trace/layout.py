@@ -1,0 +1,65 @@
+"""How a trace lies on disk, spelled once for writer, reader and pipeline.
+
+    DIR/run_id=…/run.json                            what was run
+    DIR/run_id=…/kind=…/part-00000.parquet           rows of one kind, all columns
+    DIR/run_id=…/membership/part-00000.parquet       who was a member of which group, as event numbers of that member
+
+A file is written under a name that readers skip and renamed when it is whole; run.json comes last, so a directory
+without it is a run that did not finish.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from whence.errors import UsageError
+from whence.trace.schema import COLUMNS, Kind
+
+RUN_FILE: Final = "run.json"
+MEMBERSHIP: Final = "membership"
+
+_INT, _LONG, _STRING = pa.int32(), pa.int64(), pa.string()
+_EVENT_ID = pa.struct([("pid", _INT), ("inc", _INT), ("seq", _LONG)])
+
+TYPES: Final[dict[str, Any]] = dict.fromkeys(COLUMNS, _LONG) | {
+    "node": _INT, "inc": _INT, "m_pid": _INT, "m_inc": _INT, "peer": _INT, "ticket": _INT,
+    "stamp_bytes": _INT, "payload_bytes": _INT,
+    "grp": _STRING, "reason": _STRING, "payload": pa.binary(),
+    "dests": pa.list_(_INT), "ids": pa.list_(_EVENT_ID),
+}  # fmt: skip
+"""The Arrow type of every column: a long unless it says otherwise."""
+
+SCHEMA: Final = pa.schema([(name, TYPES[name]) for name in COLUMNS])
+
+MEMBERSHIP_SCHEMA: Final = pa.schema(
+    [("run_id", _STRING), ("grp", _STRING), ("node", _INT), ("inc", _INT), ("from_ev", _LONG), ("to_ev", _LONG)]
+)
+"""`from_ev` is null for founders; `to_ev` is the leave or crash that ended it, null while it lasts."""
+
+
+def run_directory(directory: Path, run_id: str) -> Path:
+    """Return where a run lies in a directory of traces. Raises UsageError for a name that is no plain file name."""
+    if not re.fullmatch(r"[\w.+-]+", run_id, re.ASCII):
+        raise UsageError(f"run_id may have letters, digits and . _ + - only, not {run_id!r}")
+    return directory / f"run_id={run_id}"
+
+
+def part(run: Path, kind: Kind, number: int) -> Path:
+    """Return the file of the number-th rows of a kind."""
+    return run / f"kind={kind.value}" / f"part-{number:05d}.parquet"
+
+
+def parts(run: Path, kind: Kind) -> list[Path]:
+    """List the finished files of a kind in order; names that begin with . or _ are unfinished or foreign."""
+    return sorted(path for path in (run / f"kind={kind.value}").glob("*.parquet") if path.name[0] not in "._")
+
+
+def put(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file under a name that readers skip, then move it into place."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    write(unfinished)
+    unfinished.replace(path)

@@ -1,0 +1,90 @@
+"""A trace in memory: what the simulator fills and the oracles read."""
+
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from typing import Any, TypeAlias
+
+import msgspec
+
+from whence.trace.schema import COLUMNS_OF, Kind
+
+Row: TypeAlias = tuple[Any, ...]
+
+
+class Phases(msgspec.Struct, frozen=True):
+    """When the run's faults stopped and what the liveness promises are measured on, in true time, ns."""
+
+    heal_at: int
+    """From here on no fault is injected and every link works."""
+    live_from: int
+    """Events published from here …"""
+    live_until: int
+    """… to here are owed to every member that stays up from live_from to the end."""
+    deadline_ns: int
+    """They are owed within this time after their publication."""
+
+
+class Run(msgspec.Struct, kw_only=True):
+    """run.json: what was run, so that a reader can judge it and anyone can run it again."""
+
+    run_id: str
+    version: str
+    level: str
+    seed: int
+    nodes: list[int]
+    groups: dict[str, list[int]]
+    """Group to the members it was founded with; join and leave rows tell the rest."""
+    parameters: dict[str, Any] = {}
+    durable: bool = False
+    """A process remembers across crashes: its program order spans its lives, and it is owed what it missed."""
+    reach_min: float = 1.0
+    """The part of owed deliveries that must happen: below 1 for levels that promise with high probability."""
+    phases: Phases | None = None
+    tick_ns: int | None = None
+    epsilon: int | None = None
+    delta: int | None = None
+    f: int | None = None
+    k: int | None = None
+    started: str | None = None
+    digest: str | None = None
+
+
+class Trace:
+    """Rows by kind, in the order they happened, and the run they tell of."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.rows: dict[Kind, list[Row]] = {kind: [] for kind in Kind}
+
+    def records(self, kind: Kind) -> Iterator[dict[str, Any]]:
+        """Yield the rows of a kind as dictionaries; for readers in no hurry."""
+        columns = COLUMNS_OF[kind]
+        return (dict(zip(columns, row, strict=True)) for row in self.rows[kind])
+
+    def count(self) -> int:
+        """Return the number of rows."""
+        return sum(map(len, self.rows.values()))
+
+
+class Digest:
+    """A fingerprint of the rows: equal exactly when every row of every kind is, in order."""
+
+    def __init__(self) -> None:
+        self._of = {kind: blake2b(digest_size=16) for kind in Kind}
+        self._encode = msgspec.msgpack.Encoder().encode
+
+    def add(self, kind: Kind, rows: Iterable[Row]) -> None:
+        """Take in further rows of a kind."""
+        self._of[kind].update(b"".join(map(self._encode, rows)))
+
+    def hex(self) -> str:
+        """Return the fingerprint of everything taken in so far."""
+        return blake2b(b"".join(self._of[kind].digest() for kind in Kind), digest_size=16).hexdigest()
+
+
+def digest_of(trace: Trace) -> str:
+    """Return the fingerprint of a whole trace."""
+    digest = Digest()
+    for kind, rows in trace.rows.items():
+        digest.add(kind, rows)
+    return digest.hex()

@@ -1,0 +1,142 @@
+"""Reads a trace back: what was written, or one sentence that says which file is wrong and what would be right.
+
+Law: read_trace(write_trace(d, t)) has the rows of t, kind by kind, in order. Bytes that are no trace raise TraceError
+and nothing else. Columns we do not know are ignored, so that later versions can add some.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from whence.errors import TraceError
+from whence.trace.layout import RUN_FILE, TYPES, parts
+from whence.trace.memory import Row, Run, Trace
+from whence.trace.schema import COLUMNS_OF, DESTS, EV, GRP, IDS, INC, M_INC, M_PID, M_SEQ, NODE, Kind
+
+_WHO = (NODE, INC, EV)
+_WHO_AND_WHAT = (*_WHO, GRP, M_PID, M_INC, M_SEQ)
+_NEVER_NULL = dict.fromkeys(Kind, _WHO) | dict.fromkeys((Kind.PUBLISH, Kind.DELIVER), _WHO_AND_WHAT)
+"""Without these a row says nothing about anyone."""
+
+_UNREADABLE = (pa.ArrowException, OSError, ValueError, TypeError, MemoryError, OverflowError)
+"""What pyarrow raises on bytes that are not Parquet, or no longer."""
+
+
+def read_trace(path: Path | str) -> Trace:
+    """Read the trace of a run from its directory, or from the directory that holds it alone. Raises TraceError."""
+    directory = _find_run(Path(path))
+    trace = Trace(read_run(directory))
+    for kind in Kind:
+        for file in parts(directory, kind):
+            trace.rows[kind] += _read_part(file, kind)
+    return trace
+
+
+def read_run(directory: Path) -> Run:
+    """Read run.json of a run's directory. Raises TraceError."""
+    file = directory / RUN_FILE
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Run)
+    except FileNotFoundError:
+        raise TraceError(f"{file} is missing: the run did not finish, or this is no directory of a run") from None
+    except OSError as error:
+        raise TraceError(f"{file} cannot be read: {error.strerror or error}") from error
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise TraceError(f"{file} is not the description of a run: {error}") from error
+
+
+def _find_run(path: Path) -> Path:
+    """Return the run's directory: the path itself or the only run in it."""
+    try:
+        if not path.exists():
+            raise TraceError(f"{path} does not exist; give the directory of a trace (it holds {RUN_FILE})")
+        if not path.is_dir():
+            raise TraceError(f"{path} is not a directory; give the directory of a trace (it holds {RUN_FILE})")
+        if (path / RUN_FILE).exists():
+            return path
+        runs = sorted(entry for entry in path.glob("run_id=*") if entry.is_dir())
+    except (OSError, ValueError) as error:
+        raise TraceError(f"{path} cannot be read: {error}") from error
+    if not runs:
+        raise TraceError(f"{path} holds no {RUN_FILE} and no run_id=… directory; give the directory of a trace")
+    if len(runs) > 1:
+        raise TraceError(f"{path} holds {len(runs)} runs; give the directory of one, such as {runs[0]}")
+    return runs[0]
+
+
+def _read_part(file: Path, kind: Kind) -> list[Row]:
+    names = COLUMNS_OF[kind]
+    try:
+        with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
+            missing = [name for name in names if name not in parquet.schema_arrow.names]
+            if missing:
+                raise TraceError(f"{file} is not part of a trace: it lacks the column {missing[0]}")
+            table = parquet.read(columns=list(names), use_threads=False)
+        table.validate(full=True)
+        columns = [_values(file, name, table.column(name)) for name in names]
+    except TraceError:
+        raise
+    except _UNREADABLE as error:
+        reason = str(error).strip().splitlines() or [type(error).__name__]
+        raise TraceError(f"{file} is not a whole Parquet file: {reason[0]}") from error
+    for name in _NEVER_NULL[kind]:
+        if table.column(name).null_count:
+            raise TraceError(f"{file} is not part of a trace: its column {name} must have a value in every row")
+    return list(zip(*columns, strict=True))
+
+
+def _values(file: Path, name: str, column: Any) -> list[Any]:
+    """Return a column as Python values, in the form the rows in memory have."""
+    want = TYPES[name]
+    if column.type != want:
+        if not _alike(column.type, want):
+            raise TraceError(f"{file} is not part of a trace: its column {name} is {column.type} and must be {want}")
+        column = column.cast(want)
+    if column.null_count == len(column):
+        return [None] * len(column)
+    if pa.types.is_string(want):
+        return _names(column)
+    if pa.types.is_integer(want) and not column.null_count:
+        return [value for chunk in column.chunks for value in _integers(chunk)]
+    values: list[Any] = column.to_pylist()
+    if name == DESTS:
+        return [None if value is None else tuple(value) for value in values]
+    if name == IDS:
+        return [None if value is None else tuple((v["pid"], v["inc"], v["seq"]) for v in value) for value in values]
+    return values
+
+
+def _alike(have: Any, want: Any) -> bool:
+    """Tell whether a column of another writer holds the same sort of values in another width."""
+    sorts = (pa.types.is_integer, pa.types.is_list, _is_text, _is_bytes)
+    return pa.types.is_null(have) or any(is_sort(have) and is_sort(want) for is_sort in sorts)
+
+
+def _is_text(of: Any) -> bool:
+    return bool(pa.types.is_string(of) or pa.types.is_large_string(of))
+
+
+def _is_bytes(of: Any) -> bool:
+    return bool(pa.types.is_binary(of) or pa.types.is_large_binary(of))
+
+
+def _names(column: Any) -> list[Any]:
+    """Return a column of few different strings; each is made once, which is many times faster."""
+    values: list[Any] = []
+    for chunk in column.chunks:
+        encoded = chunk.dictionary_encode()
+        words = [*encoded.dictionary.to_pylist(), None]
+        values += [words[index] for index in encoded.indices.fill_null(len(words) - 1).to_pylist()]
+    return values
+
+
+def _integers(chunk: Any) -> list[int]:
+    """Return a chunk without nulls straight from its memory: ten times faster than value by value."""
+    buffer = chunk.buffers()[1]
+    if not len(chunk) or buffer is None:
+        return []
+    wide = memoryview(buffer).cast("B")[: (chunk.offset + len(chunk)) * chunk.type.bit_width // 8]
+    return wide.cast("q" if chunk.type.bit_width == 64 else "i")[chunk.offset :].tolist()

@@ -1,0 +1,1 @@
+"""Who is in the group, as far as this member knows."""

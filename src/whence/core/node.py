@@ -1,0 +1,168 @@
+"""One member: publish / receive / tick in, one Ready out. The order of the stages and the member's life, nothing else.
+
+publish: order.stamp (what it comes after) -> order.publish (deliver it here) -> spread.publish (who is told).
+receive: guard -> membership or spread (first sight? pass it on) -> order.admit (deliver now or hold).
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+
+from whence.core.ready import Gauge, Item, Note, Ready
+from whence.core.stages import Members, Order, Spread
+from whence.errors import LimitError, NotMemberError
+from whence.limits import SEQ_MAX, Limits
+from whence.types import Bundle, Instant, Process, packed
+
+
+class Life(Enum):
+    """Where a member is on its way through the group."""
+
+    OUTSIDE = "outside"
+    JOINING = "joining"
+    MEMBER = "member"
+    LEAVING = "leaving"
+    LEFT = "left"
+
+
+STEPS: dict[Life, tuple[Life, ...]] = {
+    Life.OUTSIDE: (Life.JOINING, Life.MEMBER),
+    Life.JOINING: (Life.MEMBER, Life.LEFT),
+    Life.MEMBER: (Life.LEAVING,),
+    Life.LEAVING: (Life.LEFT,),
+    Life.LEFT: (),
+}
+"""From each state, the states that may follow. A process that left comes back only as a new process."""
+
+
+class Node:
+    """One member of one group, composed of an order, a spread and a membership."""
+
+    def __init__(self, me: Process, order: Order, spread: Spread, members: Members, limits: Limits) -> None:
+        self.me = me
+        self.life = Life.OUTSIDE
+        self._order = order
+        self._spread = spread
+        self._members = members
+        self._limits = limits
+        self._published = 0
+
+    def found(self, peers: Sequence[Process], now: Instant) -> Ready:
+        """Start as one of the first members."""
+        self._step(Life.MEMBER)
+        self._members.found(peers, now)
+        return self._wake(Ready(notes=[Note("join")]))
+
+    def join(self, contacts: Sequence[int], now: Instant) -> Ready:
+        """Ask the contacts to be let in; the note `join` tells when it happened."""
+        self._step(Life.JOINING)
+        ready = Ready()
+        self._members.join(contacts, now, ready)
+        return self._wake(ready)
+
+    def restore(self, records: Sequence[bytes], now: Instant) -> Ready:
+        """Take up what an earlier life persisted: nothing, for parts that promise nothing across a crash."""
+        return Ready()
+
+    def leave(self, now: Instant) -> Ready:
+        """Begin to leave: nothing is published any more; the farewell spreads for some rounds."""
+        if self.life is Life.JOINING:
+            self._step(Life.LEFT)
+            return Ready(notes=[Note("leave")])
+        self._step(Life.LEAVING)
+        self._members.leave(now)
+        return self._wake(Ready())
+
+    def publish(self, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
+        """Publish events as one bundle. Raises NotMemberError outside the group, LimitError over a limit."""
+        if self.life is not Life.MEMBER:
+            raise NotMemberError(f"only a member may publish, and this process is {self.life.value}; join first")
+        self._check_limits(payloads)
+        bundle = packed(self.me, self._published + 1, payloads, self._order.stamp(now))
+        self._published += bundle.count
+        ready = Ready()
+        self._order.publish(bundle, now, ready)
+        self._spread.publish(bundle, now, ready)
+        return bundle, self._wake(ready)
+
+    def receive(self, sender: Process, item: Item, now: Instant) -> Ready:
+        """Take an item from a peer."""
+        ready = Ready()
+        life = self.life
+        if isinstance(item, self._members.items):
+            self._receive_membership(sender, item, now, ready)
+        elif life is Life.MEMBER or life is Life.LEAVING:
+            for bundle in self._spread.receive(sender, item, now, ready):
+                self._order.admit(bundle, now, ready)
+        else:
+            ready.notes.append(Note("drop", "not_member", peer=sender.pid))
+        return self._wake(ready)
+
+    def unreachable(self, peer: int, now: Instant) -> Ready:
+        """Learn that something sent to a peer did not arrive."""
+        self._members.unreachable(peer)
+        return self._wake(Ready())
+
+    def tick(self, now: Instant) -> Ready:
+        """Do what time asks for: rounds, overdue answers, waiting that has lasted long enough."""
+        ready = Ready()
+        if self.life in (Life.OUTSIDE, Life.LEFT):
+            return ready
+        self._members.tick(now, ready)
+        if self.life is not Life.JOINING:
+            self._spread.tick(now, ready)
+            self._order.tick(now, ready)
+        if self.life is Life.LEAVING and self._members.gone():
+            self._step(Life.LEFT)
+            ready.notes.append(Note("leave"))
+        return self._wake(ready)
+
+    def view(self) -> tuple[int, ...]:
+        """Return the peers this member knows of."""
+        return self._members.view()
+
+    def gauges(self) -> list[Gauge]:
+        """Return how full every buffer of every stage is."""
+        return [*self._order.gauges(), *self._spread.gauges(), *self._members.gauges()]
+
+    def _receive_membership(self, sender: Process, item: Item, now: Instant, ready: Ready) -> None:
+        if self.life in (Life.OUTSIDE, Life.LEFT):
+            return
+        snapshot = self._members.receive(sender, item, now, ready)
+        if snapshot is None or self.life is not Life.JOINING:
+            return
+        try:
+            self._order.adopt(snapshot)
+        except ValueError:
+            ready.notes.append(Note("reject", "snapshot", peer=sender.pid))
+            return
+        self._step(Life.MEMBER)
+        self._members.settle()
+        ready.notes.append(Note("join", peer=sender.pid))
+
+    def _check_limits(self, payloads: Sequence[bytes]) -> None:
+        events, size = len(payloads), sum(map(len, payloads))
+        if not events:
+            raise LimitError("the least number of events to publish", 1, 0)
+        if events > self._limits.publish_events_max:
+            raise LimitError("publish_events_max", self._limits.publish_events_max, events)
+        if size > self._limits.publish_bytes_max:
+            raise LimitError("publish_bytes_max", self._limits.publish_bytes_max, size)
+        if self._published + events > SEQ_MAX:
+            raise LimitError("events in one life of a process", SEQ_MAX, self._published + events)
+
+    def _step(self, to: Life) -> None:
+        if to not in STEPS[self.life]:
+            raise NotMemberError(f"a process that is {self.life.value} cannot become {to.value}")
+        self.life = to
+
+    def _wake(self, ready: Ready) -> Ready:
+        """Ask to be woken when the first stage has something to do."""
+        if self.life in (Life.OUTSIDE, Life.LEFT):
+            return ready
+        soonest = self._members.wake_at()
+        if self.life is not Life.JOINING:
+            for at in (self._spread.wake_at(), self._order.wake_at()):
+                if at is not None and (soonest is None or at < soonest):
+                    soonest = at
+        ready.wake_at = soonest
+        return ready

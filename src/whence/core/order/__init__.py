@@ -1,0 +1,1 @@
+"""When a bundle may be delivered."""

@@ -1,0 +1,104 @@
+"""Order of arrival: deliver each bundle when it first arrives, and never again.
+
+Promises: no event is delivered twice at one process, however often gossip brings it.
+The sentence that decides: deliver exactly what was not seen before.
+Costs per bundle: one look-up; memory per sender is the number of holes in what was seen, bounded.
+Source: tickets_twolayer 2.1 (the layer above gossip must tolerate duplicates).
+"""
+
+from bisect import bisect_right
+
+from whence.core.order.senders import Senders
+from whence.core.ready import Delivery, Gauge, Note, Ready
+from whence.limits import Limits
+from whence.types import Bundle, Instant, Process
+
+
+class Seen:
+    """The numbers seen from one process, as disjoint runs in increasing order that do not touch."""
+
+    def __init__(self) -> None:
+        self.firsts: list[int] = []
+        self.lasts: list[int] = []
+
+    def add(self, first: int, last: int, runs_max: int) -> bool:
+        """Take in first … last; return False, and change nothing, if any of them was seen before.
+
+        Over `runs_max` the lowest hole is closed: what was missing there counts as seen.
+        """
+        firsts, lasts = self.firsts, self.lasts
+        at = bisect_right(firsts, first)
+        if (at and lasts[at - 1] >= first) or (at < len(firsts) and firsts[at] <= last):
+            return False
+        joins_left = at > 0 and lasts[at - 1] == first - 1
+        joins_right = at < len(firsts) and firsts[at] == last + 1
+        if joins_left and joins_right:
+            lasts[at - 1] = lasts.pop(at)
+            del firsts[at]
+        elif joins_left:
+            lasts[at - 1] = last
+        elif joins_right:
+            firsts[at] = first
+        else:
+            firsts.insert(at, first)
+            lasts.insert(at, last)
+            if len(firsts) > runs_max:
+                del firsts[1], lasts[0]
+                firsts[0] = 1
+        return True
+
+
+class Arrival:
+    """Deliver on first arrival."""
+
+    def __init__(self, me: Process, limits: Limits) -> None:
+        self._me = me
+        self._limits = limits
+        self._senders: Senders[Seen] = Senders(limits, Seen)
+
+    def stamp(self, now: Instant) -> bytes:
+        """Return nothing: any order will do."""
+        return b""
+
+    def publish(self, bundle: Bundle, now: Instant, ready: Ready) -> None:
+        """Deliver the member's own bundle at creation."""
+        self.admit(bundle, now, ready)
+
+    def admit(self, bundle: Bundle, now: Instant, ready: Ready) -> None:
+        """Deliver a bundle unless it was seen before."""
+        seen = self._senders.find(bundle.pid, bundle.boot)
+        if seen is None:
+            refusal = self._senders.refuses(bundle.pid, bundle.boot)
+            if refusal is not None:
+                ready.notes.append(Note("drop", refusal, bundle))
+                return
+            crowded_out = self._senders.crowded_out(bundle.pid)
+            if crowded_out is not None:
+                self._senders.close(crowded_out)
+            seen = self._senders.open(bundle.pid, bundle.boot)
+        if seen.add(bundle.first, bundle.last, self._limits.spans_per_sender_max):
+            ready.deliver.append(Delivery(bundle))
+        else:
+            ready.notes.append(Note("drop", "duplicate", bundle))
+
+    def tick(self, now: Instant, ready: Ready) -> None:
+        """Do nothing: nothing waits."""
+
+    def wake_at(self) -> Instant | None:
+        """Return None: nothing waits."""
+        return None
+
+    def snapshot(self) -> bytes:
+        """Return nothing: a newcomer waits for nothing."""
+        return b""
+
+    def adopt(self, snapshot: bytes) -> None:
+        """Take nothing over."""
+
+    def gauges(self) -> list[Gauge]:
+        """Return how much is remembered."""
+        most_runs = max((len(seen.firsts) for _, seen in self._senders), default=0)
+        return [
+            Gauge("senders", len(self._senders), self._limits.senders_max),
+            Gauge("spans_per_sender", most_runs, self._limits.spans_per_sender_max),
+        ]

@@ -1,0 +1,54 @@
+"""What an order remembers of each process that published: bounded in processes and in lives of one peer."""
+
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
+
+from whence.limits import Limits
+from whence.types import Process
+
+State = TypeVar("State")
+
+
+class Senders(Generic[State]):
+    """Progress per process. The oldest lives of a peer are closed for good, so their stragglers cannot repeat."""
+
+    def __init__(self, limits: Limits, fresh: Callable[[], State]) -> None:
+        self._limits = limits
+        self._fresh = fresh
+        self._lives: dict[int, dict[int, State]] = {}
+        self._closed_below: dict[int, int] = {}
+
+    def find(self, pid: int, boot: int) -> State | None:
+        """Return what is remembered of a process, if anything."""
+        lives = self._lives.get(pid)
+        return None if lives is None else lives.get(boot)
+
+    def refuses(self, pid: int, boot: int) -> str | None:
+        """Return why a new process cannot be remembered, or None if it can."""
+        if boot < self._closed_below.get(pid, 0):
+            return "closed_life"
+        if pid not in self._lives and len(self._lives) >= self._limits.senders_max:
+            return "senders_max"
+        return None
+
+    def crowded_out(self, pid: int) -> Process | None:
+        """Return the life of the peer that must be closed before another can be opened."""
+        lives = self._lives.get(pid, {})
+        return Process(pid, min(lives)) if len(lives) >= self._limits.boots_per_sender_max else None
+
+    def open(self, pid: int, boot: int) -> State:
+        """Begin to remember a process that is not refused."""
+        return self._lives.setdefault(pid, {}).setdefault(boot, self._fresh())
+
+    def close(self, process: Process) -> None:
+        """Forget a life and refuse it, and all before it, from now on."""
+        del self._lives[process.pid][process.boot]
+        self._closed_below[process.pid] = max(self._closed_below.get(process.pid, 0), process.boot + 1)
+
+    def __iter__(self) -> Iterator[tuple[Process, State]]:
+        for pid, lives in self._lives.items():
+            for boot, state in lives.items():
+                yield Process(pid, boot), state
+
+    def __len__(self) -> int:
+        return len(self._lives)

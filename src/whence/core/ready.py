@@ -1,0 +1,90 @@
+"""What the driver must now do, and in which order. The one output of every input to a node.
+
+The driver's contract, for simulator and network alike:
+
+1. `persist` is durable before anything below happens. Otherwise a crash forgets what peers were told.
+2. `send` goes out next. It may be lost on the way; it is never reordered before an earlier Ready's `persist`.
+3. `deliver` reaches the application in this order, once.
+4. `notes` go to the trace.
+5. `wake_at`: call tick at that time on the process's clock, or earlier. Replaces every earlier wake_at.
+
+A driver that stops between any two of these steps has crashed, and the node must be built anew from what persisted.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from msgspec import Struct, field
+
+from whence.types import ANY_BOOT, Bundle, Instant, Span
+
+Dice: TypeAlias = Callable[[], float]
+"""Draws uniformly from [0, 1). The driver owns the stream, so that a run can be repeated."""
+
+
+class Item(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """What two members exchange. Each kind is a subclass beside the protocol that speaks it, with a number for good."""
+
+    def sound(self) -> bool:
+        """Tell whether the fields agree with each other; each alone was checked when it was read."""
+        return True
+
+    def payload_bytes(self) -> int:
+        """Return how many bytes are the application's; the rest is what order and reliability cost."""
+        return 0
+
+
+class Send(Struct, frozen=True, gc=False):
+    """Send one item to some peers. It is encoded once for all of them."""
+
+    to: tuple[int, ...]
+    item: Item
+    boot: int = ANY_BOOT
+    """Only this life of the peer may read it."""
+
+
+class Delivery(Struct, frozen=True, gc=False):
+    """Hand every event of the bundle to the application."""
+
+    bundle: Bundle
+    hold_ns: int = 0
+
+
+class Gap(Struct, frozen=True, gc=False):
+    """Tell the application that these events will never be delivered here."""
+
+    spans: tuple[Span, ...]
+
+
+class Late(Struct, frozen=True, gc=False):
+    """Hand a bundle that came after its place to the side output."""
+
+    bundle: Bundle
+    late_ns: int
+
+
+class Note(Struct, frozen=True, gc=False):
+    """Something an observer should know: `kind` is a kind of trace row, `reason` one word."""
+
+    kind: str
+    reason: str | None = None
+    bundle: Bundle | None = None
+    peer: int | None = None
+
+
+class Ready(Struct):
+    """Everything one input caused."""
+
+    persist: list[bytes] = field(default_factory=list)
+    send: list[Send] = field(default_factory=list)
+    deliver: list[Delivery | Gap | Late] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    wake_at: Instant | None = None
+
+
+class Gauge(Struct, frozen=True, gc=False):
+    """How full something is, and how full it may get."""
+
+    name: str
+    value: int
+    bound: int

@@ -1,0 +1,1 @@
+"""How a bundle gets to every member."""

@@ -1,0 +1,132 @@
+"""The three stages of a member, and the door a driver knocks at. A level is a choice of one part for each stage.
+
+Membership knows whom to talk to, spreading gets bundles to them, ordering decides when a bundle may be delivered.
+Each stage writes what it causes into the Ready it is given.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from whence.core.ready import Gauge, Item, Ready
+from whence.types import Bundle, Instant, Process
+
+
+class Order(Protocol):
+    """Decide when a bundle may be delivered."""
+
+    def stamp(self, now: Instant) -> bytes:
+        """Return what a bundle published now comes after."""
+
+    def publish(self, bundle: Bundle, now: Instant, ready: Ready) -> None:
+        """Take the member's own bundle: its publisher delivers it at creation."""
+
+    def admit(self, bundle: Bundle, now: Instant, ready: Ready) -> None:
+        """Deliver a bundle now or hold it, and release everything it was awaited for."""
+
+    def tick(self, now: Instant, ready: Ready) -> None:
+        """Give up waiting where the time for it has passed."""
+
+    def wake_at(self) -> Instant | None:
+        """Return when tick has something to do."""
+
+    def snapshot(self) -> bytes:
+        """Return what a newcomer must know so as not to wait for the past."""
+
+    def adopt(self, snapshot: bytes) -> None:
+        """Start from a member's snapshot. Raises ValueError if it is not one."""
+
+    def gauges(self) -> list[Gauge]:
+        """Return how full the buffers are."""
+
+
+class Spread(Protocol):
+    """Get bundles to every member."""
+
+    def publish(self, bundle: Bundle, now: Instant, ready: Ready) -> None:
+        """Start spreading the member's own bundle."""
+
+    def receive(self, sender: Process, item: Item, now: Instant, ready: Ready) -> list[Bundle]:
+        """Take a peer's item; return the bundles seen for the first time."""
+
+    def tick(self, now: Instant, ready: Ready) -> None:
+        """Do a round's work where it is due."""
+
+    def wake_at(self) -> Instant | None:
+        """Return when tick has something to do."""
+
+    def gauges(self) -> list[Gauge]:
+        """Return how full the buffers are."""
+
+
+class Members(Protocol):
+    """Know whom to talk to."""
+
+    items: tuple[type[Item], ...]
+    """The items that membership alone reads."""
+
+    def found(self, peers: Sequence[Process], now: Instant) -> None:
+        """Start as one of the first members."""
+
+    def join(self, contacts: Sequence[int], now: Instant, ready: Ready) -> None:
+        """Ask to be let in by any of these peers."""
+
+    def leave(self, now: Instant) -> None:
+        """Begin to tell the others that this member goes."""
+
+    def receive(self, sender: Process, item: Item, now: Instant, ready: Ready) -> bytes | None:
+        """Take a peer's item; return the snapshot to start from if it lets this process in."""
+
+    def settle(self) -> None:
+        """Stop asking: this process is a member now."""
+
+    def unreachable(self, peer: int) -> None:
+        """Learn that something sent to a peer did not arrive."""
+
+    def view(self) -> tuple[int, ...]:
+        """Return the peers known now, in order."""
+
+    def gone(self) -> bool:
+        """Tell whether the farewell has spread and the member may stop."""
+
+    def tick(self, now: Instant, ready: Ready) -> None:
+        """Ask again where an answer is overdue."""
+
+    def wake_at(self) -> Instant | None:
+        """Return when tick has something to do."""
+
+    def gauges(self) -> list[Gauge]:
+        """Return how full the buffers are."""
+
+
+class Member(Protocol):
+    """The door a driver knocks at: one input, one Ready. Node is the usual one; a level may bring its own."""
+
+    def found(self, peers: Sequence[Process], now: Instant) -> Ready:
+        """Start as one of the first members."""
+
+    def join(self, contacts: Sequence[int], now: Instant) -> Ready:
+        """Ask to be let in."""
+
+    def restore(self, records: Sequence[bytes], now: Instant) -> Ready:
+        """Take up again what an earlier life persisted."""
+
+    def publish(self, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
+        """Publish events as one bundle."""
+
+    def receive(self, sender: Process, item: Item, now: Instant) -> Ready:
+        """Take a peer's item."""
+
+    def unreachable(self, peer: int, now: Instant) -> Ready:
+        """Learn that something sent to a peer did not arrive."""
+
+    def leave(self, now: Instant) -> Ready:
+        """Begin to leave."""
+
+    def tick(self, now: Instant) -> Ready:
+        """Do what time asks for."""
+
+    def view(self) -> tuple[int, ...]:
+        """Return the peers known now, in order."""
+
+    def gauges(self) -> list[Gauge]:
+        """Return how full the buffers are."""

@@ -1,0 +1,85 @@
+"""Every bound, with its unit last in the name, its default and the reason for it. Validated once, in `Limits`.
+
+Wire bounds are constants: two members must agree on them. Member bounds are settings of one process.
+"""
+
+from msgspec import Struct
+
+from whence.errors import SettingError
+
+# --- on the wire: what a peer may send. Checked from the announced lengths, before anything is read. ---
+
+PEER_ID_MAX = 2**15 - 1
+"""15 bits: the packed merge key gives the publisher that many."""
+
+BOOT_MAX = 2**31 - 1
+"""A process that restarts every second would need 68 years."""
+
+SEQ_MAX = 2**40 - 1
+"""40 bits in the packed merge key: a million events a second for 12 days, per life of a process."""
+
+GROUP_NAME_CHARS_MAX = 64
+"""It travels in every packet; long names would be paid for by every one of them."""
+
+BUNDLE_EVENTS_MAX = 4096
+"""Keeps the time to unpack one bundle below a millisecond."""
+
+BUNDLE_BYTES_MAX = 1 << 20
+"""One bundle must not block a link for long: 1 MiB is 84 ms at 100 Mb/s."""
+
+STAMP_BYTES_MAX = 1 << 16
+"""The largest stamp we know of is a rival's (Causal Barriers); ours stay below 1 KiB."""
+
+PACKET_ITEMS_MAX = 64
+"""Items that share one packet and its header."""
+
+PACKET_BYTES_MAX = 1 << 22
+"""What a receiver may have to buffer for one frame."""
+
+GOSSIP_BUNDLES_MAX = 64
+"""Upper end of the setting `gossip_bundles`; the paper uses 20."""
+
+VIEW_MAX = 256
+"""Upper end of the settings for views; lpbcast's analysis asks for some multiples of log N."""
+
+SNAPSHOT_BYTES_MAX = 1 << 20
+"""What a newcomer is told of every sender: 14 bytes each, so some 75,000 senders."""
+
+ROUNDS_MAX = 255
+"""Ages and remaining rounds fit one byte."""
+
+
+# --- in a member: how much it keeps. Each names what happens when it is full. ---
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """What one member of one group keeps at most. Raises SettingError where a value cannot work."""
+
+    publish_events_max: int = BUNDLE_EVENTS_MAX
+    """Events in one publish call. Full: the caller gets LimitError and splits the call."""
+
+    publish_bytes_max: int = BUNDLE_BYTES_MAX
+    """Bytes in one publish call. Full: the caller gets LimitError and splits the call."""
+
+    senders_max: int = 4096
+    """Processes whose progress is remembered. Full: bundles of further processes are dropped and counted."""
+
+    boots_per_sender_max: int = 4
+    """Lives of one peer remembered side by side. Full: the oldest life is closed; its stragglers are dropped."""
+
+    spans_per_sender_max: int = 64
+    """Separate runs of numbers seen from one process. Full: the lowest hole is given up; its events are dropped."""
+
+    held_bundles_max: int = 1024
+    """Bundles waiting for an earlier one. Full: the longest-held sender is released with a gap."""
+
+    held_bytes_max: int = 16 << 20
+    """Payload bytes waiting for an earlier one. Full: the longest-held sender is released with a gap."""
+
+    def __post_init__(self) -> None:
+        for name, value in ((name, getattr(self, name)) for name in self.__struct_fields__):
+            if value < 1:
+                raise SettingError(f"{name} must be at least 1, not {value}")
+        for name, ceiling in (("publish_events_max", BUNDLE_EVENTS_MAX), ("publish_bytes_max", BUNDLE_BYTES_MAX)):
+            if getattr(self, name) > ceiling:
+                raise SettingError(f"{name} must be at most {ceiling}, the bound of a bundle on the wire")

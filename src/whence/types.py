@@ -1,0 +1,123 @@
+"""The nouns of Whence. No behaviour beyond naming, slicing and comparing.
+
+A *process* is (pid, boot): a restarted process is a new process, because what lived in its memory is gone.
+An *event* is (pid, boot, seq). A *bundle* is the unit that travels: events one member published in the same causal
+state, with consecutive numbers, one stamp and their payloads packed in one body.
+"""
+
+from enum import StrEnum
+from itertools import accumulate, pairwise
+from struct import unpack
+from typing import Annotated, NamedTuple, TypeAlias
+
+from msgspec import Meta, Struct
+
+from whence import limits
+
+Instant: TypeAlias = int
+"""Nanoseconds on the process's own clock."""
+
+PeerId: TypeAlias = Annotated[int, Meta(ge=0, le=limits.PEER_ID_MAX)]
+Boot: TypeAlias = Annotated[int, Meta(ge=0, le=limits.BOOT_MAX)]
+Seq: TypeAlias = Annotated[int, Meta(ge=1, le=limits.SEQ_MAX)]
+GroupId: TypeAlias = Annotated[str, Meta(max_length=limits.GROUP_NAME_CHARS_MAX)]
+
+ANY_BOOT = 0
+"""Addressed to whichever incarnation answers. Real boots start at 1."""
+
+
+class Level(StrEnum):
+    """How strongly a group's deliveries are ordered, weakest first; then the rivals we measure against."""
+
+    EVENTUAL = "eventual"
+    FIFO = "fifo"
+    OPTIMISTIC = "optimistic"
+    CAUSAL = "causal"
+    TOTAL = "total"
+    CBCAST = "cbcast"
+    BARRIERS = "barriers"
+    NEIGHBOURHOOD = "neighbourhood"
+
+
+class Process(NamedTuple):
+    """One life of one peer."""
+
+    pid: int
+    boot: int
+
+
+class EventId(NamedTuple):
+    """Who published it, in which life, as its how-many-eth event."""
+
+    pid: int
+    boot: int
+    seq: int
+
+
+class Bundle(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """Events first, first+1, … of one process, published in one causal state: one stamp, many payloads.
+
+    `sizes` holds one little-endian u32 per payload and `body` the payloads end to end. They stay packed until the
+    application's door, so that holding or forwarding a bundle never touches its events one by one.
+    """
+
+    pid: PeerId
+    boot: Boot
+    first: Seq
+    sizes: Annotated[bytes, Meta(min_length=4, max_length=4 * limits.BUNDLE_EVENTS_MAX)]
+    body: Annotated[bytes, Meta(max_length=limits.BUNDLE_BYTES_MAX)]
+    stamp: Annotated[bytes, Meta(max_length=limits.STAMP_BYTES_MAX)] = b""
+
+    @property
+    def count(self) -> int:
+        """Return how many events travel in this bundle."""
+        return len(self.sizes) >> 2
+
+    @property
+    def last(self) -> int:
+        """Return the number of its last event."""
+        return self.first + (len(self.sizes) >> 2) - 1
+
+    @property
+    def process(self) -> Process:
+        """Return the process that published it."""
+        return Process(self.pid, self.boot)
+
+    def sound(self) -> bool:
+        """Tell whether the sizes are those of the body."""
+        sizes = self.sizes
+        if len(sizes) == 4:
+            return int.from_bytes(sizes, "little") == len(self.body)
+        return len(sizes) & 3 == 0 and sum(self.each_size()) == len(self.body)
+
+    def payloads(self) -> list[bytes]:
+        """Unpack the payloads, in the order they were published."""
+        body = self.body
+        if len(self.sizes) == 4:
+            return [body]
+        return [body[start:end] for start, end in pairwise(accumulate(self.each_size(), initial=0))]
+
+    def each_size(self) -> tuple[int, ...]:
+        """Return the size of each payload in bytes."""
+        return unpack(f"<{self.count}I", self.sizes)
+
+    def cut_before(self, seq: int) -> "Bundle":
+        """Return the part of this bundle from event `seq` on; `seq` must lie inside it."""
+        gone = seq - self.first
+        skipped_bytes = sum(self.each_size()[:gone])
+        return Bundle(self.pid, self.boot, seq, self.sizes[4 * gone :], self.body[skipped_bytes:], self.stamp)
+
+
+def packed(process: Process, first: int, payloads: list[bytes], stamp: bytes = b"") -> Bundle:
+    """Pack payloads into a bundle whose first event is numbered `first`."""
+    sizes = b"".join([len(payload).to_bytes(4, "little") for payload in payloads])
+    return Bundle(process.pid, process.boot, first, sizes, b"".join(payloads), stamp)
+
+
+class Span(NamedTuple):
+    """The events first … last of one process, both included."""
+
+    pid: int
+    boot: int
+    first: int
+    last: int

@@ -1,0 +1,34 @@
+"""Every item two members exchange: the table of contents of the protocol.
+
+Each item is defined beside the code that speaks it; its number is here for good. Numbers are only ever appended: a
+number that was once on a wire never means anything else.
+"""
+
+from typing import Annotated, Union
+
+from msgspec import Meta, Struct
+
+from whence import limits
+from whence.core.members.views import Subscribe, Welcome
+from whence.core.ready import Item
+from whence.core.spread.gossip import Gossip
+from whence.types import Boot, GroupId, PeerId
+
+NUMBERS: dict[int, type[Item]] = {
+    1: Gossip,
+    2: Subscribe,
+    3: Welcome,
+}
+
+AnyItem = Union[Gossip, Subscribe, Welcome]  # noqa: UP007 - the decoder reads this at run time
+
+
+class Packet(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """Items from one process to another, of one group."""
+
+    group: GroupId
+    pid: PeerId
+    boot: Boot
+    to_boot: Boot
+    """The life of the receiver that may read it, or ANY_BOOT."""
+    items: Annotated[list[AnyItem], Meta(min_length=1, max_length=limits.PACKET_ITEMS_MAX)]

@@ -1,0 +1,72 @@
+"""Causal order: when a process delivers an event, it has delivered everything that event follows and that is meant
+for it.
+
+m1 -> m2 by Lamport over publications and deliveries, both addressed to p: p delivers m1 before m2, across groups
+(LoCaMu, section 1.1, *causal order*). Addressed means: p is among the destinations and certainly was a member when m1
+was published; a member's join row is where it begins to be owed. What p published itself it has. One mask operation
+per delivery.
+"""
+
+from whence.check.history import AT_DESTS, AT_GRP, AT_T_TRUE, NO_EVENT, History, Process, bits
+from whence.check.verdict import Findings, Verdict, what, who
+from whence.trace.memory import Row
+from whence.trace.schema import Kind
+
+PROMISE = "causal"
+
+
+def judge(history: History) -> Verdict:
+    """Judge whether every delivery came after all it follows."""
+    findings = Findings(PROMISE, history.incomplete)
+    owed = _owed_masks(history)
+    past = history.past
+    for process, line in history.lines.items():
+        delivered, lacking = history.delivered[process], owed[process]
+        for _, _, kind, event, row in line:
+            if event == NO_EVENT:
+                continue
+            if kind is Kind.DELIVER and delivered[event] is row and (missing := past[event] & lacking):
+                for cause in bits(missing):
+                    _report(history, findings, process, row, event, cause)
+                lacking &= ~missing
+            lacking &= ~(1 << event)
+    return findings.verdict("every event was delivered after everything it follows")
+
+
+def _report(history: History, findings: Findings, process: Process, row: Row, event: int, cause: int) -> None:
+    """Report one cause that was not there when its effect was delivered."""
+    effect, missing = history.id_of(event), history.id_of(cause)
+    later = history.delivered[process].get(cause)
+    fate = "which it delivered only later" if later else "which it never delivered"
+    sentence = f"{who(row[0], row[1])} delivered {what(effect)} before {what(missing)}, which it follows and {fate}"
+    evs = [row[2], later[2]] if later else [row[2]]
+    findings.add(row[:2], sentence, grp=row[AT_GRP], ids=[missing, effect], evs=evs, rests_on_absence=later is None)
+
+
+def _owed_masks(history: History) -> dict[Process, int]:
+    """Return, per process, the events that are meant for it, as bits."""
+    to_all: dict[str, int] = {}
+    timed: dict[str, list[int]] = {}
+    named: dict[int, list[int]] = {}
+    for event, row in enumerate(history.published):
+        if row[AT_DESTS] is None:
+            to_all[row[AT_GRP]] = to_all.get(row[AT_GRP], 0) | 1 << event
+            timed.setdefault(row[AT_GRP], []).append(event)
+        else:
+            for node in row[AT_DESTS]:
+                named.setdefault(node, []).append(event)
+    masks: dict[Process, int] = {}
+    for process, stays in history.stays.items():
+        mask = 0
+        for stay in stays:
+            if stay.covers(None):
+                mask |= to_all.get(stay.grp, 0)
+            else:
+                for event in timed.get(stay.grp, ()):
+                    if stay.covers(history.published[event][AT_T_TRUE]):
+                        mask |= 1 << event
+        for event in named.get(process[0], ()):
+            if history.is_owed(event, process):
+                mask |= 1 << event
+        masks[process] = mask
+    return masks

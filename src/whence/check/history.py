@@ -1,0 +1,323 @@
+"""True happened-before, rebuilt from program order and deliveries alone; stamps are never looked at.
+
+An event *follows* another when its publisher had published or delivered the other before (Lamport 1978), through any
+number of hands. Program order is a process's rows by (life, number): a process is one life of a node, or all lives of
+it where it remembers across crashes (`run.durable`). Clocks play no part, so live traces are judged like simulated
+ones.
+
+The past of an event is one Python int with a bit per event: closing happened-before costs one OR per delivery.
+"""
+
+from collections.abc import Iterator
+from functools import cached_property
+from operator import itemgetter
+from typing import NamedTuple, TypeAlias
+
+from whence.trace.memory import Row, Run, Trace
+from whence.trace.schema import COLUMNS_OF, DESTS, GRP, M_SEQ, REASON, T_TRUE, Kind
+from whence.types import EventId
+
+Process: TypeAlias = tuple[int, int]
+"""(node, life), with ALL_LIVES where the node remembers across crashes."""
+
+Key: TypeAlias = tuple[str, int, int, int]
+"""(group, publisher, its life, number): an event's identity in the whole run."""
+
+Step: TypeAlias = tuple[int, int, Kind, int, Row]
+"""(life, number, kind, event or NO_EVENT, row): one line of a process's program order."""
+
+ALL_LIVES = 0
+NO_EVENT = -1
+BEFORE_ALL, AFTER_ALL = -1, 2**63 - 1
+
+_AT_PUBLISH = COLUMNS_OF[Kind.PUBLISH].index
+AT_T_TRUE, AT_GRP, AT_DESTS = _AT_PUBLISH(T_TRUE), _AT_PUBLISH(GRP), _AT_PUBLISH(DESTS)
+KEY_OF = slice(AT_GRP, _AT_PUBLISH(M_SEQ) + 1)
+"""Where publish and deliver rows hold an event's Key."""
+AT_REASON = COLUMNS_OF[Kind.CRASH].index(REASON)
+
+_TURNS = (Kind.JOIN, Kind.LEAVE, Kind.CRASH, Kind.RESTART)
+_TICKETS = (Kind.TICKET_ACQUIRE, Kind.TICKET_RELEASE, Kind.TICKET_SUSPEND)
+_IN_LINE = (Kind.PUBLISH, Kind.DELIVER, Kind.GAP, *_TURNS, *_TICKETS)
+
+
+class Stay(NamedTuple):
+    """A process is a member of a group from its founding or a join row to a leave or crash row."""
+
+    grp: str
+    since: int
+    """True time; BEFORE_ALL for founders, AFTER_ALL where the trace has none: then nothing is owed for certain."""
+    until: int
+    """True time; AFTER_ALL while it lasts, BEFORE_ALL where the trace has none."""
+    first: tuple[int, int]
+    last: tuple[int, int]
+    """The (life, number) of the rows that begin and end it."""
+
+    @property
+    def is_founding(self) -> bool:
+        """Tell whether it began with the group."""
+        return self.since == BEFORE_ALL
+
+    def covers(self, t_true: int | None) -> bool:
+        """Tell whether it certainly lasts at a time; an unknown time needs a stay without ends."""
+        if t_true is None:
+            return self.since == BEFORE_ALL and self.until == AFTER_ALL
+        return self.since <= t_true < self.until
+
+
+class History:
+    """A run as the oracles see it: events numbered, one line of steps per process, memberships, happened-before."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.run: Run = trace.run
+        self.published: list[Row] = []
+        """The publish row of every event; an event's place in it is its number here."""
+        self.republished: list[Row] = []
+        """Publish rows of an identity that was already taken."""
+        self.number: dict[Key, int] = {}
+        self._number_events()
+        self.lines: dict[Process, list[Step]] = self._lines()
+        self.delivered: dict[Process, dict[int, Row]] = {}
+        """Per process, its first delivery of every event, in the order of delivery."""
+        self.repeats: list[tuple[Process, int, Row]] = []
+        """Deliveries after the first."""
+        self.unpublished: list[Row] = []
+        """Deliveries of what nobody published."""
+        self._sort_deliveries()
+
+    # --- names ---
+
+    def process_of(self, row: Row) -> Process:
+        """Return whose program order a row belongs to."""
+        return (row[0], ALL_LIVES) if self.run.durable else (row[0], row[1])
+
+    def id_of(self, event: int) -> EventId:
+        """Return the identity of an event."""
+        return EventId(*self.published[event][KEY_OF][1:])
+
+    def group_of(self, event: int) -> str:
+        """Return the group an event was published in."""
+        return str(self.published[event][AT_GRP])
+
+    # --- reading the rows ---
+
+    def _number_events(self) -> None:
+        number, published = self.number, self.published
+        for row in self.trace.rows[Kind.PUBLISH]:
+            key = row[KEY_OF]
+            if key in number:
+                self.republished.append(row)
+            else:
+                number[key] = len(published)
+                published.append(row)
+
+    def _lines(self) -> dict[Process, list[Step]]:
+        lines: dict[Process, list[Step]] = {}
+        number, durable = self.number, self.run.durable
+        for kind in _IN_LINE:
+            has_event = kind is Kind.PUBLISH or kind is Kind.DELIVER
+            for row in self.trace.rows[kind]:
+                inc = row[1]
+                process = (row[0], ALL_LIVES if durable else inc)
+                event = number.get(row[KEY_OF], NO_EVENT) if has_event else NO_EVENT
+                if process not in lines:
+                    lines[process] = []
+                lines[process].append((inc, row[2], kind, event, row))
+        for grp in self.run.groups:
+            for node in self.run.groups[grp]:
+                lines.setdefault((node, ALL_LIVES if durable else self.first_lives.get(node, 1)), [])
+        for line in lines.values():
+            line.sort(key=itemgetter(0, 1))
+        return dict(sorted(lines.items()))
+
+    def _sort_deliveries(self) -> None:
+        for process, line in self.lines.items():
+            mine: dict[int, Row] = {}
+            for _, _, kind, event, row in line:
+                if kind is not Kind.DELIVER:
+                    continue
+                if event == NO_EVENT:
+                    self.unpublished.append(row)
+                elif event in mine:
+                    self.repeats.append((process, event, row))
+                else:
+                    mine[event] = row
+            self.delivered[process] = mine
+
+    @cached_property
+    def first_lives(self) -> dict[int, int]:
+        """The first life of every node that left a row."""
+        first: dict[int, int] = {}
+        for node, inc in self._numbers:
+            first[node] = min(first.get(node, inc), inc)
+        return first
+
+    @cached_property
+    def last_lives(self) -> dict[int, int]:
+        """The last life of every node that left a row."""
+        last: dict[int, int] = {}
+        for node, inc in self._numbers:
+            last[node] = max(last.get(node, inc), inc)
+        return last
+
+    # --- completeness ---
+
+    @cached_property
+    def _numbers(self) -> dict[tuple[int, int], list[int]]:
+        """The numbers of all rows of every life of every node."""
+        numbers: dict[tuple[int, int], list[int]] = {}
+        for rows in self.trace.rows.values():
+            for row in rows:
+                who = row[:2]
+                if who in numbers:
+                    numbers[who].append(row[2])
+                else:
+                    numbers[who] = [row[2]]
+        return numbers
+
+    @cached_property
+    def incomplete(self) -> str | None:
+        """Why rows may be missing: each life of a node numbers its rows 0, 1, 2, … None when all are there."""
+        for (node, inc), numbers in self._numbers.items():
+            numbers.sort()
+            if numbers != list(range(len(numbers))):
+                expected = next((place for place, number in enumerate(numbers) if number != place), len(numbers))
+                return (
+                    f"the trace is incomplete: the rows of process {node} in its life {inc} should be numbered "
+                    f"from 0 without gaps, and number {expected} is missing or there twice"
+                )
+        return None
+
+    # --- who is a member, who is up ---
+
+    @cached_property
+    def stays(self) -> dict[Process, list[Stay]]:
+        """Every stay of every process in a group. A restarted process is a member again from its own join row."""
+        return {process: list(self._stays_of(process, line)) for process, line in self.lines.items()}
+
+    def _stays_of(self, process: Process, line: list[Step]) -> Iterator[Stay]:
+        node, inc = process
+        groups, durable = self.run.groups, self.run.durable
+        is_first_life = durable or inc == self.first_lives.get(node, inc)
+        here = {grp: (BEFORE_ALL, (-1, -1)) for grp in groups if is_first_life and node in groups[grp]}
+        for life, ev, kind, _, row in line:
+            if kind not in _TURNS:
+                continue
+            t_true, grp, place = row[AT_T_TRUE], row[AT_GRP], (life, ev)
+            if kind is Kind.JOIN:
+                here.setdefault(grp, (AFTER_ALL if t_true is None else t_true, place))
+            elif kind is Kind.LEAVE or (kind is Kind.CRASH and not durable):
+                until = BEFORE_ALL if t_true is None else t_true
+                for left in [grp] if kind is Kind.LEAVE else list(here):
+                    if left in here:
+                        yield Stay(left, here[left][0], until, here.pop(left)[1], place)
+        for grp, (since, first) in here.items():
+            yield Stay(grp, since, AFTER_ALL, first, (AFTER_ALL, 0))
+
+    @cached_property
+    def up(self) -> dict[Process, bool]:
+        """Whether a process is up at the end: its last turn is no crash, and no later life took its place."""
+        states: dict[Process, bool] = {}
+        for process, line in self.lines.items():
+            node, inc = process
+            crashed = False
+            for _, _, kind, _, _ in line:
+                if kind is Kind.CRASH:
+                    crashed = True
+                elif kind is Kind.RESTART:
+                    crashed = False
+            states[process] = not crashed and (self.run.durable or inc == self.last_lives.get(node, inc))
+        return states
+
+    def is_owed(self, event: int, process: Process) -> bool:
+        """Tell whether an event is addressed to a process that certainly was a member when it was published."""
+        row = self.published[event]
+        dests, grp, t_true = row[AT_DESTS], row[AT_GRP], row[AT_T_TRUE]
+        if dests is not None and process[0] not in dests:
+            return False
+        return any(stay.grp == grp and stay.covers(t_true) for stay in self.stays[process])
+
+    # --- happened-before ---
+
+    @cached_property
+    def past(self) -> list[int]:
+        """The causal past of every event, as bits by event number; the event itself is not in it."""
+        return self._closure[0]
+
+    @cached_property
+    def impossible(self) -> list[tuple[Process, int]]:
+        """Deliveries (process, event) that no order of the steps allows: they wait for themselves."""
+        return self._closure[1]
+
+    @cached_property
+    def _closure(self) -> tuple[list[int], list[tuple[Process, int]]]:
+        """Walk all lines at once; a delivery waits until its event's past is known.
+
+        When everyone waits, the trace tells of an effect before its cause. One delivery is then taken as if nothing
+        preceded its event, and noted, so that the walk always ends.
+        """
+        past: list[int] = [0] * len(self.published)
+        known: list[int | None] = [None] * len(self.published)
+        walks = {process: _Walk(line) for process, line in self.lines.items()}
+        waiting: dict[int, list[Process]] = {}
+        impossible: list[tuple[Process, int]] = []
+        ready = list(reversed(walks))
+        while True:
+            while ready:
+                process = ready.pop()
+                awaited = walks[process].advance(past, known, ready, waiting)
+                if awaited != NO_EVENT:
+                    waiting.setdefault(awaited, []).append(process)
+            if not waiting:
+                return past, impossible
+            event = next(iter(waiting))
+            process = waiting[event].pop(0)
+            if not waiting[event]:
+                del waiting[event]
+            impossible.append((process, event))
+            walks[process].skip()
+            ready.append(process)
+
+
+class _Walk:
+    """How far the closure has come on one process's line, and what the process knows there."""
+
+    def __init__(self, line: list[Step]) -> None:
+        self._steps = [(event, kind is Kind.PUBLISH) for _, _, kind, event, _ in line if event != NO_EVENT]
+        self._next = 0
+        self._known = 0
+
+    def skip(self) -> None:
+        """Pass over the step that waits."""
+        self._next += 1
+
+    def advance(
+        self, past: list[int], known: list[int | None], ready: list[Process], waiting: dict[int, list[Process]]
+    ) -> int:
+        """Walk on; return the event that must be published first, or NO_EVENT at the end of the line."""
+        mine, steps, place, end = self._known, self._steps, self._next, len(self._steps)
+        awaited = NO_EVENT
+        while place < end:
+            event, is_publish = steps[place]
+            reach = known[event]
+            if reach is None:
+                if not is_publish:
+                    awaited = event
+                    break
+                past[event] = mine
+                reach = known[event] = mine | 1 << event
+                if event in waiting:
+                    ready += waiting.pop(event)
+            mine |= reach
+            place += 1
+        self._known, self._next = mine, place
+        return awaited
+
+
+def bits(mask: int) -> Iterator[int]:
+    """Yield the events in a mask, lowest first."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low

@@ -1,0 +1,133 @@
+"""Ticket exclusivity: a ticket has at most one owner at any instant, its epochs only grow, and only its owner uses it.
+
+In true time, the stretches from ticket_acquire to ticket_release, ticket_suspend or crash of different processes never
+overlap for one ticket; an epoch belongs to one process, and a later owner has a greater one (tickets, sections 4.4 and
+4.12: the epoch is the fencing token). An event published under (ticket, epoch) is published, by its process's own
+program order, while that process holds exactly this. The same owner may suspend and resume one epoch.
+"""
+
+from typing import NamedTuple, TypeAlias
+
+from whence.check.history import AFTER_ALL, AT_GRP, AT_T_TRUE, KEY_OF, History
+from whence.check.verdict import Findings, Verdict, unknown, what, who
+from whence.trace.memory import Row
+from whence.trace.schema import COLUMNS_OF, EPOCH, TICKET, Kind
+from whence.types import EventId
+
+PROMISE = "ticket_exclusivity"
+
+Ticket: TypeAlias = tuple[str, int]
+"""(group, number)."""
+
+_AT_TICKET, _AT_EPOCH = COLUMNS_OF[Kind.TICKET_ACQUIRE].index(TICKET), COLUMNS_OF[Kind.TICKET_ACQUIRE].index(EPOCH)
+_PUBLISH_TICKET, _PUBLISH_EPOCH = COLUMNS_OF[Kind.PUBLISH].index(TICKET), COLUMNS_OF[Kind.PUBLISH].index(EPOCH)
+
+
+class _Hold(NamedTuple):
+    """One stretch of ownership."""
+
+    since: int | None
+    until: int | None
+    row: Row
+
+    @property
+    def owner(self) -> tuple[int, int]:
+        return self.row[0], self.row[1]
+
+    @property
+    def epoch(self) -> int:
+        return int(self.row[_AT_EPOCH])
+
+
+def judge(history: History) -> Verdict:
+    """Judge whether tickets had one owner at a time and only the owner used them."""
+    findings = Findings(PROMISE, history.incomplete)
+    holds: dict[Ticket, list[_Hold]] = {}
+    for line in history.lines.values():
+        _walk([(kind, row) for _, _, kind, _, row in line], holds, findings)
+    if not holds and not findings.count and history.run.level != "optimistic":
+        return unknown(PROMISE, "no ticket was ever held in this run")
+    timed = all(hold.since is not None and hold.until is not None for stretch in holds.values() for hold in stretch)
+    for ticket, stretch in holds.items():
+        if timed:
+            _judge_overlaps(ticket, sorted(stretch, key=lambda hold: (hold.since, hold.row[2])), findings)
+        _judge_epochs(ticket, stretch, findings)
+    if not timed and not findings.count:
+        return unknown(PROMISE, "the rows have no true time, so who held a ticket when cannot be compared")
+    return findings.verdict("every ticket had at most one owner at a time, and only its owner used it")
+
+
+def _walk(steps: list[tuple[Kind, Row]], holds: dict[Ticket, list[_Hold]], findings: Findings) -> None:
+    """Collect one process's stretches of ownership, and judge what it published under a ticket."""
+    held: dict[Ticket, Row] = {}
+
+    def end(ticket: Ticket, until: int | None) -> None:
+        row = held.pop(ticket, None)
+        if row is not None:
+            holds.setdefault(ticket, []).append(_Hold(row[AT_T_TRUE], until, row))
+
+    for kind, row in steps:
+        if kind is Kind.PUBLISH:
+            if row[_PUBLISH_TICKET] is not None:
+                _judge_use(row, held.get((row[AT_GRP], row[_PUBLISH_TICKET])), findings)
+        elif kind is Kind.TICKET_ACQUIRE:
+            end((row[AT_GRP], row[_AT_TICKET]), row[AT_T_TRUE])
+            held[row[AT_GRP], row[_AT_TICKET]] = row
+        elif kind is Kind.TICKET_RELEASE or kind is Kind.TICKET_SUSPEND:
+            end((row[AT_GRP], row[_AT_TICKET]), row[AT_T_TRUE])
+        elif kind is Kind.CRASH:
+            for ticket in list(held):
+                end(ticket, row[AT_T_TRUE])
+    for ticket in list(held):
+        end(ticket, AFTER_ALL)
+
+
+def _judge_use(row: Row, held: Row | None, findings: Findings) -> None:
+    if held is not None and held[_AT_EPOCH] == row[_PUBLISH_EPOCH]:
+        return
+    event = EventId(*row[KEY_OF][1:])
+    sentence = (
+        f"{who(row[0], row[1])} published {what(event)} under ticket {row[_PUBLISH_TICKET]} "
+        f"epoch {row[_PUBLISH_EPOCH]}, which it did not hold"
+    )
+    findings.add(row[:2], sentence, grp=row[AT_GRP], ids=[event], evs=[row[2]], rests_on_absence=True)
+
+
+def _judge_overlaps(ticket: Ticket, stretch: list[_Hold], findings: Findings) -> None:
+    """Judge stretches sorted by their start: each begins after all earlier ones of other owners have ended."""
+    longest: _Hold | None = None
+    for hold in stretch:
+        if longest is not None and longest.owner != hold.owner and _before(hold.since, longest.until):
+            sentence = (
+                f"{who(*hold.owner)} acquired ticket {ticket[1]} with epoch {hold.epoch} while "
+                f"{who(*longest.owner)} still held it with epoch {longest.epoch}"
+            )
+            findings.add(hold.owner, sentence, grp=ticket[0], evs=[hold.row[2]], rests_on_absence=True)
+        if longest is None or _before(longest.until, hold.until):
+            longest = hold
+
+
+def _before(one: int | None, other: int | None) -> bool:
+    return one is not None and other is not None and one < other
+
+
+def _judge_epochs(ticket: Ticket, stretch: list[_Hold], findings: Findings) -> None:
+    """Judge that an epoch has one owner and, where time is known, that later owners have greater ones."""
+    owners: dict[int, tuple[int, int]] = {}
+    for hold in stretch:
+        owner = owners.setdefault(hold.epoch, hold.owner)
+        if owner != hold.owner:
+            sentence = f"{who(*hold.owner)} and {who(*owner)} both held ticket {ticket[1]} with epoch {hold.epoch}"
+            findings.add(hold.owner, sentence, grp=ticket[0], evs=[hold.row[2]])
+    if any(hold.since is None for hold in stretch):
+        return
+    greatest: _Hold | None = None
+    for hold in sorted(stretch, key=lambda hold: (hold.since, hold.row[2])):
+        if greatest is not None and (hold.epoch < greatest.epoch):
+            sentence = (
+                f"{who(*hold.owner)} acquired ticket {ticket[1]} with epoch {hold.epoch} after epoch "
+                f"{greatest.epoch} had been given to {who(*greatest.owner)}"
+            )
+            findings.add(hold.owner, sentence, grp=ticket[0], evs=[hold.row[2]])
+        else:
+            greatest = hold

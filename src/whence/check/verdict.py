@@ -1,0 +1,125 @@
+"""What an oracle answers: a promise holds, is broken (with witnesses), or cannot be told from this trace.
+
+A verdict that rests on absence (something did not happen) is worth nothing when rows may be missing. So every finding
+says whether it rests on absence, and in an incomplete trace only findings that rest on rows that are there count.
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from msgspec import Struct
+
+from whence.types import EventId
+
+VIOLATIONS_MAX = 1000
+"""Witnesses kept per verdict: more than anyone reads, few enough for one JSON line. All are counted."""
+
+
+class Outcome(StrEnum):
+    """What became of a promise."""
+
+    HOLDS = "holds"
+    BROKEN = "broken"
+    UNKNOWN = "unknown"
+
+
+class Violation(Struct, frozen=True, kw_only=True):
+    """One witness: where a promise broke, which events show it, and the sentence that says so."""
+
+    promise: str
+    node: int
+    inc: int
+    grp: str | None = None
+    ids: tuple[EventId, ...] = ()
+    """First the event that was treated wrongly, then the ones that show it."""
+    sentence: str
+    evs: tuple[int, ...] = ()
+    """The rows of this process that show it, by number; the last one is where it broke."""
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """The answer about one promise."""
+
+    promise: str
+    outcome: Outcome
+    sentence: str
+    violations: list[Violation] = []
+    count: int = 0
+    """How many violations there are; at most VIOLATIONS_MAX of them are kept."""
+
+    @property
+    def holds(self) -> bool:
+        """Tell whether the promise was kept for certain."""
+        return self.outcome is Outcome.HOLDS
+
+
+class Findings:
+    """What an oracle has found against a promise so far."""
+
+    def __init__(self, promise: str, incomplete: str | None = None) -> None:
+        """Begin with nothing; `incomplete` says why rows may be missing, or is None when none are."""
+        self.promise = promise
+        self.violations: list[Violation] = []
+        self.count = 0
+        self._incomplete = incomplete
+
+    def add(
+        self,
+        process: tuple[int, int],
+        sentence: str,
+        *,
+        grp: str | None = None,
+        ids: Sequence[EventId] = (),
+        evs: Sequence[int] = (),
+        rests_on_absence: bool = False,
+    ) -> None:
+        """Take in one violation, unless it rests on absence and rows may be missing."""
+        if rests_on_absence and self._incomplete:
+            return
+        self.count += 1
+        if len(self.violations) < VIOLATIONS_MAX:
+            node, inc = process
+            self.violations.append(
+                Violation(
+                    promise=self.promise,
+                    node=node,
+                    inc=inc,
+                    grp=grp,
+                    ids=tuple(ids),
+                    sentence=sentence,
+                    evs=tuple(evs),
+                )
+            )
+
+    def verdict(self, holds: str, broken: str | None = None) -> Verdict:
+        """Close: broken when anything was found, unknown when rows may be missing, else it holds."""
+        if self.count:
+            more = f" (and {self.count - 1} more)" if self.count > 1 else ""
+            sentence = broken or self.violations[0].sentence + more
+            return Verdict(
+                promise=self.promise, outcome=Outcome.BROKEN, sentence=sentence,
+                violations=self.violations, count=self.count,
+            )  # fmt: skip
+        if self._incomplete:
+            return unknown(self.promise, self._incomplete)
+        return Verdict(promise=self.promise, outcome=Outcome.HOLDS, sentence=holds)
+
+
+def unknown(promise: str, why: str) -> Verdict:
+    """Return the verdict that a promise cannot be judged, and why."""
+    return Verdict(promise=promise, outcome=Outcome.UNKNOWN, sentence=why)
+
+
+def who(node: int, inc: int) -> str:
+    """Name a process in a sentence."""
+    return f"process {node}" if inc <= 1 else f"process {node} in its life {inc}"
+
+
+def what(event: EventId) -> str:
+    """Name an event in a sentence."""
+    return f"event {event.seq} of {who(event.pid, event.boot)}"
+
+
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """Say how many of something there are."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

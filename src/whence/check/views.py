@@ -1,0 +1,100 @@
+"""Views: at the end, partial views name the living, know every one of them, and never their owner.
+
+After healing, at the end of the run: (a) no view of a live member names a node that left or crashed for good before
+the faults stopped; (b) every member since the liveness phase began is named in the view of at least one other live
+member, or gossip could never reach it; (c) at no time does a view name its owner (lpbcast: a view holds others).
+"""
+
+from whence.check.history import AFTER_ALL, AT_T_TRUE, History, Process
+from whence.check.verdict import Findings, Outcome, Verdict, unknown, who
+from whence.trace.memory import Phases, Row
+from whence.trace.schema import COLUMNS_OF, DESTS, GRP, Kind
+
+PROMISE = "views"
+
+_AT_GRP, _AT_VIEW = COLUMNS_OF[Kind.VIEW].index(GRP), COLUMNS_OF[Kind.VIEW].index(DESTS)
+
+
+def judge(history: History) -> Verdict:
+    """Judge the views that members held, above all at the end."""
+    rows = history.trace.rows[Kind.VIEW]
+    if not rows:
+        if history.run.parameters.get("view") == "full":
+            return Verdict(promise=PROMISE, outcome=Outcome.HOLDS, sentence="every member knows all others by setting")
+        return unknown(PROMISE, "the trace has no view rows, and the run does not say that views are full")
+    findings = Findings(PROMISE, history.incomplete)
+    _judge_owners(findings, rows)
+    if history.run.phases is not None:
+        for grp in history.run.groups:
+            _judge_end(history, findings, grp, history.run.phases)
+    elif not findings.count:
+        return unknown(PROMISE, "the run does not say when its faults stopped")
+    return findings.verdict("at the end every member is in another's view, and views name only the living")
+
+
+def _judge_owners(findings: Findings, rows: list[Row]) -> None:
+    for row in rows:
+        if row[_AT_VIEW] and row[0] in row[_AT_VIEW]:
+            sentence = f"{who(row[0], row[1])} had itself in its view"
+            findings.add(row[:2], sentence, grp=row[_AT_GRP], evs=[row[2]])
+
+
+def _judge_end(history: History, findings: Findings, grp: str, phases: Phases) -> None:
+    steady, live, gone = _standing(history, grp, phases)
+    views = _last_views(history, grp)
+    named: dict[int, bool] = {}
+    for process in live:
+        row = views.get(process)
+        if row is None:
+            continue
+        for node in row[_AT_VIEW] or ():
+            if node != process[0]:
+                named[node] = True
+            if node in gone:
+                sentence = f"{who(row[0], row[1])} still has process {node} in its view, {gone[node]}"
+                findings.add(row[:2], sentence, grp=grp, evs=[row[2]])
+    if len(live) > 1:
+        for node, inc in steady:
+            if node not in named:
+                sentence = f"{who(node, inc)} is in nobody's view at the end, so nothing would reach it"
+                findings.add((node, inc), sentence, grp=grp, rests_on_absence=True)
+
+
+def _standing(history: History, grp: str, phases: Phases) -> tuple[list[Process], list[Process], dict[int, str]]:
+    """Return the members since the liveness phase began, the live members, and who is gone since before healing."""
+    steady: list[Process] = []
+    live: list[Process] = []
+    ended: dict[int, int] = {}
+    for process, stays in history.stays.items():
+        for stay in stays:
+            if stay.grp != grp:
+                continue
+            if stay.until == AFTER_ALL and history.up[process]:
+                live.append(process)
+                if stay.since <= phases.live_from:
+                    steady.append(process)
+            else:
+                until = stay.until if stay.until != AFTER_ALL else _crashed_at(history, process)
+                ended[process[0]] = max(ended.get(process[0], until), until)
+    alive = [node for node, _ in live]
+    gone = {
+        node: "which was gone for good before the faults stopped"
+        for node, until in ended.items()
+        if until < phases.heal_at and node not in alive
+    }
+    return steady, live, gone
+
+
+def _crashed_at(history: History, process: Process) -> int:
+    """Return when a process that remembers crashed for good."""
+    crashes = [row[AT_T_TRUE] for _, _, kind, _, row in history.lines[process] if kind is Kind.CRASH]
+    return AFTER_ALL if not crashes or crashes[-1] is None else int(crashes[-1])
+
+
+def _last_views(history: History, grp: str) -> dict[Process, Row]:
+    views: dict[Process, Row] = {}
+    for row in history.trace.rows[Kind.VIEW]:
+        process = history.process_of(row)
+        if row[_AT_GRP] == grp and (process not in views or row[1:3] > views[process][1:3]):
+            views[process] = row
+    return views

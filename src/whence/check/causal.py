@@ -37,8 +37,11 @@ def _report(history: History, findings: Findings, process: Process, row: Row, ev
     """Report one cause that was not there when its effect was delivered."""
     effect, missing = history.id_of(event), history.id_of(cause)
     later = history.delivered[process].get(cause)
-    fate = "which it delivered only later" if later else "which it never delivered"
-    sentence = f"{who(row[0], row[1])} delivered {what(effect)} before {what(missing)}, which it follows and {fate}"
+    fate = "came only later" if later else "never came"
+    sentence = (
+        f"{who(row[0], row[1])} delivered {what(effect)} although it had not delivered {what(missing)}, "
+        f"which comes before it and {fate}"
+    )
     evs = [row[2], later[2]] if later else [row[2]]
     findings.add(row[:2], sentence, grp=row[AT_GRP], ids=[missing, effect], evs=evs, rests_on_absence=later is None)
 

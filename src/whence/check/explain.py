@@ -1,0 +1,297 @@
+"""Tells a violation as its smallest story: the few steps, in order, that show how the promise broke, and no others.
+
+A late or missing cause is told along the shortest chain of happened-before from it to its effect; disorder by the
+publications and the deliveries that stand the wrong way; an event that never came by what befell its receiver.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+from msgspec import Struct
+
+from whence.check.history import AT_GRP, AT_T_TRUE, NO_EVENT, History, Process
+from whence.check.verdict import Violation, what, who
+from whence.trace.memory import Row
+from whence.trace.schema import BOUND, COLUMNS_OF, DESTS, EPOCH, M_PID, M_SEQ, REASON, T_CLK, TICKET, VALUE, Kind
+from whence.types import EventId
+
+WITNESSES_MAX = 3
+"""Other receivers shown in a story about one that got nothing."""
+
+HAPPENINGS_MAX = 6
+"""Steps shown of what befell that one, the last ones first to stay."""
+
+_AT = COLUMNS_OF[Kind.NOTE].index
+_AT_T_CLK, _AT_REASON, _AT_TICKET, _AT_EPOCH = _AT(T_CLK), _AT(REASON), _AT(TICKET), _AT(EPOCH)
+_AT_VALUE, _AT_BOUND, _AT_VIEW, _ID = _AT(VALUE), _AT(BOUND), _AT(DESTS), slice(_AT(M_PID), _AT(M_SEQ) + 1)
+
+_VERBS = {
+    Kind.CRASH: "crashes",
+    Kind.RESTART: "comes back",
+    Kind.JOIN: "joins",
+    Kind.LEAVE: "leaves",
+    Kind.DROP: "throws a copy away",
+    Kind.REJECT: "refuses a message",
+    Kind.RESET: "repairs its state",
+    Kind.TICKET_ACQUIRE: "acquires",
+    Kind.TICKET_RELEASE: "releases",
+    Kind.TICKET_SUSPEND: "suspends",
+}
+_TICKET_KINDS = (Kind.TICKET_ACQUIRE, Kind.TICKET_RELEASE, Kind.TICKET_SUSPEND)
+
+
+class Moment(Struct, frozen=True, kw_only=True):
+    """One step of a story."""
+
+    t: int | None
+    """True time where the trace has it, else the process's own clock; ns. None: by the end of the run."""
+    node: int
+    inc: int
+    ev: int | None = None
+    kind: str
+    """A kind of trace row, or NEVER for what did not happen."""
+    event: EventId | None = None
+    sentence: str
+    wrong: bool = False
+    """This step, or its absence, is what breaks the promise."""
+
+
+NEVER = "never"
+
+
+class Story(Struct, frozen=True, kw_only=True):
+    """A violation told: its sentence, and the steps that show it, in order."""
+
+    title: str
+    promise: str
+    moments: list[Moment]
+
+    def lines(self) -> list[str]:
+        """Return the story as numbered lines of text."""
+        return [
+            f"{place}. {when(moment.t)}: {moment.sentence}{' (here)' if moment.wrong else ''}"
+            for place, moment in enumerate(self.moments, start=1)
+        ]
+
+
+def when(t: int | None) -> str:
+    """Say a time in milliseconds."""
+    return "at the end" if t is None else f"{t / 1e6:,.3f} ms"
+
+
+def story(history: History, violation: Violation) -> Story:
+    """Return the smallest story that shows a violation."""
+    told: dict[tuple[object, ...], Moment] = {}
+    for moment in _TELLERS.get(violation.promise, _tell_rows)(_Scene(history, violation)):
+        same = (moment.node, moment.inc, moment.ev, moment.kind)
+        if same not in told or moment.wrong:
+            told[same] = moment
+    moments = list(told.values())
+    if all(row[AT_T_TRUE] is not None for row in history.published):
+        moments.sort(key=lambda moment: float("inf") if moment.t is None else moment.t)
+    return Story(title=violation.sentence, promise=violation.promise, moments=moments)
+
+
+class _Scene:
+    """What the tellers need: the history, the violation, and rows turned into moments."""
+
+    def __init__(self, history: History, violation: Violation) -> None:
+        self.history = history
+        self.violation = violation
+        self.process: Process = history.process_of((violation.node, violation.inc))
+        self.events = [history.number.get((violation.grp or "", *event), NO_EVENT) for event in violation.ids]
+
+    def published(self, event: int) -> Iterator[Moment]:
+        """Tell of an event's publication, if there was one."""
+        if event != NO_EVENT:
+            yield self.moment(Kind.PUBLISH, self.history.published[event])
+
+    def delivered(self, process: Process, event: int, wrong: bool = False) -> Iterator[Moment]:
+        """Tell of a process's first delivery of an event, if there was one."""
+        row = self.history.delivered.get(process, {}).get(event)
+        if row is not None:
+            yield self.moment(Kind.DELIVER, row, wrong)
+
+    def marked(self) -> Iterator[tuple[Kind, Row]]:
+        """Yield the rows of the process that the violation points at."""
+        violation = self.violation
+        kinds = [kind for kind in Kind if kind not in (Kind.SEND, Kind.RECV)]
+        for ev in violation.evs:
+            at = (violation.node, violation.inc, ev)
+            yield from ((kind, row) for kind in kinds for row in self.history.trace.rows[kind] if row[:3] == at)
+
+    def moment(self, kind: Kind, row: Row, wrong: bool = False) -> Moment:
+        """Turn a row into a step of the story."""
+        event = EventId(*row[_ID]) if kind in (Kind.PUBLISH, Kind.DELIVER) else None
+        t = row[_AT_T_CLK] if row[AT_T_TRUE] is None else row[AT_T_TRUE]
+        sentence = f"{who(row[0], row[1])} {_deed(kind, row, event)}"
+        return Moment(
+            t=t, node=row[0], inc=row[1], ev=row[2], kind=kind.value, event=event, sentence=sentence, wrong=wrong
+        )
+
+
+def _deed(kind: Kind, row: Row, event: EventId | None) -> str:
+    if event is not None:
+        name = f"its event {event.seq}" if event[:2] == row[:2] else what(event)
+        return f"{'publishes' if kind is Kind.PUBLISH else 'delivers'} {name}"
+    if kind is Kind.GAP:
+        return "reports events as skipped for good"
+    if kind is Kind.VIEW:
+        return f"has the view {', '.join(map(str, row[_AT_VIEW] or ()))}"
+    if kind is Kind.NOTE:
+        return f"has {row[_AT_REASON]} at {row[_AT_VALUE]}, with a bound of {row[_AT_BOUND]}"
+    if kind in _TICKET_KINDS:
+        return f"{_VERBS[kind]} ticket {row[_AT_TICKET]} with epoch {row[_AT_EPOCH]}"
+    reason = f" ({row[_AT_REASON]})" if row[_AT_REASON] else ""
+    return f"{_VERBS.get(kind, kind.value)}{reason}"
+
+
+# --- one teller per shape of violation ---
+
+
+def _tell_rows(scene: _Scene) -> Iterator[Moment]:
+    """Tell the publications and the rows that the violation points at; the last one is wrong."""
+    for event in scene.events:
+        yield from scene.published(event)
+    rows = list(scene.marked())
+    for place, (kind, row) in enumerate(rows, start=1):
+        yield scene.moment(kind, row, wrong=place == len(rows))
+
+
+def _tell_order(scene: _Scene) -> Iterator[Moment]:
+    """Tell how the effect came to follow its cause, then how the receiver took them."""
+    if len(scene.events) < 2 or NO_EVENT in scene.events:
+        yield from _tell_rows(scene)
+        return
+    cause, effect = scene.events[:2]
+    yield from _chain(scene, cause, effect)
+    late = list(scene.delivered(scene.process, cause, wrong=True))
+    yield from scene.delivered(scene.process, effect, wrong=not late)
+    yield from late
+    if not late:
+        yield from _happenings(scene, cause)
+        yield _never(scene, cause)
+
+
+def _chain(scene: _Scene, cause: int, effect: int) -> Iterator[Moment]:
+    """Tell the shortest chain from one publication to another that follows it."""
+    history = scene.history
+    path = _shortest_path(history, cause, effect)
+    for before, after in pairwise(path):
+        yield from scene.published(before)
+        publisher = history.process_of(history.published[after])
+        if publisher != history.process_of(history.published[before]):
+            yield from scene.delivered(publisher, before)
+    yield from scene.published(effect)
+
+
+def _shortest_path(history: History, cause: int, effect: int) -> list[int]:
+    """Return events from cause to effect, each known to the publisher of the next; breadth first, backwards."""
+    leads_to: dict[int, int] = {effect: NO_EVENT}
+    queue = deque([effect])
+    while queue and cause not in leads_to:
+        event = queue.popleft()
+        for known in _known_before(history, event):
+            relevant = known == cause or history.past[known] >> cause & 1
+            if relevant and known not in leads_to:
+                leads_to[known] = event
+                queue.append(known)
+    path = [cause]
+    while leads_to.get(path[-1], NO_EVENT) != NO_EVENT:
+        path.append(leads_to[path[-1]])
+    return path
+
+
+def _known_before(history: History, event: int) -> Iterator[int]:
+    """Yield the events that an event's publisher had published or delivered before it."""
+    for _, _, kind, known, _ in history.lines[history.process_of(history.published[event])]:
+        if kind is Kind.PUBLISH and known == event:
+            return
+        if known != NO_EVENT:
+            yield known
+
+
+def _tell_tangle(scene: _Scene) -> Iterator[Moment]:
+    """Tell, for each event and the next on the cycle, a process that delivered them in that order."""
+    history, events = scene.history, scene.events
+    for event in events:
+        yield from scene.published(event)
+    for place, (before, after) in enumerate(pairwise([*events, events[0]])):
+        processes = [scene.process] if not place else list(history.delivered)
+        for process in processes:
+            order = [event for event in history.delivered[process] if event in (before, after)]
+            if order == [before, after]:
+                yield from scene.delivered(process, before)
+                yield from scene.delivered(process, after, wrong=place == len(events) - 1)
+                break
+
+
+def _tell_absence(scene: _Scene) -> Iterator[Moment]:
+    """Tell of a publication, some who delivered it, and what befell the one who did not, or came late."""
+    event = scene.events[0]
+    yield from scene.published(event)
+    others = [process for process, rows in scene.history.delivered.items() if event in rows]
+    itself = scene.history.process_of(scene.history.published[event])
+    for process in [other for other in others if other not in (scene.process, itself)][:WITNESSES_MAX]:
+        yield from scene.delivered(process, event)
+    yield from _happenings(scene, event)
+    if scene.process in others:
+        yield from scene.delivered(scene.process, event, wrong=True)
+    else:
+        yield _never(scene, event)
+
+
+def _happenings(scene: _Scene, event: int) -> Iterator[Moment]:
+    """Tell what befell the receiver from the publication on: crashes, leaves, copies thrown away."""
+    history, (node, _) = scene.history, scene.process
+    since = history.published[event][AT_T_TRUE]
+    told: list[Moment] = []
+    for kind in (Kind.CRASH, Kind.RESTART, Kind.JOIN, Kind.LEAVE, Kind.DROP, Kind.RESET):
+        for row in history.trace.rows[kind]:
+            names = row[_ID] if kind is Kind.DROP else None
+            is_about_it = names is None or names == tuple(history.id_of(event))
+            if row[0] == node and is_about_it and since is not None and (row[AT_T_TRUE] or 0) >= since:
+                told.append(scene.moment(kind, row))
+    yield from sorted(told, key=lambda moment: moment.t or 0)[-HAPPENINGS_MAX:]
+
+
+def _never(scene: _Scene, event: int) -> Moment:
+    violation, name = scene.violation, scene.history.id_of(event)
+    sentence = f"{who(violation.node, violation.inc)} has not delivered {what(name)}"
+    return Moment(t=None, node=violation.node, inc=violation.inc, kind=NEVER, event=name, sentence=sentence, wrong=True)
+
+
+def _tell_leap(scene: _Scene) -> Iterator[Moment]:
+    """Tell of disorder from one publisher: in its shape of an inversion, a leap, or a gap taken back."""
+    yield from _tell_rows(scene)
+    if len(scene.events) == 2 and scene.events[0] not in scene.history.delivered[scene.process]:
+        yield from _happenings(scene, scene.events[0])
+        yield _never(scene, scene.events[0])
+
+
+def _tell_tickets(scene: _Scene) -> Iterator[Moment]:
+    """Tell the last changes of hands of the ticket, up to the row that was wrong."""
+    marked = list(scene.marked())
+    tickets = [row[_AT_TICKET] for kind, row in marked if kind in _TICKET_KINDS]
+    rows = scene.history.trace.rows
+    until = max((row[AT_T_TRUE] or 0 for _, row in marked), default=0)
+    told = [
+        scene.moment(kind, row)
+        for kind in _TICKET_KINDS
+        for row in rows[kind]
+        if row[_AT_TICKET] in tickets and row[AT_GRP] == scene.violation.grp and (row[AT_T_TRUE] or 0) <= until
+    ]
+    yield from sorted(told, key=lambda moment: moment.t or 0)[-HAPPENINGS_MAX:]
+    yield from _tell_rows(scene)
+
+
+_TELLERS: dict[str, Callable[[_Scene], Iterator[Moment]]] = {
+    "causal": _tell_order,
+    "optimistic_causal": _tell_order,
+    "fifo": _tell_leap,
+    "total_order": _tell_tangle,
+    "agreement": _tell_absence,
+    "liveness": _tell_absence,
+    "ticket_exclusivity": _tell_tickets,
+}

@@ -33,17 +33,23 @@ STAMP_BYTES_MAX = 1 << 16
 PACKET_ITEMS_MAX = 64
 """Items that share one packet and its header."""
 
+PACKET_BUNDLES_MAX = 64
+"""Bundles in all items of a packet: each costs a reader some 250 bytes beyond its size, so 16 KiB in all."""
+
 PACKET_BYTES_MAX = 1 << 22
 """What a receiver may have to buffer for one frame."""
 
-GOSSIP_BUNDLES_MAX = 64
+GOSSIP_BUNDLES_MAX = PACKET_BUNDLES_MAX
 """Upper end of the setting `gossip_bundles`; the paper uses 20."""
+
+GOSSIP_BYTES_MAX = 1 << 21
+"""Bundles' bytes in one gossip message: the largest bundle fits it, and it fits a packet with its news."""
 
 VIEW_MAX = 256
 """Upper end of the settings for views; lpbcast's analysis asks for some multiples of log N."""
 
 SNAPSHOT_BYTES_MAX = 1 << 20
-"""What a newcomer is told of every sender: 14 bytes each, so some 75,000 senders."""
+"""What a newcomer is told of every sender: 16 bytes each, so some 65,000 senders."""
 
 ROUNDS_MAX = 255
 """Ages and remaining rounds fit one byte."""

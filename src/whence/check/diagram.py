@@ -33,8 +33,8 @@ class _Picture:
         events = [moment.event for moment in story.moments if moment.event is not None]
         self.colours = {event: COLOURS[place % len(COLOURS)] for place, event in enumerate(dict.fromkeys(events))}
         self.left = _MARGIN + width_of(list(self.names.values()), _BODY) + 16
-        self.right = self.left + _COLUMN * max(len(story.moments), 3)
-        self.width = max(self.right + _MARGIN, 720.0)
+        self.width = max(self.left + _COLUMN * len(story.moments) + _MARGIN, 720.0)
+        self.right = self.width - _MARGIN
         self.title = fold(story.title[:1].upper() + story.title[1:], self.width - 2 * _MARGIN, _TITLE)
         self.top = _MARGIN + len(self.title) * _TITLE * 1.4 + 34
         self.lane_y = {lane: self.top + _LANE * (place + 0.5) for place, lane in enumerate(lanes)}

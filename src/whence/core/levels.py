@@ -79,11 +79,7 @@ def build(parts: Parts, me: Process, settings: Settings, around: Surroundings) -
 
 def setting_names() -> dict[str, str]:
     """Return every setting's name with the part it belongs to."""
-    return {
-        inner.name: outer.name
-        for outer in structs.fields(Settings)
-        for inner in structs.fields(outer.type)
-    }
+    return {inner.name: outer.name for outer in structs.fields(Settings) for inner in structs.fields(outer.type)}
 
 
 def settings_from(given: Mapping[str, Any]) -> Settings:
@@ -102,11 +98,7 @@ def settings_from(given: Mapping[str, Any]) -> Settings:
 
 def settings_by_name(settings: Settings) -> dict[str, Any]:
     """Return all values by name."""
-    return {
-        name: value
-        for part in structs.asdict(settings).values()
-        for name, value in structs.asdict(part).items()
-    }
+    return {name: value for part in structs.asdict(settings).values() for name, value in structs.asdict(part).items()}
 
 
 def _plain(error: msgspec.ValidationError) -> str:

@@ -116,8 +116,8 @@ class Node:
             ready.notes.append(Note("leave"))
         return self._wake(ready)
 
-    def view(self) -> tuple[int, ...]:
-        """Return the peers this member knows of."""
+    def view(self) -> tuple[int, ...] | None:
+        """Return the peers this member knows of, or None if it keeps no view of its own."""
         return self._members.view()
 
     def gauges(self) -> list[Gauge]:

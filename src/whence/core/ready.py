@@ -29,6 +29,10 @@ class Item(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=
         """Tell whether the fields agree with each other; each alone was checked when it was read."""
         return True
 
+    def bundle_count(self) -> int:
+        """Return how many bundles it carries: they are what costs a reader memory beyond the item's own size."""
+        return 0
+
     def payload_bytes(self) -> int:
         """Return how many bytes are the application's; the rest is what order and reliability cost."""
         return 0

@@ -82,8 +82,8 @@ class Members(Protocol):
     def unreachable(self, peer: int) -> None:
         """Learn that something sent to a peer did not arrive."""
 
-    def view(self) -> tuple[int, ...]:
-        """Return the peers known now, in order."""
+    def view(self) -> tuple[int, ...] | None:
+        """Return the peers known now, in order; None if the driver knows better."""
 
     def gone(self) -> bool:
         """Tell whether the farewell has spread and the member may stop."""
@@ -125,8 +125,8 @@ class Member(Protocol):
     def tick(self, now: Instant) -> Ready:
         """Do what time asks for."""
 
-    def view(self) -> tuple[int, ...]:
-        """Return the peers known now, in order."""
+    def view(self) -> tuple[int, ...] | None:
+        """Return the peers known now, in order; None if the driver knows better."""
 
     def gauges(self) -> list[Gauge]:
         """Return how full the buffers are."""

@@ -1,18 +1,36 @@
 """Bytes from a peer either become a packet of items or raise RemoteProtocolError; never anything else.
 
-Limits are part of the items' types, so the decoder refuses an announced length before it reads what follows.
+Limits are part of the items' types, so the decoder refuses an announced length before it reads what follows. Items are
+read one after another, so that a packet of many full ones is refused at the first over its bound. What reading
+allocates is at most the packet's size again, plus a constant.
 """
 
+from typing import Annotated
+
 import msgspec
+from msgspec import Meta, Raw, Struct
 
 from whence.core.ready import Item
 from whence.errors import RemoteProtocolError
-from whence.types import ANY_BOOT, Process
+from whence.limits import PACKET_BUNDLES_MAX, PACKET_ITEMS_MAX
+from whence.types import ANY_BOOT, Boot, GroupId, PeerId, Process
 from whence.wire.frame import opened, sealed
-from whence.wire.items import Packet
+from whence.wire.items import AnyItem, Packet
+
+
+class _Closed(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """A packet whose items have not been read yet; the fields of Packet."""
+
+    group: GroupId
+    pid: PeerId
+    boot: Boot
+    to_boot: Boot
+    items: Annotated[list[Raw], Meta(min_length=1, max_length=PACKET_ITEMS_MAX)]
+
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Packet).decode
+_decode_closed = msgspec.msgpack.Decoder(_Closed).decode
+_decode_item = msgspec.msgpack.Decoder[AnyItem](AnyItem).decode
 
 
 def encode(group: str, sender: Process, items: list[Item], to_boot: int = ANY_BOOT) -> bytes:
@@ -27,11 +45,18 @@ def decode(frame: bytes) -> Packet:
 
 def decode_body(body: bytes) -> Packet:
     """Return the packet in a frame's body. Raises RemoteProtocolError."""
+    items: list[AnyItem] = []
+    bundles = 0
     try:
-        packet = _decode(body)
-    except (msgspec.DecodeError, RecursionError) as error:
+        closed = _decode_closed(body)
+        for raw in closed.items:
+            item = _decode_item(raw)
+            if not item.sound():
+                raise RemoteProtocolError(f"the fields of a {type(item).__name__} contradict each other")
+            bundles += item.bundle_count()
+            if bundles > PACKET_BUNDLES_MAX:
+                raise RemoteProtocolError(f"a packet carries at most {PACKET_BUNDLES_MAX} bundles")
+            items.append(item)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RemoteProtocolError(f"these bytes are no packet: {error}") from None
-    for item in packet.items:
-        if not item.sound():
-            raise RemoteProtocolError(f"the fields of a {type(item).__name__} contradict each other")
-    return packet
+    return Packet(closed.group, closed.pid, closed.boot, closed.to_boot, items)

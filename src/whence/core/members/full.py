@@ -58,12 +58,12 @@ class FullView(PartialView):
         super().leave(now)
         self._directory.remove(self.me.pid)
 
-    def news(self) -> tuple[list[int], list[int]]:
+    def news(self) -> tuple[bytes, bytes]:
         """Return nothing: everybody looks into the directory."""
         self.changed = False
-        return [], []
+        return b"", b""
 
-    def hear(self, sender: Process, subs: list[int], unsubs: list[int]) -> None:
+    def hear(self, sender: Process, subs: bytes, unsubs: bytes) -> None:
         """Learn nothing: everybody looks into the directory."""
 
     def next_round(self, ready: Ready) -> None:
@@ -79,7 +79,9 @@ class FullView(PartialView):
         pids, dice, me = self._directory.pids, self._dice, self.me.pid
         size = len(pids)
         if count >= size - 1:
-            return tuple(pid for pid in pids if pid != me)
+            others = tuple(pid for pid in pids if pid != me)
+            if len(others) <= count:
+                return others
         drawn: list[int] = []
         while len(drawn) < count:
             pid = pids[int(dice() * size)]
@@ -87,13 +89,12 @@ class FullView(PartialView):
                 drawn.append(pid)
         return tuple(drawn)
 
-    def view(self) -> tuple[int, ...]:
-        """Return everybody else."""
-        return tuple(sorted(pid for pid in self._directory.pids if pid != self.me.pid))
+    def view(self) -> None:
+        """Return nothing of its own: the directory is the driver's."""
 
     def gauges(self) -> list[Gauge]:
         """Return nothing: the directory is the driver's."""
         return []
 
-    def _sample(self, count: int) -> list[int]:
-        return []
+    def _sample(self, count: int) -> bytes:
+        return b""

@@ -6,10 +6,11 @@ Assumes: some contact or some peer once known can be reached again.
 Source: tickets_twolayer 2.2 (lpbcast), J section 2. Ours, because lpbcast alone never forgets the dead nor heals a
 split: news of a peer lives for `sub_rounds` rounds after its last word; a target that failed `failures_max` times in a
 row leaves the view; now and then one lost peer or contact is asked to let us in again.
-Costs per gossip message: at most `subs_max` + `unsubs_max` entries of some 4 bytes.
+Costs per gossip message: at most `subs_max` + `unsubs_max` entries of 7 bytes.
 """
 
 from collections.abc import Callable, Sequence
+from struct import Struct as Layout
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -19,15 +20,24 @@ from whence.core.ready import Dice, Gauge, Item, Ready, Send
 from whence.errors import SettingError
 from whence.types import Instant, Process
 
-News = Annotated[list[Annotated[int, Meta(ge=0, le=limits.BOOT_MAX)]], Meta(max_length=3 * limits.VIEW_MAX)]
-"""Peers as a flat list: pid, boot, rounds left to live, and again."""
+NEWS = Layout("<HIB")
+"""One peer in the news: pid, boot, rounds left to live."""
+
+News = Annotated[bytes, Meta(max_length=NEWS.size * (limits.VIEW_MAX + 1))]
+"""Peers end to end: the fullest list and oneself. Packed, because a list decodes into 32 bytes for each small number."""
 
 
-class Subscribe(Item, tag=2):
+def whole(news: bytes) -> bool:
+    """Tell whether news are whole entries whose pids fit 15 bits and boots 31: no top byte has its top bit set."""
+    size = NEWS.size
+    return len(news) % size == 0 and news[1::size].isascii() and news[5::size].isascii()
+
+
+class Subscribe(Item, frozen=True, tag=2):
     """Let me in, or: I am still here. The sender is the subject."""
 
 
-class Welcome(Item, tag=3):
+class Welcome(Item, frozen=True, tag=3):
     """You are in: some peers to start with, and what you need not wait for."""
 
     peers: News
@@ -35,7 +45,7 @@ class Welcome(Item, tag=3):
 
     def sound(self) -> bool:
         """Tell whether the news are whole."""
-        return len(self.peers) % 3 == 0
+        return whole(self.peers)
 
 
 class ViewSettings(Struct, frozen=True, kw_only=True):
@@ -49,9 +59,12 @@ class ViewSettings(Struct, frozen=True, kw_only=True):
     """News of arrivals passed on. Full: a random one is dropped."""
     unsubs_max: int = 20
     """Farewells passed on. Full: a random one is dropped; a leaver waits a round instead."""
+    announce_rounds: int = 6
+    """A member announces itself every so many rounds. More often, and views fill with those who just wrote: members
+    then write back to each other and reach falls (99.5 % to 98.5 % of 125 members when announcing in every round)."""
     sub_rounds: int = 12
     """How long news of a peer lives after its last word: at least twice the rounds an event lives."""
-    farewell_rounds: int = 10
+    farewell_rounds: int = 12
     """How long a farewell lives. At least twice the rounds an event lives, or a leaver is remembered as present."""
     failures_max: int = 3
     """Failures in a row after which a peer leaves the view."""
@@ -68,7 +81,14 @@ class ViewSettings(Struct, frozen=True, kw_only=True):
         for name in ("view_size", "subs_max", "unsubs_max"):
             if not 1 <= getattr(self, name) <= limits.VIEW_MAX:
                 raise SettingError(f"{name} must be from 1 to {limits.VIEW_MAX}, not {getattr(self, name)}")
-        for name in ("sub_rounds", "farewell_rounds", "isolation_rounds", "reach_rounds", "join_retry_rounds"):
+        for name in (
+            "announce_rounds",
+            "sub_rounds",
+            "farewell_rounds",
+            "isolation_rounds",
+            "reach_rounds",
+            "join_retry_rounds",
+        ):
             if not 1 <= getattr(self, name) <= limits.ROUNDS_MAX:
                 raise SettingError(f"{name} must be from 1 to {limits.ROUNDS_MAX}, not {getattr(self, name)}")
         if self.failures_max < 1:
@@ -110,6 +130,7 @@ class PartialView:
         self._retry_at: Instant | None = None
         self._leaving_rounds: int | None = None
         self._heard_round = 0
+        self._announce_at = 0
         self.changed = False
         """There is news that no round has carried yet."""
 
@@ -117,9 +138,10 @@ class PartialView:
 
     def found(self, peers: Sequence[Process], now: Instant) -> None:
         """Start with peers that are known to start too."""
-        self._contacts = tuple(pid for pid, _ in peers)
+        self._contacts = tuple(pid for pid, _ in peers if pid != self.me.pid)
         for pid, boot in peers:
             self._learn(pid, boot, self._settings.sub_rounds)
+        self._shorten()
 
     def join(self, contacts: Sequence[int], now: Instant, ready: Ready) -> None:
         """Ask the contacts, one after another, until one answers."""
@@ -135,7 +157,7 @@ class PartialView:
 
     def leave(self, now: Instant) -> None:
         """Say farewell in the coming rounds."""
-        self._leaving_rounds = self._settings.farewell_rounds // 2
+        self._leaving_rounds = max(1, self._settings.farewell_rounds // 2)
         self._unsubs[self.me.pid] = Known(self.me.boot, self._round + self._settings.farewell_rounds)
         self.changed = True
 
@@ -146,31 +168,37 @@ class PartialView:
     def receive(self, sender: Process, item: Item, now: Instant, ready: Ready) -> bytes | None:
         """Let a newcomer in, or be let in."""
         if isinstance(item, Welcome):
-            self.hear(sender, item.peers, [])
+            self.hear(sender, self._arrival_of(sender) + item.peers, b"")
             return item.snapshot if self._seeking else None
         if not self._seeking:
             sample = self._sample(self._settings.view_size)
-            self.hear(sender, [], [])
+            self.hear(sender, self._arrival_of(sender), b"")
             ready.send.append(Send((sender.pid,), Welcome(sample, self._snapshot()), sender.boot))
         return None
 
     # --- what gossip carries ---
 
-    def news(self) -> tuple[list[int], list[int]]:
-        """Return the arrivals and farewells to pass on. The sender's own arrival goes without saying."""
+    def news(self) -> tuple[bytes, bytes]:
+        """Return the arrivals to pass on, each once, and the farewells."""
         self.changed = False
-        return self._flat(self._subs), self._flat(self._unsubs)
+        subs = self._packed(self._subs)
+        self._subs.clear()
+        if self._round >= self._announce_at and self._leaving_rounds is None:
+            self._announce_at = self._round + self._settings.announce_rounds
+            subs += self._arrival_of(self.me)
+        return subs, self._packed(self._unsubs)
 
-    def hear(self, sender: Process, subs: list[int], unsubs: list[int]) -> None:
+    def hear(self, sender: Process, subs: bytes, unsubs: bytes) -> None:
         """Take in a peer's news: farewells first, or a leaver would come back through old arrivals."""
         self._heard_round = self._round
         if self._failures:
             self._failures.pop(sender.pid, None)
-        for at in range(0, len(unsubs), 3):
-            self._bid_farewell(unsubs[at], unsubs[at + 1], unsubs[at + 2])
-        self._learn(sender.pid, sender.boot, self._settings.sub_rounds)
-        for at in range(0, len(subs), 3):
-            self._learn(subs[at], subs[at + 1], subs[at + 2])
+        if not subs and not unsubs:
+            return
+        for pid, boot, rounds in NEWS.iter_unpack(unsubs):
+            self._bid_farewell(pid, boot, rounds)
+        for pid, boot, rounds in NEWS.iter_unpack(subs):
+            self._learn(pid, boot, rounds)
         self._shorten()
 
     def next_round(self, ready: Ready) -> None:
@@ -231,7 +259,7 @@ class PartialView:
         """Return when the next contact is to be asked."""
         return self._retry_at
 
-    def view(self) -> tuple[int, ...]:
+    def view(self) -> tuple[int, ...] | None:
         """Return the peers known now, in order."""
         return tuple(sorted(self._peers))
 
@@ -279,7 +307,8 @@ class PartialView:
         if known is None:
             self._peers.append(pid)
         self._view[pid] = Known(boot, until)
-        self._subs[pid] = Known(boot, until)
+        if len(self._peers) < self._settings.view_size:
+            self._subs[pid] = Known(boot, until)
         self._failures.pop(pid, None)
         self._lost.pop(pid, None)
         self.changed = True
@@ -307,8 +336,6 @@ class PartialView:
             pid = self._peers[int(self._dice() * len(self._peers))]
             known = self._view[pid]
             self._forget(pid)
-            if known.until > self._round:
-                self._subs[pid] = known
         while len(self._subs) > settings.subs_max:
             self._drop_random(self._subs)
         while len(self._unsubs) > settings.unsubs_max + (self.me.pid in self._unsubs):
@@ -323,15 +350,14 @@ class PartialView:
         others = [pid for pid in known if pid != self.me.pid]
         del known[others[int(self._dice() * len(others))]]
 
-    def _flat(self, known: dict[int, Known]) -> list[int]:
-        flat: list[int] = []
-        for pid, entry in known.items():
-            flat += (pid, entry.boot, entry.until - self._round)
-        return flat
+    def _packed(self, known: dict[int, Known]) -> bytes:
+        pack, now = NEWS.pack, self._round
+        return b"".join([pack(pid, entry.boot, entry.until - now) for pid, entry in known.items()])
 
-    def _sample(self, count: int) -> list[int]:
-        flat: list[int] = []
-        for pid in self.targets(count):
-            known = self._view[pid]
-            flat += (pid, known.boot, max(1, known.until - self._round))
-        return flat
+    def _arrival_of(self, process: Process) -> bytes:
+        return NEWS.pack(*process, self._settings.sub_rounds)
+
+    def _sample(self, count: int) -> bytes:
+        view, now = self._view, self._round
+        peers = self.targets(count)
+        return b"".join([NEWS.pack(pid, view[pid].boot, max(1, view[pid].until - now)) for pid in peers])

@@ -55,6 +55,8 @@ class Arrival:
         self._me = me
         self._limits = limits
         self._senders: Senders[Seen] = Senders(limits, Seen)
+        self._senders.open(*me)  # so that there is always room for one's own events
+        self._most_runs = 0
 
     def stamp(self, now: Instant) -> bytes:
         """Return nothing: any order will do."""
@@ -78,6 +80,7 @@ class Arrival:
             seen = self._senders.open(bundle.pid, bundle.boot)
         if seen.add(bundle.first, bundle.last, self._limits.spans_per_sender_max):
             ready.deliver.append(Delivery(bundle))
+            self._most_runs = max(self._most_runs, len(seen.firsts))
         else:
             ready.notes.append(Note("drop", "duplicate", bundle))
 
@@ -97,8 +100,7 @@ class Arrival:
 
     def gauges(self) -> list[Gauge]:
         """Return how much is remembered."""
-        most_runs = max((len(seen.firsts) for _, seen in self._senders), default=0)
         return [
             Gauge("senders", len(self._senders), self._limits.senders_max),
-            Gauge("spans_per_sender", most_runs, self._limits.spans_per_sender_max),
+            Gauge("spans_per_sender", self._most_runs, self._limits.spans_per_sender_max),
         ]

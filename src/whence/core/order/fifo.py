@@ -24,6 +24,10 @@ _ENTRY = Layout("<IIQ")
 """A sender in a snapshot: pid, boot, next number expected."""
 
 
+SEQ_END = wire_limits.SEQ_MAX + 1
+"""What is expected of a process that has published all the events it can."""
+
+
 class FifoSettings(Struct, frozen=True, kw_only=True):
     """How long a gap is waited for."""
 
@@ -60,8 +64,11 @@ class Fifo:
         self._limits = limits
         self._hold_ns = hold_ns
         self._senders: Senders[Progress] = Senders(limits, Progress)
+        self._senders.open(*me)  # so that there is always room for one's own events
         self._waiting: deque[tuple[Instant, Process, int]] = deque()
         """Everything that was held, by deadline; entries that were released meanwhile are passed over."""
+        self._waiting_max = 2 * limits.held_bundles_max + 1
+        """Over it, entries passed over are cleared away, at least half of all: constant cost per bundle held."""
         self._held_bundles = 0
         self._held_bytes = 0
 
@@ -112,9 +119,16 @@ class Fifo:
         """Expect of every sender what a member expects. Raises ValueError if this is no snapshot."""
         if len(snapshot) % _ENTRY.size:
             raise ValueError(f"a snapshot is a multiple of {_ENTRY.size} bytes, not {len(snapshot)}")
-        for pid, boot, expected in _ENTRY.iter_unpack(snapshot):
-            if self._senders.refuses(pid, boot) is None:
-                self._senders.open(pid, boot).expected = max(1, expected)
+        entries = list(_ENTRY.iter_unpack(snapshot))
+        for pid, boot, expected in entries:
+            if pid > wire_limits.PEER_ID_MAX or boot > wire_limits.BOOT_MAX or not 1 <= expected <= SEQ_END:
+                raise ValueError(f"no process {pid}, {boot} can be expected to send event {expected}")
+        for pid, boot, expected in entries:
+            if (pid, boot) != self._me and self._senders.refuses(pid, boot) is None:
+                crowded_out = self._senders.crowded_out(pid)
+                if crowded_out is not None and self._senders.find(pid, boot) is None:
+                    self._senders.close(crowded_out)
+                self._senders.open(pid, boot).expected = expected
 
     def gauges(self) -> list[Gauge]:
         """Return how much is remembered and held."""
@@ -122,6 +136,7 @@ class Fifo:
             Gauge("senders", len(self._senders), self._limits.senders_max),
             Gauge("held_bundles", self._held_bundles, self._limits.held_bundles_max),
             Gauge("held_bytes", self._held_bytes, self._limits.held_bytes_max),
+            Gauge("hold_deadlines", len(self._waiting), self._waiting_max),
         ]
 
     def _open(self, bundle: Bundle, now: Instant, ready: Ready) -> Progress | None:
@@ -141,6 +156,8 @@ class Fifo:
     def _hold(self, progress: Progress, bundle: Bundle, now: Instant, ready: Ready) -> None:
         progress.held[bundle.first] = Held(bundle, now)
         self._waiting.append((now + self._hold_ns, bundle.process, bundle.first))
+        if len(self._waiting) > self._waiting_max:
+            self._waiting = deque(entry for entry in self._waiting if self._is_held(entry[1], entry[2]))
         self._held_bundles += 1
         self._held_bytes += len(bundle.body)
         while self._held_bundles > self._limits.held_bundles_max or self._held_bytes > self._limits.held_bytes_max:

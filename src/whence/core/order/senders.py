@@ -27,8 +27,11 @@ class Senders(Generic[State]):
         """Return why a new process cannot be remembered, or None if it can."""
         if boot < self._closed_below.get(pid, 0):
             return "closed_life"
-        if pid not in self._lives and len(self._lives) >= self._limits.senders_max:
-            return "senders_max"
+        lives = self._lives.get(pid)
+        if lives is None:
+            return "senders_max" if len(self._lives) >= self._limits.senders_max else None
+        if len(lives) >= self._limits.boots_per_sender_max and boot < min(lives):
+            return "closed_life"
         return None
 
     def crowded_out(self, pid: int) -> Process | None:

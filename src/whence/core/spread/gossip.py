@@ -13,13 +13,16 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from whence import limits
-from whence.core.members.views import News, PartialView
+from whence.core.members.views import News, PartialView, whole
 from whence.core.ready import Dice, Gauge, Item, Note, Ready, Send
 from whence.errors import SettingError
 from whence.types import Bundle, Instant, Process
 
+BUNDLE_FRAME_BYTES = 32
+"""What a bundle takes on the wire beyond its own bytes, at most: its array, name and three lengths."""
 
-class Gossip(Item, tag=1):
+
+class Gossip(Item, frozen=True, tag=1):
     """What a member passes on in a round: bundles with their ages, and news of the membership."""
 
     ages: Annotated[bytes, Meta(max_length=limits.GOSSIP_BUNDLES_MAX)]
@@ -29,9 +32,13 @@ class Gossip(Item, tag=1):
 
     def sound(self) -> bool:
         """Tell whether every bundle has an age and every payload its bytes, and the news are whole."""
-        if len(self.ages) != len(self.bundles) or len(self.subs) % 3 or len(self.unsubs) % 3:
+        if len(self.ages) != len(self.bundles) or not whole(self.subs) or not whole(self.unsubs):
             return False
         return all(map(Bundle.sound, self.bundles))
+
+    def bundle_count(self) -> int:
+        """Return how many bundles it carries."""
+        return len(self.bundles)
 
     def payload_bytes(self) -> int:
         """Return the bytes that are the application's."""
@@ -68,7 +75,9 @@ class GossipSettings(Struct, frozen=True, kw_only=True):
         if not 0 <= self.jitter < 1:
             raise SettingError(f"jitter must be from 0 to below 1, not {self.jitter}")
         if not 1 <= self.gossip_bundles <= limits.GOSSIP_BUNDLES_MAX:
-            raise SettingError(f"gossip_bundles must be from 1 to {limits.GOSSIP_BUNDLES_MAX}, not {self.gossip_bundles}")
+            raise SettingError(
+                f"gossip_bundles must be from 1 to {limits.GOSSIP_BUNDLES_MAX}, not {self.gossip_bundles}"
+            )
         for name in ("buffer_bundles", "history", "idle_rounds"):
             if getattr(self, name) < 1:
                 raise SettingError(f"{name} must be at least 1, not {getattr(self, name)}")
@@ -117,7 +126,9 @@ class PrCast:
             return
         settings = self._settings
         stretch = 1.0 + settings.jitter * (2.0 * self._dice() - 1.0)
-        self._next_round = max(self._next_round + int(settings.round_ns * stretch), now + 1)
+        length_ns = int(settings.round_ns * stretch)
+        due = self._next_round + length_ns
+        self._next_round = due if due > now else now + length_ns
         self._members.next_round(ready)
         self._pass_on(ready)
         self._age()
@@ -150,11 +161,12 @@ class PrCast:
     def _youngest(self) -> list[Carried]:
         """Return the youngest bundles that fit a message; of two equally old ones, the one that came later."""
         carried = list(self._carried.values())
-        if len(carried) <= self._settings.gossip_bundles:
+        if len(carried) <= self._settings.gossip_bundles and _fitting(carried) == len(carried):
             return carried
         carried.reverse()
         carried.sort(key=_age_of)
-        return carried[: self._settings.gossip_bundles]
+        carried = carried[: self._settings.gossip_bundles]
+        return carried[: _fitting(carried)]
 
     def _age(self) -> None:
         """Let every bundle grow older by a round, and drop those that have had all of theirs."""
@@ -179,6 +191,17 @@ class PrCast:
             oldest = max(self._carried.items(), key=_age_of_entry)[0]
             dropped = self._carried.pop(oldest)
             ready.notes.append(Note("drop", "gossip_buffer", dropped.bundle))
+
+
+def _fitting(carried: list[Carried]) -> int:
+    """Return how many of the bundles, from the first on, fit the bytes of one message."""
+    room = limits.GOSSIP_BYTES_MAX
+    for at, each in enumerate(carried):
+        bundle = each.bundle
+        room -= len(bundle.body) + len(bundle.sizes) + len(bundle.stamp) + BUNDLE_FRAME_BYTES
+        if room < 0:
+            return at
+    return len(carried)
 
 
 def _age_of(carried: Carried) -> int:

@@ -1,0 +1,34 @@
+"""A process's own clocks: one steady, which only drifts, and one on the wall, which may also jump."""
+
+_BILLION = 1_000_000_000
+
+
+class Clock:
+    """How a process sees true time."""
+
+    __slots__ = ("drift_ppb", "jumped_ns", "offset_ns")
+
+    def __init__(self, offset_ns: int = 0, drift_ppb: int = 0) -> None:
+        self.offset_ns = offset_ns
+        self.drift_ppb = drift_ppb
+        self.jumped_ns = 0
+
+    def steady(self, true: int) -> int:
+        """Return the clock for leases and rounds: counts pauses, never jumps."""
+        if self.drift_ppb:
+            return true + self.offset_ns + true * self.drift_ppb // _BILLION
+        return true + self.offset_ns
+
+    def wall(self, true: int) -> int:
+        """Return the clock for stamps and traces: as the steady one, and jumps when it is set."""
+        return self.steady(true) + self.jumped_ns
+
+    def true_when(self, steady: int) -> int:
+        """Return the first true time at which the steady clock shows at least this."""
+        since = steady - self.offset_ns
+        if not self.drift_ppb:
+            return since
+        true = since * _BILLION // (_BILLION + self.drift_ppb)
+        while self.steady(true) < steady:
+            true += 1
+        return true

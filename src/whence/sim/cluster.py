@@ -1,0 +1,112 @@
+"""A cluster: the processes of a scenario, wired together, with every fault it can suffer as a method."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from whence.core.levels import Parts, Settings, Surroundings, build, settings_from
+from whence.core.members.full import Directory
+from whence.core.stages import Member
+from whence.sim.clock import Clock
+from whence.sim.loop import Loop
+from whence.sim.network import Network, Port
+from whence.sim.process import SimProcess, World
+from whence.sim.scenario import Scenario
+from whence.sim.streams import Streams
+from whence.trace.memory import Row
+from whence.trace.schema import Kind
+from whence.types import Process
+
+CONTACTS = 5
+"""Peers a newcomer is told to ask."""
+
+
+class Cluster:
+    """All processes of one run."""
+
+    def __init__(self, scenario: Scenario, parts: Parts, rows: dict[Kind, list[Row]]) -> None:
+        self.loop = Loop()
+        self.effective: Counter[str] = Counter()
+        self.processes: dict[int, SimProcess] = {}
+        self._scenario = scenario
+        self._parts = parts
+        self._settings: Settings = settings_from(scenario.settings)
+        self._streams = Streams(scenario.seed)
+        self._directory = Directory()
+        self.network = Network(self.loop, scenario.network, self._streams, self.effective)
+        self._world = World(self.loop, self.network, rows, scenario.group, self.effective, scenario.sync_ns)
+        self._founders = range(scenario.nodes)
+
+    def start(self, order: Iterable[int] | None = None) -> None:
+        """Found the group. In whatever order the processes are made, they begin in the order of their numbers."""
+        for pid in order if order is not None else self._founders:
+            self._add(pid)
+        for pid in sorted(self.processes):
+            self.processes[pid].start(self._member)
+        for pid in sorted(self.processes):
+            self.processes[pid].found(self._first_peers(pid))
+
+    def join(self, pid: int) -> bool:
+        """Let a process that was never there ask to join."""
+        if pid in self.processes:
+            return False
+        process = self._add(pid)
+        process.start(self._member)
+        process.join(self._contacts(pid))
+        return True
+
+    def restart(self, pid: int) -> bool:
+        """Begin a new life of a process that is down."""
+        process = self.processes[pid]
+        if process.up:
+            return False
+        process.start(self._member)
+        process.restore()
+        process.join(self._contacts(pid))
+        return True
+
+    def jump_clock(self, pid: int, by_ns: int) -> None:
+        """Set a process's wall clock forward or back."""
+        self.processes[pid].clock.jumped_ns += by_ns
+
+    def record_views(self) -> None:
+        """Write down what every member knows of the others."""
+        for pid in sorted(self.processes):
+            self.processes[pid].record_view()
+
+    def record_gauges(self) -> None:
+        """Write down how full the buffers of every process were."""
+        for pid in sorted(self.processes):
+            self.processes[pid].record_gauges()
+
+    def _add(self, pid: int) -> SimProcess:
+        draw = self._streams.of("clock", pid)
+        clocks = self._scenario.clocks
+        clock = Clock(
+            draw.randint(-clocks.offset_ns, clocks.offset_ns),
+            draw.randint(-clocks.drift_ppm, clocks.drift_ppm) * 1000,
+        )
+        process = SimProcess(pid, self._world, clock, self._streams.of("damage", pid))
+        self.processes[pid] = process
+        self.network.ports[pid] = Port(process.arrive, process.unreachable)
+        return process
+
+    def _member(self, me: Process, now: int) -> Member:
+        dice = self._streams.of("member", me.pid, me.boot).random
+        return build(self._parts, me, self._settings, Surroundings(dice, now, self._directory))
+
+    def _first_peers(self, pid: int) -> list[Process]:
+        """Draw the peers a founder starts with: its right neighbour, so that all are connected, and others at random."""
+        size = len(self._founders)
+        wanted = min(self._settings.views.view_size, size - 1)
+        draw = self._streams.of("founding", pid).random
+        chosen: dict[int, None] = {(pid + 1) % size: None} if size > 1 else {}
+        while len(chosen) < wanted:
+            other = int(draw() * size)
+            if other != pid:
+                chosen[other] = None
+        return [Process(other, 1) for other in chosen]
+
+    def _contacts(self, pid: int) -> list[int]:
+        """Draw founders to ask; some of them may be down."""
+        others = [other for other in self._founders if other != pid]
+        return self._streams.of("contacts", pid, self.processes[pid].boot).sample(others, min(CONTACTS, len(others)))

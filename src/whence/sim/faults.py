@@ -1,0 +1,128 @@
+"""Plans a scenario's faults and publications on a cluster's loop, and heals it.
+
+A fault counts as effective only when it did something: a crash of a process that was up, a cut that a copy ran into.
+"""
+
+from whence.sim.cluster import Cluster
+from whence.sim.process import SimProcess
+from whence.sim.scenario import Fault, Publish, Scenario
+
+
+class Director:
+    """Makes things happen when the scenario says."""
+
+    def __init__(self, cluster: Cluster, scenario: Scenario) -> None:
+        self._cluster = cluster
+        self._scenario = scenario
+        self._healed = False
+        self._returning: dict[int, None] = {}
+        """Crashed processes that are to come back, if not at their time then when the run heals."""
+
+    def plan(self) -> None:
+        """Put everything the scenario has on the loop."""
+        loop, scenario = self._cluster.loop, self._scenario
+        for fault in scenario.faults:
+            loop.at(fault.at_ns, self._begin, fault)
+            if fault.until_ns:
+                loop.at(fault.until_ns, self._end, fault)
+        for publish in scenario.publishes:
+            loop.at(publish.at_ns, self._publish, publish)
+        if scenario.heal_at_ns:
+            loop.at(scenario.heal_at_ns, self._heal)
+        for time in (scenario.live_from_ns, scenario.end_at_ns):
+            loop.at(time, self._record_views)
+
+    def _publish(self, publish: Publish) -> None:
+        process = self._cluster.processes.get(publish.node)
+        if process is None:
+            return
+        label = f"{publish.node}@{publish.at_ns}".encode()
+        payloads = [(b"%s#%d" % (label, at)).ljust(publish.size, b".")[: publish.size] for at in range(publish.events)]
+        if process.publish(payloads) is None:
+            self._cluster.effective["publish_refused"] += 1
+
+    def _begin(self, fault: Fault) -> None:
+        if self._healed:
+            return
+        match fault.kind:
+            case "crash":
+                self._crash(fault)
+            case "pause":
+                for process in self._present(fault):
+                    process.pause()
+                    self._count("pause", process.up)
+            case "clock_jump":
+                for process in self._present(fault):
+                    self._cluster.jump_clock(process.pid, int(fault.amount))
+                    self._count("clock_jump", process.up)
+            case "join":
+                for pid in fault.nodes:
+                    self._count("join", self._cluster.join(pid))
+            case "leave":
+                for process in self._present(fault):
+                    self._count("leave", process.leave())
+            case _:
+                self._switch(fault, on=True)
+
+    def _end(self, fault: Fault) -> None:
+        if self._healed:
+            return
+        match fault.kind:
+            case "crash":
+                for process in self._present(fault):
+                    self._restart(process.pid)
+            case "pause":
+                for process in self._present(fault):
+                    process.resume()
+            case "clock_jump" | "join" | "leave":
+                pass
+            case _:
+                self._switch(fault, on=False)
+
+    def _switch(self, fault: Fault, *, on: bool) -> None:
+        """Turn a fault of the network on or off. It counts itself, for each copy it meets."""
+        network = self._cluster.network
+        match fault.kind:
+            case "cut":
+                network.cut(fault.nodes, fault.others, on=on)
+            case "partition":
+                network.partition(fault.nodes, on=on)
+            case "slow":
+                network.slow(fault.nodes, fault.amount, on=on)
+            case "burst":
+                network.burst(fault.amount, on=on)
+
+    def _crash(self, fault: Fault) -> None:
+        for process in self._present(fault):
+            if fault.until_ns and process.up:
+                self._returning[process.pid] = None
+            if fault.between_effects and process.up:
+                process.doom(fault.disk)
+            else:
+                self._count(f"crash_{fault.disk}", process.crash(fault.disk))
+
+    def _restart(self, pid: int) -> None:
+        if pid in self._returning:
+            self._count("restart", self._cluster.restart(pid))
+            self._returning.pop(pid)
+
+    def _heal(self, _: None) -> None:
+        """End every fault: links work, paused processes run, those that were to come back do."""
+        self._cluster.network.heal()
+        for pid in sorted(self._cluster.processes):
+            self._cluster.processes[pid].resume()
+            self._cluster.processes[pid].spare()
+        for pid in sorted(self._returning):
+            self._restart(pid)
+        self._healed = True
+
+    def _record_views(self, _: None) -> None:
+        self._cluster.record_views()
+
+    def _present(self, fault: Fault) -> list[SimProcess]:
+        processes = self._cluster.processes
+        return [processes[pid] for pid in fault.nodes if pid in processes]
+
+    def _count(self, kind: str, happened: bool) -> None:
+        if happened:
+            self._cluster.effective[kind] += 1

@@ -1,0 +1,265 @@
+"""The simulated network: real bytes, late, lost, twice, in another order, or not at all.
+
+A node's bandwidth is shared by all its links, and a copy occupies it for as long as its bits take (the thesis's model,
+LoCaMu 11.1). A link then adds latency. Faults are switched on and off while the world runs.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from math import log
+from random import Random
+from typing import Literal, NamedTuple
+
+from msgspec import Struct
+
+from whence.sim.loop import Loop
+from whence.sim.streams import Streams
+
+_BITS_PER_BYTE_NS = 8_000_000_000
+_HEAVY_TAIL_SHAPE = 1.5
+_HEAVY_TAIL_CAP = 1000.0
+_OLD_FRAMES_KEPT = 64
+
+
+class Latency(Struct, frozen=True, kw_only=True):
+    """How long a link takes. heavy: Pareto with shape 1.5, at most 1000 times its least value."""
+
+    shape: Literal["constant", "uniform", "exponential", "heavy"] = "uniform"
+    low_ns: int = 1_000_000
+    """The least; for constant, the value."""
+    high_ns: int = 20_000_000
+    """uniform: the most. exponential: the mean above low_ns."""
+
+    def drawn_from(self, stream: Random) -> Callable[[], int]:
+        """Return a function that draws latencies."""
+        low, span, draw = self.low_ns, self.high_ns - self.low_ns, stream.random
+        if self.shape == "constant":
+            return lambda: low
+        if self.shape == "uniform":
+            return lambda: low + int(span * draw())
+        if self.shape == "exponential":
+            mean = self.high_ns
+            return lambda: low - int(mean * log(1.0 - draw()))
+        return lambda: int(low * min((1.0 - draw()) ** (-1.0 / _HEAVY_TAIL_SHAPE), _HEAVY_TAIL_CAP))
+
+
+class NetworkModel(Struct, frozen=True, kw_only=True):
+    """What the network does to every copy, faults apart. Probabilities are per copy."""
+
+    latency: Latency = Latency()
+    bandwidth_bps: int = 0
+    """Bits per second a node can send, over all its links; 0 is without bound."""
+    bandwidth_both_ways: bool = False
+    """Receiving occupies the node's bandwidth too."""
+    fifo_links: bool = False
+    """Copies on one link arrive in the order they were sent."""
+    loss: float = 0.0
+    duplicate: float = 0.0
+    reorder: float = 0.0
+    """Held back for a while, so that later copies overtake it."""
+    replay: float = 0.0
+    """An old copy from anywhere is sent again."""
+    corrupt: float = 0.0
+    """One bit arrives wrong."""
+    straggle_ns: int = 2_000_000_000
+    """How late a held-back, second or replayed copy may be."""
+    refusal_ns: int = 200_000_000
+    """When a sender learns that a cut link did not take its copy."""
+
+    def calm(self) -> bool:
+        """Tell whether every copy arrives once, whole."""
+        return not (self.loss or self.duplicate or self.reorder or self.replay or self.corrupt)
+
+
+class Copy(NamedTuple):
+    """A frame on its way."""
+
+    source: int
+    target: int
+    frame: bytes
+    payload_bytes: int
+
+
+class Port(NamedTuple):
+    """How the network reaches a process."""
+
+    arrive: Callable[[Copy], None]
+    unreachable: Callable[[int], None]
+
+
+class Network:
+    """All links between all processes."""
+
+    def __init__(self, loop: Loop, model: NetworkModel, streams: Streams, effective: Counter[str]) -> None:
+        self.ports: dict[int, Port] = {}
+        self._loop = loop
+        self._model = model
+        self._effective = effective
+        self._latency = model.latency.drawn_from(streams.of("latency"))
+        self._draw = streams.of("network").random
+        self._busy_until: dict[int, int] = {}
+        self._last_arrival: dict[tuple[int, int], int] = {}
+        self._old: list[Copy] = []
+        self._partitions: list[frozenset[int]] = []
+        self._cuts: Counter[tuple[int, int]] = Counter()
+        self._slow: dict[int, float] = {}
+        self._bursts: list[float] = []
+        self._plain = self._is_plain()
+
+    # --- the way of a copy ---
+
+    def send(self, source: int, targets: tuple[int, ...], frame: bytes, payload_bytes: int) -> None:
+        """Put one copy of a frame on the way to each target."""
+        if not self._plain:
+            for target in targets:
+                self._send_in_bad_weather(Copy(source, target, frame, payload_bytes))
+            return
+        loop, ports, latency = self._loop, self.ports, self._latency
+        now = loop.now
+        for target in targets:
+            loop.at(now + latency(), ports[target].arrive, Copy(source, target, frame, payload_bytes))
+
+    def refuse(self, copy: Copy) -> None:
+        """Tell the sender that nobody was there to take a copy."""
+        self._loop.at(self._loop.now + self._latency(), self.ports[copy.source].unreachable, copy.target)
+
+    def _send_in_bad_weather(self, copy: Copy) -> None:
+        source, target, effective = copy.source, copy.target, self._effective
+        departs = self._occupy(source, len(copy.frame), self._loop.now)
+        blocked = self._blocked_by(source, target)
+        if blocked is not None:
+            effective[blocked] += 1
+            self._loop.at(departs + self._model.refusal_ns, self.ports[source].unreachable, target)
+            return
+        model, draw = self._model, self._draw
+        if model.replay and draw() < model.replay:
+            self._replay(departs)
+        if model.loss and draw() < model.loss:
+            effective["loss"] += 1
+            return
+        for burst in self._bursts:
+            if draw() < burst:
+                effective["burst"] += 1
+                return
+        if model.replay:
+            self._remember(copy)
+        if model.corrupt and draw() < model.corrupt:
+            effective["corrupt"] += 1
+            copy = copy._replace(frame=self._flipped(copy.frame))
+        delay = self._delay(source, target)
+        if model.reorder and draw() < model.reorder:
+            effective["reorder"] += 1
+            delay += int(draw() * model.straggle_ns)
+        self._arrive_at(departs + delay, copy)
+        if model.duplicate and draw() < model.duplicate:
+            effective["duplicate"] += 1
+            self._arrive_at(departs + delay + int(draw() * model.straggle_ns), copy)
+
+    def _arrive_at(self, time: int, copy: Copy) -> None:
+        if self._model.fifo_links:
+            link = (copy.source, copy.target)
+            time = self._last_arrival[link] = max(time, self._last_arrival.get(link, 0))
+        if self._model.bandwidth_both_ways:
+            time = self._occupy(copy.target, len(copy.frame), time)
+        self._loop.at(time, self.ports[copy.target].arrive, copy)
+
+    def _occupy(self, node: int, size: int, since: int) -> int:
+        """Return when the node's bandwidth has taken a copy that waits since then."""
+        bandwidth = self._model.bandwidth_bps
+        if not bandwidth:
+            return since
+        free = max(since, self._busy_until.get(node, 0)) + size * _BITS_PER_BYTE_NS // bandwidth
+        self._busy_until[node] = free
+        return free
+
+    def _delay(self, source: int, target: int) -> int:
+        delay = self._latency()
+        slow = self._slow
+        if slow and (source in slow or target in slow):
+            self._effective["slow"] += 1
+            delay = int(delay * max(slow.get(source, 1.0), slow.get(target, 1.0)))
+        return delay
+
+    def _remember(self, copy: Copy) -> None:
+        if len(self._old) < _OLD_FRAMES_KEPT:
+            self._old.append(copy)
+        else:
+            self._old[int(self._draw() * _OLD_FRAMES_KEPT)] = copy
+
+    def _replay(self, departs: int) -> None:
+        if self._old:
+            self._effective["replay"] += 1
+            old = self._old[int(self._draw() * len(self._old))]
+            self._arrive_at(departs + int(self._draw() * self._model.straggle_ns), old)
+
+    def _flipped(self, frame: bytes) -> bytes:
+        at = int(self._draw() * len(frame) * 8)
+        wrong = bytearray(frame)
+        wrong[at >> 3] ^= 1 << (at & 7)
+        return bytes(wrong)
+
+    # --- faults, on and off ---
+
+    def cut(self, sources: list[int], targets: list[int], *, on: bool) -> None:
+        """Cut the links from each source to each target, one way, or mend them."""
+        for source in sources:
+            for target in targets:
+                self._cuts[source, target] += 1 if on else -1
+        self._cuts = +self._cuts
+        self._plain = self._is_plain()
+
+    def partition(self, side: list[int], *, on: bool) -> None:
+        """Part these nodes from all others, both ways, or join them again."""
+        if on:
+            self._partitions.append(frozenset(side))
+        else:
+            self._partitions.remove(frozenset(side))
+        self._plain = self._is_plain()
+
+    def slow(self, nodes: list[int], factor: float, *, on: bool) -> None:
+        """Make every link of these nodes slower by a factor, or as fast as before."""
+        for node in nodes:
+            if on:
+                self._slow[node] = factor
+            else:
+                self._slow.pop(node, None)
+        self._plain = self._is_plain()
+
+    def burst(self, loss: float, *, on: bool) -> None:
+        """Lose more copies everywhere for a while."""
+        if on:
+            self._bursts.append(loss)
+        else:
+            self._bursts.remove(loss)
+        self._plain = self._is_plain()
+
+    def heal(self) -> None:
+        """Mend everything: from now on every copy arrives, once, whole."""
+        self._partitions.clear()
+        self._cuts.clear()
+        self._slow.clear()
+        self._bursts.clear()
+        self._model = NetworkModel(
+            latency=self._model.latency,
+            bandwidth_bps=self._model.bandwidth_bps,
+            bandwidth_both_ways=self._model.bandwidth_both_ways,
+            fifo_links=self._model.fifo_links,
+        )
+        self._plain = self._is_plain()
+
+    def _blocked_by(self, source: int, target: int) -> str | None:
+        if self._cuts and self._cuts[source, target]:
+            return "cut"
+        for side in self._partitions:
+            if (source in side) != (target in side):
+                return "partition"
+        return None
+
+    def _is_plain(self) -> bool:
+        """Tell whether a copy needs nothing but a latency: the fast way of `send`."""
+        model = self._model
+        return (
+            model.calm()
+            and not (model.bandwidth_bps or model.fifo_links)
+            and not (self._partitions or self._cuts or self._slow or self._bursts)
+        )

@@ -1,0 +1,392 @@
+"""One simulated process: drives a member by the contract of Ready, and writes down everything it sees it do.
+
+The trace tells what the process did at its borders, publishing, sending, receiving and delivering; never what the member
+thinks of it.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable
+from random import Random
+from zlib import crc32
+
+from whence.core.ready import Delivery, Gap, Gauge, Item, Late, Note, Ready
+from whence.core.stages import Member
+from whence.errors import LimitError, NotMemberError, RemoteProtocolError
+from whence.sim.clock import Clock
+from whence.sim.disk import Disk
+from whence.sim.loop import Loop
+from whence.sim.network import Copy, Network
+from whence.trace.memory import Row
+from whence.trace.schema import Kind
+from whence.types import ANY_BOOT, Bundle, EventId, Process
+from whence.wire.codec import decode, encode
+
+INBOX_COPIES_MAX = 4096
+"""What a paused process's socket buffers take. Full: further copies are lost, as a kernel would."""
+
+NEVER = 1 << 63
+"""Later than any time of a run."""
+
+
+class World:
+    """What all processes of a run share."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        network: Network,
+        rows: dict[Kind, list[Row]],
+        group: str,
+        effective: Counter[str],
+        sync_ns: int,
+    ) -> None:
+        self.loop = loop
+        self.network = network
+        self.rows = rows
+        self.group = group
+        self.effective = effective
+        """Faults that did something, by kind."""
+        self.sync_ns = sync_ns
+        """How long a disk takes to sync; readies that wait for it queue behind each other."""
+
+
+class SimProcess:
+    """A peer through all its lives."""
+
+    def __init__(self, pid: int, world: World, clock: Clock, dice: Random) -> None:
+        self.pid = pid
+        self.boot = 0
+        self.member: Member | None = None
+        self.up = False
+        self.joined = False
+        self.clock = clock
+        self.disk = Disk()
+        self._world = world
+        self._loop = world.loop
+        self._rows = world.rows
+        self._dice = dice
+        self._me = Process(pid, 0)
+        self._ev = 0
+        self._pos = 0
+        self._wake_token = 0
+        self._wake_at = NEVER
+        self._paused = False
+        self._overslept = False
+        self._inbox: list[Copy] = []
+        self._doomed = False
+        self._damage = "lost"
+        self._uncommitted: deque[Ready] = deque()
+        self._syncing = False
+        self._highest: dict[str, Gauge] = {}
+
+    # --- lives ---
+
+    def start(self, member: Callable[[Process, int], Member]) -> Member:
+        """Begin a new life with a member made for it."""
+        self.boot += 1
+        self._me = Process(self.pid, self.boot)
+        self.up, self.joined = True, False
+        self._ev = self._pos = 0
+        if self.boot > 1:
+            self._write(Kind.RESTART)
+        self.member = member(self._me, self.now())
+        return self.member
+
+    def crash(self, damage: str) -> bool:
+        """Stop at once; memory is gone, and of the disk what `damage` says. Return False if it was down already."""
+        if not self.up:
+            return False
+        if self.disk.crash(damage, self._dice):
+            self._world.effective[f"disk_{damage}"] += 1
+        self.record_gauges()
+        self._write(Kind.CRASH, reason=damage)
+        self._stop()
+        return True
+
+    def doom(self, damage: str) -> None:
+        """Crash in the middle of the next Ready that has something to do."""
+        self._doomed, self._damage = True, damage
+
+    def spare(self) -> None:
+        """Call off a crash that has not happened yet."""
+        self._doomed = False
+
+    def _stop(self) -> None:
+        self.up = self.joined = self._paused = self._overslept = self._doomed = self._syncing = False
+        self.member = None
+        self._inbox.clear()
+        self._uncommitted.clear()
+        self._wake_token += 1
+        self._wake_at = NEVER
+
+    def pause(self) -> None:
+        """Stop running while time goes on; what arrives waits."""
+        self._paused = self.up
+
+    def resume(self) -> None:
+        """Run again: timers that passed meanwhile fire now, then everything that waited arrives."""
+        if not self._paused:
+            return
+        self._paused = False
+        if self._overslept:
+            self._overslept = False
+            self._wake(self._wake_token)
+        waiting, self._inbox = self._inbox, []
+        for copy in waiting:
+            self.arrive(copy)
+
+    # --- inputs ---
+
+    def now(self) -> int:
+        """Return the time on the process's steady clock."""
+        return self.clock.steady(self._loop.now)
+
+    def found(self, peers: list[Process]) -> None:
+        """Start as one of the first members."""
+        assert self.member is not None
+        self._apply(self.member.found(peers, self.now()))
+
+    def join(self, contacts: list[int]) -> None:
+        """Ask to be let in."""
+        assert self.member is not None
+        self._apply(self.member.join(contacts, self.now()))
+
+    def restore(self) -> None:
+        """Take up again what earlier lives left on the disk."""
+        assert self.member is not None
+        self._apply(self.member.restore(self.disk.recover(), self.now()))
+
+    def leave(self) -> bool:
+        """Begin to leave; return False if this process is no member."""
+        if self.member is None or self._paused or not self.joined:
+            return False
+        try:
+            self._apply(self.member.leave(self.now()))
+        except NotMemberError:
+            return False
+        return True
+
+    def publish(self, payloads: list[bytes]) -> Bundle | None:
+        """Publish one bundle; return None, and say why in the trace, if the member refuses."""
+        if self.member is None or self._paused:
+            return None
+        try:
+            bundle, ready = self.member.publish(payloads, self.now())
+        except (NotMemberError, LimitError) as refusal:
+            self._write(Kind.REJECT, reason=type(refusal).__name__)
+            return None
+        clk, true = self.clock.wall(self._loop.now), self._loop.now
+        stamp_bytes = len(bundle.stamp)
+        published = self._rows[Kind.PUBLISH]
+        for seq, payload in enumerate(bundle.payloads(), bundle.first):
+            published.append(
+                (self.pid, self.boot, self._ev, clk, true, self._world.group, bundle.pid, bundle.boot, seq, None,
+                 None, None, None, None, stamp_bytes, len(payload), crc32(payload), None, None, None)
+            )  # fmt: skip
+            self._ev += 1
+        self._apply(ready)
+        return bundle
+
+    def arrive(self, copy: Copy) -> None:
+        """Take a copy from the network."""
+        member = self.member
+        if member is None:
+            self._world.network.refuse(copy)
+            return
+        if self._paused:
+            if len(self._inbox) < INBOX_COPIES_MAX:
+                self._inbox.append(copy)
+            else:
+                self._world.effective["inbox_full"] += 1
+            return
+        try:
+            packet = decode(copy.frame)
+        except RemoteProtocolError:
+            self._write(Kind.REJECT, peer=copy.source, reason="no_packet")
+            return
+        if packet.to_boot != ANY_BOOT and packet.to_boot != self.boot:
+            self._write(Kind.DROP, peer=packet.pid, reason="other_boot")
+            return
+        true, clock = self._loop.now, self.clock
+        steady = clock.steady(true)
+        self._rows[Kind.RECV].append(
+            (self.pid, self.boot, self._ev, steady + clock.jumped_ns, true, packet.group, packet.pid,
+             len(copy.frame) - copy.payload_bytes, copy.payload_bytes)
+        )  # fmt: skip
+        self._ev += 1
+        sender = Process(packet.pid, packet.boot)
+        for item in packet.items:
+            self._apply(member.receive(sender, item, steady))
+
+    def unreachable(self, peer: int) -> None:
+        """Learn that a copy found nobody."""
+        if self.member is not None and not self._paused:
+            self._apply(self.member.unreachable(peer, self.now()))
+
+    def _wake(self, token: int) -> None:
+        if token != self._wake_token or self.member is None:
+            return
+        if self._paused:
+            self._overslept = True
+            return
+        self._wake_at = NEVER
+        self._apply(self.member.tick(self.now()))
+        self._measure()
+
+    # --- the contract of Ready ---
+
+    def _apply(self, ready: Ready) -> None:
+        """Persist, then do the rest; a Ready never overtakes one that still waits for the disk."""
+        if not ready.persist and not self._uncommitted:
+            self._perform(ready)
+            return
+        self.disk.write(ready.persist)
+        self._uncommitted.append(ready)
+        if not self._syncing:
+            self._sync()
+
+    def _sync(self) -> None:
+        """Sync what is written now; one sync commits all that came before it."""
+        sync = (self.boot, len(self._uncommitted), self.disk.unsynced())
+        if not self._world.sync_ns:
+            self._commit(sync)
+            return
+        self._syncing = True
+        self._loop.at(self._loop.now + self._world.sync_ns, self._commit, sync)
+
+    def _commit(self, sync: tuple[int, int, int]) -> None:
+        """Finish a sync: what was written before it began is durable, and what waited for that goes ahead."""
+        boot, readies, size = sync
+        if boot != self.boot or self.member is None:
+            return
+        self.disk.sync(size)
+        self._syncing = False
+        for ready in [self._uncommitted.popleft() for _ in range(readies)]:
+            if self.up and self.boot == boot:
+                self._perform(ready)
+        if self._uncommitted:
+            self._sync()
+
+    def _perform(self, ready: Ready) -> None:
+        if self._doomed and (ready.send or ready.deliver):
+            self._perform_in_part(ready)
+            return
+        for send in ready.send:
+            self._send(send.to, send.item, send.boot)
+        for step in ready.deliver:
+            self._deliver(step)
+        for note in ready.notes:
+            self._note(note)
+        wake_at = ready.wake_at
+        if wake_at is not None and wake_at < self._wake_at:
+            self._plan_wake(wake_at)
+
+    def _plan_wake(self, wake_at: int) -> None:
+        """Plan the next tick. One planned too early is harmless, so nothing is planned anew for a later one."""
+        self._wake_at = wake_at
+        self._wake_token = token = self._wake_token + 1
+        self._loop.at(max(self._loop.now, self.clock.true_when(wake_at)), self._wake, token)
+
+    def _perform_in_part(self, ready: Ready) -> None:
+        """Crash after some of the effects, in their order: a driver may stop between any two."""
+        sends = [(target, send) for send in ready.send for target in send.to]
+        done = self._dice.randrange(len(sends) + len(ready.deliver))
+        for target, send in sends[:done]:
+            self._send((target,), send.item, send.boot)
+        for step in ready.deliver[: max(0, done - len(sends))]:
+            self._deliver(step)
+        self._world.effective["crash_between_effects"] += 1
+        self.crash(self._damage)
+
+    def _send(self, targets: tuple[int, ...], item: Item, to_boot: int) -> None:
+        frame = encode(self._world.group, self._me, [item], to_boot)
+        payload_bytes = item.payload_bytes()
+        stamp_bytes = len(frame) - payload_bytes
+        true, ev = self._loop.now, self._ev
+        clk = self.clock.wall(true)
+        sent = self._rows[Kind.SEND]
+        pid, boot, group = self.pid, self.boot, self._world.group
+        for target in targets:
+            sent.append((pid, boot, ev, clk, true, group, target, stamp_bytes, payload_bytes))
+            ev += 1
+        self._ev = ev
+        self._world.network.send(pid, targets, frame, payload_bytes)
+
+    def _deliver(self, step: Delivery | Gap | Late) -> None:
+        if isinstance(step, Gap):
+            skipped = tuple(EventId(s.pid, s.boot, seq) for s in step.spans for seq in range(s.first, s.last + 1))
+            self._write(Kind.GAP, ids=skipped)
+            return
+        bundle = step.bundle
+        if isinstance(step, Late):
+            for seq in range(bundle.first, bundle.last + 1):
+                self._write(Kind.LATE, event=EventId(bundle.pid, bundle.boot, seq), late_ns=step.late_ns)
+            return
+        true, ev, pos = self._loop.now, self._ev, self._pos
+        clk = self.clock.wall(true)
+        delivered = self._rows[Kind.DELIVER]
+        pid, boot, group, hold_ns = self.pid, self.boot, self._world.group, step.hold_ns
+        origin, origin_boot = bundle.pid, bundle.boot
+        for seq, payload in enumerate(bundle.payloads(), bundle.first):
+            delivered.append(
+                (pid, boot, ev, clk, true, group, origin, origin_boot, seq, pos, hold_ns,
+                 None, None, None, None, len(payload), crc32(payload), None, None, None)
+            )  # fmt: skip
+            ev += 1
+            pos += 1
+        self._ev, self._pos = ev, pos
+
+    def _note(self, note: Note) -> None:
+        bundle = note.bundle
+        event = None if bundle is None else EventId(bundle.pid, bundle.boot, bundle.first)
+        kind = Kind(note.kind)
+        self._write(kind, event=event, peer=note.peer, reason=note.reason)
+        if kind is Kind.JOIN:
+            self.joined = True
+        elif kind is Kind.LEAVE:
+            self.record_gauges()
+            self._stop()
+
+    # --- what only an observer does ---
+
+    def record_view(self) -> None:
+        """Write down whom the member knows."""
+        if self.member is not None and self.joined and (view := self.member.view()) is not None:
+            self._write(Kind.VIEW, view=view)
+
+    def _measure(self) -> None:
+        """Keep how full every buffer was at its fullest."""
+        if self.member is None:
+            return
+        highest = self._highest
+        for gauge in self.member.gauges():
+            known = highest.get(gauge.name)
+            if known is None or gauge.value > known.value:
+                highest[gauge.name] = gauge
+
+    def record_gauges(self) -> None:
+        """Write down how full every buffer of this life was at its fullest."""
+        for gauge in self._highest.values():
+            self._write(Kind.NOTE, reason=gauge.name, value=gauge.value, bound=gauge.bound)
+        self._highest.clear()
+
+    def _write(
+        self,
+        kind: Kind,
+        *,
+        event: EventId | None = None,
+        peer: int | None = None,
+        view: tuple[int, ...] | None = None,
+        late_ns: int | None = None,
+        ids: tuple[EventId, ...] | None = None,
+        reason: str | None = None,
+        value: int | None = None,
+        bound: int | None = None,
+    ) -> None:
+        pid, inc, seq = event if event is not None else (None, None, None)
+        true = self._loop.now
+        self._rows[kind].append(
+            (self.pid, self.boot, self._ev, self.clock.wall(true), true, self._world.group, pid, inc, seq, peer, view,
+             late_ns, None, None, ids, reason, value, bound)
+        )  # fmt: skip
+        self._ev += 1

@@ -1,0 +1,84 @@
+"""One run from beginning to end: safety phase, heal, liveness phase. The same scenario gives the same trace digest."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from time import perf_counter
+
+from msgspec import Struct, to_builtins
+
+from whence import __version__
+from whence.core.levels import LEVELS, Parts, settings_by_name, settings_from
+from whence.errors import UsageError
+from whence.sim.cluster import Cluster
+from whence.sim.faults import Director
+from whence.sim.scenario import Scenario
+from whence.trace.memory import Phases, Run, Trace
+
+_SLICES = 50
+"""How often a run stops to report progress and to write out its trace."""
+
+
+class Outcome(Struct, frozen=True):
+    """What a run left behind."""
+
+    trace: Trace
+    effective: Counter[str]
+    """Faults that did something, by kind."""
+    steps: int
+    """Things that happened on the loop."""
+    wall_seconds: float
+
+
+def parts_of(level: str) -> Parts:
+    """Return the parts of a level. Raises UsageError if it is not built."""
+    try:
+        return LEVELS[level]
+    except KeyError:
+        raise UsageError(f"level {level!r} is not built yet; there are: {', '.join(LEVELS)}") from None
+
+
+def run(
+    scenario: Scenario,
+    parts: Parts | None = None,
+    *,
+    start_order: Iterable[int] | None = None,
+    on_slice: Callable[[Trace, float], None] | None = None,
+) -> Outcome:
+    """Run a scenario. `on_slice` is called now and then with the trace so far and the part of the run that is done."""
+    began = perf_counter()
+    trace = Trace(describe(scenario))
+    cluster = Cluster(scenario, parts or parts_of(scenario.level), trace.rows)
+    director = Director(cluster, scenario)
+    cluster.start(start_order)
+    director.plan()
+    slices = _SLICES if on_slice is not None else 1
+    for at in range(1, slices + 1):
+        cluster.loop.run(scenario.end_at_ns * at // slices)
+        if on_slice is not None:
+            on_slice(trace, at / slices)
+    cluster.record_gauges()
+    return Outcome(trace, cluster.effective, cluster.loop.steps, perf_counter() - began)
+
+
+def describe(scenario: Scenario) -> Run:
+    """Return what a reader must know to judge the run and to run it again."""
+    settings = settings_from(scenario.settings)
+    phases = None
+    if scenario.live_until_ns:
+        phases = Phases(
+            heal_at=scenario.heal_at_ns,
+            live_from=scenario.live_from_ns,
+            live_until=scenario.live_until_ns,
+            deadline_ns=scenario.deadline_ns,
+        )
+    return Run(
+        run_id=f"{scenario.level}-{scenario.nodes}-{scenario.seed}",
+        version=__version__,
+        level=scenario.level,
+        seed=scenario.seed,
+        nodes=list(range(scenario.nodes)),
+        groups={scenario.group: list(range(scenario.nodes))},
+        parameters=settings_by_name(settings) | {"network": to_builtins(scenario.network)},
+        reach_min=scenario.reach_min,
+        phases=phases,
+    )

@@ -1,0 +1,80 @@
+"""A run as data: who takes part, what the network is like, what is published when, and what goes wrong when.
+
+A scenario and its seed decide a run to the byte. Scenarios are what the swarm draws, what shrinking cuts, and what a
+file of faults is read into.
+"""
+
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from whence.sim.network import NetworkModel
+
+FaultKind: TypeAlias = Literal[
+    "crash", "pause", "cut", "partition", "slow", "burst", "clock_jump", "join", "leave",
+]  # fmt: skip
+
+SECOND_NS = 1_000_000_000
+
+
+class Fault(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One thing that goes wrong, from `at_ns` to `until_ns` (0: until the run heals, or for good).
+
+    crash: `nodes` stop; they restart at until_ns, never if it is 0; `disk` says what survives;
+    `between_effects` stops them halfway through what they do next.
+    pause: `nodes` stop running while time goes on. cut: copies from `nodes` to `others` are lost, one way.
+    partition: `nodes` and the rest do not hear each other. slow: links of `nodes` are `amount` times slower.
+    burst: `amount` of all copies are lost. clock_jump: the wall clock of `nodes` jumps by `amount` ns.
+    join: `nodes`, not seen before, join. leave: `nodes` leave.
+    """
+
+    kind: FaultKind
+    at_ns: int
+    until_ns: int = 0
+    nodes: list[int] = []
+    others: list[int] = []
+    amount: float = 0.0
+    disk: Literal["lost", "torn", "wiped"] = "lost"
+    between_effects: bool = False
+
+
+class Publish(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One bundle: so many events of so many bytes, by a node at a time."""
+
+    at_ns: int
+    node: int
+    events: int = 1
+    size: int = 16
+
+
+class Clocks(Struct, frozen=True, kw_only=True):
+    """How far the processes' clocks may be from true time."""
+
+    offset_ns: int = 0
+    """Offsets are drawn up to this, either way."""
+    drift_ppm: int = 0
+    """Rates are drawn up to this many millionths, either way."""
+
+
+class Scenario(Struct, frozen=True, kw_only=True):
+    """Everything that decides a run."""
+
+    level: str
+    seed: int
+    nodes: int
+    group: str = "alps"
+    settings: dict[str, Any] = {}
+    network: NetworkModel = NetworkModel()
+    clocks: Clocks = Clocks()
+    sync_ns: int = 0
+    publishes: list[Publish] = []
+    faults: list[Fault] = []
+    heal_at_ns: int = 0
+    """All faults end here, and every link works from now on. 0: never."""
+    live_from_ns: int = 0
+    """What is published from here to live_until_ns is owed to every member that stays."""
+    live_until_ns: int = 0
+    deadline_ns: int = 0
+    """The time it is owed within."""
+    end_at_ns: int = 10 * SECOND_NS
+    reach_min: float = 1.0

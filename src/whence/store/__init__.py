@@ -1,0 +1,1 @@
+"""What a process remembers across crashes."""

@@ -1,0 +1,29 @@
+"""The journal's record format: a length, a checksum, the record. A torn tail is recognised and cut off.
+
+Law: after a crash, what can be read back is a prefix of what was written, and at least all that was synced.
+"""
+
+from struct import Struct as Layout
+from zlib import crc32
+
+_HEADER = Layout("<II")
+
+
+def framed(record: bytes) -> bytes:
+    """Return the bytes to append for one record."""
+    return _HEADER.pack(len(record), crc32(record)) + record
+
+
+def recovered(journal: bytes | bytearray) -> tuple[list[bytes], int]:
+    """Return the whole records at the start of a journal, and how many of its bytes they take."""
+    records = []
+    start = 0
+    while len(journal) - start >= _HEADER.size:
+        length, checksum = _HEADER.unpack_from(journal, start)
+        end = start + _HEADER.size + length
+        record = bytes(journal[start + _HEADER.size : end])
+        if end > len(journal) or crc32(record) != checksum:
+            break
+        records.append(record)
+        start = end
+    return records, start

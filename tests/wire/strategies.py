@@ -1,0 +1,95 @@
+"""Values for tests of the wire, derived from the items' own types: a new item is tested without a line here.
+
+Only what a type cannot say, that some fields must agree with each other, is spelled out.
+"""
+
+from typing import Any
+
+from hypothesis import strategies as st
+from msgspec import inspect
+
+from whence import limits
+from whence.core.members.views import NEWS, Welcome
+from whence.core.ready import Item
+from whence.core.spread.gossip import Gossip
+from whence.types import Bundle, Process, packed
+from whence.wire.items import NUMBERS
+
+SMALL = 48
+"""No list or byte string is drawn longer than this, or than its type's minimum."""
+
+
+def of_type(info: inspect.Type) -> st.SearchStrategy[Any]:
+    """Derive a strategy from a type as the decoder sees it."""
+    match info:
+        case inspect.IntType():
+            return st.integers(info.ge, info.le)
+        case inspect.BytesType():
+            return st.binary(min_size=info.min_length or 0, max_size=min(info.max_length or SMALL, SMALL))
+        case inspect.StrType():
+            return st.text(max_size=min(info.max_length or SMALL, SMALL))
+        case inspect.ListType():
+            return st.lists(of_type(info.item_type), min_size=info.min_length or 0, max_size=4)
+        case inspect.StructType():
+            return of_struct(info)
+    raise NotImplementedError(f"no strategy for {info}; say here how to draw one")
+
+
+def of_struct(info: inspect.StructType) -> st.SearchStrategy[Any]:
+    if info.cls in AGREEING:
+        return AGREEING[info.cls]
+    return st.builds(info.cls, **{field.name: of_type(field.type) for field in info.fields})
+
+
+def news() -> st.SearchStrategy[bytes]:
+    peer = st.builds(
+        NEWS.pack,
+        st.integers(0, limits.PEER_ID_MAX),
+        st.integers(0, limits.BOOT_MAX),
+        st.integers(0, limits.ROUNDS_MAX),
+    )
+    return st.lists(peer, max_size=4).map(b"".join)
+
+
+def processes() -> st.SearchStrategy[Process]:
+    return st.builds(Process, st.integers(0, limits.PEER_ID_MAX), st.integers(0, limits.BOOT_MAX))
+
+
+def payload_lists() -> st.SearchStrategy[list[bytes]]:
+    return st.lists(st.binary(max_size=12), min_size=1, max_size=6)
+
+
+def bundles() -> st.SearchStrategy[Bundle]:
+    first = st.integers(1, limits.SEQ_MAX - 6)
+    return st.builds(packed, processes(), first, payload_lists(), st.binary(max_size=8))
+
+
+def _gossip() -> st.SearchStrategy[Gossip]:
+    aged = st.lists(st.tuples(st.integers(0, 255), bundles()), max_size=4)
+    return st.builds(
+        lambda pairs, subs, unsubs: Gossip(bytes(a for a, _ in pairs), [b for _, b in pairs], subs, unsubs),
+        aged,
+        news(),
+        news(),
+    )
+
+
+AGREEING: dict[type, st.SearchStrategy[Any]] = {
+    Bundle: bundles(),
+    Gossip: _gossip(),
+    Welcome: st.builds(Welcome, news(), st.binary(max_size=SMALL)),
+}
+
+
+def items_of(kind: type[Item]) -> st.SearchStrategy[Item]:
+    info = inspect.type_info(kind)
+    assert isinstance(info, inspect.StructType)
+    return of_struct(info)
+
+
+def items() -> st.SearchStrategy[Item]:
+    return st.one_of([items_of(kind) for kind in NUMBERS.values()])
+
+
+def groups() -> st.SearchStrategy[str]:
+    return st.text(st.characters(codec="utf-8"), max_size=limits.GROUP_NAME_CHARS_MAX)

@@ -1,0 +1,58 @@
+"""The table of items: numbers for good."""
+
+from typing import get_args
+
+import pytest
+from msgspec import inspect
+
+from whence.core.ready import Item
+from whence.wire.items import NUMBERS, AnyItem
+
+EVER_GIVEN = [(1, "Gossip"), (2, "Subscribe"), (3, "Welcome")]
+"""Every number that was ever on a wire. Append; never change a line, never remove one."""
+
+
+def test_numbers_are_only_ever_appended() -> None:
+    given = [(number, kind.__name__) for number, kind in NUMBERS.items()]
+    assert given[: len(EVER_GIVEN)] == EVER_GIVEN
+    assert len(given) == len(EVER_GIVEN), "a new item: append it to EVER_GIVEN in this test"
+
+
+def test_every_number_is_the_tag_that_travels() -> None:
+    for number, kind in NUMBERS.items():
+        info = inspect.type_info(kind)
+        assert isinstance(info, inspect.StructType)
+        assert info.tag == number
+
+
+def test_the_decoder_reads_exactly_the_items_of_the_table() -> None:
+    assert set(get_args(AnyItem)) == set(NUMBERS.values())
+
+
+def _subclasses(kind: type[Item]) -> list[type[Item]]:
+    return [each for direct in kind.__subclasses__() for each in (direct, *_subclasses(direct))]
+
+
+def test_no_item_of_the_core_is_missing_in_the_table() -> None:
+    defined = {kind for kind in _subclasses(Item) if kind.__module__.startswith("whence.")}
+    assert defined == set(NUMBERS.values())
+
+
+@pytest.mark.parametrize("kind", NUMBERS.values())
+def test_every_field_that_can_be_long_has_an_upper_bound(kind: type[Item]) -> None:
+    """Otherwise an announced length could not be refused before the rest is read."""
+    unbounded = []
+
+    def visit(info: inspect.Type, path: str) -> None:
+        if isinstance(info, inspect.BytesType | inspect.StrType | inspect.ListType) and info.max_length is None:
+            unbounded.append(path)
+        if isinstance(info, inspect.IntType) and (info.ge is None or info.le is None):
+            unbounded.append(path)
+        if isinstance(info, inspect.ListType):
+            visit(info.item_type, f"{path}[]")
+        if isinstance(info, inspect.StructType):
+            for field in info.fields:
+                visit(field.type, f"{path}.{field.name}")
+
+    visit(inspect.type_info(kind), kind.__name__)
+    assert unbounded == []

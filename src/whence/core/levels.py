@@ -47,6 +47,7 @@ class Parts(NamedTuple):
     """One part for each stage. A planted bug is a level with one part replaced by a wrong one."""
 
     order: Callable[[Process, Settings], Order]
+    node: Callable[..., Node] = Node
     spread: Callable[..., PrCast] = PrCast
     partial: Callable[..., PartialView] = PartialView
     full: Callable[..., FullView] = FullView
@@ -74,7 +75,7 @@ def build(parts: Parts, me: Process, settings: Settings, around: Surroundings) -
     basics = (me, settings.views, settings.gossip.round_ns, around.dice, order.snapshot)
     members = parts.partial(*basics) if settings.views.view == "partial" else parts.full(*basics, around.directory)
     spread = parts.spread(members, settings.gossip, around.dice, around.now)
-    return Node(me, order, spread, members, settings.limits)
+    return parts.node(me, order, spread, members, settings.limits)
 
 
 def setting_names() -> dict[str, str]:

@@ -108,6 +108,8 @@ class Node:
         if self.life in (Life.OUTSIDE, Life.LEFT):
             return ready
         self._members.tick(now, ready)
+        if self.life is Life.JOINING and self._members.alone():
+            self._enter(ready, Note("join", "alone"))
         if self.life is not Life.JOINING:
             self._spread.tick(now, ready)
             self._order.tick(now, ready)
@@ -135,9 +137,12 @@ class Node:
         except ValueError:
             ready.notes.append(Note("reject", "snapshot", peer=sender.pid))
             return
+        self._enter(ready, Note("join", peer=sender.pid))
+
+    def _enter(self, ready: Ready, note: Note) -> None:
         self._step(Life.MEMBER)
         self._members.settle()
-        ready.notes.append(Note("join", peer=sender.pid))
+        ready.notes.append(note)
 
     def _check_limits(self, payloads: Sequence[bytes]) -> None:
         events, size = len(payloads), sum(map(len, payloads))

@@ -92,3 +92,5 @@ class Gauge(Struct, frozen=True, gc=False):
     name: str
     value: int
     bound: int
+    rests: bool = False
+    """Must be empty once nothing has been published for long."""

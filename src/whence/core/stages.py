@@ -76,6 +76,9 @@ class Members(Protocol):
     def receive(self, sender: Process, item: Item, now: Instant, ready: Ready) -> bytes | None:
         """Take a peer's item; return the snapshot to start from if it lets this process in."""
 
+    def alone(self) -> bool:
+        """Tell whether nobody seems to be there to let this process in."""
+
     def settle(self) -> None:
         """Stop asking: this process is a member now."""
 

@@ -73,6 +73,11 @@ class Cluster:
         for pid in sorted(self.processes):
             self.processes[pid].record_view()
 
+    def record_rest(self) -> None:
+        """Write down what is still in the buffers that should be empty by now."""
+        for pid in sorted(self.processes):
+            self.processes[pid].record_rest()
+
     def record_gauges(self) -> None:
         """Write down how full the buffers of every process were."""
         for pid in sorted(self.processes):

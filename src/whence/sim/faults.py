@@ -29,6 +29,8 @@ class Director:
             loop.at(publish.at_ns, self._publish, publish)
         if scenario.heal_at_ns:
             loop.at(scenario.heal_at_ns, self._heal)
+        if scenario.rest_at_ns:
+            loop.at(scenario.rest_at_ns, self._record_rest)
         for time in (scenario.live_from_ns, scenario.end_at_ns):
             loop.at(time, self._record_views)
 
@@ -118,6 +120,9 @@ class Director:
 
     def _record_views(self, _: None) -> None:
         self._cluster.record_views()
+
+    def _record_rest(self, _: None) -> None:
+        self._cluster.record_rest()
 
     def _present(self, fault: Fault) -> list[SimProcess]:
         processes = self._cluster.processes

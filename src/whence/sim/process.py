@@ -364,6 +364,13 @@ class SimProcess:
             if known is None or gauge.value > known.value:
                 highest[gauge.name] = gauge
 
+    def record_rest(self) -> None:
+        """Write down every buffer that should be empty by now."""
+        if self.member is not None and self.joined:
+            for gauge in self.member.gauges():
+                if gauge.rests:
+                    self._write(Kind.NOTE, reason=f"{gauge.name}_at_rest", value=gauge.value, bound=0)
+
     def record_gauges(self) -> None:
         """Write down how full every buffer of this life was at its fullest."""
         for gauge in self._highest.values():

@@ -76,5 +76,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
     live_until_ns: int = 0
     deadline_ns: int = 0
     """The time it is owed within."""
+    rest_at_ns: int = 0
+    """Nothing is published for so long before this that every buffer must be empty. 0: never."""
     end_at_ns: int = 10 * SECOND_NS
     reach_min: float = 1.0

@@ -6,6 +6,9 @@ Assumes: some contact or some peer once known can be reached again.
 Source: tickets_twolayer 2.2 (lpbcast), J section 2. Ours, because lpbcast alone never forgets the dead nor heals a
 split: news of a peer lives for `sub_rounds` rounds after its last word; a target that failed `failures_max` times in a
 row leaves the view; now and then one lost peer or contact is asked to let us in again.
+A peer that failed once is asked in every round until it answers or has failed for good.
+Unlike lpbcast, a peer pushed out of a full view is not passed on: members announce themselves, and recirculating old
+knowledge makes some of them too well known and lowers reach.
 Costs per gossip message: at most `subs_max` + `unsubs_max` entries of 7 bytes.
 """
 
@@ -60,8 +63,8 @@ class ViewSettings(Struct, frozen=True, kw_only=True):
     unsubs_max: int = 20
     """Farewells passed on. Full: a random one is dropped; a leaver waits a round instead."""
     announce_rounds: int = 6
-    """A member announces itself every so many rounds. More often, and views fill with those who just wrote: members
-    then write back to each other and reach falls (99.5 % to 98.5 % of 125 members when announcing in every round)."""
+    """A member announces itself every so many rounds. More often costs bytes and churn, less often leaves a newcomer
+    unknown for longer. Must be below `sub_rounds`, or news of the living dies out."""
     sub_rounds: int = 12
     """How long news of a peer lives after its last word: at least twice the rounds an event lives."""
     farewell_rounds: int = 12
@@ -74,6 +77,9 @@ class ViewSettings(Struct, frozen=True, kw_only=True):
     """Every so many rounds one lost peer or contact is asked: heals a group that a partition split."""
     join_retry_rounds: int = 3
     """Rounds to wait for a Welcome before asking the next contact."""
+    join_tries_max: int = 10
+    """Contacts asked in vain after which the group is taken for lost and begun anew; it merges with any other part of
+    it that is found later."""
 
     def __post_init__(self) -> None:
         if self.view not in ("partial", "full"):
@@ -88,6 +94,7 @@ class ViewSettings(Struct, frozen=True, kw_only=True):
             "isolation_rounds",
             "reach_rounds",
             "join_retry_rounds",
+            "join_tries_max",
         ):
             if not 1 <= getattr(self, name) <= limits.ROUNDS_MAX:
                 raise SettingError(f"{name} must be from 1 to {limits.ROUNDS_MAX}, not {getattr(self, name)}")
@@ -207,6 +214,8 @@ class PartialView:
         for known in (self._subs, self._unsubs):
             for pid in [pid for pid, entry in known.items() if entry.until <= self._round]:
                 del known[pid]
+        for suspect in self._failures:
+            ready.send.append(Send((suspect,), Subscribe()))
         if self._leaving_rounds is not None:
             if len(self._unsubs) <= self._settings.unsubs_max:
                 self._leaving_rounds -= 1
@@ -254,6 +263,10 @@ class PartialView:
         """Ask the next contact where the last one has not answered in time."""
         if self._retry_at is not None and now >= self._retry_at:
             self._ask_next_contact(now, ready)
+
+    def alone(self) -> bool:
+        """Tell whether so many contacts have been asked in vain that nobody seems to be there."""
+        return self._seeking and self._asked > self._settings.join_tries_max
 
     def wake_at(self) -> Instant | None:
         """Return when the next contact is to be asked."""

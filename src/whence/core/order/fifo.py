@@ -134,8 +134,8 @@ class Fifo:
         """Return how much is remembered and held."""
         return [
             Gauge("senders", len(self._senders), self._limits.senders_max),
-            Gauge("held_bundles", self._held_bundles, self._limits.held_bundles_max),
-            Gauge("held_bytes", self._held_bytes, self._limits.held_bytes_max),
+            Gauge("held_bundles", self._held_bundles, self._limits.held_bundles_max, rests=True),
+            Gauge("held_bytes", self._held_bytes, self._limits.held_bytes_max, rests=True),
             Gauge("hold_deadlines", len(self._waiting), self._waiting_max),
         ]
 

@@ -140,7 +140,7 @@ class PrCast:
     def gauges(self) -> list[Gauge]:
         """Return how much is being passed on and remembered."""
         return [
-            Gauge("gossip_buffer", len(self._carried), self._settings.buffer_bundles),
+            Gauge("gossip_buffer", len(self._carried), self._settings.buffer_bundles, rests=True),
             Gauge("gossip_history", len(self._seen), self._settings.history),
         ]
 

@@ -35,7 +35,7 @@ class TraceWriter:
         self._chunk_rows = chunk_rows
         self._digest = Digest()
         self._parts = dict.fromkeys(Kind, 0)
-        self._comings_and_goings: list[tuple[Kind, Row]] = []
+        self._turns: list[tuple[Kind, Row]] = []
         with self._writing():
             self.path.mkdir(parents=True, exist_ok=True)
             _clear(self.path)
@@ -57,14 +57,14 @@ class TraceWriter:
     def _write(self, kind: Kind, rows: Sequence[Row]) -> None:
         self._digest.add(kind, rows)
         if kind in _OF_MEMBERSHIP:
-            self._comings_and_goings += [(kind, row) for row in rows]
+            self._turns += [(kind, row) for row in rows]
         for start in range(0, len(rows), self._chunk_rows):
             table = table_of(kind, rows[start : start + self._chunk_rows])
             self._put_table(part(self.path, kind, self._parts[kind]), table)
             self._parts[kind] += 1
 
     def _finish(self) -> str:
-        membership = _membership(self._run, self._comings_and_goings)
+        membership = _membership(self._run, self._turns)
         columns = list(zip(*membership, strict=True)) or [()] * len(MEMBERSHIP_SCHEMA)
         arrays = [pa.array(column, field.type) for column, field in zip(columns, MEMBERSHIP_SCHEMA, strict=True)]
         self._put_table(self.path / MEMBERSHIP / "part-00000.parquet", pa.table(arrays, schema=MEMBERSHIP_SCHEMA))
@@ -115,7 +115,8 @@ def _clear(run: Path) -> None:
 def _membership(run: Run, rows: list[tuple[Kind, Row]]) -> list[tuple[str, str, int, int, int | None, int | None]]:
     """Return (run_id, grp, node, inc, from_ev, to_ev) for every stay of a process in a group."""
     at_node, at_inc, at_ev, at_grp = map(COLUMNS_OF[Kind.JOIN].index, (NODE, INC, EV, GRP))
-    rows = sorted(rows, key=lambda entry: (entry[1][at_node], entry[1][at_inc], entry[1][at_ev]))
+    rows = [(kind, row) for kind, row in rows if kind is Kind.CRASH or row[at_grp] is not None]
+    rows.sort(key=lambda entry: (entry[1][at_node], entry[1][at_inc], entry[1][at_ev]))
     first_life: dict[int, int] = {}
     for _, row in rows:
         first_life.setdefault(row[at_node], row[at_inc])

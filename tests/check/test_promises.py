@@ -1,0 +1,465 @@
+"""Each promise by hand-written traces: the smallest that keeps it and the smallest that breaks it."""
+
+from typing import Any
+
+import pytest
+
+from tests.check.scribe import GRP, Scribe
+from tests.check.worlds import with_columns
+from whence.check import determinism
+from whence.check.history import History
+from whence.check.judge import ORACLES, PROMISES_OF, judge, promises_of
+from whence.check.verdict import VIOLATIONS_MAX, Outcome, Verdict
+from whence.errors import UsageError
+from whence.trace.memory import Phases, digest_of
+from whence.trace.schema import Kind
+from whence.types import EventId, Level
+
+HOLDS, BROKEN, UNKNOWN = Outcome.HOLDS, Outcome.BROKEN, Outcome.UNKNOWN
+
+
+def verdict_on(scribe: Scribe, promise: str) -> Verdict:
+    (verdict,) = judge(scribe.trace, [promise])
+    return verdict
+
+
+def outcome(scribe: Scribe, promise: str) -> Outcome:
+    return verdict_on(scribe, promise).outcome
+
+
+# --- integrity ---
+
+
+def test_integrity_holds_when_everyone_delivers_what_was_published() -> None:
+    scribe = Scribe()
+    scribe.broadcast(0)
+    assert outcome(scribe, "integrity") is HOLDS
+
+
+def test_an_event_that_nobody_published_must_not_be_delivered() -> None:
+    scribe = Scribe()
+    scribe.deliver(1, EventId(0, 1, 9))
+    verdict = verdict_on(scribe, "integrity")
+    assert verdict.outcome is BROKEN
+    assert verdict.sentence == "process 1 delivered event 9 of process 0, which nobody published in group 'g'"
+
+
+@pytest.mark.parametrize(("column", "word"), [("payload_bytes", "bytes"), ("payload_crc", "checksum")])
+def test_a_payload_must_arrive_as_it_was_published(column: str, word: str) -> None:
+    scribe = Scribe()
+    scribe.deliver(1, scribe.publish(0), **{column: 99})
+    assert f"with {word} 99" in verdict_on(scribe, "integrity").sentence
+
+
+def test_a_delivery_outside_the_destinations_breaks_integrity() -> None:
+    scribe = Scribe()
+    scribe.deliver(2, scribe.publish(0, dests=[0, 1]))
+    assert "not addressed to it" in verdict_on(scribe, "integrity").sentence
+
+
+def test_a_process_that_is_no_member_must_not_deliver() -> None:
+    """Before its join row, and after its leave row."""
+    scribe = Scribe(founders=[0, 1])
+    event = scribe.publish(0)
+    scribe.row(Kind.JOIN, 2)
+    scribe.deliver(2, event)
+    assert outcome(scribe, "integrity") is HOLDS
+    scribe.row(Kind.LEAVE, 2)
+    scribe.deliver(2, scribe.publish(0))
+    assert "no member" in verdict_on(scribe, "integrity").sentence
+
+
+def test_an_identity_is_published_once_and_by_its_owner() -> None:
+    twice = Scribe()
+    twice.publish(0)
+    twice.publish(0, m_seq=1)
+    assert "a second time" in verdict_on(twice, "integrity").sentence
+    forged = Scribe()
+    forged.publish(0, m_pid=1)
+    assert "another process's name" in verdict_on(forged, "integrity").sentence
+
+
+def test_an_effect_before_its_cause_is_found_with_and_without_true_time() -> None:
+    """A delivery that waits for its own publication fits no order; the walk ends all the same."""
+    clocks: list[dict[str, Any]] = [{}, {"t_true": None}]
+    for t_true in clocks:
+        scribe = Scribe()
+        scribe.deliver(0, EventId(1, 1, 1), **t_true)
+        scribe.publish(0, **t_true)
+        scribe.deliver(1, EventId(0, 1, 1), **t_true)
+        scribe.publish(1, **t_true)
+        assert outcome(scribe, "integrity") is BROKEN
+        assert len(History(scribe.trace).impossible) == 1
+
+
+# --- duplicates ---
+
+
+def test_a_new_life_may_deliver_again_unless_it_remembers() -> None:
+    for durable, expected in ((False, HOLDS), (True, BROKEN)):
+        scribe = Scribe(durable=durable)
+        event = scribe.broadcast(0)
+        scribe.crash(1)
+        scribe.restart(1)
+        scribe.row(Kind.JOIN, 1)
+        scribe.deliver(1, event)
+        assert outcome(scribe, "no_duplicates") is expected
+
+
+def test_at_most_a_thousand_witnesses_are_kept_and_all_are_counted() -> None:
+    scribe = Scribe()
+    event = scribe.publish(0)
+    scribe.deliver(1, *[event] * (VIOLATIONS_MAX + 51))
+    verdict = verdict_on(scribe, "no_duplicates")
+    assert (len(verdict.violations), verdict.count) == (VIOLATIONS_MAX, VIOLATIONS_MAX + 50)
+
+
+# --- fifo ---
+
+
+def test_a_silent_leap_breaks_fifo_and_a_gap_before_it_excuses_it() -> None:
+    for report, expected in ((True, HOLDS), (False, BROKEN)):
+        scribe = Scribe()
+        first, second = scribe.publish(0), scribe.publish(0)
+        if report:
+            scribe.gap(1, first)
+        scribe.deliver(1, second)
+        assert outcome(scribe, "fifo") is expected
+
+
+def test_a_gap_after_the_leap_comes_too_late() -> None:
+    scribe = Scribe()
+    first, second = scribe.publish(0), scribe.publish(0)
+    scribe.deliver(1, second)
+    scribe.gap(1, first)
+    assert outcome(scribe, "fifo") is BROKEN
+
+
+@pytest.mark.parametrize("promise", ["fifo", "optimistic_causal"])
+def test_what_was_given_up_is_not_delivered_later(promise: str) -> None:
+    scribe = Scribe()
+    event = scribe.publish(0)
+    scribe.gap(1, event)
+    scribe.deliver(1, event)
+    assert "after it had reported it as skipped" in verdict_on(scribe, promise).sentence
+
+
+def test_a_late_joiner_may_begin_anywhere_but_then_skips_nothing() -> None:
+    scribe = Scribe(founders=[0, 1])
+    events = [scribe.publish(0) for _ in range(4)]
+    scribe.row(Kind.JOIN, 2)
+    scribe.deliver(2, events[1])
+    assert outcome(scribe, "fifo") is HOLDS
+    scribe.deliver(2, events[3])
+    assert outcome(scribe, "fifo") is BROKEN
+
+
+def test_a_founder_must_begin_at_the_beginning() -> None:
+    scribe = Scribe()
+    scribe.row(Kind.JOIN, 1)  # founders may say that they joined; that excuses nothing
+    events = [scribe.publish(0), scribe.publish(0)]
+    scribe.deliver(1, events[1])
+    assert outcome(scribe, "fifo") is BROKEN
+
+
+def test_fifo_holds_per_life_of_the_publisher() -> None:
+    """A restarted publisher numbers from 1 again: another process, another order."""
+    scribe = Scribe()
+    old = [scribe.broadcast(0), scribe.broadcast(0)]
+    scribe.crash(0)
+    scribe.restart(0)
+    scribe.row(Kind.JOIN, 0)
+    new = scribe.publish(0)
+    scribe.deliver(1, new)
+    assert new.seq < old[1].seq
+    assert outcome(scribe, "fifo") is HOLDS
+
+
+# --- causal: corners the random worlds do not reach ---
+
+
+def test_causal_order_reaches_across_groups() -> None:
+    """Both addressed to i: m1 before m2, across groups (LoCaMu, section 1.1)."""
+    scribe = Scribe(groups={"g": [0, 1, 2], "h": [1, 2]})
+    cause = scribe.publish(0)
+    scribe.deliver(1, cause)
+    effect = scribe.publish(1, grp="h")
+    scribe.deliver(2, effect, grp="h")
+    scribe.deliver(2, cause)
+    verdict = verdict_on(scribe, "causal")
+    assert verdict.outcome is BROKEN
+    assert verdict.violations[0].ids == (cause, effect)
+
+
+def test_what_was_published_before_a_member_joined_is_not_owed_to_it() -> None:
+    scribe = Scribe(founders=[0, 1])
+    cause = scribe.publish(0)
+    scribe.deliver(1, cause)
+    scribe.row(Kind.JOIN, 2)
+    scribe.deliver(2, scribe.publish(1))
+    assert outcome(scribe, "causal") is HOLDS
+
+
+def test_a_process_that_remembers_keeps_order_through_its_crashes() -> None:
+    for durable, expected in ((False, HOLDS), (True, BROKEN)):
+        scribe = Scribe(durable=durable)
+        scribe.deliver(1, scribe.publish(0))
+        scribe.crash(1)
+        scribe.restart(1)
+        scribe.row(Kind.JOIN, 1)
+        scribe.deliver(2, scribe.publish(1))  # follows what life 1 delivered only if life 2 remembers it
+        assert outcome(scribe, "causal") is expected
+
+
+def test_three_processes_can_leave_no_order_though_no_two_disagree() -> None:
+    """Uniform total order is acyclicity of all sequences together, not agreement of pairs."""
+    scribe = Scribe()
+    a, b, c = scribe.publish(0), scribe.publish(1), scribe.publish(2)
+    for node, events in ((0, (a, b)), (1, (b, c)), (2, (c, a))):
+        scribe.deliver(node, *events)
+    verdict = verdict_on(scribe, "total_order")
+    assert verdict.outcome is BROKEN
+    assert sorted(verdict.violations[0].ids) == [a, b, c]
+    scribe.deliver(1, a)
+    assert len(verdict_on(scribe, "total_order").violations[0].ids) == 2
+
+
+# --- agreement and liveness ---
+
+
+def healed() -> tuple[Scribe, EventId]:
+    """Four processes after the faults: 0 publishes; 1 delivers; 2 crashed before; 3 joined too late."""
+    scribe = Scribe(range(4), founders=range(3))
+    scribe.crash(2)
+    scribe.phases(deadline_ns=5_000)
+    scribe.row(Kind.JOIN, 3)
+    event = scribe.publish(0)
+    scribe.deliver(0, event)
+    scribe.deliver(1, event)
+    return scribe, event
+
+
+def test_only_members_that_stay_are_owed_what_is_published_after_healing() -> None:
+    scribe, _ = healed()
+    verdict = verdict_on(scribe, "agreement")
+    assert (verdict.outcome, verdict.sentence) == (HOLDS, "2 of 2 owed deliveries were made")
+    assert outcome(scribe, "liveness") is HOLDS
+
+
+def test_an_owed_delivery_that_never_came_breaks_agreement_and_liveness() -> None:
+    scribe, _ = healed()
+    missed = scribe.broadcast(0, dests=[0, 1])
+    scribe.trace.rows[Kind.DELIVER] = [
+        row for row in scribe.trace.rows[Kind.DELIVER] if not (row[0] == 1 and row[8] == missed.seq)
+    ]
+    for promise in ("agreement", "liveness"):
+        verdict = verdict_on(scribe, promise)
+        assert verdict.outcome is BROKEN
+        assert (verdict.violations[0].node, verdict.violations[0].ids) == (1, (missed,))
+
+
+def test_a_level_of_high_probability_is_judged_by_the_part_it_promises() -> None:
+    for reach_min, expected in ((0.75, HOLDS), (0.76, BROKEN)):
+        scribe, _ = healed()
+        scribe.deliver(0, scribe.publish(0))
+        scribe.trace.run.reach_min = reach_min
+        assert outcome(scribe, "agreement") is expected
+
+
+def test_a_delivery_after_the_deadline_breaks_liveness_alone() -> None:
+    scribe, _ = healed()
+    event = scribe.publish(0)
+    scribe.deliver(0, event)
+    scribe.now += 6_000
+    scribe.deliver(1, event)
+    assert outcome(scribe, "agreement") is HOLDS
+    assert outcome(scribe, "liveness") is BROKEN
+
+
+def test_without_phases_agreement_is_unknown_unless_everything_is_promised() -> None:
+    scribe = Scribe()
+    event = scribe.publish(0)
+    scribe.deliver(0, event)
+    assert outcome(scribe, "agreement") is outcome(scribe, "liveness") is UNKNOWN
+    scribe.trace.run.parameters["agreement"] = "all"
+    assert verdict_on(scribe, "agreement").count == 2
+
+
+def test_a_process_that_remembers_is_owed_what_it_missed_while_it_was_down() -> None:
+    scribe = Scribe(durable=True)
+    scribe.crash(2)
+    event = scribe.publish(0)
+    scribe.deliver(0, event)
+    scribe.deliver(1, event)
+    assert outcome(scribe, "agreement") is HOLDS
+    scribe.restart(2)
+    assert outcome(scribe, "agreement") is BROKEN
+    scribe.deliver(2, event)
+    assert outcome(scribe, "agreement") is HOLDS
+
+
+# --- tickets (tickets and two-layer delivery, sections 4.4 and 4.12) ---
+
+
+def owned(scribe: Scribe, kind: Kind, node: int, epoch: int) -> None:
+    scribe.row(kind, node, ticket=7, epoch=epoch)
+
+
+def test_a_ticket_that_changes_hands_in_order_is_exclusive() -> None:
+    scribe = Scribe(level="optimistic")
+    owned(scribe, Kind.TICKET_ACQUIRE, 0, 1)
+    scribe.publish(0, ticket=7, epoch=1)
+    owned(scribe, Kind.TICKET_SUSPEND, 0, 1)
+    owned(scribe, Kind.TICKET_ACQUIRE, 0, 1)
+    scribe.crash(0)
+    owned(scribe, Kind.TICKET_ACQUIRE, 1, 2)
+    scribe.publish(1, ticket=7, epoch=2)
+    owned(scribe, Kind.TICKET_RELEASE, 1, 2)
+    assert outcome(scribe, "ticket_exclusivity") is HOLDS
+
+
+def test_two_owners_of_a_ticket_at_once_break_exclusivity() -> None:
+    scribe = Scribe(level="optimistic")
+    owned(scribe, Kind.TICKET_ACQUIRE, 0, 1)
+    owned(scribe, Kind.TICKET_ACQUIRE, 1, 2)
+    assert "while process 0 still held it" in verdict_on(scribe, "ticket_exclusivity").sentence
+
+
+def test_a_later_owner_needs_a_greater_epoch() -> None:
+    for epoch in (1, 2):
+        scribe = Scribe(level="optimistic")
+        owned(scribe, Kind.TICKET_ACQUIRE, 0, 2)
+        owned(scribe, Kind.TICKET_RELEASE, 0, 2)
+        owned(scribe, Kind.TICKET_ACQUIRE, 1, epoch)
+        assert outcome(scribe, "ticket_exclusivity") is BROKEN
+
+
+def test_only_the_holder_publishes_under_a_ticket() -> None:
+    scribe = Scribe(level="optimistic")
+    owned(scribe, Kind.TICKET_ACQUIRE, 0, 1)
+    owned(scribe, Kind.TICKET_SUSPEND, 0, 1)
+    scribe.publish(0, ticket=7, epoch=1)
+    assert "which it did not hold" in verdict_on(scribe, "ticket_exclusivity").sentence
+
+
+def test_without_tickets_exclusivity_holds_only_where_it_is_promised() -> None:
+    assert outcome(Scribe(level="optimistic"), "ticket_exclusivity") is HOLDS
+    assert outcome(Scribe(level="fifo"), "ticket_exclusivity") is UNKNOWN
+
+
+def test_without_true_time_two_owners_cannot_be_compared_but_a_shared_epoch_shows() -> None:
+    scribe = Scribe(level="optimistic")
+    scribe.row(Kind.TICKET_ACQUIRE, 0, ticket=7, epoch=1, t_true=None)
+    assert outcome(scribe, "ticket_exclusivity") is UNKNOWN
+    scribe.row(Kind.TICKET_ACQUIRE, 1, ticket=7, epoch=1, t_true=None)
+    assert outcome(scribe, "ticket_exclusivity") is BROKEN
+
+
+# --- bounds, views, determinism ---
+
+
+def test_a_value_over_its_bound_is_named_with_both() -> None:
+    scribe = Scribe()
+    scribe.row(Kind.NOTE, 0, reason="held_bundles", value=5, bound=5)
+    scribe.row(Kind.NOTE, 0, reason="rounds", value=10**9)
+    assert outcome(scribe, "bounds") is HOLDS
+    scribe.row(Kind.NOTE, 1, reason="held_bundles", value=6, bound=5)
+    assert verdict_on(scribe, "bounds").sentence == "process 1 had held_bundles at 6, over its bound of 5"
+
+
+def with_views(*views: tuple[int, tuple[int, ...]], crash: int | None = None) -> Scribe:
+    scribe = Scribe()
+    if crash is not None:
+        scribe.crash(crash)
+    scribe.now += 1000
+    scribe.trace.run.phases = Phases(heal_at=scribe.now, live_from=scribe.now, live_until=10**9, deadline_ns=1)
+    for node, view in views:
+        scribe.row(Kind.VIEW, node, dests=view)
+    return scribe
+
+
+def test_views_hold_when_everyone_is_known_to_someone() -> None:
+    assert outcome(with_views((0, (1,)), (1, (2,)), (2, (0,))), "views") is HOLDS
+
+
+def test_a_member_in_nobodys_view_breaks_the_promise_of_views() -> None:
+    """lpbcast: an isolated member would never be gossiped to again."""
+    verdict = verdict_on(with_views((0, (1,)), (1, (0,)), (2, (0,))), "views")
+    assert [violation.node for violation in verdict.violations] == [2]
+
+
+def test_a_view_must_forget_who_crashed_before_the_faults_stopped() -> None:
+    assert outcome(with_views((0, (1,)), (1, (0,)), crash=2), "views") is HOLDS
+    assert "still has process 2" in verdict_on(with_views((0, (1, 2)), (1, (0,)), crash=2), "views").sentence
+
+
+def test_only_the_last_view_counts_but_never_may_it_name_its_owner() -> None:
+    assert outcome(with_views((0, (1, 2)), (0, (1,)), (1, (0,)), crash=2), "views") is HOLDS
+    assert "itself" in verdict_on(with_views((0, (0, 1)), (0, (1, 2)), (1, (0,)), (2, (0,))), "views").sentence
+
+
+def test_full_views_need_no_rows() -> None:
+    assert outcome(Scribe(), "views") is UNKNOWN
+    assert outcome(Scribe(parameters={"view": "full"}), "views") is HOLDS
+
+
+def test_two_runs_of_a_seed_leave_one_fingerprint() -> None:
+    scribe = Scribe()
+    scribe.broadcast(0)
+    assert outcome(scribe, "determinism") is UNKNOWN
+    scribe.trace.run.digest = digest_of(scribe.trace)
+    assert outcome(scribe, "determinism") is HOLDS
+    scribe.broadcast(0)
+    assert outcome(scribe, "determinism") is BROKEN
+    assert determinism.compare("a", "a").holds
+
+
+# --- completeness, and which promises are asked ---
+
+
+def test_a_trace_with_a_missing_row_promises_nothing_and_says_why() -> None:
+    scribe = Scribe()
+    scribe.broadcast(0)
+    scribe.row(Kind.NOTE, 1, reason="x")
+    del scribe.trace.rows[Kind.DELIVER][1]  # of process 1
+    verdict = verdict_on(scribe, "integrity")
+    assert verdict.outcome is UNKNOWN
+    assert "process 1 in its life 1" in verdict.sentence
+    assert "number 0 is missing" in verdict.sentence
+
+
+def test_rows_are_numbered_from_zero_over_all_kinds() -> None:
+    scribe = Scribe()
+    scribe.row(Kind.SEND, 0, peer=1)
+    scribe.publish(0)
+    assert History(scribe.trace).incomplete is None
+    scribe.trace.rows[Kind.SEND][0] = with_columns(scribe.trace.rows[Kind.SEND][0], Kind.SEND, ev=1)
+    assert History(scribe.trace).incomplete is not None
+
+
+def test_every_level_has_promises_and_every_promise_an_oracle() -> None:
+    assert set(Level) <= set(PROMISES_OF)
+    assert {promise for promises in PROMISES_OF.values() for promise in promises} <= set(ORACLES)
+
+
+def test_a_run_may_state_its_own_promises() -> None:
+    scribe = Scribe(parameters={"promises": ["fifo", "bounds"]})
+    assert [verdict.promise for verdict in judge(scribe.trace)] == ["fifo", "bounds"]
+
+
+def test_an_unknown_promise_or_level_is_refused_with_the_names_that_exist() -> None:
+    with pytest.raises(UsageError, match="no promise is called 'luck'; known are integrity"):
+        judge(Scribe().trace, ["luck"])
+    with pytest.raises(UsageError, match="no level is called 'perfect'"):
+        promises_of(Scribe(level="perfect").trace.run)
+
+
+def test_a_stay_is_over_with_the_life_that_crashed() -> None:
+    """A restarted process is a member again only from its own join row on."""
+    scribe = Scribe()
+    scribe.crash(1)
+    scribe.restart(1)
+    history = History(scribe.trace)
+    assert [stay.grp for stay in history.stays[1, 1]] == [GRP]
+    assert history.stays[1, 2] == []
+    assert (history.up[1, 1], history.up[1, 2]) == (False, True)

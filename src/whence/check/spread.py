@@ -1,7 +1,8 @@
 """Draws how one event spread: every process a thin line, true time from left to right, an arrow for each first sight.
 
-Lines are sorted by when the event arrived, so that the picture shows the wave; colours count the hops. The sender of a
-first sight is the other end of the last message received before it. Meant for up to some 125 processes.
+Lines are sorted by when the event was delivered, so that the picture shows the wave; colours count the hops. It came
+with the last message received before the delivery, or before the wait where it was held.
+Meant for up to some 125 processes.
 """
 
 from bisect import bisect_right
@@ -23,13 +24,16 @@ _PALE = "#e4e7eb"
 
 
 class Sight(NamedTuple):
-    """A process's first delivery of the event: when, over how many hops, and who sent it when (None: unknown)."""
+    """A process's first delivery of the event: when, over how many hops, who sent it (None: unknown), and how long."""
 
     node: int
     t: int
     hop: int | None
     peer: int | None
-    sent: int | None
+    sent: int
+    """When it left the peer."""
+    arrived: int
+    """When it came; it was held from then until t."""
 
 
 def spread_diagram(trace: Trace, event: EventId) -> str:
@@ -42,19 +46,23 @@ def first_sights(trace: Trace, event: EventId) -> list[Sight]:
     origin = next((row for row in trace.rows[Kind.PUBLISH] if row[_ID] == event), None)
     if origin is None or origin[AT_T_TRUE] is None:
         raise TraceError(f"the trace of run {trace.run.run_id} does not tell when {what(event)} was published")
-    sights = {origin[0]: Sight(origin[0], origin[AT_T_TRUE], 0, None, None)}
+    begin = origin[AT_T_TRUE]
+    sights = {origin[0]: Sight(origin[0], begin, 0, None, begin, begin)}
     deliveries = [row for row in trace.rows[Kind.DELIVER] if row[_ID] == event and row[AT_T_TRUE] is not None]
     received, sent = _by_process(trace, Kind.RECV), _sends(trace)
     for row in sorted(deliveries, key=lambda row: (row[AT_T_TRUE], row[0])):
-        if row[0] not in sights:
-            passage = _passage(row, received.get(row[:2], []))
-            peer = passage[_AT_PEER] if passage else None
-            known = sights.get(peer) if peer is not None else None
-            times = sent.get((peer, row[0]), []) if peer is not None and passage else []
-            place = bisect_right(times, passage[AT_T_TRUE]) if passage else 0
-            left = times[place - 1] if place else None
-            hop = None if known is None or known.hop is None else known.hop + 1
-            sights[row[0]] = Sight(row[0], row[AT_T_TRUE], hop, peer, left)
+        if row[0] in sights:
+            continue
+        passage = _passage(row, received.get(row[:2], []))
+        if passage is None:
+            sights[row[0]] = Sight(row[0], row[AT_T_TRUE], None, None, row[AT_T_TRUE], row[AT_T_TRUE])
+            continue
+        peer, arrived = passage[_AT_PEER], passage[AT_T_TRUE]
+        hop = sights[peer].hop if peer in sights else None
+        times = sent.get((peer, row[0]), [])
+        place = bisect_right(times, arrived)
+        left = max(begin, times[place - 1]) if place else arrived
+        sights[row[0]] = Sight(row[0], row[AT_T_TRUE], None if hop is None else hop + 1, peer, left, arrived)
     return list(sights.values())
 
 
@@ -139,9 +147,11 @@ class _Wave:
 
     def _draw_sight(self, sight: Sight) -> None:
         x, y, colour = self._x(sight.t), self.y[sight.node], self._colour(sight.hop)
+        arrived = self._x(sight.arrived)
         if sight.peer in self.y:
-            sent = sight.t if sight.sent is None else max(sight.sent, self.begin)
-            self.canvas.arrow((self._x(sent), self.y[sight.peer]), (x, y), colour, 0.9, gap=2.5)
+            self.canvas.arrow((self._x(sight.sent), self.y[sight.peer]), (arrived, y), colour, 0.9, gap=2.5)
+        if x - arrived > 1:
+            self.canvas.line(arrived, y, x, y, colour, min(4.0, self.pitch * 0.4))
         self.canvas.dot(x, y, 5 if sight.hop == 0 else min(3.5, self.pitch * 0.32), colour, width=0.8)
 
     def _draw_turns(self) -> list[Kind]:
@@ -179,6 +189,9 @@ class _Wave:
             if count:
                 name = "published" if hop == 0 else "unknown way" if hop is None else counted(hop, "hop")
                 self.canvas.dot(*place(name if hop == 0 else f"{name}: {count}"), 4.5, self._colour(hop))
+        if any(sight.t > sight.arrived for sight in self.sights):
+            at_x, at_y = place("held before delivery")
+            self.canvas.line(at_x - 5, at_y, at_x + 5, at_y, QUIET, 4)
         for kind in happened:
             self._mark(kind, *place(kind.value), 4)
         if self.unseen:

@@ -1,0 +1,35 @@
+"""What judging costs: near-linear in the deliveries, so that large runs are judged in seconds."""
+
+from time import perf_counter
+
+import msgspec
+
+from tests.check.scribe import Scribe
+from whence.check.judge import ORACLES, judge
+from whence.check.verdict import Outcome
+from whence.types import EventId
+
+
+def test_a_run_of_125_processes_and_1000_events_is_judged_in_seconds() -> None:
+    """125,000 deliveries and every oracle; half a second on an idle core, with room for a busy one."""
+    scribe = Scribe(range(125), level="causal", parameters={"view": "full"})
+    scribe.phases()
+    for number in range(1000):
+        scribe.broadcast(number * 7 % 125)
+    began = perf_counter()
+    verdicts = judge(scribe.trace, ORACLES)
+    assert perf_counter() - began < 10
+    assert [verdict.promise for verdict in verdicts if verdict.outcome is Outcome.UNKNOWN] == [
+        "ticket_exclusivity",
+        "determinism",
+    ]
+    assert not [verdict for verdict in verdicts if verdict.outcome is Outcome.BROKEN]
+
+
+def test_a_verdict_is_plain_json() -> None:
+    scribe = Scribe()
+    scribe.deliver(1, EventId(0, 1, 9))
+    (verdict,) = judge(scribe.trace, ["integrity"])
+    plain = msgspec.json.decode(msgspec.json.encode(verdict))
+    assert plain["outcome"] == "broken"
+    assert plain["violations"][0]["ids"] == [[0, 1, 9]]

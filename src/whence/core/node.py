@@ -48,6 +48,8 @@ class Node:
 
     def found(self, peers: Sequence[Process], now: Instant) -> Ready:
         """Start as one of the first members."""
+        if self.life is not Life.OUTSIDE:
+            raise NotMemberError(f"only a process outside can be a founder, and this one is {self.life.value}")
         self._step(Life.MEMBER)
         self._members.found(peers, now)
         return self._wake(Ready(notes=[Note("join")]))

@@ -27,7 +27,7 @@ NEWS = Layout("<HIB")
 """One peer in the news: pid, boot, rounds left to live."""
 
 News = Annotated[bytes, Meta(max_length=NEWS.size * (limits.VIEW_MAX + 1))]
-"""Peers end to end: the fullest list and oneself. Packed, because a list decodes into 32 bytes for each small number."""
+"""Peers end to end: the fullest list and oneself. Packed: a list would decode into 32 bytes for each small number."""
 
 
 def whole(news: bytes) -> bool:
@@ -217,6 +217,7 @@ class PartialView:
         for suspect in self._failures:
             ready.send.append(Send((suspect,), Subscribe()))
         if self._leaving_rounds is not None:
+            self.changed = True  # a farewell is said in every round, however quiet the group is
             if len(self._unsubs) <= self._settings.unsubs_max:
                 self._leaving_rounds -= 1
             return
@@ -343,11 +344,10 @@ class PartialView:
             self.changed = True
 
     def _shorten(self) -> None:
-        """Keep every list within its bound. A peer pushed out of the view goes on as a rumour while it is news."""
+        """Keep every list within its bound, dropping at random."""
         settings = self._settings
         while len(self._peers) > settings.view_size:
             pid = self._peers[int(self._dice() * len(self._peers))]
-            known = self._view[pid]
             self._forget(pid)
         while len(self._subs) > settings.subs_max:
             self._drop_random(self._subs)

@@ -1,8 +1,10 @@
 """Views: at the end, partial views name the living, know every one of them, and never their owner.
 
 After healing, at the end of the run: (a) no view of a live member names a node that left or crashed for good before
-the faults stopped; (b) every member since the liveness phase began is named in the view of at least one other live
-member, or gossip could never reach it; (c) at no time does a view name its owner (lpbcast: a view holds others).
+the faults stopped; (b) every member since the liveness phase began was named in another live member's view at one of
+the times they were written down since, or gossip could never reach it (views of a few change all the time, so that one
+look proves nothing); (c) at no time does a view name its owner (lpbcast: a view holds others); (d) every process that
+has been up since the liveness phase began is a member.
 """
 
 from whence.check.history import AFTER_ALL, AT_T_TRUE, History, Process
@@ -42,22 +44,23 @@ def _judge_owners(findings: Findings, rows: list[Row]) -> None:
 def _judge_end(history: History, findings: Findings, grp: str, phases: Phases) -> None:
     steady, live, gone = _standing(history, grp, phases)
     views = _last_views(history, grp)
-    named: dict[int, bool] = {}
     for process in live:
         row = views.get(process)
         if row is None:
             continue
         for node in row[_AT_VIEW] or ():
-            if node != process[0]:
-                named[node] = True
             if node in gone:
                 sentence = f"{who(row[0], row[1])} still has process {node} in its view, {gone[node]}"
                 findings.add(row[:2], sentence, grp=grp, evs=[row[2]])
     if len(live) > 1:
+        named = _named_since(history, grp, phases.live_from, live)
         for node, inc in steady:
             if node not in named:
-                sentence = f"{who(node, inc)} is in nobody's view at the end, so nothing would reach it"
+                sentence = f"{who(node, inc)} was in nobody's view whenever one was written down, so nothing reaches it"
                 findings.add((node, inc), sentence, grp=grp, rests_on_absence=True)
+    for node, inc in _outside(history, phases.live_from, live):
+        sentence = f"{who(node, inc)} was up since before the liveness phase and was never let in"
+        findings.add((node, inc), sentence, grp=grp, rests_on_absence=True)
 
 
 def _standing(history: History, grp: str, phases: Phases) -> tuple[list[Process], list[Process], dict[int, str]]:
@@ -83,6 +86,32 @@ def _standing(history: History, grp: str, phases: Phases) -> tuple[list[Process]
         if until < phases.heal_at and node not in alive
     }
     return steady, live, gone
+
+
+def _named_since(history: History, grp: str, since: int, live: list[Process]) -> dict[int, bool]:
+    """Return the nodes that a view of another live member named at some time since then."""
+    named: dict[int, bool] = {}
+    living = dict.fromkeys(live)
+    for row in history.trace.rows[Kind.VIEW]:
+        if row[_AT_GRP] == grp and row[AT_T_TRUE] >= since and history.process_of(row) in living:
+            for node in row[_AT_VIEW] or ():
+                if node != row[0]:
+                    named[node] = True
+    return named
+
+
+def _outside(history: History, since: int, live: list[Process]) -> list[Process]:
+    """Return the processes that began before then, are up at the end, never left, and are no members."""
+    members = dict.fromkeys(live)
+    return [
+        process
+        for process, line in history.lines.items()
+        if process not in members
+        and line
+        and history.up[process]
+        and line[0][4][AT_T_TRUE] < since
+        and all(kind is not Kind.LEAVE for _, _, kind, _, _ in line)
+    ]
 
 
 def _crashed_at(history: History, process: Process) -> int:

@@ -31,8 +31,9 @@ class Director:
             loop.at(scenario.heal_at_ns, self._heal)
         if scenario.rest_at_ns:
             loop.at(scenario.rest_at_ns, self._record_rest)
-        for time in (scenario.live_from_ns, scenario.end_at_ns):
-            loop.at(time, self._record_views)
+        for time in (scenario.live_from_ns, scenario.live_until_ns, scenario.rest_at_ns, scenario.end_at_ns):
+            if time:
+                loop.at(time, self._record_views)
 
     def _publish(self, publish: Publish) -> None:
         process = self._cluster.processes.get(publish.node)

@@ -19,6 +19,8 @@ _BITS_PER_BYTE_NS = 8_000_000_000
 _HEAVY_TAIL_SHAPE = 1.5
 _HEAVY_TAIL_CAP = 1000.0
 _OLD_FRAMES_KEPT = 64
+_SLOW_NS_MAX = 3_000_000_000
+"""A slow link delivers within this, so that what it holds back is not mistaken for news long after it was mended."""
 
 
 class Latency(Struct, frozen=True, kw_only=True):
@@ -99,6 +101,7 @@ class Network:
         self._draw = streams.of("network").random
         self._busy_until: dict[int, int] = {}
         self._last_arrival: dict[tuple[int, int], int] = {}
+        self._connections = 0
         self._old: list[Copy] = []
         self._partitions: list[frozenset[int]] = []
         self._cuts: Counter[tuple[int, int]] = Counter()
@@ -159,9 +162,22 @@ class Network:
         if self._model.fifo_links:
             link = (copy.source, copy.target)
             time = self._last_arrival[link] = max(time, self._last_arrival.get(link, 0))
+            self._loop.at(time, self._arrive_on_connection, (self._connections, copy))
+        else:
+            self._loop.at(time, self._arrive, copy)
+
+    def _arrive_on_connection(self, numbered: tuple[int, Copy]) -> None:
+        """Let a copy in unless its connection was made anew meanwhile."""
+        connections, copy = numbered
+        if connections == self._connections:
+            self._arrive(copy)
+
+    def _arrive(self, copy: Copy) -> None:
         if self._model.bandwidth_both_ways:
-            time = self._occupy(copy.target, len(copy.frame), time)
-        self._loop.at(time, self.ports[copy.target].arrive, copy)
+            taken = self._occupy(copy.target, len(copy.frame), self._loop.now)
+            self._loop.at(taken, self.ports[copy.target].arrive, copy)
+        else:
+            self.ports[copy.target].arrive(copy)
 
     def _occupy(self, node: int, size: int, since: int) -> int:
         """Return when the node's bandwidth has taken a copy that waits since then."""
@@ -177,7 +193,7 @@ class Network:
         slow = self._slow
         if slow and (source in slow or target in slow):
             self._effective["slow"] += 1
-            delay = int(delay * max(slow.get(source, 1.0), slow.get(target, 1.0)))
+            delay = min(int(delay * max(slow.get(source, 1.0), slow.get(target, 1.0))), _SLOW_NS_MAX)
         return delay
 
     def _remember(self, copy: Copy) -> None:
@@ -234,7 +250,9 @@ class Network:
         self._plain = self._is_plain()
 
     def heal(self) -> None:
-        """Mend everything: from now on every copy arrives, once, whole."""
+        """Mend everything: from now on every copy arrives, once, whole. Ordered links are connected anew."""
+        self._connections += 1
+        self._last_arrival.clear()
         self._partitions.clear()
         self._cuts.clear()
         self._slow.clear()

@@ -160,8 +160,12 @@ class Fifo:
             self._waiting = deque(entry for entry in self._waiting if self._is_held(entry[1], entry[2]))
         self._held_bundles += 1
         self._held_bytes += len(bundle.body)
-        while self._held_bundles > self._limits.held_bundles_max or self._held_bytes > self._limits.held_bytes_max:
+        while self._overfull():
             self._give_up_oldest(now, ready)
+
+    def _overfull(self) -> bool:
+        limits = self._limits
+        return self._held_bundles > limits.held_bundles_max or self._held_bytes > limits.held_bytes_max
 
     def _release(self, progress: Progress, now: Instant, ready: Ready) -> None:
         """Deliver what waited for the event just before it."""

@@ -187,6 +187,10 @@ class PrCast:
         if age >= self._settings.rounds:
             return
         self._carried[key] = Carried(bundle, age)
+        self._trim(ready)
+
+    def _trim(self, ready: Ready) -> None:
+        """Make room by dropping the oldest: it is closest to its end, and most members know it."""
         if len(self._carried) > self._settings.buffer_bundles:
             oldest = max(self._carried.items(), key=_age_of_entry)[0]
             dropped = self._carried.pop(oldest)

@@ -1,0 +1,192 @@
+"""The swarm: draws a scenario from a seed. Each draw turns on a random subset of the faults, so that they also meet
+in combinations nobody thought of.
+
+A schedule has a safety phase, in which anything goes wrong; then everything heals; the members find each other again and
+flush what they still wait for; then comes the liveness phase, on which the promises about arrival are measured.
+"""
+
+from random import Random
+from typing import Any
+
+from whence.sim.network import Latency, NetworkModel
+from whence.sim.scenario import Clocks, Fault, Publish, Scenario
+from whence.sim.streams import Streams
+
+MS = 1_000_000
+ROUND_NS = 100 * MS
+
+SETTLE_ROUNDS = 30
+"""From healing until every lost member has been found: retries, reaching out, dropping the dead."""
+
+NEWCOMER = 100
+"""Processes that join later are numbered from here."""
+
+
+def draw(level: str, seed: int) -> Scenario:
+    """Draw the scenario of a seed."""
+    dice = Streams(seed).of("swarm")
+    shape = dice.choice(SHAPES)
+    nodes, settings = SHAPES_BY_NAME[shape](dice)
+    return _phased(level, seed, nodes, settings, dice)
+
+
+# --- the kinds of groups ---
+
+
+def _sparse(dice: Random) -> tuple[int, dict[str, Any]]:
+    """Few targets among more members: spreading takes many hops."""
+    nodes = dice.randint(6, 9)
+    return nodes, {"fanout": 2, "rounds": 16, "idle_rounds": 1}
+
+
+def _dense(dice: Random) -> tuple[int, dict[str, Any]]:
+    """Many targets: spreading is fast, duplicates abound."""
+    nodes = dice.randint(4, 9)
+    return nodes, {"fanout": dice.choice((3, 4)), "rounds": 9, "idle_rounds": dice.choice((1, 2))}
+
+
+def _busy(dice: Random) -> tuple[int, dict[str, Any]]:
+    """Buffers smaller than what is under way: each bundle must make the most of its first round."""
+    nodes = dice.randint(3, 5)
+    settings = {"fanout": 4, "rounds": 8, "idle_rounds": 1, "gossip_bundles": 4, "buffer_bundles": 4, "history": 400}
+    return nodes, settings
+
+
+def _cramped(dice: Random) -> tuple[int, dict[str, Any]]:
+    """Every memory as small as it may be: overflow is the rule in the safety phase."""
+    nodes = dice.randint(3, 6)
+    settings = {
+        "fanout": 3, "rounds": 8, "idle_rounds": 1, "history": 24,
+        "held_bundles_max": 3, "held_bytes_max": 200, "spans_per_sender_max": 2, "boots_per_sender_max": 2,
+    }  # fmt: skip
+    return nodes, settings
+
+
+SHAPES_BY_NAME = {"sparse": _sparse, "dense": _dense, "busy": _busy, "cramped": _cramped}
+SHAPES = tuple(SHAPES_BY_NAME)
+
+
+def shape_of(scenario: Scenario) -> str:
+    """Return the kind of group a scenario was drawn from, for the coverage table."""
+    given = scenario.settings
+    if "held_bundles_max" in given:
+        return "cramped"
+    if "buffer_bundles" in given:
+        return "busy"
+    return "sparse" if given.get("fanout") == 2 else "dense"
+
+
+# --- phases ---
+
+
+def _phased(level: str, seed: int, nodes: int, settings: dict[str, Any], dice: Random) -> Scenario:
+    rounds = settings["rounds"]
+    settings |= {
+        "view": dice.choice(("partial", "partial", "partial", "full")),
+        "view_size": dice.choice((settings["fanout"] + 3, 20)),
+        "announce_rounds": 3, "isolation_rounds": 4, "reach_rounds": 4, "join_tries_max": 4,
+        "hold_rounds": rounds + 2, "farewell_rounds": 2 * rounds, "round_ns": ROUND_NS,
+    }  # fmt: skip
+    safety = dice.randint(10, 35)
+    flush = safety + SETTLE_ROUNDS
+    live_from = flush + 2 * rounds + 4
+    live_until = live_from + 6
+    deadline = rounds + 4
+    faults = _faults(nodes, safety * ROUND_NS, dice)
+    everyone = [*range(nodes), *(pid for fault in faults if fault.kind == "join" for pid in fault.nodes)]
+    publishes = _traffic(everyone, 0, safety, dice.choice((0.3, 1.0, 4.0)), dice)
+    publishes += [Publish(at_ns=flush * ROUND_NS + pid % 7 * MS, node=pid) for pid in everyone]
+    publishes += _traffic(everyone, live_from, live_until, dice.choice((0.5, 1.5)), dice, burst=1)
+    return Scenario(
+        level=level, seed=seed, nodes=nodes, settings=settings, faults=faults, publishes=publishes,
+        network=_network(dice),
+        clocks=Clocks(offset_ns=dice.choice((0, 10**9)), drift_ppm=dice.choice((0, 20_000))),
+        sync_ns=dice.choice((0, 2 * MS)),
+        heal_at_ns=safety * ROUND_NS,
+        live_from_ns=live_from * ROUND_NS,
+        live_until_ns=live_until * ROUND_NS,
+        deadline_ns=deadline * ROUND_NS,
+        rest_at_ns=(live_until + 2 * rounds + 3) * ROUND_NS,
+        end_at_ns=(live_until + 2 * rounds + 4) * ROUND_NS,
+    )  # fmt: skip
+
+
+def _traffic(nodes: list[int], start: int, end: int, per_round: float, dice: Random, burst: int = 6) -> list[Publish]:
+    """Draw publications: one bundle of one or more events at a time, sometimes several by one member in a row."""
+    publishes = []
+    at = start * ROUND_NS
+    while (at := at + int(dice.expovariate(per_round) * ROUND_NS)) < end * ROUND_NS:
+        node = dice.choice(nodes)
+        for extra in range(dice.choice((1, 1, burst))):
+            events = dice.choice((1, 1, 3))
+            publishes.append(Publish(at_ns=at + extra * MS, node=node, events=events, size=dice.choice((0, 8, 40))))
+    return publishes
+
+
+def _network(dice: Random) -> NetworkModel:
+    def sometimes(most: float) -> float:
+        return dice.random() * most if dice.random() < 0.5 else 0.0
+
+    shape = dice.choice(("constant", "uniform", "exponential", "heavy"))
+    low = MS // 10 if shape == "heavy" else dice.choice((MS // 10, 2 * MS))
+    return NetworkModel(
+        latency=Latency(shape=shape, low_ns=low, high_ns=dice.choice((5 * MS, 25 * MS))),
+        bandwidth_bps=dice.choice((0, 0, 2_000_000)),
+        bandwidth_both_ways=dice.random() < 0.5,
+        fifo_links=shape != "heavy" and dice.random() < 0.3,
+        loss=sometimes(0.3), duplicate=sometimes(0.2), reorder=sometimes(0.3), replay=sometimes(0.1),
+        corrupt=sometimes(0.05),
+    )  # fmt: skip
+
+
+# --- faults ---
+
+
+def _faults(nodes: int, end: int, dice: Random) -> list[Fault]:
+    """Draw which kinds of faults take part, and for each some of it. One member at most is lost for good."""
+    faults: list[Fault] = []
+    founders = list(range(nodes))
+
+    def span(least: int, most: int) -> tuple[int, int]:
+        at = dice.randrange(end)
+        return at, min(end, at + dice.randint(least, most) * ROUND_NS)
+
+    def some() -> list[int]:
+        return dice.sample(founders, dice.randint(1, max(1, nodes // 2)))
+
+    def times() -> range:
+        return range(dice.randint(1, 2)) if dice.random() < 0.4 else range(0)
+
+    for _ in times():
+        at, until = span(1, 12)
+        faults.append(
+            Fault(
+                kind="crash", at_ns=at, until_ns=until, nodes=some(), disk=dice.choice(("lost", "torn", "wiped")),
+                between_effects=dice.random() < 0.4,
+            )
+        )  # fmt: skip
+    for _ in times():
+        at, until = span(1, 20)
+        faults.append(Fault(kind="pause", at_ns=at, until_ns=until, nodes=some()))
+    for _ in times():
+        at, until = span(2, 25)
+        faults.append(Fault(kind="cut", at_ns=at, until_ns=until, nodes=some(), others=some()))
+    for _ in times():
+        at, until = span(2, 35)
+        faults.append(Fault(kind="partition", at_ns=at, until_ns=until, nodes=some()))
+    for _ in times():
+        at, until = span(2, 20)
+        faults.append(Fault(kind="slow", at_ns=at, until_ns=until, nodes=some(), amount=dice.choice((10.0, 1000.0))))
+    for _ in times():
+        at, until = span(1, 10)
+        faults.append(Fault(kind="burst", at_ns=at, until_ns=until, amount=dice.uniform(0.3, 1.0)))
+    for _ in times():
+        jump = dice.choice((-1, 1)) * dice.randint(1, 10**10)
+        faults.append(Fault(kind="clock_jump", at_ns=dice.randrange(end), nodes=some(), amount=float(jump)))
+    for newcomer in times():
+        faults.append(Fault(kind="join", at_ns=dice.randrange(end), nodes=[NEWCOMER + newcomer]))
+    if dice.random() < 0.4 and nodes > 3:
+        gone = dice.choice(founders)
+        kind = dice.choice(("leave", "crash"))
+        faults.append(Fault(kind="leave" if kind == "leave" else "crash", at_ns=dice.randrange(end), nodes=[gone]))
+    return sorted(faults, key=lambda fault: fault.at_ns)

@@ -223,6 +223,16 @@ def test_a_closed_life_gives_out_what_it_held_and_takes_no_more() -> None:
     assert fifo.wake_at() is None
 
 
+def test_a_closed_life_gives_out_all_it_held_with_every_gap_between() -> None:
+    fifo, ready = Fifo(ME, Limits(boots_per_sender_max=1), HOLD_NS), Ready()
+    for number in (1, 3, 5):
+        fifo.admit(bundle_of(YOU, number), 0, Ready())
+    fifo.admit(bundle_of(Process(YOU.pid, YOU.boot + 1), 1), 1, ready)
+    told = [numbers for _, process, numbers in outcomes(ready) if process == YOU]
+    assert told == [[1], [2, 3, 4], [5], [6, 7, 8], [9], [10]]
+    assert [gauge.value for gauge in fifo.gauges() if gauge.name == "held_bundles"] == [1]
+
+
 def test_bundles_that_overlap_cannot_repeat_an_event_nor_leak() -> None:
     """No honest sender cuts the same events in two ways; a wrong one must not harm us."""
     fifo, ready = Fifo(ME, Limits(), HOLD_NS), Ready()

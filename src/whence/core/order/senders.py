@@ -16,7 +16,6 @@ class Senders(Generic[State]):
         self._limits = limits
         self._fresh = fresh
         self._lives: dict[int, dict[int, State]] = {}
-        self._closed_below: dict[int, int] = {}
 
     def find(self, pid: int, boot: int) -> State | None:
         """Return what is remembered of a process, if anything."""
@@ -25,8 +24,6 @@ class Senders(Generic[State]):
 
     def refuses(self, pid: int, boot: int) -> str | None:
         """Return why a new process cannot be remembered, or None if it can."""
-        if boot < self._closed_below.get(pid, 0):
-            return "closed_life"
         lives = self._lives.get(pid)
         if lives is None:
             return "senders_max" if len(self._lives) >= self._limits.senders_max else None
@@ -44,9 +41,8 @@ class Senders(Generic[State]):
         return self._lives.setdefault(pid, {}).setdefault(boot, self._fresh())
 
     def close(self, process: Process) -> None:
-        """Forget a life and refuse it, and all before it, from now on."""
+        """Forget the oldest life of a peer to open a newer one: then it, and all before it, are refused for good."""
         del self._lives[process.pid][process.boot]
-        self._closed_below[process.pid] = max(self._closed_below.get(process.pid, 0), process.boot + 1)
 
     def __iter__(self) -> Iterator[tuple[Process, State]]:
         for pid, lives in self._lives.items():

@@ -53,14 +53,6 @@ class AlwaysTheSameTargets(PartialView):
         return tuple(sorted(self._peers)[:count])
 
 
-class NeverAnnouncesItself(PartialView):
-    """Is known only to those it met when it joined."""
-
-    def news(self) -> tuple[bytes, bytes]:
-        self._announce_at = self._round + 1
-        return super().news()
-
-
 def _plant(kind: type[PartialView]) -> Callable[[Parts], Parts]:
     return lambda parts: parts._replace(partial=kind)
 
@@ -72,5 +64,4 @@ BUGS = (
     ("stays_split", "agreement", "never looks for peers it lost", _plant(StaysSplit)),
     ("asks_once", "views", "asks one contact to be let in, and waits for ever", _plant(AsksOnce)),
     ("always_the_same_targets", "agreement", "draws the same peers in every round", _plant(AlwaysTheSameTargets)),
-    ("never_announces_itself", "views", "is known only to those it met first", _plant(NeverAnnouncesItself)),
 )

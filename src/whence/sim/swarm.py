@@ -5,6 +5,7 @@ A schedule has a safety phase, in which anything goes wrong; then everything hea
 flush what they still wait for; then comes the liveness phase, on which the promises about arrival are measured.
 """
 
+from itertools import cycle
 from random import Random
 from typing import Any
 
@@ -48,7 +49,7 @@ def _dense(dice: Random) -> tuple[int, dict[str, Any]]:
 def _busy(dice: Random) -> tuple[int, dict[str, Any]]:
     """Buffers smaller than what is under way: each bundle must make the most of its first round."""
     nodes = dice.randint(3, 5)
-    settings = {"fanout": 4, "rounds": 8, "idle_rounds": 1, "gossip_bundles": 4, "buffer_bundles": 4, "history": 400}
+    settings = {"fanout": 7, "rounds": 8, "idle_rounds": 1, "gossip_bundles": 1, "buffer_bundles": 4, "history": 400}
     return nodes, settings
 
 
@@ -90,13 +91,13 @@ def _phased(level: str, seed: int, nodes: int, settings: dict[str, Any], dice: R
     safety = dice.randint(10, 35)
     flush = safety + SETTLE_ROUNDS
     live_from = flush + 2 * rounds + 4
-    live_until = live_from + 6
+    live_until = live_from + 8
     deadline = rounds + 4
     faults = _faults(nodes, safety * ROUND_NS, dice)
     everyone = [*range(nodes), *(pid for fault in faults if fault.kind == "join" for pid in fault.nodes)]
     publishes = _traffic(everyone, 0, safety, dice.choice((0.3, 1.0, 4.0)), dice)
     publishes += [Publish(at_ns=flush * ROUND_NS + pid % 7 * MS, node=pid) for pid in everyone]
-    publishes += _traffic(everyone, live_from, live_until, dice.choice((0.5, 1.5)), dice, burst=1)
+    publishes += _steady_traffic(everyone, live_from, live_until, dice.choice((1, 2)), dice)
     return Scenario(
         level=level, seed=seed, nodes=nodes, settings=settings, faults=faults, publishes=publishes,
         network=_network(dice),
@@ -111,13 +112,20 @@ def _phased(level: str, seed: int, nodes: int, settings: dict[str, Any], dice: R
     )  # fmt: skip
 
 
-def _traffic(nodes: list[int], start: int, end: int, per_round: float, dice: Random, burst: int = 6) -> list[Publish]:
+def _steady_traffic(nodes: list[int], start: int, end: int, per_round: int, dice: Random) -> list[Publish]:
+    """Let all publish in turn at an even pace, so that nobody has to pass on two new bundles in one round."""
+    turns = cycle(dice.sample(nodes, len(nodes)))
+    times = range(start * ROUND_NS, end * ROUND_NS, ROUND_NS // per_round)
+    return [Publish(at_ns=at, node=next(turns), events=dice.choice((1, 1, 3))) for at in times]
+
+
+def _traffic(nodes: list[int], start: int, end: int, per_round: float, dice: Random) -> list[Publish]:
     """Draw publications: one bundle of one or more events at a time, sometimes several by one member in a row."""
     publishes = []
     at = start * ROUND_NS
     while (at := at + int(dice.expovariate(per_round) * ROUND_NS)) < end * ROUND_NS:
         node = dice.choice(nodes)
-        for extra in range(dice.choice((1, 1, burst))):
+        for extra in range(dice.choice((1, 1, 6))):
             events = dice.choice((1, 1, 3))
             publishes.append(Publish(at_ns=at + extra * MS, node=node, events=events, size=dice.choice((0, 8, 40))))
     return publishes

@@ -1,0 +1,216 @@
+"""Exploring: many schedules on all cores, each run and judged; stops at the first that breaks a promise.
+
+A schedule is its seed: the seed draws the scenario, and the scenario decides the run. Nothing else has to be kept to see
+it again.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from multiprocessing import get_context
+from typing import Any
+
+from msgspec import Struct
+
+from whence.check.determinism import compare
+from whence.check.judge import judge
+from whence.check.verdict import Outcome, Verdict
+from whence.mutants import mutants_of, parts_with
+from whence.sim import run as runs
+from whence.sim.scenario import Scenario
+from whence.sim.swarm import draw, shape_of
+from whence.trace.memory import digest_of
+from whence.trace.schema import Kind
+
+BATCH = 20
+"""Schedules a worker takes at a time: long enough to keep it busy, short enough to stop soon after a violation."""
+
+TWICE_EVERY = 25
+"""One schedule in so many is run twice, and both runs must leave the same digest."""
+
+MUTANT_SCHEDULES_MAX = 1000
+"""A planted bug must be caught within so many schedules."""
+
+
+class Broken(Struct, frozen=True):
+    """A schedule that broke promises: its seed and the verdicts against it."""
+
+    seed: int
+    verdicts: list[Verdict]
+
+
+class Batch(Struct):
+    """What some schedules showed."""
+
+    schedules: int = 0
+    published: int = 0
+    delivered: int = 0
+    steps: int = 0
+    broken: Broken | None = None
+    unknown: int = 0
+    """Verdicts that could not be given."""
+    effective: Counter[str] = Counter()
+    """Faults that did something, by kind."""
+    coverage: Counter[tuple[str, str]] = Counter()
+    """Schedules by what the generator drew: (dimension, value)."""
+    kinds: Counter[str] = Counter()
+    """Schedules in which a kind of fault did something."""
+
+    def add(self, other: "Batch") -> None:
+        """Take in what other schedules showed."""
+        self.schedules += other.schedules
+        self.published += other.published
+        self.delivered += other.delivered
+        self.steps += other.steps
+        self.unknown += other.unknown
+        self.effective += other.effective
+        self.coverage += other.coverage
+        self.kinds += other.kinds
+        if other.broken is not None and (self.broken is None or other.broken.seed < self.broken.seed):
+            self.broken = other.broken
+
+
+class Caught(Struct, frozen=True):
+    """What became of a planted bug."""
+
+    caught: bool
+    schedules: int
+    """How many it took, or how many were tried in vain."""
+    law: str
+    seed: int | None = None
+
+
+def explore(
+    level: str,
+    schedules: int,
+    seed: int,
+    workers: int,
+    mutant: str | None = None,
+    on_progress: Callable[[Batch], None] | None = None,
+) -> Batch:
+    """Run and judge schedules seed, seed + 1, …; stop at a violation, keeping the lowest seed that shows one."""
+    parts_with(level, mutant)
+    total = Batch()
+    starts = iter(range(seed, seed + schedules, BATCH))
+    with _pool(workers) as submit:
+        for batch in _as_they_come(submit, level, mutant, starts, seed + schedules, workers, total):
+            total.add(batch)
+            if on_progress is not None:
+                on_progress(total)
+    return total
+
+
+def hunt(level: str, mutant: str, law: str, seed: int, schedules: int = MUTANT_SCHEDULES_MAX) -> Caught:
+    """Run schedules with a planted bug until the promise it must break is found broken."""
+    parts = parts_with(level, mutant)
+    for at in range(schedules):
+        trace = runs.run(draw(level, seed + at), parts).trace
+        if any(verdict.outcome is Outcome.BROKEN for verdict in judge(trace, [law])):
+            return Caught(True, at + 1, law, seed + at)
+    return Caught(False, schedules, law)
+
+
+def hunt_all(
+    level: str,
+    seed: int,
+    workers: int,
+    names: list[str] | None = None,
+    schedules: int = MUTANT_SCHEDULES_MAX,
+    on_progress: Callable[[str, Caught], None] | None = None,
+) -> dict[str, Caught]:
+    """Hunt every planted bug of a level, or the named ones, several at a time."""
+    bugs = [mutant for mutant in mutants_of(level) if names is None or mutant.name in names]
+    found: dict[str, Caught] = {}
+    with _pool(workers) as submit:
+        hunts = [(bug.name, submit(hunt, level, bug.name, bug.law, seed, schedules)) for bug in bugs]
+        for name, future in hunts:
+            found[name] = future.result()
+            if on_progress is not None:
+                on_progress(name, found[name])
+    return found
+
+
+def judged(scenario: Scenario, mutant: str | None = None) -> tuple[runs.Outcome, list[Verdict]]:
+    """Run one scenario and judge it."""
+    outcome = runs.run(scenario, parts_with(scenario.level, mutant))
+    return outcome, judge(outcome.trace)
+
+
+def _explore_batch(level: str, mutant: str | None, seeds: range) -> Batch:
+    """Run and judge some schedules; stop at a violation."""
+    batch = Batch(effective=Counter(), coverage=Counter(), kinds=Counter())
+    for seed in seeds:
+        scenario = draw(level, seed)
+        outcome, verdicts = judged(scenario, mutant)
+        if seed % TWICE_EVERY == 0:
+            verdicts.append(_same_again(scenario, mutant, outcome))
+        _tally(batch, scenario, outcome)
+        batch.unknown += sum(verdict.outcome is Outcome.UNKNOWN for verdict in verdicts)
+        against = [verdict for verdict in verdicts if verdict.outcome is Outcome.BROKEN]
+        if against:
+            batch.broken = Broken(seed, against)
+            break
+    return batch
+
+
+def _same_again(scenario: Scenario, mutant: str | None, outcome: runs.Outcome) -> Verdict:
+    """Judge whether the same scenario, run again with its processes made in another order, leaves the same trace."""
+    again = runs.run(
+        scenario, parts_with(scenario.level, mutant), start_order=reversed(range(scenario.nodes))
+    )  # fmt: skip
+    return compare(digest_of(outcome.trace), digest_of(again.trace))
+
+
+def _tally(batch: Batch, scenario: Scenario, outcome: runs.Outcome) -> None:
+    rows = outcome.trace.rows
+    batch.schedules += 1
+    batch.steps += outcome.steps
+    batch.published += len(rows[Kind.PUBLISH])
+    batch.delivered += len(rows[Kind.DELIVER])
+    batch.effective += outcome.effective
+    batch.kinds.update(outcome.effective.keys())
+    network, settings = scenario.network, scenario.settings
+    batch.coverage.update(
+        (
+            ("group", shape_of(scenario)),
+            ("members", str(scenario.nodes)),
+            ("view", "full" if settings.get("view") == "full" else f"partial {settings.get('view_size', '')}".strip()),
+            ("latency", network.latency.shape),
+            ("links", "ordered" if network.fifo_links else "unordered"),
+            ("bandwidth", "bounded" if network.bandwidth_bps else "unbounded"),
+            ("clocks", "drifting" if scenario.clocks.drift_ppm else "steady"),
+            ("faults", str(len(scenario.faults)) if len(scenario.faults) < 8 else "8 or more"),
+        )
+    )
+
+
+@contextmanager
+def _pool(workers: int) -> Iterator[Callable[..., Future[Any]]]:
+    """Lend a way to run functions on other cores; what has not begun when the block ends is called off."""
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+    try:
+        yield pool.submit
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _as_they_come(
+    submit: Callable[..., Future[Batch]],
+    level: str,
+    mutant: str | None,
+    starts: Iterator[int],
+    end: int,
+    workers: int,
+    total: Batch,
+) -> Iterator[Batch]:
+    """Keep the workers busy and yield finished batches; begin no more once a violation was found."""
+    running: set[Future[Batch]] = set()
+    while True:
+        while len(running) < 2 * workers and total.broken is None and (start := next(starts, None)) is not None:
+            running.add(submit(_explore_batch, level, mutant, range(start, min(start + BATCH, end))))
+        if not running:
+            return
+        done, running = wait(running, return_when=FIRST_COMPLETED)
+        for future in done:
+            yield future.result()

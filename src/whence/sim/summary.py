@@ -1,0 +1,115 @@
+"""A run in numbers: what was published, delivered, skipped, how late, and at what cost in metadata.
+
+Taken from the trace's rows alone, in slices, so that a run whose trace is written out as it grows can be summed up too.
+"""
+
+from bisect import bisect_right
+from itertools import accumulate
+from typing import Any
+
+from msgspec import Struct
+
+from whence.trace.memory import Row, Run, Trace
+from whence.trace.schema import COLUMNS_OF, IDS, M_INC, M_PID, M_SEQ, REASON, STAMP_BYTES, T_TRUE, Kind
+
+_T = COLUMNS_OF[Kind.PUBLISH].index(T_TRUE)
+_EVENT = COLUMNS_OF[Kind.PUBLISH].index(M_PID)
+assert COLUMNS_OF[Kind.PUBLISH][_EVENT : _EVENT + 3] == COLUMNS_OF[Kind.DELIVER][_EVENT : _EVENT + 3]
+assert COLUMNS_OF[Kind.DELIVER][_EVENT : _EVENT + 3] == (M_PID, M_INC, M_SEQ)
+_STAMP = COLUMNS_OF[Kind.SEND].index(STAMP_BYTES)
+_IDS = COLUMNS_OF[Kind.GAP].index(IDS)
+_REASON = COLUMNS_OF[Kind.DROP].index(REASON)
+
+
+class Latency(Struct, frozen=True):
+    """Milliseconds from publication to delivery at other members."""
+
+    p50: float
+    p99: float
+    max: float
+
+
+class Summary:
+    """Sums up rows as they come."""
+
+    def __init__(self, run: Run) -> None:
+        self._published_at: dict[tuple[int, int, int], int] = {}
+        self._delivered: list[tuple[tuple[int, int, int], int, bool]] = []
+        self._changes: list[tuple[int, int]] = [(0, sum(map(len, run.groups.values())))]
+        self._members: dict[tuple[int, int], None] = {(node, 1): None for group in run.groups.values() for node in group}
+        self._rows = self._late = self._skipped = self._duplicates = self._packets = self._stamp_bytes = 0
+        self._stamp_bytes_max = 0
+
+    def add(self, trace: Trace) -> None:
+        """Take in the rows a trace holds now. Rows of one kind must come in order, each once."""
+        rows = trace.rows
+        self._rows += trace.count()
+        for row in rows[Kind.PUBLISH]:
+            self._published_at[row[_EVENT : _EVENT + 3]] = row[_T]
+        for row in rows[Kind.DELIVER]:
+            self._delivered.append((row[_EVENT : _EVENT + 3], row[_T], row[0] == row[_EVENT]))
+        self._add_traffic(rows[Kind.SEND])
+        self._late += len(rows[Kind.LATE])
+        self._skipped += sum(len(row[_IDS]) for row in rows[Kind.GAP])
+        self._duplicates += sum(row[_REASON] == "duplicate" for row in rows[Kind.DROP])
+        self._add_turns(rows)
+
+    def result(self) -> dict[str, Any]:
+        """Return the numbers by the names they have in JSON."""
+        return {
+            "published": len(self._published_at),
+            "delivered": len(self._delivered),
+            "deliveries_expected": self._expected(),
+            "late": self._late,
+            "skipped": self._skipped,
+            "duplicates_dropped": self._duplicates,
+            "metadata_bytes_mean": round(self._stamp_bytes / self._packets, 1) if self._packets else 0.0,
+            "metadata_bytes_max": self._stamp_bytes_max,
+            "packets": self._packets,
+            "latency_ms": self._latency(),
+            "rows": self._rows,
+        }
+
+    def _add_traffic(self, sends: list[Row]) -> None:
+        sizes = [row[_STAMP] for row in sends]
+        self._packets += len(sizes)
+        self._stamp_bytes += sum(sizes)
+        self._stamp_bytes_max = max(self._stamp_bytes_max, max(sizes, default=0))
+
+    def _add_turns(self, rows: dict[Kind, list[Row]]) -> None:
+        """Follow who is a member: turns of one slice in the order they happened."""
+        turns = [
+            (row[_T], row[0], row[1], kind is Kind.JOIN)
+            for kind in (Kind.JOIN, Kind.LEAVE, Kind.CRASH)
+            for row in rows[kind]
+        ]
+        for time, node, inc, joins in sorted(turns):
+            if joins and (node, inc) not in self._members:
+                self._members[node, inc] = None
+                self._changes.append((time, 1))
+            elif not joins and (node, inc) in self._members:
+                del self._members[node, inc]
+                self._changes.append((time, -1))
+
+    def _expected(self) -> int:
+        """Return how many deliveries there would be if every member got what was published while it was one."""
+        times = [time for time, _ in self._changes]
+        members = list(accumulate(change for _, change in self._changes))
+        return sum(members[bisect_right(times, at) - 1] for at in self._published_at.values())
+
+    def _latency(self) -> Latency:
+        published_at = self._published_at
+        delays = sorted(
+            at - published_at[event] for event, at, own in self._delivered if not own and event in published_at
+        )
+        if not delays:
+            return Latency(0.0, 0.0, 0.0)
+        p50, p99 = delays[len(delays) // 2], delays[len(delays) * 99 // 100]
+        return Latency(*(round(delay / 1e6, 3) for delay in (p50, p99, delays[-1])))
+
+
+def summarize(trace: Trace) -> dict[str, Any]:
+    """Sum up a whole trace that is in memory."""
+    summary = Summary(trace.run)
+    summary.add(trace)
+    return summary.result()

@@ -73,7 +73,7 @@ def run(fifo: Fifo, steps: Sequence[Arrive | int]) -> list[list[Outcome]]:
     return caused
 
 
-@settings(max_examples=400)
+@settings(max_examples=max(400, settings().max_examples))
 @given(STEPS, st.one_of(LIMITS, st.just(Limits())))
 def test_fifo_does_what_its_dumb_twin_does(steps: list[Arrive | int], limits: Limits) -> None:
     fifo, dumb, now = Fifo(ME, limits, HOLD_NS), DumbFifo(ME, limits, HOLD_NS), 0
@@ -94,7 +94,7 @@ def test_fifo_does_what_its_dumb_twin_does(steps: list[Arrive | int], limits: Li
         assert all(gauge.value <= gauge.bound for gauge in fifo.gauges())
 
 
-@settings(max_examples=300)
+@settings(max_examples=max(400, settings().max_examples))
 @given(STEPS, st.one_of(LIMITS, st.just(Limits())))
 def test_no_event_comes_after_a_later_one_and_every_jump_is_a_gap(steps: list[Arrive | int], limits: Limits) -> None:
     """Of each process, delivered and skipped events together are 1, 2, 3, … without hole or repetition."""

@@ -105,9 +105,7 @@ def _without_member(scenario: Scenario, gone: int) -> Scenario:
     def moved(nodes: list[int]) -> list[int]:
         return [node - (gone < node < scenario.nodes) for node in nodes if node != gone]
 
-    faults = [
-        structs.replace(fault, nodes=moved(fault.nodes), others=moved(fault.others)) for fault in scenario.faults
-    ]
+    faults = [structs.replace(fault, nodes=moved(fault.nodes), others=moved(fault.others)) for fault in scenario.faults]
     publishes = [
         structs.replace(publish, node=moved([publish.node])[0])
         for publish in scenario.publishes

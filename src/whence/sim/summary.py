@@ -36,7 +36,9 @@ class Summary:
         self._published_at: dict[tuple[int, int, int], int] = {}
         self._delivered: list[tuple[tuple[int, int, int], int, bool]] = []
         self._changes: list[tuple[int, int]] = [(0, sum(map(len, run.groups.values())))]
-        self._members: dict[tuple[int, int], None] = {(node, 1): None for group in run.groups.values() for node in group}
+        self._members: dict[tuple[int, int], None] = {
+            (node, 1): None for group in run.groups.values() for node in group
+        }
         self._rows = self._late = self._skipped = self._duplicates = self._packets = self._stamp_bytes = 0
         self._stamp_bytes_max = 0
 

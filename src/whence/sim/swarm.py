@@ -19,9 +19,6 @@ ROUND_NS = 100 * MS
 SETTLE_ROUNDS = 30
 """From healing until every lost member has been found: retries, reaching out, dropping the dead."""
 
-NEWCOMER = 100
-"""Processes that join later are numbered from here."""
-
 
 def draw(level: str, seed: int) -> Scenario:
     """Draw the scenario of a seed."""
@@ -93,14 +90,14 @@ def _phased(level: str, seed: int, nodes: int, settings: dict[str, Any], dice: R
     live_from = flush + 2 * rounds + 4
     live_until = live_from + 8
     deadline = rounds + 4
-    faults = _faults(nodes, safety * ROUND_NS, dice)
+    faults = draw_faults(nodes, safety * ROUND_NS, dice)
     everyone = [*range(nodes), *(pid for fault in faults if fault.kind == "join" for pid in fault.nodes)]
     publishes = _traffic(everyone, 0, safety, dice.choice((0.3, 1.0, 4.0)), dice)
     publishes += [Publish(at_ns=flush * ROUND_NS + pid % 7 * MS, node=pid) for pid in everyone]
     publishes += _steady_traffic(everyone, live_from, live_until, dice.choice((1, 2)), dice)
     return Scenario(
         level=level, seed=seed, nodes=nodes, settings=settings, faults=faults, publishes=publishes,
-        network=_network(dice),
+        network=draw_network(dice),
         clocks=Clocks(offset_ns=dice.choice((0, 10**9)), drift_ppm=dice.choice((0, 20_000))),
         sync_ns=dice.choice((0, 2 * MS)),
         heal_at_ns=safety * ROUND_NS,
@@ -131,7 +128,9 @@ def _traffic(nodes: list[int], start: int, end: int, per_round: float, dice: Ran
     return publishes
 
 
-def _network(dice: Random) -> NetworkModel:
+def draw_network(dice: Random) -> NetworkModel:
+    """Draw how the network treats every copy; each ill is there in half of the draws."""
+
     def sometimes(most: float) -> float:
         return dice.random() * most if dice.random() < 0.5 else 0.0
 
@@ -150,8 +149,11 @@ def _network(dice: Random) -> NetworkModel:
 # --- faults ---
 
 
-def _faults(nodes: int, end: int, dice: Random) -> list[Fault]:
-    """Draw which kinds of faults take part, and for each some of it. One member at most is lost for good."""
+def draw_faults(nodes: int, end: int, dice: Random) -> list[Fault]:
+    """Draw which kinds of faults take part before `end`, and for each some of it. One member at most is lost for good.
+
+    Processes that join are numbered from `nodes` on.
+    """
     faults: list[Fault] = []
     founders = list(range(nodes))
 
@@ -192,7 +194,7 @@ def _faults(nodes: int, end: int, dice: Random) -> list[Fault]:
         jump = dice.choice((-1, 1)) * dice.randint(1, 10**10)
         faults.append(Fault(kind="clock_jump", at_ns=dice.randrange(end), nodes=some(), amount=float(jump)))
     for newcomer in times():
-        faults.append(Fault(kind="join", at_ns=dice.randrange(end), nodes=[NEWCOMER + newcomer]))
+        faults.append(Fault(kind="join", at_ns=dice.randrange(end), nodes=[nodes + newcomer]))
     if dice.random() < 0.4 and nodes > 3:
         gone = dice.choice(founders)
         kind = dice.choice(("leave", "crash"))

@@ -1,0 +1,85 @@
+"""The commands together, and the door through which every error leaves: one sentence, an exit code, no traceback."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from whence import __version__
+from whence.cli.check import check
+from whence.cli.demo import demo
+from whence.cli.explore import explore
+from whence.cli.output import complain
+from whence.cli.simulate import simulate
+from whence.errors import WhenceError
+
+USAGE = 2
+"""The caller must change something: arguments, settings or files."""
+
+BUG = 70
+"""We must change something."""
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="whence",
+    help="Ordered group communication with a consistency dial: run groups, break them, and see every promise judged.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(demo)
+app.command()(simulate)
+app.command()(explore)
+app.command()(check)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"whence {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Ordered group communication with a consistency dial: run groups, break them, and see every promise judged."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run the command line; return the exit code."""
+    try:
+        code = app(args=arguments, standalone_mode=False)
+    except WhenceError as error:
+        complain(str(error))
+        return USAGE
+    except KeyboardInterrupt:
+        complain("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 1
+    except Exception as error:
+        return _foreign(error)
+    return code if isinstance(code, int) else 0
+
+
+def _foreign(error: Exception) -> int:
+    """Turn what the argument parser or a bug raised into one sentence."""
+    explain = getattr(error, "format_message", None)
+    if explain is not None:
+        complain(" ".join(str(explain()).split()) or "give a command; see whence --help")
+        return USAGE
+    if os.environ.get("WHENCE_DEBUG"):
+        raise error
+    complain(f"a bug in whence: {type(error).__name__}: {error}; set WHENCE_DEBUG=1 to see where")
+    return BUG

@@ -1,0 +1,65 @@
+"""whence check: judge a trace with the in-process oracles."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from whence.check.diagram import diagram
+from whence.check.explain import story
+from whence.check.history import History
+from whence.check.judge import judge_history
+from whence.check.verdict import Outcome, Verdict
+from whence.cli.output import directory, print_json, stdout, verdict_table, verdicts_by_name, witnesses
+from whence.trace.reader import read_trace
+
+BROKEN = 1
+
+
+def check(
+    trace: Annotated[Path, typer.Argument(metavar="TRACE", help="A run's directory, or its parent if it holds one.")],
+    promise: Annotated[
+        list[str] | None, typer.Option(help="Judge only this promise; may be given again. Default: the level's own.")
+    ] = None,
+    pictures: Annotated[
+        Path | None, typer.Option(help="Draw a space-time diagram of each broken promise into this directory.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+) -> None:
+    """Judge a trace: does every promise of its level hold?
+
+    Happened-before is rebuilt from the order of each process and its deliveries, never from the protocol's own stamps.
+    Exit code 0: nothing is broken. 1: a promise is broken. 2: the trace cannot be read.
+    """
+    told = read_trace(trace)
+    history = History(told)
+    verdicts = judge_history(history, promise or None)
+    drawn = draw_stories(history, verdicts, directory(pictures, "--pictures")) if pictures is not None else []
+    if json:
+        print_json(
+            told.run.seed, run_id=told.run.run_id, level=told.run.level, verdicts=verdicts_by_name(verdicts),
+            violations=witnesses(verdicts), pictures=[str(path) for path in drawn],
+        )  # fmt: skip
+    else:
+        console = stdout()
+        console.print(verdict_table(verdicts, f"{told.run.run_id}: {told.count():,} rows"))
+        for verdict in verdicts:
+            if verdict.outcome is Outcome.BROKEN:
+                console.print(f"\n[bold red]{verdict.promise}[/], the smallest story:")
+                for line in story(history, verdict.violations[0]).lines():
+                    console.print(f"  {line}")
+        for path in drawn:
+            console.print(f"drawn: {path}")
+    if any(verdict.outcome is Outcome.BROKEN for verdict in verdicts):
+        raise typer.Exit(BROKEN)
+
+
+def draw_stories(history: History, verdicts: list[Verdict], into: Path) -> list[Path]:
+    """Draw the first violation of each broken promise."""
+    drawn = []
+    for verdict in verdicts:
+        if verdict.outcome is Outcome.BROKEN and verdict.violations:
+            path = into / f"{verdict.promise}.svg"
+            path.write_text(diagram(story(history, verdict.violations[0])), encoding="utf-8")
+            drawn.append(path)
+    return drawn

@@ -1,0 +1,188 @@
+"""whence explore: many schedules under a swarm of faults, judged; a violation is shown, shrunk and drawn."""
+
+import os
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from whence.check.explain import story
+from whence.check.history import History
+from whence.check.verdict import Outcome, Verdict
+from whence.cli.check import BROKEN, draw_stories
+from whence.cli.output import (
+    directory,
+    print_json,
+    progress,
+    stderr,
+    stdout,
+    verdict_table,
+    verdicts_by_name,
+    witnesses,
+)
+from whence.errors import UsageError
+from whence.mutants import find, parts_with
+from whence.sim.explore import Batch, Caught, hunt_all, judged
+from whence.sim.explore import explore as explore_schedules
+from whence.sim.scenario import Scenario
+from whence.sim.shrink import shrink, size_of
+from whence.sim.swarm import draw
+from whence.trace.writer import write_trace
+
+
+def explore(
+    level: Annotated[str, typer.Option(help="eventual or fifo; canary is wrong on purpose and must be caught.")],
+    schedules: Annotated[int, typer.Option(min=1, help="How many schedules to run.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Seed of the first schedule; the next has the next number.")] = 1,
+    replay: Annotated[int | None, typer.Option(help="Run only the schedule of this seed again, and tell it.")] = None,
+    mutant: Annotated[
+        str | None, typer.Option(help="Plant a bug, or 'all' of the level's bugs one after another.")
+    ] = None,
+    shrinking: Annotated[
+        bool, typer.Option("--shrink/--no-shrink", help="Cut a schedule that breaks a promise to a small one.")
+    ] = True,
+    workers: Annotated[int, typer.Option(min=1, help="Processes to use.")] = os.cpu_count() or 1,
+    out: Annotated[Path, typer.Option(help="Where the trace, the scenario and the picture of a violation go.")] = Path(
+        "out/explore"
+    ),
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+) -> None:
+    """Look for a schedule that breaks a promise.
+
+    Each schedule draws a group, a network and a swarm of faults from its seed, runs them, heals, and is judged. The
+    search stops at a violation; --replay SEED shows it again. Exit code 0: none broken. 1: a promise is broken.
+    """
+    if replay is not None:
+        _replay(level, replay, None if mutant == "all" else mutant, shrinking, out, json=json)
+    elif mutant is not None:
+        _hunt(level, mutant, seed, schedules, workers, json=json)
+    else:
+        _explore(level, schedules, seed, shrinking, workers, out, json=json)
+
+
+def _explore(level: str, schedules: int, seed: int, shrinking: bool, workers: int, out: Path, *, json: bool) -> None:
+    began = perf_counter()
+    with progress(quiet=json) as bar:
+        task = bar.add_task(f"exploring {level}", total=schedules)
+        total = explore_schedules(
+            level, schedules, seed, workers, on_progress=lambda so_far: bar.update(task, completed=so_far.schedules)
+        )
+    seconds = perf_counter() - began
+    broken = total.broken
+    verdicts = broken.verdicts if broken is not None else []
+    if json:
+        print_json(
+            seed, level=level, schedules=total.schedules, published=total.published, delivered=total.delivered,
+            unknown=total.unknown, wall_seconds=round(seconds, 1), broken=None if broken is None else broken.seed,
+            verdicts=verdicts_by_name(verdicts), violations=witnesses(verdicts),
+            faults=dict(sorted(total.effective.items())), coverage=_coverage(total),
+        )  # fmt: skip
+    else:
+        console = stdout()
+        console.print(_fault_table(total))
+        console.print(_coverage_table(total))
+        console.print(
+            f"{total.schedules:,} schedules, {total.published:,} events, {total.delivered:,} deliveries, "
+            f"{total.steps:,} steps in {seconds:.0f} s"
+        )
+        if broken is None:
+            console.print(f"[green]no promise broken[/] ({total.unknown} verdicts unknown)")
+        else:
+            console.print(f"[bold red]seed {broken.seed} breaks a promise[/]; again: "
+                          f"whence explore --level {level} --replay {broken.seed}")  # fmt: skip
+            _tell(console, level, broken.seed, None, shrinking, out)
+    if broken is not None:
+        raise typer.Exit(BROKEN)
+
+
+def _replay(level: str, seed: int, mutant: str | None, shrinking: bool, out: Path, *, json: bool) -> None:
+    if json:
+        _, verdicts = judged(draw(level, seed), mutant)
+        print_json(seed, level=level, verdicts=verdicts_by_name(verdicts), violations=witnesses(verdicts))
+    else:
+        verdicts = _tell(stdout(), level, seed, mutant, shrinking, out)
+    if _against(verdicts):
+        raise typer.Exit(BROKEN)
+
+
+def _tell(console: Console, level: str, seed: int, mutant: str | None, shrinking: bool, out: Path) -> list[Verdict]:
+    """Run a schedule again, show what it broke, and leave the smallest schedule that still does on disk."""
+    scenario = draw(level, seed)
+    _, verdicts = judged(scenario, mutant)
+    console.print(verdict_table(verdicts, f"{level}, seed {seed}"))
+    against = _against(verdicts)
+    if not against:
+        return verdicts
+    promise = against[0].promise
+    if shrinking:
+        stderr().print(f"shrinking the schedule of {size_of(scenario)} members, faults and events …", style="dim")
+        scenario = shrink(scenario, lambda smaller: promise in _broken_names(smaller, mutant))
+        console.print(f"shrunk to {size_of(scenario)}: {scenario.nodes} members, {len(scenario.faults)} faults, "
+                      f"{sum(publish.events for publish in scenario.publishes)} events")  # fmt: skip
+    outcome, smallest = judged(scenario, mutant)
+    history = History(outcome.trace)
+    for line in story(history, _against(smallest)[0].violations[0]).lines():
+        console.print(f"  {line}")
+    kept = directory(out / f"{level}-{seed}", "--out")
+    (kept / "scenario.json").write_bytes(msgspec.json.format(msgspec.json.encode(scenario)))
+    for path in (write_trace(kept, outcome.trace), *draw_stories(history, smallest, kept)):
+        console.print(f"kept: {path}")
+    return verdicts
+
+
+def _hunt(level: str, mutant: str, seed: int, schedules: int, workers: int, *, json: bool) -> None:
+    parts_with(level, None)
+    names = None if mutant == "all" else [find(level, mutant).name]
+    if level == "canary":
+        raise UsageError("--mutant: the canary is a planted bug itself; choose another --level")
+    with progress(quiet=json) as bar:
+        task = bar.add_task(f"planting bugs in {level}", total=None)
+        found = hunt_all(level, seed, workers, names, schedules, lambda *_: bar.advance(task))
+    if json:
+        print_json(seed, level=level, mutants={name: _as_json(caught) for name, caught in found.items()})
+    else:
+        table = Table("planted bug", "breaks", "caught", "schedules", "what it does wrong")
+        for name, caught in found.items():
+            mark = "[green]yes[/]" if caught.caught else "[bold red]no[/]"
+            table.add_row(name, caught.law, mark, f"{caught.schedules:,}", find(level, name).bug)
+        stdout().print(table)
+    if not all(caught.caught for caught in found.values()):
+        raise typer.Exit(BROKEN)
+
+
+def _as_json(caught: Caught) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(caught)
+    return fields
+
+
+def _against(verdicts: list[Verdict]) -> list[Verdict]:
+    return [verdict for verdict in verdicts if verdict.outcome is Outcome.BROKEN]
+
+
+def _broken_names(scenario: Scenario, mutant: str | None) -> list[str]:
+    return [verdict.promise for verdict in _against(judged(scenario, mutant)[1])]
+
+
+def _coverage(total: Batch) -> dict[str, dict[str, int]]:
+    dimensions: dict[str, dict[str, int]] = {}
+    for (dimension, value), schedules in sorted(total.coverage.items()):
+        dimensions.setdefault(dimension, {})[value] = schedules
+    return dimensions
+
+
+def _fault_table(total: Batch) -> Table:
+    table = Table("fault", "times it did something", "in schedules", title="faults", title_justify="left")
+    for kind, times in sorted(total.effective.items()):
+        table.add_row(kind, f"{times:,}", f"{total.kinds[kind]:,}")
+    return table
+
+
+def _coverage_table(total: Batch) -> Table:
+    table = Table("drawn", "schedules", title="what the generator drew", title_justify="left")
+    for dimension, values in _coverage(total).items():
+        table.add_row(dimension, ", ".join(f"{value}: {schedules:,}" for value, schedules in values.items()))
+    return table

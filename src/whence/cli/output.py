@@ -1,0 +1,104 @@
+"""What commands print: results on standard output, everything else on standard error."""
+
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from whence import __version__
+from whence.check.verdict import Outcome, Verdict
+from whence.errors import UsageError
+
+VIOLATIONS_SHOWN = 1000
+
+_COLOURS = {Outcome.HOLDS: "green", Outcome.BROKEN: "bold red", Outcome.UNKNOWN: "yellow"}
+
+
+def stdout() -> Console:
+    """Return where results go. Made anew each time, so that redirection works."""
+    return Console(file=sys.stdout, soft_wrap=False)
+
+
+def stderr() -> Console:
+    """Return where progress and complaints go."""
+    return Console(file=sys.stderr)
+
+
+def complain(sentence: str) -> None:
+    """Say in one line what is wrong and what would be right."""
+    print(f"whence: {' '.join(sentence.split())}", file=sys.stderr)
+
+
+def print_json(seed: int, **fields: Any) -> None:
+    """Print exactly one JSON object."""
+    document = {"seed": seed, "version": __version__} | fields
+    print(msgspec.json.encode(document, order="deterministic").decode())
+
+
+def progress(*, quiet: bool) -> Progress:
+    """Return a progress display on standard error."""
+    return Progress(
+        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        console=stderr(), disable=quiet, transient=True,
+    )  # fmt: skip
+
+
+def verdict_table(verdicts: Iterable[Verdict], title: str | None = None) -> Table:
+    """Lay out verdicts for a person."""
+    table = Table("promise", "verdict", "because", title=title, title_justify="left", expand=False)
+    for verdict in verdicts:
+        colour = _COLOURS[verdict.outcome]
+        table.add_row(verdict.promise, f"[{colour}]{verdict.outcome}[/]", verdict.sentence)
+    return table
+
+
+def fact_table(facts: Mapping[str, object], title: str | None = None) -> Table:
+    """Lay out named values for a person."""
+    table = Table(show_header=False, title=title, title_justify="left")
+    for name, value in facts.items():
+        table.add_row(name, f"{value:,}" if isinstance(value, int) else str(value))
+    return table
+
+
+def verdicts_by_name(verdicts: Iterable[Verdict]) -> dict[str, str]:
+    """Return what JSON says of each promise."""
+    return {verdict.promise: verdict.outcome.value for verdict in verdicts}
+
+
+def witnesses(verdicts: Iterable[Verdict]) -> list[dict[str, Any]]:
+    """Return the violations as JSON shows them, a bounded number in all."""
+    found = [violation for verdict in verdicts for violation in verdict.violations]
+    return [
+        {
+            "promise": violation.promise,
+            "process": [violation.node, violation.inc],
+            "events": [list(event) for event in violation.ids],
+            "sentence": violation.sentence,
+        }
+        for violation in found[:VIOLATIONS_SHOWN]
+    ]
+
+
+def directory(path: Path, option: str) -> Path:
+    """Make a directory to write to. Raises UsageError that names the option."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{option}: cannot make the directory {path}: {error.strerror}") from None
+    return path
+
+
+def parse_settings(pairs: list[str]) -> dict[str, str]:
+    """Split key=value pairs. Raises UsageError for what is none."""
+    settings = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise UsageError(f"--set takes key=value, such as fanout=4, not {pair!r}")
+        settings[name.strip()] = value.strip()
+    return settings

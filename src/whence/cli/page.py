@@ -1,0 +1,72 @@
+"""The demo's report: one page that needs nothing else, with every number, verdict and picture of the demo."""
+
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from whence import __version__
+from whence.check.verdict import Verdict
+
+_STYLE = """
+:root { color-scheme: light; --ink: #1f2933; --soft: #616e7c; --line: #d9e2ec; --good: #18794e; --bad: #c81e2f; }
+body { font: 16px/1.55 system-ui, "DejaVu Sans", sans-serif; color: var(--ink); margin: 0 auto; max-width: 68rem;
+       padding: 2.5rem 1.5rem 5rem; background: #fff; }
+h1 { font-size: 2rem; margin: 0 0 .25rem; } h2 { margin: 3rem 0 .5rem; border-top: 1px solid var(--line);
+     padding-top: 2rem; } p { margin: .4rem 0 1rem; } .soft { color: var(--soft); }
+table { border-collapse: collapse; margin: 1rem 0 1.5rem; width: 100%; }
+th, td { text-align: left; padding: .4rem .9rem .4rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+th { color: var(--soft); font-weight: 600; white-space: nowrap; } td.number { font-variant-numeric: tabular-nums; }
+.holds { color: var(--good); font-weight: 600; } .broken { color: var(--bad); font-weight: 700; }
+.unknown { color: #946200; font-weight: 600; } figure { margin: 1.5rem 0; } figure svg { max-width: 100%; height: auto; }
+"""
+
+
+class Section(Struct, frozen=True):
+    """What one run has to show."""
+
+    title: str
+    facts: dict[str, Any]
+    verdicts: list[Verdict]
+    picture: Path
+
+
+def write_page(path: Path, sections: list[Section], nodes: int, seed: int) -> Path:
+    """Write the report and return where it is."""
+    body = "".join(map(_section, sections))
+    path.write_text(
+        f"<!doctype html><html lang='en'><meta charset='utf-8'><title>Whence demo</title><style>{_STYLE}</style>"
+        f"<h1>Whence demo</h1><p class='soft'>{nodes} members, seed {seed}, version {escape(__version__)}. The same seed "
+        f"gives the same runs, to the byte.</p>{body}</html>\n",
+        encoding="utf-8",
+    )
+    return path
+
+
+def _section(section: Section) -> str:
+    verdicts = "".join(
+        f"<tr><td>{escape(verdict.promise)}</td><td class='{verdict.outcome}'>{verdict.outcome}</td>"
+        f"<td>{escape(verdict.sentence)}</td></tr>"
+        for verdict in section.verdicts
+    )
+    facts = "".join(
+        f"<tr><th>{escape(name.replace('_', ' '))}</th><td class='number'>{escape(_shown(value))}</td></tr>"
+        for name, value in section.facts.items()
+    )
+    picture = section.picture.read_text(encoding="utf-8") if section.picture.exists() else ""
+    return (
+        f"<h2>{escape(section.title)}</h2>"
+        f"<table><tr><th>promise</th><th>verdict</th><th>because</th></tr>{verdicts}</table>"
+        f"<figure>{picture}</figure><table>{facts}</table>"
+    )
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_shown(each)}" for name, each in value.items())
+    if isinstance(value, Struct):
+        return ", ".join(f"{name} {getattr(value, name):,}" for name in value.__struct_fields__)
+    return str(value)

@@ -1,0 +1,69 @@
+"""whence simulate: one deterministic run."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from msgspec import to_builtins
+
+from whence.check.judge import judge
+from whence.cli.output import (
+    directory,
+    fact_table,
+    parse_settings,
+    print_json,
+    progress,
+    stdout,
+    verdict_table,
+    verdicts_by_name,
+)
+from whence.mutants import parts_with
+from whence.sim.run import run
+from whence.sim.summary import summarize
+from whence.sim.workload import simulation
+from whence.trace.memory import digest_of
+from whence.trace.writer import write_trace
+
+
+def simulate(
+    level: Annotated[str, typer.Option(help="eventual or fifo; canary is wrong on purpose.")],
+    nodes: Annotated[int, typer.Option(help="Members the group is founded with.")] = 25,
+    events: Annotated[int, typer.Option(help="Events published in all, one per gossip round.")] = 100,
+    seed: Annotated[int, typer.Option(help="Same seed, same run, to the byte.")] = 1,
+    faults: Annotated[
+        str, typer.Option(help="none, swarm (drawn from the seed), or a TOML or JSON file of faults.")
+    ] = "none",
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, such as fanout=3.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the trace below this directory, for whence check.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+) -> None:
+    """Run one group in the simulated world, sum it up and judge its promises.
+
+    Example: whence simulate --level fifo --nodes 50 --events 200 --faults swarm --out out/run
+    """
+    parts = parts_with(level, None)
+    scenario = simulation(level, nodes, events, seed, faults, parse_settings(settings or []))
+    with progress(quiet=json) as bar:
+        task = bar.add_task("simulating", total=100)
+        outcome = run(scenario, parts, on_slice=lambda _, done: bar.update(task, completed=round(100 * done)))
+    trace = outcome.trace
+    trace.run.digest = digest_of(trace)
+    verdicts = judge(trace)
+    summary = summarize(trace)
+    facts = {
+        "level": level, "nodes": nodes, "digest": trace.run.digest, **to_builtins(summary),
+        "events": outcome.steps, "sim_seconds": scenario.end_at_ns / 1e9,
+        "wall_seconds": round(outcome.wall_seconds, 3), "faults": dict(sorted(outcome.effective.items())),
+    }  # fmt: skip
+    if out is not None:
+        facts["trace"] = str(write_trace(directory(out, "--out"), trace))
+    if json:
+        print_json(seed, **facts, verdicts=verdicts_by_name(verdicts))
+        return
+    console = stdout()
+    console.print(fact_table({"seed": seed} | facts, f"{level}, {nodes} members"))
+    console.print(verdict_table(verdicts))
+    if out is None:
+        console.print("Add --out DIR to keep the trace.", style="dim")

@@ -1,17 +1,19 @@
-"""The journal's record format: a length, a checksum, the record. A torn tail is recognised and cut off.
+"""The journal's record format: a length, a checksum of length and record, the record. A torn tail is cut off.
 
-Law: after a crash, what can be read back is a prefix of what was written, and at least all that was synced.
+Law: after a crash, what can be read back is a prefix of what was written, and at least all that was synced. The
+checksum covers the length too, so that a tail of zeros, as some file systems leave it, is no row of empty records.
 """
 
 from struct import Struct as Layout
 from zlib import crc32
 
 _HEADER = Layout("<II")
+_LENGTH = Layout("<I")
 
 
 def framed(record: bytes) -> bytes:
     """Return the bytes to append for one record."""
-    return _HEADER.pack(len(record), crc32(record)) + record
+    return _HEADER.pack(len(record), _checksum(record)) + record
 
 
 def recovered(journal: bytes | bytearray) -> tuple[list[bytes], int]:
@@ -22,8 +24,12 @@ def recovered(journal: bytes | bytearray) -> tuple[list[bytes], int]:
         length, checksum = _HEADER.unpack_from(journal, start)
         end = start + _HEADER.size + length
         record = bytes(journal[start + _HEADER.size : end])
-        if end > len(journal) or crc32(record) != checksum:
+        if end > len(journal) or _checksum(record) != checksum:
             break
         records.append(record)
         start = end
     return records, start
+
+
+def _checksum(record: bytes) -> int:
+    return crc32(record, crc32(_LENGTH.pack(len(record))))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from random import Random
 
-from whence.core.levels import LEVELS, Surroundings, build, settings_from
+from whence.core.levels import GOSSIP, Surroundings, settings_from
 from whence.core.members.full import Directory
 from whence.core.members.views import NEWS, PartialView, Subscribe, ViewSettings
 from whence.core.node import Node
@@ -71,7 +71,7 @@ def asked_in(ready: Ready) -> list[int]:
 def node_of(level: str = "fifo", me: Process = ME, seed: object = 0, **settings: object) -> Node:
     """Build a member that has not joined yet."""
     around = Surroundings(dice_of(seed), 0, Directory())
-    return build(LEVELS[level], me, settings_from({**STEADY, **settings}), around)
+    return GOSSIP[level].build(me, settings_from({**STEADY, **settings}), around)
 
 
 def delivered_in(ready: Ready) -> list[Bundle]:

@@ -84,5 +84,5 @@ def test_nothing_is_heard_lost_or_passed_on() -> None:
 def test_a_newcomer_gets_the_snapshot_and_no_peers() -> None:
     view, ready = full_of(Directory()), Ready()
     view.found([], 0)
-    view.receive(YOU, Subscribe(), 0, ready)
+    view.receive(YOU, Subscribe(joining=True), 0, ready)
     assert [send.item for send in ready.send] == [Welcome(b"", b"past")]

@@ -191,11 +191,11 @@ def test_the_largest_bundle_there_can_be_is_passed_on() -> None:
 
 def test_an_item_that_is_no_gossip_is_rejected_with_a_note() -> None:
     gossip, ready = gossip_of(view_of(PEERS)), Ready()
-    assert gossip.receive(YOU, Subscribe(), 0, ready) == []
+    assert gossip.receive(YOU, Subscribe(joining=True), 0, ready) == []
     assert [(note.kind, note.reason, note.peer) for note in ready.notes] == [("reject", "not_gossip", YOU.pid)]
 
 
 def test_a_message_tells_how_many_of_its_bytes_are_the_applications() -> None:
     message = ball((0, one(50, payload=b"12345")), (0, one(51, payload=b"678")))
     assert message.payload_bytes() == 8
-    assert Subscribe().payload_bytes() == 0
+    assert Subscribe(joining=True).payload_bytes() == 0

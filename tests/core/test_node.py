@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.core.parts import ME, ROUND_NS, asked_in, ball, balls_in, delivered_in, heard, node_of, one
 from whence import limits
-from whence.core.levels import LEVELS
+from whence.core.levels import GOSSIP
 from whence.core.members.views import Subscribe, Welcome
 from whence.core.node import STEPS, Life, Node
 from whence.core.ready import Gap, Item, Ready
@@ -102,7 +102,7 @@ def test_only_a_living_member_delivers_what_comes(life: Life) -> None:
         assert [(note.kind, note.reason) for note in ready.notes] == [("drop", "not_member")]
 
 
-@pytest.mark.parametrize("item", [Subscribe(), Welcome(b"", b"")])
+@pytest.mark.parametrize("item", [Subscribe(joining=True), Welcome(b"", b"")])
 @pytest.mark.parametrize("life", [Life.OUTSIDE, Life.LEFT])
 def test_who_is_not_in_the_group_answers_nobody(life: Life, item: Item) -> None:
     node = IN_LIFE[life]()
@@ -133,7 +133,7 @@ def test_a_life_publishes_no_more_events_than_have_numbers() -> None:
         node.publish([b"", b""], 0)
 
 
-@pytest.mark.parametrize("level", sorted(LEVELS))
+@pytest.mark.parametrize("level", sorted(GOSSIP))
 def test_a_publisher_delivers_its_own_bundle_at_creation_and_passes_it_on(level: str) -> None:
     node = member(level)
     first, ready = node.publish([b"a", b"b"], 0)
@@ -176,7 +176,7 @@ def test_a_newcomer_becomes_a_member_with_the_welcome_and_starts_from_its_snapsh
     old = member()
     for seq in (1, 2, 3):
         old.receive(YOU, ball((9, one(50, seq))), 0)
-    (send,) = old.receive(Process(9, 1), Subscribe(), 0).send
+    (send,) = old.receive(Process(9, 1), Subscribe(joining=True), 0).send
     new = node_of(me=Process(9, 1))
     new.join([ME.pid], 0)
     ready = new.receive(ME, send.item, 1)
@@ -245,7 +245,7 @@ def test_every_buffer_of_every_stage_has_a_gauge() -> None:
     assert {"senders", "held_bundles", "held_bytes", "gossip_buffer", "gossip_history", "view", "lost"} <= names
 
 
-@given(st.integers(), st.sampled_from(sorted(LEVELS)))
+@given(st.integers(), st.sampled_from(sorted(GOSSIP)))
 def test_same_inputs_and_same_dice_give_same_outputs(seed: int, level: str) -> None:
     """A member is a function of what it is told: two of them, told the same, cannot be told apart."""
 

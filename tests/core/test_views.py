@@ -51,7 +51,7 @@ def take(view: PartialView, step: tuple[object, ...], ready: Ready) -> None:
         case "welcome", Process() as sender, bytes() as peers:
             view.receive(sender, Welcome(peers, b""), 0, ready)
         case "subscribe", Process() as sender:
-            view.receive(sender, Subscribe(), 0, ready)
+            view.receive(sender, Subscribe(joining=True), 0, ready)
         case "unreachable", int() as peer:
             view.unreachable(peer)
         case ("round",):
@@ -88,7 +88,7 @@ def test_every_list_keeps_its_bound_and_never_holds_oneself(
 
 @given(ENTRIES, st.integers(0, 12))
 def test_hostile_lifetimes_are_cut_to_our_own(entries: list[tuple[int, int, int]], rounds: int) -> None:
-    view = view_of([], sub_rounds=5, farewell_rounds=7, view_size=20)
+    view = view_of([], announce_rounds=3, sub_rounds=5, farewell_rounds=7, view_size=20)
     view.hear(YOU, news_of(*entries), news_of(*entries[::2]))
     for _ in range(rounds):
         view.next_round(Ready())
@@ -300,7 +300,7 @@ def test_a_newcomer_is_welcomed_with_a_sample_and_a_snapshot() -> None:
     """ "it treats it as a sub and answers with a random sample of its view … and a causality snapshot"."""
     view, ready = view_of(PEERS), Ready()
     newcomer = Process(40, 3)
-    assert view.receive(newcomer, Subscribe(), 0, ready) is None
+    assert view.receive(newcomer, Subscribe(joining=True), 0, ready) is None
     (send,) = ready.send
     assert (send.to, send.boot) == ((40,), 3)
     assert isinstance(send.item, Welcome)
@@ -313,7 +313,7 @@ def test_a_newcomer_is_welcomed_with_a_sample_and_a_snapshot() -> None:
 def test_who_seeks_to_be_let_in_lets_nobody_in() -> None:
     view, ready = view_of([]), Ready()
     view.join([7], 0, ready)
-    view.receive(YOU, Subscribe(), 0, ready)
+    view.receive(YOU, Subscribe(joining=True), 0, ready)
     assert [type(send.item) for send in ready.send] == [Subscribe]
 
 

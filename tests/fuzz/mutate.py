@@ -58,7 +58,7 @@ def some_welcome(random: Random) -> Welcome:
 
 MAKERS: dict[type[Item], Callable[[Random], Item]] = {
     Gossip: some_gossip,
-    Subscribe: lambda _: Subscribe(),
+    Subscribe: lambda random: Subscribe(joining=random.random() < 0.5),
     Welcome: some_welcome,
 }
 """How to make one of each kind of item; a test demands that none is forgotten."""

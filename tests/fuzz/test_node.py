@@ -10,7 +10,7 @@ import pytest
 
 from tests.fuzz import mutate
 from whence import limits
-from whence.core.levels import LEVELS, Surroundings, build, settings_from
+from whence.core.levels import GOSSIP, Surroundings, settings_from
 from whence.core.members.full import Directory
 from whence.core.members.views import NEWS, Subscribe, Welcome
 from whence.core.node import Life, Node
@@ -70,7 +70,7 @@ def near_item(random: Random) -> Item:
     if kind == 6:
         return Welcome(near_news(random), near_snapshot(random))
     if kind == 7:
-        return Subscribe()
+        return Subscribe(joining=True)
     return mutate.some_item(random)
 
 
@@ -84,7 +84,7 @@ class Run:
             directory.add(pid)
         settings = settings_from({"round_ns": ROUND_NS, "view": view, **shape})
         self.now = random.choice((0, 1_000_000))
-        self.node: Node = build(LEVELS[level], ME, settings, Surroundings(random.random, self.now, directory))
+        self.node: Node = GOSSIP[level].build(ME, settings, Surroundings(random.random, self.now, directory))
         self.delivered: set[tuple[int, int, int]] = set()
         self.seen: Counter[str] = Counter()
 
@@ -137,7 +137,7 @@ class Run:
 @pytest.mark.no_cover
 @pytest.mark.parametrize("shape", SHAPES, ids=["usual", "small", "large", "odd"])
 @pytest.mark.parametrize("view", ["partial", "full"])
-@pytest.mark.parametrize("level", sorted(LEVELS))
+@pytest.mark.parametrize("level", sorted(GOSSIP))
 def test_a_member_takes_any_item_from_anyone_at_any_time(
     level: str, view: str, shape: dict[str, object], long_mode: bool
 ) -> None:

@@ -24,6 +24,8 @@ def of_type(info: inspect.Type) -> st.SearchStrategy[Any]:
     match info:
         case inspect.IntType():
             return st.integers(info.ge, info.le)
+        case inspect.BoolType():
+            return st.booleans()
         case inspect.BytesType():
             return st.binary(min_size=info.min_length or 0, max_size=min(info.max_length or SMALL, SMALL))
         case inspect.StrType():

@@ -68,7 +68,7 @@ def run(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 1
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the one door
         return _foreign(error)
     return code if isinstance(code, int) else 0
 

@@ -1,9 +1,11 @@
 """whence demo: the main job, end to end: groups under churn and loss, their traces judged, a planted bug caught."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.progress import Progress, TaskID
 from rich.table import Table
 
 from whence.check.diagram import diagram
@@ -15,7 +17,7 @@ from whence.check.verdict import Outcome, Verdict
 from whence.cli.check import BROKEN
 from whence.cli.output import directory, print_json, progress, stdout, verdict_table, verdicts_by_name
 from whence.cli.page import Section, write_page
-from whence.mutants import CANARY, parts_with
+from whence.mutants import CANARY, recipe_with
 from whence.sim.explore import judged
 from whence.sim.run import run
 from whence.sim.shrink import shrink
@@ -51,7 +53,7 @@ def demo(
         for level in LEVELS_SHOWN:
             task = bar.add_task(f"{level}: {nodes} members under churn and loss", total=SLICES + 20)
             scenario = churning(level, nodes, events, seed)
-            outcome = run(scenario, on_slice=lambda _, done, task=task: bar.update(task, completed=SLICES * done))
+            outcome = run(scenario, on_slice=partial(_advance, bar, task))
             kept = write_trace(into, outcome.trace)
             trace = read_trace(kept)
             bar.update(task, completed=SLICES + 10, description=f"{level}: judging {trace.count():,} rows")
@@ -79,6 +81,10 @@ def demo(
         raise typer.Exit(BROKEN)
 
 
+def _advance(bar: Progress, task: TaskID, _: Trace, done: float) -> None:
+    bar.update(task, completed=SLICES * done)
+
+
 def _catch_the_canary(into: Path, seed: int) -> Section:
     """Run a level that is wrong on purpose, shrink what it did wrong, and draw it."""
     scenario = draw(CANARY, seed)
@@ -87,7 +93,7 @@ def _catch_the_canary(into: Path, seed: int) -> Section:
         scenario = shrink(
             scenario, lambda smaller: any(v.promise == broken[0] and not v.holds for v in judged(smaller)[1]), 150
         )
-    outcome = run(scenario, parts_with(CANARY, None))
+    outcome = run(scenario, recipe_with(CANARY, None))
     history = History(outcome.trace)
     verdicts = judge_history(history, broken[:1])
     picture = into / "planted-bug.svg"

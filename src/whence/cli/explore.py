@@ -25,7 +25,7 @@ from whence.cli.output import (
     witnesses,
 )
 from whence.errors import UsageError
-from whence.mutants import find, parts_with
+from whence.mutants import find, recipe_with
 from whence.sim.explore import Batch, Caught, hunt_all, judged
 from whence.sim.explore import explore as explore_schedules
 from whence.sim.scenario import Scenario
@@ -135,7 +135,7 @@ def _tell(console: Console, level: str, seed: int, mutant: str | None, shrinking
 
 
 def _hunt(level: str, mutant: str, seed: int, schedules: int, workers: int, *, json: bool) -> None:
-    parts_with(level, None)
+    recipe_with(level, None)
     names = None if mutant == "all" else [find(level, mutant).name]
     if level == "canary":
         raise UsageError("--mutant: the canary is a planted bug itself; choose another --level")

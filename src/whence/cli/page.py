@@ -19,7 +19,8 @@ table { border-collapse: collapse; margin: 1rem 0 1.5rem; width: 100%; }
 th, td { text-align: left; padding: .4rem .9rem .4rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { color: var(--soft); font-weight: 600; white-space: nowrap; } td.number { font-variant-numeric: tabular-nums; }
 .holds { color: var(--good); font-weight: 600; } .broken { color: var(--bad); font-weight: 700; }
-.unknown { color: #946200; font-weight: 600; } figure { margin: 1.5rem 0; } figure svg { max-width: 100%; height: auto; }
+.unknown { color: #946200; font-weight: 600; }
+figure { margin: 1.5rem 0; } figure svg { max-width: 100%; height: auto; }
 """
 
 
@@ -37,8 +38,8 @@ def write_page(path: Path, sections: list[Section], nodes: int, seed: int) -> Pa
     body = "".join(map(_section, sections))
     path.write_text(
         f"<!doctype html><html lang='en'><meta charset='utf-8'><title>Whence demo</title><style>{_STYLE}</style>"
-        f"<h1>Whence demo</h1><p class='soft'>{nodes} members, seed {seed}, version {escape(__version__)}. The same seed "
-        f"gives the same runs, to the byte.</p>{body}</html>\n",
+        f"<h1>Whence demo</h1><p class='soft'>{nodes} members, seed {seed}, version {escape(__version__)}. The same "
+        f"seed gives the same runs, to the byte.</p>{body}</html>\n",
         encoding="utf-8",
     )
     return path

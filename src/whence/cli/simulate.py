@@ -17,7 +17,7 @@ from whence.cli.output import (
     verdict_table,
     verdicts_by_name,
 )
-from whence.mutants import parts_with
+from whence.mutants import recipe_with
 from whence.sim.run import run
 from whence.sim.summary import summarize
 from whence.sim.workload import simulation
@@ -43,11 +43,11 @@ def simulate(
 
     Example: whence simulate --level fifo --nodes 50 --events 200 --faults swarm --out out/run
     """
-    parts = parts_with(level, None)
+    recipe = recipe_with(level, None)
     scenario = simulation(level, nodes, events, seed, faults, parse_settings(settings or []))
     with progress(quiet=json) as bar:
         task = bar.add_task("simulating", total=100)
-        outcome = run(scenario, parts, on_slice=lambda _, done: bar.update(task, completed=round(100 * done)))
+        outcome = run(scenario, recipe, on_slice=lambda _, done: bar.update(task, completed=round(100 * done)))
     trace = outcome.trace
     trace.run.digest = digest_of(trace)
     verdicts = judge(trace)

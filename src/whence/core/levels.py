@@ -1,13 +1,12 @@
-"""The dial: which parts make which level, and how settings by name become parts' settings.
+"""The dial: which parts make which level.
 
 A new level is a new entry here, and usually one new file in core/order/.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol
 
-import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from whence.core.members.full import Directory, FullView
 from whence.core.members.views import PartialView, ViewSettings
@@ -15,10 +14,11 @@ from whence.core.node import Node
 from whence.core.order.arrival import Arrival
 from whence.core.order.fifo import Fifo, FifoSettings
 from whence.core.ready import Dice
+from whence.core.settings import parse
 from whence.core.spread.gossip import GossipSettings, PrCast
 from whence.core.stages import Member, Order
 from whence.errors import SettingError
-from whence.limits import Limits
+from whence.limits import ROUNDS_MAX, Limits
 from whence.types import Instant, Process
 
 
@@ -43,14 +43,43 @@ class Surroundings(Struct, frozen=True):
     directory: Directory
 
 
+class Recipe(Protocol):
+    """How a driver makes the members of a level, whatever they consist of."""
+
+    def settings_from(self, given: Mapping[str, Any]) -> Any:
+        """Make the level's settings from values by name. Raises SettingError."""
+
+    def build(self, me: Process, settings: Any, around: Surroundings) -> Member:
+        """Compose a member that has not joined yet."""
+
+    def first_peers(self, settings: Any) -> int:
+        """Return how many others a founder is told of at most."""
+
+
 class Parts(NamedTuple):
-    """One part for each stage. A planted bug is a level with one part replaced by a wrong one."""
+    """The recipe of the gossip levels: one part for each stage. A planted bug is one part replaced by a wrong one."""
 
     order: Callable[[Process, Settings], Order]
     node: Callable[..., Node] = Node
     spread: Callable[..., PrCast] = PrCast
     partial: Callable[..., PartialView] = PartialView
     full: Callable[..., FullView] = FullView
+
+    def settings_from(self, given: Mapping[str, Any]) -> Settings:
+        """Make settings from values by name. Raises SettingError."""
+        return settings_from(given)
+
+    def build(self, me: Process, settings: Settings, around: Surroundings) -> Node:
+        """Compose a member that has not joined yet."""
+        order = self.order(me, settings)
+        basics = (me, settings.views, settings.gossip.round_ns, around.dice, order.snapshot)
+        members = self.partial(*basics) if settings.views.view == "partial" else self.full(*basics, around.directory)
+        spread = self.spread(members, settings.gossip, around.dice, around.now)
+        return self.node(me, order, spread, members, settings.limits)
+
+    def first_peers(self, settings: Settings) -> int:
+        """Return how many others a founder is told of at most."""
+        return settings.views.view_size
 
 
 def _arrival(me: Process, settings: Settings) -> Order:
@@ -61,49 +90,22 @@ def _fifo(me: Process, settings: Settings) -> Order:
     return Fifo(me, settings.limits, settings.fifo.hold_rounds * settings.gossip.round_ns)
 
 
-LEVELS: dict[str, Parts] = {
+GOSSIP: dict[str, Parts] = {
     "eventual": Parts(_arrival),
     "fifo": Parts(_fifo),
 }
+"""The levels on top of PrCast."""
 
-Build: TypeAlias = Callable[[Process, Settings, Surroundings], Member]
-
-
-def build(parts: Parts, me: Process, settings: Settings, around: Surroundings) -> Node:
-    """Compose a member that has not joined yet."""
-    order = parts.order(me, settings)
-    basics = (me, settings.views, settings.gossip.round_ns, around.dice, order.snapshot)
-    members = parts.partial(*basics) if settings.views.view == "partial" else parts.full(*basics, around.directory)
-    spread = parts.spread(members, settings.gossip, around.dice, around.now)
-    return parts.node(me, order, spread, members, settings.limits)
-
-
-def setting_names() -> dict[str, str]:
-    """Return every setting's name with the part it belongs to."""
-    return {inner.name: outer.name for outer in structs.fields(Settings) for inner in structs.fields(outer.type)}
+LEVELS: dict[str, Recipe] = {**GOSSIP}
+"""Every level that is built, by name."""
 
 
 def settings_from(given: Mapping[str, Any]) -> Settings:
-    """Make settings from values by name, as text or typed. Raises SettingError that names the setting."""
-    names = setting_names()
-    by_part: dict[str, dict[str, Any]] = {}
-    for name, value in given.items():
-        if name not in names:
-            raise SettingError(f"no setting is called {name!r}; there are: {', '.join(sorted(names))}")
-        by_part.setdefault(names[name], {})[name] = value
-    try:
-        return msgspec.convert(by_part, Settings, strict=False)
-    except msgspec.ValidationError as error:
-        raise SettingError(_plain(error)) from None
+    """Make the settings of a gossip level from values by name, as text or typed. Raises SettingError.
 
-
-def settings_by_name(settings: Settings) -> dict[str, Any]:
-    """Return all values by name."""
-    return {name: value for part in structs.asdict(settings).values() for name, value in structs.asdict(part).items()}
-
-
-def _plain(error: msgspec.ValidationError) -> str:
-    """Say which setting was wrong instead of where in the structure it was."""
-    what, _, where = str(error).partition(" - at `$.")
-    name = where.rstrip("`").rpartition(".")[2]
-    return f"{name}: {what}" if name else what
+    What depends on the rounds a bundle lives is derived from them unless it is given.
+    """
+    settings = parse(given, Settings)
+    rounds = settings.gossip.rounds
+    derived = {"hold_rounds": rounds + 4, "farewell_rounds": 2 * rounds, "sub_rounds": max(2 * rounds, 12)}
+    return parse({name: min(value, ROUNDS_MAX) for name, value in derived.items()} | dict(given), Settings)

@@ -1,10 +1,11 @@
 """Planted bugs: each level's parts, wrong in one way. The oracles must catch every one of them."""
 
 from collections.abc import Callable
+from typing import Any
 
 from msgspec import Struct
 
-from whence.core.levels import LEVELS, Parts
+from whence.core.levels import GOSSIP, LEVELS, Recipe
 from whence.errors import UsageError
 from whence.mutants import gossip, node, orders, views
 
@@ -17,7 +18,8 @@ class Mutant(Struct, frozen=True):
     """The promise that must be found broken."""
     bug: str
     """What the code does wrong, in a sentence."""
-    plant: Callable[[Parts], Parts]
+    plant: Callable[[Any], Recipe]
+    """Takes the level's own recipe and returns it with the bug."""
     levels: tuple[str, ...] = ("eventual", "fifo")
 
 
@@ -40,10 +42,10 @@ def find(level: str, name: str) -> Mutant:
     return known[name]
 
 
-def parts_with(level: str, mutant: str | None) -> Parts:
-    """Return a level's parts, with a bug planted if one is named. Raises UsageError for an unknown level or bug."""
+def recipe_with(level: str, mutant: str | None) -> Recipe:
+    """Return a level's recipe, with a bug planted if one is named. Raises UsageError for an unknown level or bug."""
     if level == CANARY:
-        return LEVELS["fifo"]._replace(order=orders.delivers_on_arrival)
+        return GOSSIP["fifo"]._replace(order=orders.delivers_on_arrival)
     if level not in LEVELS:
         raise UsageError(f"level {level!r} is not built yet; there are: {', '.join(LEVELS)}")
     return LEVELS[level] if mutant is None else find(level, mutant).plant(LEVELS[level])

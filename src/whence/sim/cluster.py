@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from whence.core.levels import Parts, Settings, Surroundings, build, settings_from
+from whence.core.levels import Recipe, Surroundings
 from whence.core.members.full import Directory
 from whence.core.stages import Member
 from whence.sim.clock import Clock
@@ -23,13 +23,13 @@ CONTACTS = 5
 class Cluster:
     """All processes of one run."""
 
-    def __init__(self, scenario: Scenario, parts: Parts, rows: dict[Kind, list[Row]]) -> None:
+    def __init__(self, scenario: Scenario, recipe: Recipe, rows: dict[Kind, list[Row]]) -> None:
         self.loop = Loop()
         self.effective: Counter[str] = Counter()
         self.processes: dict[int, SimProcess] = {}
         self._scenario = scenario
-        self._parts = parts
-        self._settings: Settings = settings_from(scenario.settings)
+        self._recipe = recipe
+        self._settings = recipe.settings_from(scenario.settings)
         self._streams = Streams(scenario.seed)
         self._directory = Directory()
         self.network = Network(self.loop, scenario.network, self._streams, self.effective)
@@ -97,12 +97,12 @@ class Cluster:
 
     def _member(self, me: Process, now: int) -> Member:
         dice = self._streams.of("member", me.pid, me.boot).random
-        return build(self._parts, me, self._settings, Surroundings(dice, now, self._directory))
+        return self._recipe.build(me, self._settings, Surroundings(dice, now, self._directory))
 
     def _first_peers(self, pid: int) -> list[Process]:
-        """Draw the peers a founder starts with: its right neighbour, so that all are connected, and others at random."""
+        """Draw the peers a founder starts with: its right neighbour, so that all are connected, and others."""
         size = len(self._founders)
-        wanted = min(self._settings.views.view_size, size - 1)
+        wanted = min(self._recipe.first_peers(self._settings), size - 1)
         draw = self._streams.of("founding", pid).random
         chosen: dict[int, None] = {(pid + 1) % size: None} if size > 1 else {}
         while len(chosen) < wanted:

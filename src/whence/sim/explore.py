@@ -1,7 +1,7 @@
 """Exploring: many schedules on all cores, each run and judged; stops at the first that breaks a promise.
 
-A schedule is its seed: the seed draws the scenario, and the scenario decides the run. Nothing else has to be kept to see
-it again.
+A schedule is its seed: the seed draws the scenario, and the scenario decides the run. Nothing else has to be kept to
+see it again.
 """
 
 from collections import Counter
@@ -11,15 +11,15 @@ from contextlib import contextmanager
 from multiprocessing import get_context
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from whence.check.determinism import compare
 from whence.check.judge import judge
 from whence.check.verdict import Outcome, Verdict
-from whence.mutants import mutants_of, parts_with
+from whence.mutants import mutants_of, recipe_with
 from whence.sim import run as runs
 from whence.sim.scenario import Scenario
-from whence.sim.swarm import draw, shape_of
+from whence.sim.swarm import draw
 from whence.trace.memory import digest_of
 from whence.trace.schema import Kind
 
@@ -50,11 +50,11 @@ class Batch(Struct):
     broken: Broken | None = None
     unknown: int = 0
     """Verdicts that could not be given."""
-    effective: Counter[str] = Counter()
+    effective: Counter[str] = field(default_factory=Counter)
     """Faults that did something, by kind."""
-    coverage: Counter[tuple[str, str]] = Counter()
+    coverage: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Schedules by what the generator drew: (dimension, value)."""
-    kinds: Counter[str] = Counter()
+    kinds: Counter[str] = field(default_factory=Counter)
     """Schedules in which a kind of fault did something."""
 
     def add(self, other: "Batch") -> None:
@@ -90,7 +90,7 @@ def explore(
     on_progress: Callable[[Batch], None] | None = None,
 ) -> Batch:
     """Run and judge schedules seed, seed + 1, …; stop at a violation, keeping the lowest seed that shows one."""
-    parts_with(level, mutant)
+    recipe_with(level, mutant)
     total = Batch()
     starts = iter(range(seed, seed + schedules, BATCH))
     with _pool(workers) as submit:
@@ -103,9 +103,9 @@ def explore(
 
 def hunt(level: str, mutant: str, law: str, seed: int, schedules: int = MUTANT_SCHEDULES_MAX) -> Caught:
     """Run schedules with a planted bug until the promise it must break is found broken."""
-    parts = parts_with(level, mutant)
+    recipe = recipe_with(level, mutant)
     for at in range(schedules):
-        trace = runs.run(draw(level, seed + at), parts).trace
+        trace = runs.run(draw(level, seed + at), recipe).trace
         if any(verdict.outcome is Outcome.BROKEN for verdict in judge(trace, [law])):
             return Caught(True, at + 1, law, seed + at)
     return Caught(False, schedules, law)
@@ -133,13 +133,13 @@ def hunt_all(
 
 def judged(scenario: Scenario, mutant: str | None = None) -> tuple[runs.Outcome, list[Verdict]]:
     """Run one scenario and judge it."""
-    outcome = runs.run(scenario, parts_with(scenario.level, mutant))
+    outcome = runs.run(scenario, recipe_with(scenario.level, mutant))
     return outcome, judge(outcome.trace)
 
 
 def _explore_batch(level: str, mutant: str | None, seeds: range) -> Batch:
     """Run and judge some schedules; stop at a violation."""
-    batch = Batch(effective=Counter(), coverage=Counter(), kinds=Counter())
+    batch = Batch()
     for seed in seeds:
         scenario = draw(level, seed)
         outcome, verdicts = judged(scenario, mutant)
@@ -157,7 +157,7 @@ def _explore_batch(level: str, mutant: str | None, seeds: range) -> Batch:
 def _same_again(scenario: Scenario, mutant: str | None, outcome: runs.Outcome) -> Verdict:
     """Judge whether the same scenario, run again with its processes made in another order, leaves the same trace."""
     again = runs.run(
-        scenario, parts_with(scenario.level, mutant), start_order=reversed(range(scenario.nodes))
+        scenario, recipe_with(scenario.level, mutant), start_order=reversed(range(scenario.nodes))
     )  # fmt: skip
     return compare(digest_of(outcome.trace), digest_of(again.trace))
 
@@ -173,7 +173,7 @@ def _tally(batch: Batch, scenario: Scenario, outcome: runs.Outcome) -> None:
     network, settings = scenario.network, scenario.settings
     batch.coverage.update(
         (
-            ("group", shape_of(scenario)),
+            ("group", scenario.shape),
             ("members", str(scenario.nodes)),
             ("view", "full" if settings.get("view") == "full" else f"partial {settings.get('view_size', '')}".strip()),
             ("latency", network.latency.shape),

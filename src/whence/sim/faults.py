@@ -73,6 +73,7 @@ class Director:
         match fault.kind:
             case "crash":
                 for process in self._present(fault):
+                    process.spare()
                     self._restart(process.pid)
             case "pause":
                 for process in self._present(fault):

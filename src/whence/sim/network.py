@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Callable
 from math import log
 from random import Random
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, TypeAlias, get_args
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from whence.sim.loop import Loop
 from whence.sim.streams import Streams
@@ -22,14 +22,19 @@ _OLD_FRAMES_KEPT = 64
 _SLOW_NS_MAX = 3_000_000_000
 """A slow link delivers within this, so that what it holds back is not mistaken for news long after it was mended."""
 
+Ns: TypeAlias = Annotated[int, Meta(ge=0, le=2**62)]
+Chance: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
+LatencyShape: TypeAlias = Literal["constant", "uniform", "exponential", "heavy"]
+LATENCY_SHAPES: tuple[LatencyShape, ...] = get_args(LatencyShape)
 
-class Latency(Struct, frozen=True, kw_only=True):
+
+class Latency(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long a link takes. heavy: Pareto with shape 1.5, at most 1000 times its least value."""
 
-    shape: Literal["constant", "uniform", "exponential", "heavy"] = "uniform"
-    low_ns: int = 1_000_000
+    shape: LatencyShape = "uniform"
+    low_ns: Ns = 1_000_000
     """The least; for constant, the value."""
-    high_ns: int = 20_000_000
+    high_ns: Ns = 20_000_000
     """uniform: the most. exponential: the mean above low_ns."""
 
     def drawn_from(self, stream: Random) -> Callable[[], int]:
@@ -45,27 +50,27 @@ class Latency(Struct, frozen=True, kw_only=True):
         return lambda: int(low * min((1.0 - draw()) ** (-1.0 / _HEAVY_TAIL_SHAPE), _HEAVY_TAIL_CAP))
 
 
-class NetworkModel(Struct, frozen=True, kw_only=True):
+class NetworkModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the network does to every copy, faults apart. Probabilities are per copy."""
 
     latency: Latency = Latency()
-    bandwidth_bps: int = 0
+    bandwidth_bps: Annotated[int, Meta(ge=0)] = 0
     """Bits per second a node can send, over all its links; 0 is without bound."""
     bandwidth_both_ways: bool = False
     """Receiving occupies the node's bandwidth too."""
     fifo_links: bool = False
     """Copies on one link arrive in the order they were sent."""
-    loss: float = 0.0
-    duplicate: float = 0.0
-    reorder: float = 0.0
+    loss: Chance = 0.0
+    duplicate: Chance = 0.0
+    reorder: Chance = 0.0
     """Held back for a while, so that later copies overtake it."""
-    replay: float = 0.0
+    replay: Chance = 0.0
     """An old copy from anywhere is sent again."""
-    corrupt: float = 0.0
+    corrupt: Chance = 0.0
     """One bit arrives wrong."""
-    straggle_ns: int = 2_000_000_000
+    straggle_ns: Ns = 2_000_000_000
     """How late a held-back, second or replayed copy may be."""
-    refusal_ns: int = 200_000_000
+    refusal_ns: Ns = 200_000_000
     """When a sender learns that a cut link did not take its copy."""
 
     def calm(self) -> bool:

@@ -1,7 +1,7 @@
 """One simulated process: drives a member by the contract of Ready, and writes down everything it sees it do.
 
-The trace tells what the process did at its borders, publishing, sending, receiving and delivering; never what the member
-thinks of it.
+The trace tells what the process did at its borders, publishing, sending, receiving and delivering; never what the
+member thinks of it.
 """
 
 from collections import Counter, deque
@@ -77,6 +77,8 @@ class SimProcess:
         self._damage = "lost"
         self._uncommitted: deque[Ready] = deque()
         self._syncing = False
+        self._committed = 0
+        """Readies whose sync is done, and that wait for a paused process to run again."""
         self._highest: dict[str, Gauge] = {}
 
     # --- lives ---
@@ -87,6 +89,7 @@ class SimProcess:
         self._me = Process(self.pid, self.boot)
         self.up, self.joined = True, False
         self._ev = self._pos = 0
+        self._wake_at = NEVER
         if self.boot > 1:
             self._write(Kind.RESTART)
         self.member = member(self._me, self.now())
@@ -114,6 +117,7 @@ class SimProcess:
     def _stop(self) -> None:
         self.up = self.joined = self._paused = self._overslept = self._doomed = self._syncing = False
         self.member = None
+        self._committed = 0
         self._inbox.clear()
         self._uncommitted.clear()
         self._wake_token += 1
@@ -124,10 +128,12 @@ class SimProcess:
         self._paused = self.up
 
     def resume(self) -> None:
-        """Run again: timers that passed meanwhile fire now, then everything that waited arrives."""
+        """Run again: what the disk finished goes ahead, timers that passed fire, then what waited arrives."""
         if not self._paused:
             return
         self._paused = False
+        if self._committed:
+            self._go_ahead()
         if self._overslept:
             self._overslept = False
             self._wake(self._wake_token)
@@ -216,7 +222,8 @@ class SimProcess:
         self._ev += 1
         sender = Process(packet.pid, packet.boot)
         for item in packet.items:
-            self._apply(member.receive(sender, item, steady))
+            if self.member is member:  # it may have stopped at an earlier item
+                self._apply(member.receive(sender, item, steady))
 
     def unreachable(self, peer: int) -> None:
         """Learn that a copy found nobody."""
@@ -260,9 +267,15 @@ class SimProcess:
         if boot != self.boot or self.member is None:
             return
         self.disk.sync(size)
+        self._committed = readies
+        if not self._paused:
+            self._go_ahead()
+
+    def _go_ahead(self) -> None:
+        readies, self._committed = self._committed, 0
         self._syncing = False
         for ready in [self._uncommitted.popleft() for _ in range(readies)]:
-            if self.up and self.boot == boot:
+            if self.up:
                 self._perform(ready)
         if self._uncommitted:
             self._sync()

@@ -7,7 +7,8 @@ from time import perf_counter
 from msgspec import Struct, to_builtins
 
 from whence import __version__
-from whence.core.levels import LEVELS, Parts, settings_by_name, settings_from
+from whence.core.levels import LEVELS, Recipe
+from whence.core.settings import by_name
 from whence.errors import UsageError
 from whence.sim.cluster import Cluster
 from whence.sim.faults import Director
@@ -29,8 +30,8 @@ class Outcome(Struct, frozen=True):
     wall_seconds: float
 
 
-def parts_of(level: str) -> Parts:
-    """Return the parts of a level. Raises UsageError if it is not built."""
+def recipe_of(level: str) -> Recipe:
+    """Return the recipe of a level. Raises UsageError if it is not built."""
     try:
         return LEVELS[level]
     except KeyError:
@@ -39,15 +40,16 @@ def parts_of(level: str) -> Parts:
 
 def run(
     scenario: Scenario,
-    parts: Parts | None = None,
+    recipe: Recipe | None = None,
     *,
     start_order: Iterable[int] | None = None,
     on_slice: Callable[[Trace, float], None] | None = None,
 ) -> Outcome:
     """Run a scenario. `on_slice` is called now and then with the trace so far and the part of the run that is done."""
     began = perf_counter()
-    trace = Trace(describe(scenario))
-    cluster = Cluster(scenario, parts or parts_of(scenario.level), trace.rows)
+    recipe = recipe or recipe_of(scenario.level)
+    trace = Trace(describe(scenario, recipe))
+    cluster = Cluster(scenario, recipe, trace.rows)
     director = Director(cluster, scenario)
     cluster.start(start_order)
     director.plan()
@@ -60,9 +62,9 @@ def run(
     return Outcome(trace, cluster.effective, cluster.loop.steps, perf_counter() - began)
 
 
-def describe(scenario: Scenario) -> Run:
+def describe(scenario: Scenario, recipe: Recipe) -> Run:
     """Return what a reader must know to judge the run and to run it again."""
-    settings = settings_from(scenario.settings)
+    settings = recipe.settings_from(scenario.settings)
     phases = None
     if scenario.live_until_ns:
         phases = Phases(
@@ -78,7 +80,7 @@ def describe(scenario: Scenario) -> Run:
         seed=scenario.seed,
         nodes=list(range(scenario.nodes)),
         groups={scenario.group: list(range(scenario.nodes))},
-        parameters=settings_by_name(settings) | {"network": to_builtins(scenario.network)},
+        parameters=by_name(settings) | {"network": to_builtins(scenario.network)},
         reach_min=scenario.reach_min,
         phases=phases,
     )

@@ -4,11 +4,12 @@ A scenario and its seed decide a run to the byte. Scenarios are what the swarm d
 file of faults is read into.
 """
 
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from whence.sim.network import NetworkModel
+from whence.sim.network import NetworkModel, Ns
+from whence.types import PeerId
 
 FaultKind: TypeAlias = Literal[
     "crash", "pause", "cut", "partition", "slow", "burst", "clock_jump", "join", "leave",
@@ -29,10 +30,10 @@ class Fault(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknow
     """
 
     kind: FaultKind
-    at_ns: int
-    until_ns: int = 0
-    nodes: list[int] = []
-    others: list[int] = []
+    at_ns: Ns
+    until_ns: Ns = 0
+    nodes: list[PeerId] = []
+    others: list[PeerId] = []
     amount: float = 0.0
     disk: Literal["lost", "torn", "wiped"] = "lost"
     between_effects: bool = False
@@ -47,12 +48,12 @@ class Publish(Struct, frozen=True, kw_only=True, omit_defaults=True):
     size: int = 16
 
 
-class Clocks(Struct, frozen=True, kw_only=True):
+class Clocks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How far the processes' clocks may be from true time."""
 
-    offset_ns: int = 0
+    offset_ns: Ns = 0
     """Offsets are drawn up to this, either way."""
-    drift_ppm: int = 0
+    drift_ppm: Annotated[int, Meta(ge=0, lt=1_000_000)] = 0
     """Rates are drawn up to this many millionths, either way."""
 
 
@@ -62,6 +63,8 @@ class Scenario(Struct, frozen=True, kw_only=True):
     level: str
     seed: int
     nodes: int
+    shape: str = ""
+    """The kind of group it was drawn from, for the table of what was covered."""
     group: str = "alps"
     settings: dict[str, Any] = {}
     network: NetworkModel = NetworkModel()

@@ -1,8 +1,8 @@
 """Shrinking: cut a scenario that breaks a promise down to a small one that still breaks it.
 
-Leaves out faults and publications, half of them at first and then fewer; ends the run earlier, calms the network, steadies
-the clocks, takes fewer members; and all that again until nothing helps any more. A smaller scenario is kept only if the
-same promise is still broken.
+Leaves out faults and publications, half of them at first and then fewer; ends the run earlier, calms the network,
+steadies the clocks, takes fewer members; and all that again until nothing helps any more. A smaller scenario is kept
+only if the same promise is still broken.
 """
 
 from collections.abc import Callable, Iterator

@@ -14,7 +14,7 @@ from whence.errors import UsageError
 from whence.sim.network import NetworkModel
 from whence.sim.scenario import SECOND_NS, Clocks, Fault, Publish, Scenario
 from whence.sim.streams import Streams
-from whence.sim.swarm import draw_faults, draw_network
+from whence.sim.swarm.weather import draw_faults, draw_network
 
 EVENTS_PER_ROUND = 1
 """Of the whole group, so that buffers of the default size suffice for a group of any size."""
@@ -80,8 +80,43 @@ def read_trouble(file: str) -> Trouble:
         return msgspec.convert(data, Trouble)
     except OSError as error:
         raise UsageError(f"--faults: cannot read {file}: {error.strerror}; give none, swarm or a file") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.MsgspecError) as error:
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.MsgspecError, RecursionError) as error:
         raise UsageError(f"--faults: {file} is no file of faults: {error}") from None
+
+
+def check_trouble(file: str, trouble: Trouble, nodes: int, heal_at: int) -> None:
+    """Check what only the whole file and the run can tell. Raises UsageError that names the file and the fault."""
+    latency = trouble.network.latency
+    if latency.shape == "uniform" and latency.high_ns < latency.low_ns:
+        raise UsageError(f"--faults: {file}: network.latency.high_ns must not be below low_ns")
+    newcomers = [pid for fault in trouble.faults if fault.kind == "join" for pid in fault.nodes]
+    known = frozenset([*range(nodes), *newcomers])
+    for at, fault in enumerate(trouble.faults, 1):
+        wrong = _wrong_with(fault, nodes, known, heal_at)
+        if wrong is not None:
+            raise UsageError(f"--faults: {file}: fault {at} ({fault.kind}): {wrong}")
+
+
+def _wrong_with(fault: Fault, nodes: int, known: frozenset[int], heal_at: int) -> str | None:
+    """Say what would keep a fault from doing what it says, or None."""
+    strangers = [pid for pid in (*fault.nodes, *fault.others) if pid not in known]
+    if fault.until_ns and fault.until_ns <= fault.at_ns:
+        return "until_ns must be later than at_ns"
+    if fault.at_ns >= heal_at:
+        return f"at_ns must be before the run heals, at {heal_at:,}; more events make it heal later"
+    if strangers:
+        return f"nobody is numbered {strangers[0]}; founders are 0 to {nodes - 1}, others must join"
+    if fault.kind == "join" and any(pid < nodes for pid in fault.nodes):
+        return f"nodes that join are numbered from {nodes} on, after the founders"
+    if not fault.nodes and fault.kind != "burst":
+        return "nodes must name some"
+    if not fault.others and fault.kind == "cut":
+        return "others must name those who do not hear the nodes"
+    if not 0 < fault.amount <= 1 and fault.kind == "burst":
+        return "amount is the part of copies that are lost, above 0 and at most 1"
+    if fault.amount < 1 and fault.kind == "slow":
+        return "amount is how many times slower, at least 1"
+    return None
 
 
 def _trouble(faults: str, nodes: int, end: int, dice: Random) -> Trouble:
@@ -91,7 +126,9 @@ def _trouble(faults: str, nodes: int, end: int, dice: Random) -> Trouble:
         return Trouble(
             draw_faults(nodes, max(1, end), dice), draw_network(dice), Clocks(offset_ns=SECOND_NS, drift_ppm=200)
         )
-    return read_trouble(faults)
+    trouble = read_trouble(faults)
+    check_trouble(faults, trouble, nodes, end)
+    return trouble
 
 
 def _even(nodes: int, events: int, start: int, spacing: int, dice: Random) -> list[Publish]:

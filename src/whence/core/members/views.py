@@ -37,7 +37,10 @@ def whole(news: bytes) -> bool:
 
 
 class Subscribe(Item, frozen=True, tag=2):
-    """Let me in, or: I am still here. The sender is the subject."""
+    """Let me in; or, from a member, are you there? The sender is the subject."""
+
+    joining: bool
+    """Asks for a snapshot too."""
 
 
 class Welcome(Item, frozen=True, tag=3):
@@ -98,6 +101,8 @@ class ViewSettings(Struct, frozen=True, kw_only=True):
         ):
             if not 1 <= getattr(self, name) <= limits.ROUNDS_MAX:
                 raise SettingError(f"{name} must be from 1 to {limits.ROUNDS_MAX}, not {getattr(self, name)}")
+        if self.announce_rounds >= self.sub_rounds:
+            raise SettingError(f"announce_rounds ({self.announce_rounds}) must be below sub_rounds ({self.sub_rounds})")
         if self.failures_max < 1:
             raise SettingError(f"failures_max must be at least 1, not {self.failures_max}")
 
@@ -177,10 +182,11 @@ class PartialView:
         if isinstance(item, Welcome):
             self.hear(sender, self._arrival_of(sender) + item.peers, b"")
             return item.snapshot if self._seeking else None
-        if not self._seeking:
+        if isinstance(item, Subscribe) and not self._seeking:
             sample = self._sample(self._settings.view_size)
+            snapshot = self._snapshot() if item.joining else b""
             self.hear(sender, self._arrival_of(sender), b"")
-            ready.send.append(Send((sender.pid,), Welcome(sample, self._snapshot()), sender.boot))
+            ready.send.append(Send((sender.pid,), Welcome(sample, snapshot), sender.boot))
         return None
 
     # --- what gossip carries ---
@@ -215,7 +221,7 @@ class PartialView:
             for pid in [pid for pid, entry in known.items() if entry.until <= self._round]:
                 del known[pid]
         for suspect in self._failures:
-            ready.send.append(Send((suspect,), Subscribe()))
+            ready.send.append(Send((suspect,), Subscribe(joining=False)))
         if self._leaving_rounds is not None:
             self.changed = True  # a farewell is said in every round, however quiet the group is
             if len(self._unsubs) <= self._settings.unsubs_max:
@@ -290,13 +296,13 @@ class PartialView:
     def _ask_next_contact(self, now: Instant, ready: Ready) -> None:
         if self._contacts:
             contact = self._contacts[self._asked % len(self._contacts)]
-            ready.send.append(Send((contact,), Subscribe()))
+            ready.send.append(Send((contact,), Subscribe(joining=True)))
         self._asked += 1
         self._retry_at = now + self._settings.join_retry_rounds * self._round_ns
 
     def _ask(self, candidates: list[int], ready: Ready) -> None:
         if candidates:
-            ready.send.append(Send((candidates[int(self._dice() * len(candidates))],), Subscribe()))
+            ready.send.append(Send((candidates[int(self._dice() * len(candidates))],), Subscribe(joining=False)))
 
     # --- the view itself ---
 

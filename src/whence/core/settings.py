@@ -1,0 +1,42 @@
+"""Settings by name: a level's settings are a struct of its parts' settings, and names are unique across the parts."""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct, structs
+
+from whence.errors import SettingError
+
+Kind = TypeVar("Kind", bound=Struct)
+
+
+def names_in(kind: type[Struct]) -> dict[str, str]:
+    """Return every setting's name with the part it belongs to."""
+    return {inner.name: outer.name for outer in structs.fields(kind) for inner in structs.fields(outer.type)}
+
+
+def parse(given: Mapping[str, Any], kind: type[Kind]) -> Kind:
+    """Make settings from values by name, as text or typed. Raises SettingError that names the setting."""
+    names = names_in(kind)
+    by_part: dict[str, dict[str, Any]] = {}
+    for name, value in given.items():
+        if name not in names:
+            raise SettingError(f"no setting is called {name!r}; there are: {', '.join(sorted(names))}")
+        by_part.setdefault(names[name], {})[name] = value
+    try:
+        return msgspec.convert(by_part, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise SettingError(_plain(error)) from None
+
+
+def by_name(settings: Struct) -> dict[str, Any]:
+    """Return all values by name."""
+    return {name: value for part in structs.asdict(settings).values() for name, value in structs.asdict(part).items()}
+
+
+def _plain(error: msgspec.ValidationError) -> str:
+    """Say which setting was wrong instead of where in the structure it was."""
+    what, _, where = str(error).partition(" - at `$.")
+    name = where.rstrip("`").rpartition(".")[2]
+    return f"{name}: {what}" if name else what

@@ -1,0 +1,109 @@
+"""Groups that gossip, of four kinds: sparse, dense, busy and cramped."""
+
+from itertools import cycle
+from random import Random
+from typing import Any
+
+from whence.sim.scenario import Clocks, Publish, Scenario
+from whence.sim.streams import Streams
+from whence.sim.swarm.weather import MS, ROUND_NS, draw_faults, draw_network
+
+SETTLE_ROUNDS = 30
+"""From healing until every lost member has been found: retries, reaching out, dropping the dead."""
+
+
+def draw(level: str, seed: int) -> Scenario:
+    """Draw the scenario of a seed."""
+    dice = Streams(seed).of("swarm")
+    shape = dice.choice(tuple(SHAPES))
+    nodes, settings = SHAPES[shape](dice)
+    return _phased(level, seed, shape, nodes, settings, dice)
+
+
+# --- the kinds of groups ---
+
+
+def _sparse(dice: Random) -> tuple[int, dict[str, Any]]:
+    """Few targets among more members: spreading takes many hops."""
+    nodes = dice.randint(6, 9)
+    return nodes, {"fanout": 2, "rounds": 16, "idle_rounds": 1}
+
+
+def _dense(dice: Random) -> tuple[int, dict[str, Any]]:
+    """Many targets: spreading is fast, duplicates abound."""
+    nodes = dice.randint(4, 9)
+    return nodes, {"fanout": dice.choice((3, 4)), "rounds": 9, "idle_rounds": dice.choice((1, 2))}
+
+
+def _busy(dice: Random) -> tuple[int, dict[str, Any]]:
+    """Buffers smaller than what is under way: each bundle must make the most of its first round."""
+    nodes = dice.randint(3, 5)
+    settings = {"fanout": 7, "rounds": 8, "idle_rounds": 1, "gossip_bundles": 1, "buffer_bundles": 4, "history": 400}
+    return nodes, settings
+
+
+def _cramped(dice: Random) -> tuple[int, dict[str, Any]]:
+    """Every memory as small as it may be: overflow is the rule in the safety phase."""
+    nodes = dice.randint(3, 6)
+    settings = {
+        "fanout": 3, "rounds": 8, "idle_rounds": 1, "history": 24,
+        "held_bundles_max": 3, "held_bytes_max": 200, "spans_per_sender_max": 2, "boots_per_sender_max": 2,
+    }  # fmt: skip
+    return nodes, settings
+
+
+SHAPES = {"sparse": _sparse, "dense": _dense, "busy": _busy, "cramped": _cramped}
+
+
+# --- phases ---
+
+
+def _phased(level: str, seed: int, shape: str, nodes: int, settings: dict[str, Any], dice: Random) -> Scenario:
+    rounds = settings["rounds"]
+    settings |= {
+        "view": dice.choice(("partial", "partial", "partial", "full")),
+        "view_size": dice.choice((settings["fanout"] + 3, 20)),
+        "announce_rounds": 3, "isolation_rounds": 4, "reach_rounds": 4, "join_tries_max": 4,
+        "hold_rounds": rounds + 2, "farewell_rounds": 2 * rounds, "round_ns": ROUND_NS,
+    }  # fmt: skip
+    safety = dice.randint(10, 35)
+    flush = safety + SETTLE_ROUNDS
+    live_from = flush + 2 * rounds + 4
+    live_until = live_from + 8
+    deadline = rounds + 4
+    faults = draw_faults(nodes, safety * ROUND_NS, dice)
+    everyone = [*range(nodes), *(pid for fault in faults if fault.kind == "join" for pid in fault.nodes)]
+    publishes = _traffic(everyone, 0, safety, dice.choice((0.3, 1.0, 4.0)), dice)
+    publishes += [Publish(at_ns=flush * ROUND_NS + pid % 7 * MS, node=pid) for pid in everyone]
+    publishes += _steady_traffic(everyone, live_from, live_until, dice.choice((1, 2)), dice)
+    return Scenario(
+        level=level, seed=seed, shape=shape, nodes=nodes, settings=settings, faults=faults, publishes=publishes,
+        network=draw_network(dice),
+        clocks=Clocks(offset_ns=dice.choice((0, 10**9)), drift_ppm=dice.choice((0, 20_000))),
+        sync_ns=dice.choice((0, 2 * MS)),
+        heal_at_ns=safety * ROUND_NS,
+        live_from_ns=live_from * ROUND_NS,
+        live_until_ns=live_until * ROUND_NS,
+        deadline_ns=deadline * ROUND_NS,
+        rest_at_ns=(live_until + 2 * rounds + 3) * ROUND_NS,
+        end_at_ns=(live_until + 2 * rounds + 4) * ROUND_NS,
+    )  # fmt: skip
+
+
+def _steady_traffic(nodes: list[int], start: int, end: int, per_round: int, dice: Random) -> list[Publish]:
+    """Let all publish in turn at an even pace, so that nobody has to pass on two new bundles in one round."""
+    turns = cycle(dice.sample(nodes, len(nodes)))
+    times = range(start * ROUND_NS, end * ROUND_NS, ROUND_NS // per_round)
+    return [Publish(at_ns=at, node=next(turns), events=dice.choice((1, 1, 3))) for at in times]
+
+
+def _traffic(nodes: list[int], start: int, end: int, per_round: float, dice: Random) -> list[Publish]:
+    """Draw publications: one bundle of one or more events at a time, sometimes several by one member in a row."""
+    publishes = []
+    at = start * ROUND_NS
+    while (at := at + int(dice.expovariate(per_round) * ROUND_NS)) < end * ROUND_NS:
+        node = dice.choice(nodes)
+        for extra in range(dice.choice((1, 1, 6))):
+            events = dice.choice((1, 1, 3))
+            publishes.append(Publish(at_ns=at + extra * MS, node=node, events=events, size=dice.choice((0, 8, 40))))
+    return publishes

@@ -110,7 +110,8 @@ class Network:
         self._old: list[Copy] = []
         self._partitions: list[frozenset[int]] = []
         self._cuts: Counter[tuple[int, int]] = Counter()
-        self._slow: dict[int, float] = {}
+        self._slow: dict[int, list[float]] = {}
+        """The factors of every slow node; the largest counts."""
         self._bursts: list[float] = []
         self._plain = self._is_plain()
 
@@ -198,7 +199,7 @@ class Network:
         slow = self._slow
         if slow and (source in slow or target in slow):
             self._effective["slow"] += 1
-            delay = min(int(delay * max(slow.get(source, 1.0), slow.get(target, 1.0))), _SLOW_NS_MAX)
+            delay = min(int(delay * max(*slow.get(source, ()), *slow.get(target, ()), 1.0)), _SLOW_NS_MAX)
         return delay
 
     def _remember(self, copy: Copy) -> None:
@@ -241,9 +242,11 @@ class Network:
         """Make every link of these nodes slower by a factor, or as fast as before."""
         for node in nodes:
             if on:
-                self._slow[node] = factor
+                self._slow.setdefault(node, []).append(factor)
             else:
-                self._slow.pop(node, None)
+                self._slow[node].remove(factor)
+                if not self._slow[node]:
+                    del self._slow[node]
         self._plain = self._is_plain()
 
     def burst(self, loss: float, *, on: bool) -> None:

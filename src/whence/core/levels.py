@@ -55,6 +55,9 @@ class Recipe(Protocol):
     def first_peers(self, settings: Any) -> int:
         """Return how many others a founder is told of at most."""
 
+    def reads_wall_clock(self) -> bool:
+        """Tell whether `now` is the clock on the wall, which may jump; else the steady one, for rounds and leases."""
+
 
 class Parts(NamedTuple):
     """The recipe of the gossip levels: one part for each stage. A planted bug is one part replaced by a wrong one."""
@@ -80,6 +83,10 @@ class Parts(NamedTuple):
     def first_peers(self, settings: Settings) -> int:
         """Return how many others a founder is told of at most."""
         return settings.views.view_size
+
+    def reads_wall_clock(self) -> bool:
+        """Return False: rounds must not jump."""
+        return False
 
 
 def _arrival(me: Process, settings: Settings) -> Order:

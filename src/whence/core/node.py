@@ -9,7 +9,7 @@ from enum import Enum
 
 from whence.core.ready import Gauge, Item, Note, Ready
 from whence.core.stages import Members, Order, Spread
-from whence.errors import LimitError, NotMemberError
+from whence.errors import LimitError, NotMemberError, UsageError
 from whence.limits import SEQ_MAX, Limits
 from whence.types import Bundle, Instant, Process, packed
 
@@ -103,6 +103,10 @@ class Node:
         """Learn that something sent to a peer did not arrive."""
         self._members.unreachable(peer)
         return self._wake(Ready())
+
+    def act(self, name: str, argument: int, now: Instant) -> Ready:
+        """Refuse: these levels know nothing else. Raises UsageError."""
+        raise UsageError(f"members of this level know no act {name!r}")
 
     def tick(self, now: Instant) -> Ready:
         """Do what time asks for: rounds, overdue answers, waiting that has lasted long enough."""

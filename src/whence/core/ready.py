@@ -47,11 +47,22 @@ class Send(Struct, frozen=True, gc=False):
     """Only this life of the peer may read it."""
 
 
+class Mark(Struct, frozen=True, gc=False):
+    """What a level says of a bundle, for applications and observers."""
+
+    key: tuple[int, int, int, int] | None = None
+    """The first event's place in the merge order: l, k_hi, k_mid, k_lo; k_lo grows by one with each further event."""
+    ticket: int | None = None
+    epoch: int | None = None
+    """The ticket the bundle was published with, and its fencing epoch."""
+
+
 class Delivery(Struct, frozen=True, gc=False):
     """Hand every event of the bundle to the application."""
 
     bundle: Bundle
     hold_ns: int = 0
+    mark: Mark | None = None
 
 
 class Gap(Struct, frozen=True, gc=False):
@@ -74,6 +85,8 @@ class Note(Struct, frozen=True, gc=False):
     reason: str | None = None
     bundle: Bundle | None = None
     peer: int | None = None
+    ticket: int | None = None
+    epoch: int | None = None
 
 
 class Ready(Struct):
@@ -84,6 +97,8 @@ class Ready(Struct):
     deliver: list[Delivery | Gap | Late] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     wake_at: Instant | None = None
+    mark: Mark | None = None
+    """Of what was just published."""
 
 
 class Gauge(Struct, frozen=True, gc=False):

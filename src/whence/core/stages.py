@@ -125,6 +125,9 @@ class Member(Protocol):
     def leave(self, now: Instant) -> Ready:
         """Begin to leave."""
 
+    def act(self, name: str, argument: int, now: Instant) -> Ready:
+        """Do what only this level knows, such as asking for a ticket. Raises UsageError for an unknown name."""
+
     def tick(self, now: Instant) -> Ready:
         """Do what time asks for."""
 

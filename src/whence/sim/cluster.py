@@ -34,6 +34,7 @@ class Cluster:
         self._directory = Directory()
         self.network = Network(self.loop, scenario.network, self._streams, self.effective)
         self._world = World(self.loop, self.network, rows, scenario.group, self.effective, scenario.sync_ns)
+        self._world.wall_clock = recipe.reads_wall_clock()
         self._founders = range(scenario.nodes)
 
     def start(self, order: Iterable[int] | None = None) -> None:
@@ -66,7 +67,7 @@ class Cluster:
 
     def jump_clock(self, pid: int, by_ns: int) -> None:
         """Set a process's wall clock forward or back."""
-        self.processes[pid].clock.jumped_ns += by_ns
+        self.processes[pid].jump_clock(by_ns)
 
     def record_views(self) -> None:
         """Write down what every member knows of the others."""

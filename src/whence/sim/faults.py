@@ -5,7 +5,7 @@ A fault counts as effective only when it did something: a crash of a process tha
 
 from whence.sim.cluster import Cluster
 from whence.sim.process import SimProcess
-from whence.sim.scenario import Fault, Publish, Scenario
+from whence.sim.scenario import Act, Fault, Publish, Scenario
 
 
 class Director:
@@ -27,6 +27,8 @@ class Director:
                 loop.at(fault.until_ns, self._end, fault)
         for publish in scenario.publishes:
             loop.at(publish.at_ns, self._publish, publish)
+        for act in scenario.acts:
+            loop.at(act.at_ns, self._act, act)
         if scenario.heal_at_ns:
             loop.at(scenario.heal_at_ns, self._heal)
         if scenario.rest_at_ns:
@@ -43,6 +45,10 @@ class Director:
         payloads = [(b"%s#%d" % (label, at)).ljust(publish.size, b".")[: publish.size] for at in range(publish.events)]
         if process.publish(payloads) is None:
             self._cluster.effective["publish_refused"] += 1
+
+    def _act(self, act: Act) -> None:
+        process = self._cluster.processes.get(act.node)
+        self._count(act.name, process is not None and process.act(act.name, act.argument))
 
     def _begin(self, fault: Fault) -> None:
         if self._healed:

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from random import Random
 from zlib import crc32
 
-from whence.core.ready import Delivery, Gap, Gauge, Item, Late, Note, Ready
+from whence.core.ready import Delivery, Gap, Gauge, Item, Late, Mark, Note, Ready
 from whence.core.stages import Member
-from whence.errors import LimitError, NotMemberError, RemoteProtocolError
+from whence.errors import LimitError, NotMemberError, RemoteProtocolError, UsageError
 from whence.sim.clock import Clock
 from whence.sim.disk import Disk
 from whence.sim.loop import Loop
@@ -26,6 +26,8 @@ INBOX_COPIES_MAX = 4096
 
 NEVER = 1 << 63
 """Later than any time of a run."""
+
+_NO_KEY = (None, None, None, None)
 
 
 class World:
@@ -48,6 +50,8 @@ class World:
         """Faults that did something, by kind."""
         self.sync_ns = sync_ns
         """How long a disk takes to sync; readies that wait for it queue behind each other."""
+        self.wall_clock = False
+        """Members are given the clock on the wall instead of the steady one."""
 
 
 class SimProcess:
@@ -144,8 +148,26 @@ class SimProcess:
     # --- inputs ---
 
     def now(self) -> int:
-        """Return the time on the process's steady clock."""
-        return self.clock.steady(self._loop.now)
+        """Return the time on the clock that members of this level are given."""
+        steady = self.clock.steady(self._loop.now)
+        return steady + self.clock.jumped_ns if self._world.wall_clock else steady
+
+    def jump_clock(self, by_ns: int) -> None:
+        """Set the wall clock; a member that reads it is woken, because its timers have moved."""
+        self.clock.jumped_ns += by_ns
+        if self._world.wall_clock and self.member is not None:
+            self._plan_wake(self.now())
+
+    def act(self, name: str, argument: int) -> bool:
+        """Let the member do what only its level knows; return False if it refuses."""
+        if self.member is None or self._paused:
+            return False
+        try:
+            self._apply(self.member.act(name, argument, self.now()))
+        except (UsageError, LimitError) as refusal:
+            self._write(Kind.REJECT, reason=type(refusal).__name__)
+            return False
+        return True
 
     def found(self, peers: list[Process]) -> None:
         """Start as one of the first members."""
@@ -184,12 +206,15 @@ class SimProcess:
         clk, true = self.clock.wall(self._loop.now), self._loop.now
         stamp_bytes = len(bundle.stamp)
         published = self._rows[Kind.PUBLISH]
+        (physical, k_hi, k_mid, k_lo), ticket, epoch = _read(ready.mark)
         for seq, payload in enumerate(bundle.payloads(), bundle.first):
             published.append(
                 (self.pid, self.boot, self._ev, clk, true, self._world.group, bundle.pid, bundle.boot, seq, None,
-                 None, None, None, None, stamp_bytes, len(payload), crc32(payload), None, None, None)
+                 physical, k_hi, k_mid, k_lo, stamp_bytes, len(payload), crc32(payload), ticket, epoch, None)
             )  # fmt: skip
             self._ev += 1
+            if k_lo is not None:
+                k_lo += 1
         self._apply(ready)
         return bundle
 
@@ -215,6 +240,7 @@ class SimProcess:
             return
         true, clock = self._loop.now, self.clock
         steady = clock.steady(true)
+        now = steady + clock.jumped_ns if self._world.wall_clock else steady
         self._rows[Kind.RECV].append(
             (self.pid, self.boot, self._ev, steady + clock.jumped_ns, true, packet.group, packet.pid,
              len(copy.frame) - copy.payload_bytes, copy.payload_bytes)
@@ -223,7 +249,7 @@ class SimProcess:
         sender = Process(packet.pid, packet.boot)
         for item in packet.items:
             if self.member is member:  # it may have stopped at an earlier item
-                self._apply(member.receive(sender, item, steady))
+                self._apply(member.receive(sender, item, now))
 
     def unreachable(self, peer: int) -> None:
         """Learn that a copy found nobody."""
@@ -298,7 +324,8 @@ class SimProcess:
         """Plan the next tick. One planned too early is harmless, so nothing is planned anew for a later one."""
         self._wake_at = wake_at
         self._wake_token = token = self._wake_token + 1
-        self._loop.at(max(self._loop.now, self.clock.true_when(wake_at)), self._wake, token)
+        steady = wake_at - self.clock.jumped_ns if self._world.wall_clock else wake_at
+        self._loop.at(max(self._loop.now, self.clock.true_when(steady)), self._wake, token)
 
     def _perform_in_part(self, ready: Ready) -> None:
         """Crash after some of the effects, in their order: a driver may stop between any two."""
@@ -340,20 +367,25 @@ class SimProcess:
         delivered = self._rows[Kind.DELIVER]
         pid, boot, group, hold_ns = self.pid, self.boot, self._world.group, step.hold_ns
         origin, origin_boot = bundle.pid, bundle.boot
+        (physical, k_hi, k_mid, k_lo), ticket, epoch = _read(step.mark)
         for seq, payload in enumerate(bundle.payloads(), bundle.first):
             delivered.append(
                 (pid, boot, ev, clk, true, group, origin, origin_boot, seq, pos, hold_ns,
-                 None, None, None, None, len(payload), crc32(payload), None, None, None)
+                 physical, k_hi, k_mid, k_lo, len(payload), crc32(payload), ticket, epoch, None)
             )  # fmt: skip
             ev += 1
             pos += 1
+            if k_lo is not None:
+                k_lo += 1
         self._ev, self._pos = ev, pos
 
     def _note(self, note: Note) -> None:
         bundle = note.bundle
         event = None if bundle is None else EventId(bundle.pid, bundle.boot, bundle.first)
         kind = Kind(note.kind)
-        self._write(kind, event=event, peer=note.peer, reason=note.reason)
+        self._write(
+            kind, event=event, peer=note.peer, reason=note.reason, ticket=note.ticket, epoch=note.epoch
+        )  # fmt: skip
         if kind is Kind.JOIN:
             self.joined = True
         elif kind is Kind.LEAVE:
@@ -398,6 +430,8 @@ class SimProcess:
         peer: int | None = None,
         view: tuple[int, ...] | None = None,
         late_ns: int | None = None,
+        ticket: int | None = None,
+        epoch: int | None = None,
         ids: tuple[EventId, ...] | None = None,
         reason: str | None = None,
         value: int | None = None,
@@ -407,6 +441,13 @@ class SimProcess:
         true = self._loop.now
         self._rows[kind].append(
             (self.pid, self.boot, self._ev, self.clock.wall(true), true, self._world.group, pid, inc, seq, peer, view,
-             late_ns, None, None, ids, reason, value, bound)
+             late_ns, ticket, epoch, ids, reason, value, bound)
         )  # fmt: skip
         self._ev += 1
+
+
+def _read(mark: Mark | None) -> tuple[tuple[int | None, int | None, int | None, int | None], int | None, int | None]:
+    """Return a mark's key, ticket and epoch, all None where there is none."""
+    if mark is None:
+        return _NO_KEY, None, None
+    return mark.key or _NO_KEY, mark.ticket, mark.epoch

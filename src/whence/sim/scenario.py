@@ -48,6 +48,15 @@ class Publish(Struct, frozen=True, kw_only=True, omit_defaults=True):
     size: int = 16
 
 
+class Act(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something only a level knows, done by a node at a time, such as asking for a ticket."""
+
+    at_ns: int
+    node: int
+    name: str
+    argument: int = 0
+
+
 class Clocks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How far the processes' clocks may be from true time."""
 
@@ -71,6 +80,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
     clocks: Clocks = Clocks()
     sync_ns: int = 0
     publishes: list[Publish] = []
+    acts: list[Act] = []
     faults: list[Fault] = []
     heal_at_ns: int = 0
     """All faults end here, and every link works from now on. 0: never."""

@@ -15,8 +15,8 @@ class Director:
         self._cluster = cluster
         self._scenario = scenario
         self._healed = False
-        self._returning: dict[int, None] = {}
-        """Crashed processes that are to come back, if not at their time then when the run heals."""
+        self._returning: dict[int, Fault] = {}
+        """Crashed processes that are to come back when their fault ends, and at the latest when the run heals."""
 
     def plan(self) -> None:
         """Put everything the scenario has on the loop."""
@@ -79,8 +79,9 @@ class Director:
         match fault.kind:
             case "crash":
                 for process in self._present(fault):
-                    process.spare()
-                    self._restart(process.pid)
+                    if self._returning.get(process.pid) is fault:
+                        process.spare()
+                        self._restart(process.pid)
             case "pause":
                 for process in self._present(fault):
                     process.resume()
@@ -104,24 +105,25 @@ class Director:
 
     def _crash(self, fault: Fault) -> None:
         for process in self._present(fault):
-            if fault.until_ns and process.up:
-                self._returning[process.pid] = None
+            if process.up:
+                self._returning.pop(process.pid, None)
+                if fault.until_ns:
+                    self._returning[process.pid] = fault
             if fault.between_effects and process.up:
                 process.doom(fault.disk)
             else:
                 self._count(f"crash_{fault.disk}", process.crash(fault.disk))
 
     def _restart(self, pid: int) -> None:
-        if pid in self._returning:
-            self._count("restart", self._cluster.restart(pid))
-            self._returning.pop(pid)
+        self._count("restart", self._cluster.restart(pid))
+        self._returning.pop(pid)
 
     def _heal(self, _: None) -> None:
         """End every fault: links work, paused processes run, those that were to come back do."""
         self._cluster.network.heal()
         for pid in sorted(self._cluster.processes):
-            self._cluster.processes[pid].resume()
             self._cluster.processes[pid].spare()
+            self._cluster.processes[pid].resume()
         for pid in sorted(self._returning):
             self._restart(pid)
         self._healed = True

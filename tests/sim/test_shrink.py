@@ -1,0 +1,109 @@
+"""Shrinking: what comes out still breaks, is no larger, cost no more runs than allowed, and cannot be cut further."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from whence.check.verdict import Outcome
+from whence.sim.explore import judged
+from whence.sim.scenario import Publish, Scenario
+from whence.sim.shrink import shrink, size_of
+from whence.sim.swarm import draw
+
+seeds = st.integers(0, 10_000)
+
+
+class Symptom:
+    """A bug by decree: so many faults of a kind and so many events of one member; counts how often it is asked."""
+
+    def __init__(self, kind: str, faults: int, events: int) -> None:
+        self.needs = kind, faults, events
+        self.asked = 0
+
+    def __call__(self, scenario: Scenario) -> bool:
+        self.asked += 1
+        return self.shows_in(scenario)
+
+    def shows_in(self, scenario: Scenario) -> bool:
+        kind, faults, events = self.needs
+        published: Counter[int] = Counter()
+        for publish in scenario.publishes:
+            published[publish.node] += publish.events
+        enough = any(count >= events for count in published.values())
+        return enough and sum(fault.kind == kind for fault in scenario.faults) >= faults
+
+
+def symptom_of(scenario: Scenario) -> Symptom:
+    """Return one that the scenario shows: some of its first kind of faults, and some events of its busiest member."""
+    kinds = Counter(fault.kind for fault in scenario.faults)
+    kind, faults = kinds.most_common(1)[0] if kinds else ("crash", 0)
+    published: Counter[int] = Counter()
+    for publish in scenario.publishes:
+        published[publish.node] += publish.events
+    return Symptom(kind, faults, max(1, max(published.values()) // 2))
+
+
+@given(seeds, st.integers(0, 400))
+def test_a_shrunk_scenario_still_breaks_is_no_larger_and_the_budget_is_kept(seed: int, budget: int) -> None:
+    scenario = draw("fifo", seed)
+    symptom = symptom_of(scenario)
+    smallest = shrink(scenario, symptom, budget)
+    assert symptom.shows_in(smallest)
+    assert size_of(smallest) <= size_of(scenario)
+    assert symptom.asked <= budget
+
+
+@given(seeds)
+def test_with_time_enough_nothing_can_be_left_out_of_what_remains(seed: int) -> None:
+    scenario = draw("fifo", seed)
+    symptom = symptom_of(scenario)
+    smallest = shrink(scenario, symptom, 100_000)
+    for name in ("faults", "publishes"):
+        things = getattr(smallest, name)
+        for at in range(len(things)):
+            less = structs.replace(smallest, **{name: things[:at] + things[at + 1 :]})
+            assert not symptom.shows_in(less)
+    assert smallest.nodes == 2
+    assert smallest.network.calm()
+    assert not smallest.clocks.drift_ppm
+
+
+@given(seeds)
+def test_members_that_remain_keep_their_own_faults_and_events_under_new_numbers(seed: int) -> None:
+    """Of a member that must stay everything stays: only its number may change."""
+    scenario = draw("fifo", seed)
+    marked = Publish(at_ns=1, node=scenario.nodes - 1, events=3, size=33)
+    scenario = structs.replace(scenario, publishes=[*scenario.publishes, marked])
+    smallest = shrink(scenario, lambda smaller: any(p.size == 33 for p in smaller.publishes), 100_000)
+    (publish,) = smallest.publishes
+    assert (publish.at_ns, publish.events, publish.size) == (1, 1, 33)
+    assert 0 <= publish.node < smallest.nodes
+    assert smallest.faults == []
+
+
+def test_a_scenario_that_breaks_however_small_shrinks_to_almost_nothing() -> None:
+    smallest = shrink(draw("fifo", 3), lambda _: True)
+    assert (smallest.nodes, smallest.faults, smallest.publishes) == (2, [], [])
+
+
+def test_without_a_budget_nothing_changes() -> None:
+    scenario = draw("fifo", 3)
+    assert shrink(scenario, lambda _: True, 0) == scenario
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_a_schedule_that_breaks_the_canary_shrinks_to_one_a_person_can_follow(seed: int) -> None:
+    """Two or three members, hardly a fault and a handful of events are enough to overtake somebody."""
+    scenario = draw("canary", seed)
+    assert breaks_fifo(scenario)
+    smallest = shrink(scenario, breaks_fifo, 300)
+    assert breaks_fifo(smallest)
+    assert size_of(smallest) < size_of(scenario) / 3
+
+
+def breaks_fifo(scenario: Scenario) -> bool:
+    return any(v.promise == "fifo" and v.outcome is Outcome.BROKEN for v in judged(scenario)[1])

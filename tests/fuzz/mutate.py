@@ -11,8 +11,13 @@ from typing import NamedTuple
 import msgspec
 
 from whence import limits
+from whence.core.link.addresses import Address, Addresses, pack
+from whence.core.link.detector import Ping, Pong
+from whence.core.link.greeting import NONCE_BYTES, Confirm, Hello
+from whence.core.link.presence import Place, Presence, presence
 from whence.core.members.views import NEWS, Subscribe, Welcome
 from whence.core.ready import Item
+from whence.core.spread.direct import HAVE, WANT, Have, Push, Want
 from whence.core.spread.gossip import Gossip
 from whence.types import Bundle, Process, packed
 
@@ -56,10 +61,50 @@ def some_welcome(random: Random) -> Welcome:
     return Welcome(some_news(random), snapshot)
 
 
+def some_hello(random: Random) -> Hello:
+    nonce = random.randbytes(NONCE_BYTES)
+    return Hello(edge(random, 0, 255), "whence", nonce, random.choice(("", "127.0.0.1", "h" * 255)), 4000)
+
+
+def some_addresses(random: Random) -> Addresses:
+    known = [Address(*some_process(random), "host" * edge(random, 1, 9), 4000) for _ in range(random.randint(0, 4))]
+    asked = b"".join(edge(random, 0, limits.PEER_ID_MAX).to_bytes(2, "little") for _ in range(random.randint(0, 4)))
+    return Addresses(b"".join(pack(known)), asked)
+
+
+def some_presence(random: Random) -> Presence:
+    founders = [some_process(random) for _ in range(random.randint(0, 4))]
+    return presence(random.choice(("fifo", "", "x" * 32)), random.choice(list(Place)), founders)
+
+
+def some_have(random: Random) -> Have:
+    senders = [
+        HAVE.pack(*some_process(random), *[edge(random, 0, limits.SEQ_MAX + 1) for _ in range(3)])
+        for _ in range(random.randint(0, 4))
+    ]
+    return Have(b"".join(senders), some_news(random), some_news(random))
+
+
+def some_want(random: Random) -> Want:
+    senders = [
+        WANT.pack(*some_process(random), edge(random, 0, limits.SEQ_MAX + 1)) for _ in range(random.randint(0, 4))
+    ]
+    return Want(b"".join(senders))
+
+
 MAKERS: dict[type[Item], Callable[[Random], Item]] = {
     Gossip: some_gossip,
     Subscribe: lambda random: Subscribe(joining=random.random() < 0.5),
     Welcome: some_welcome,
+    Hello: some_hello,
+    Confirm: lambda random: Confirm(random.randbytes(NONCE_BYTES), *some_process(random)),
+    Addresses: some_addresses,
+    Ping: lambda random: Ping(edge(random, 0, 2**63 - 1)),
+    Pong: lambda random: Pong(edge(random, 0, 2**63 - 1)),
+    Presence: some_presence,
+    Push: lambda random: Push([some_bundle(random) for _ in range(edge(random, 1, 4))]),
+    Have: some_have,
+    Want: some_want,
 }
 """How to make one of each kind of item; a test demands that none is forgotten."""
 

@@ -3,14 +3,18 @@
 Only what a type cannot say, that some fields must agree with each other, is spelled out.
 """
 
+from struct import Struct as Layout
 from typing import Any
 
 from hypothesis import strategies as st
 from msgspec import inspect
 
 from whence import limits
+from whence.core.link.addresses import Address, Addresses, pack
+from whence.core.link.presence import Place, Presence, presence
 from whence.core.members.views import NEWS, Welcome
 from whence.core.ready import Item
+from whence.core.spread.direct import HAVE, WANT, Have, Want
 from whence.core.spread.gossip import Gossip
 from whence.types import Bundle, Process, packed
 from whence.wire.items import NUMBERS
@@ -76,10 +80,40 @@ def _gossip() -> st.SearchStrategy[Gossip]:
     )
 
 
+def addresses() -> st.SearchStrategy[bytes]:
+    one = st.builds(
+        lambda process, host, port: Address(process.pid, process.boot, host, port),
+        processes(),
+        st.text(st.characters(codec="ascii"), max_size=8),
+        st.integers(0, 65535),
+    )
+    return st.lists(one, max_size=4).map(lambda some: b"".join(pack(some)))
+
+
+def digests(entry: Layout, numbers: int) -> st.SearchStrategy[bytes]:
+    number = st.integers(0, 2**64 - 1)
+    one = st.builds(
+        lambda process, seqs: entry.pack(*process, *seqs),
+        processes(),
+        st.lists(number, min_size=numbers, max_size=numbers),
+    )
+    return st.lists(one, max_size=4).map(b"".join)
+
+
 AGREEING: dict[type, st.SearchStrategy[Any]] = {
     Bundle: bundles(),
     Gossip: _gossip(),
     Welcome: st.builds(Welcome, news(), st.binary(max_size=SMALL)),
+    Addresses: st.builds(
+        Addresses,
+        addresses(),
+        st.lists(st.integers(0, limits.PEER_ID_MAX).map(lambda pid: pid.to_bytes(2, "little")), max_size=4).map(
+            b"".join
+        ),
+    ),
+    Presence: st.builds(presence, st.text(max_size=8), st.sampled_from(Place), st.lists(processes(), max_size=4)),
+    Have: st.builds(Have, digests(HAVE, 3), news(), news()),
+    Want: st.builds(Want, digests(WANT, 1)),
 }
 
 

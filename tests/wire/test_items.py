@@ -8,7 +8,20 @@ from msgspec import inspect
 from whence.core.ready import Item
 from whence.wire.items import NUMBERS, AnyItem
 
-EVER_GIVEN = [(1, "Gossip"), (2, "Subscribe"), (3, "Welcome")]
+EVER_GIVEN = [
+    (1, "Gossip"),
+    (2, "Subscribe"),
+    (3, "Welcome"),
+    (110, "Hello"),
+    (111, "Confirm"),
+    (112, "Addresses"),
+    (113, "Ping"),
+    (114, "Pong"),
+    (115, "Presence"),
+    (116, "Push"),
+    (117, "Have"),
+    (118, "Want"),
+]
 """Every number that was ever on a wire. Append; never change a line, never remove one."""
 
 

@@ -15,8 +15,9 @@ from whence.core.order.arrival import Arrival
 from whence.core.order.fifo import Fifo, FifoSettings
 from whence.core.ready import Dice
 from whence.core.settings import parse
+from whence.core.spread.direct import Direct, DirectSettings
 from whence.core.spread.gossip import GossipSettings, PrCast
-from whence.core.stages import Member, Order
+from whence.core.stages import Member, Order, Spread
 from whence.errors import SettingError
 from whence.limits import ROUNDS_MAX, Limits
 from whence.types import Instant, Process
@@ -28,6 +29,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     gossip: GossipSettings = GossipSettings()
     views: ViewSettings = ViewSettings()
     fifo: FifoSettings = FifoSettings()
+    direct: DirectSettings = DirectSettings()
     limits: Limits = Limits()
 
     def __post_init__(self) -> None:
@@ -77,7 +79,11 @@ class Parts(NamedTuple):
         order = self.order(me, settings)
         basics = (me, settings.views, settings.gossip.round_ns, around.dice, order.snapshot)
         members = self.partial(*basics) if settings.views.view == "partial" else self.full(*basics, around.directory)
-        spread = self.spread(members, settings.gossip, around.dice, around.now)
+        spread: Spread
+        if settings.direct.spread == "direct":
+            spread = Direct(members, settings.gossip, settings.direct, settings.limits, around.dice, around.now)
+        else:
+            spread = self.spread(members, settings.gossip, around.dice, around.now)
         return self.node(me, order, spread, members, settings.limits)
 
     def first_peers(self, settings: Settings) -> int:

@@ -9,8 +9,13 @@ from typing import Annotated, Union
 from msgspec import Meta, Struct
 
 from whence import limits
+from whence.core.link.addresses import Addresses
+from whence.core.link.detector import Ping, Pong
+from whence.core.link.greeting import Confirm, Hello
+from whence.core.link.presence import Presence
 from whence.core.members.views import Subscribe, Welcome
 from whence.core.ready import Item
+from whence.core.spread.direct import Have, Push, Want
 from whence.core.spread.gossip import Gossip
 from whence.types import Boot, GroupId, PeerId
 
@@ -18,9 +23,21 @@ NUMBERS: dict[int, type[Item]] = {
     1: Gossip,
     2: Subscribe,
     3: Welcome,
+    110: Hello,
+    111: Confirm,
+    112: Addresses,
+    113: Ping,
+    114: Pong,
+    115: Presence,
+    116: Push,
+    117: Have,
+    118: Want,
 }
 
-AnyItem = Union[Gossip, Subscribe, Welcome]  # noqa: UP007 - the decoder reads this at run time
+AnyItem = Union[  # noqa: UP007 - the decoder reads this at run time
+    Gossip, Subscribe, Welcome,
+    Hello, Confirm, Addresses, Ping, Pong, Presence, Push, Have, Want,
+]  # fmt: skip
 
 
 class Packet(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):

@@ -1,0 +1,124 @@
+"""The greeting: both ends of a new connection say who they are, and prove that they speak to each other now.
+
+Promises: a connection counts only after the peer named itself (pid, boot), speaks our version, belongs to our cluster
+and has repeated the number we drew for this connection. Bytes recorded elsewhere or earlier carry another number, a
+connection that reached the wrong process is meant for another name: both are refused.
+Assumes: nothing of the network. Who may claim which pid is the business of TLS (net/tls.py), not of this file.
+The sentence that decides: a link is up when the peer has confirmed the number of our own hello.
+Costs: one and a half round trips and some 120 bytes for each connection.
+"""
+
+from enum import Enum
+from typing import Annotated
+
+from msgspec import Meta
+
+from whence import limits
+from whence.core.ready import Item
+from whence.errors import RemoteProtocolError
+from whence.types import Boot, PeerId, Process
+
+VERSION = 1
+"""Of everything below the groups. Two versions do not talk to each other."""
+
+NONCE_BYTES = 16
+HOST_CHARS_MAX = 255
+CLUSTER_CHARS_MAX = 64
+
+Host = Annotated[str, Meta(max_length=HOST_CHARS_MAX)]
+Port = Annotated[int, Meta(ge=0, le=65535)]
+Nonce = Annotated[bytes, Meta(min_length=NONCE_BYTES, max_length=NONCE_BYTES)]
+
+
+class Hello(Item, frozen=True, tag=110):
+    """This is who I am, where others reach me, and the number you must repeat."""
+
+    version: Annotated[int, Meta(ge=0, le=255)]
+    cluster: Annotated[str, Meta(max_length=CLUSTER_CHARS_MAX)]
+    nonce: Nonce
+    host: Host
+    """Empty: the address the connection came from."""
+    port: Port
+    """0: nobody can call me."""
+
+
+class Confirm(Item, frozen=True, tag=111):
+    """I heard you, and you are the one I meant."""
+
+    echo: Nonce
+    pid: PeerId
+    boot: Boot
+
+
+class Stage(Enum):
+    """How far a greeting has come."""
+
+    SILENT = "silent"
+    NAMED = "named"
+    UP = "up"
+    REFUSED = "refused"
+
+
+STEPS: dict[Stage, tuple[Stage, ...]] = {
+    Stage.SILENT: (Stage.NAMED, Stage.REFUSED),
+    Stage.NAMED: (Stage.UP, Stage.REFUSED),
+    Stage.UP: (),
+    Stage.REFUSED: (),
+}
+
+
+class Greeting:
+    """One end of one connection until it is up."""
+
+    def __init__(self, me: Process, cluster: str, nonce: bytes, expected: int | None, host: str, port: int) -> None:
+        """Begin to greet; `expected` is the pid that was called, or None if anyone may answer."""
+        self.me = me
+        self.peer: Process | None = None
+        self.told: Hello | None = None
+        self.stage = Stage.SILENT
+        self._cluster = cluster
+        self._nonce = nonce
+        self._expected = expected
+        self._endpoint = (host, port)
+
+    def hello(self) -> Hello:
+        """Return what to say first."""
+        return Hello(VERSION, self._cluster, self._nonce, *self._endpoint)
+
+    def receive(self, sender: Process, item: Item) -> list[Item]:
+        """Take the peer's next word; return what to answer. Raises RemoteProtocolError: close the connection."""
+        try:
+            if self.stage is Stage.SILENT:
+                return self._named(sender, item)
+            self._confirmed(sender, item)
+        except RemoteProtocolError:
+            self.stage = Stage.REFUSED
+            raise
+        return []
+
+    def _named(self, sender: Process, item: Item) -> list[Item]:
+        if not isinstance(item, Hello):
+            raise RemoteProtocolError(f"a connection begins with a Hello, not with a {type(item).__name__}")
+        if item.version != VERSION:
+            raise RemoteProtocolError(f"the peer speaks version {item.version}, and we speak {VERSION}")
+        if item.cluster != self._cluster:
+            raise RemoteProtocolError(f"the peer belongs to cluster {item.cluster!r}, and we to {self._cluster!r}")
+        if sender.pid == self.me.pid:
+            raise RemoteProtocolError(f"the peer calls itself {sender.pid}, which is our own pid")
+        if not 1 <= sender.boot <= limits.BOOT_MAX:
+            raise RemoteProtocolError("the peer has no boot: real ones begin at 1")
+        if self._expected is not None and sender.pid != self._expected:
+            raise RemoteProtocolError(f"{self._expected} was called, and {sender.pid} answered")
+        self.peer, self.told, self.stage = sender, item, Stage.NAMED
+        return [Confirm(item.nonce, *sender)]
+
+    def _confirmed(self, sender: Process, item: Item) -> None:
+        if self.stage is not Stage.NAMED or not isinstance(item, Confirm):
+            raise RemoteProtocolError(f"a {type(item).__name__} is out of place in a greeting")
+        if sender != self.peer:
+            raise RemoteProtocolError("the peer changed its name in the middle of the greeting")
+        if item.echo != self._nonce:
+            raise RemoteProtocolError("the peer confirmed another connection's hello: a replay")
+        if (item.pid, item.boot) != self.me:
+            raise RemoteProtocolError(f"the peer meant process {item.pid} in life {item.boot}: misdirected")
+        self.stage = Stage.UP

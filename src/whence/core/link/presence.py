@@ -1,0 +1,53 @@
+"""Who is in which group: told to every connected peer, so that a newcomer knows whom to ask and whether to found.
+
+Promises: nothing that the levels do not promise themselves. It saves a newcomer from asking peers that are not in the
+group, and lets processes that start together found one group instead of one each.
+The sentence that decides: a group with a member is joined; a group without one is founded by its named founders, or
+by the lowest pid among those that want it.
+Costs: one item per group and change of state.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from struct import Struct as Layout
+from typing import Annotated
+
+from msgspec import Meta
+
+from whence import limits
+from whence.core.ready import Item
+from whence.types import Process
+
+FOUNDER = Layout("<HI")
+
+
+class Place(StrEnum):
+    """Where a process stands to a group."""
+
+    WANTS = "wants"
+    MEMBER = "member"
+    GONE = "gone"
+
+
+class Presence(Item, frozen=True, tag=115):
+    """I am in this group, want to be, or left it; the packet names the group."""
+
+    level: Annotated[str, Meta(max_length=32)]
+    place: Annotated[str, Meta(max_length=8)]
+    founders: Annotated[bytes, Meta(max_length=FOUNDER.size * limits.VIEW_MAX)]
+    """The processes it was founded with, where the speaker is one of them; packed."""
+
+    def sound(self) -> bool:
+        """Tell whether the place is one and the founders are whole."""
+        size = FOUNDER.size
+        whole = len(self.founders) % size == 0 and self.founders[1::size].isascii() and self.founders[5::size].isascii()
+        return whole and self.place in Place.__members__.values()
+
+    def founding(self) -> list[Process]:
+        """Return the founders."""
+        return [Process(pid, boot) for pid, boot in FOUNDER.iter_unpack(self.founders)]
+
+
+def presence(level: str, place: Place, founders: Iterable[Process] = ()) -> Presence:
+    """Return what to tell the others."""
+    return Presence(level, place.value, b"".join([FOUNDER.pack(*founder) for founder in founders]))

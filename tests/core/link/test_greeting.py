@@ -1,0 +1,74 @@
+"""A link is up when the peer has confirmed the number of our own hello; everything else is refused."""
+
+from collections.abc import Callable
+
+import pytest
+
+from whence.core.link.greeting import VERSION, Confirm, Greeting, Hello, Stage
+from whence.core.link.presence import Place, presence
+from whence.core.ready import Item
+from whence.errors import RemoteProtocolError
+from whence.types import Process
+
+ME, PEER = Process(1, 5), Process(2, 7)
+MINE, THEIRS = b"m" * 16, b"t" * 16
+
+
+def greeting(expected: int | None = None) -> Greeting:
+    return Greeting(ME, "c", MINE, expected, "", 4000)
+
+
+def hello(version: int = VERSION, cluster: str = "c") -> Hello:
+    return Hello(version, cluster, THEIRS, "host", 4001)
+
+
+def test_two_processes_that_greet_each_other_are_up() -> None:
+    here, there = greeting(PEER.pid), Greeting(PEER, "c", THEIRS, None, "", 0)
+    [confirm] = here.receive(PEER, there.hello())
+    [other_confirm] = there.receive(ME, here.hello())
+    assert here.receive(PEER, other_confirm) == []
+    assert there.receive(ME, confirm) == []
+    assert here.stage is there.stage is Stage.UP
+    assert (here.peer, there.peer) == (PEER, ME)
+    assert here.told is not None
+    assert here.told.port == 0
+
+
+REFUSED: list[tuple[str, Callable[[Greeting], object]]] = [
+    ("version", lambda greeting: greeting.receive(PEER, hello(version=VERSION + 1))),
+    ("cluster", lambda greeting: greeting.receive(PEER, hello(cluster="other"))),
+    ("our own pid", lambda greeting: greeting.receive(Process(ME.pid, 9), hello())),
+    ("no boot", lambda greeting: greeting.receive(Process(2, 0), hello())),
+    ("was called", lambda greeting: greeting.receive(Process(3, 1), hello())),
+    ("begins with a Hello", lambda greeting: greeting.receive(PEER, Confirm(MINE, *ME))),
+    ("begins with a Hello", lambda greeting: greeting.receive(PEER, presence("fifo", Place.MEMBER))),
+]
+
+
+@pytest.mark.parametrize(("reason", "say"), REFUSED)
+def test_a_wrong_first_word_is_refused_for_its_reason(reason: str, say: Callable[[Greeting], object]) -> None:
+    here = greeting(expected=PEER.pid)
+    with pytest.raises(RemoteProtocolError, match=reason):
+        say(here)
+    assert here.stage is Stage.REFUSED
+
+
+SECOND: list[tuple[str, Process, Item]] = [
+    ("replay", PEER, Confirm(THEIRS, *ME)),
+    ("misdirected", PEER, Confirm(MINE, ME.pid, ME.boot - 1)),
+    ("misdirected", PEER, Confirm(MINE, 9, ME.boot)),
+    ("changed its name", Process(3, 7), Confirm(MINE, *ME)),
+    ("changed its name", Process(2, 8), Confirm(MINE, *ME)),
+    ("out of place", PEER, hello()),
+]
+
+
+@pytest.mark.parametrize(("reason", "sender", "item"), SECOND)
+def test_a_replayed_or_misdirected_confirmation_is_refused(reason: str, sender: Process, item: Item) -> None:
+    here = greeting()
+    here.receive(PEER, hello())
+    with pytest.raises(RemoteProtocolError, match=reason):
+        here.receive(sender, item)
+    with pytest.raises(RemoteProtocolError):
+        here.receive(PEER, Confirm(MINE, *ME))
+    assert here.stage is Stage.REFUSED, "a greeting that failed once cannot be mended"

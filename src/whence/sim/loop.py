@@ -16,9 +16,10 @@ Action = Callable[[Any], None]
 class Loop:
     """Simulated time, in nanoseconds, and what is planned for it."""
 
+    __slots__ = ("_planned", "_sequence", "now")
+
     def __init__(self) -> None:
         self.now = 0
-        self.steps = 0
         self._sequence = 0
         self._planned: list[tuple[int, int, Action, Any]] = []
 
@@ -30,14 +31,21 @@ class Loop:
     def run(self, until: int) -> None:
         """Do everything planned up to and including `until`, then set the time to it."""
         planned = self._planned
-        steps = 0
         with _no_collection_pauses():
-            while planned and planned[0][0] <= until:
-                self.now, _, action, subject = heappop(planned)
+            while planned:
+                entry = heappop(planned)
+                now, _, action, subject = entry
+                if now > until:
+                    heappush(planned, entry)
+                    break
+                self.now = now
                 action(subject)
-                steps += 1
-        self.steps += steps
         self.now = until
+
+    @property
+    def steps(self) -> int:
+        """Return how many things have happened."""
+        return self._sequence - len(self._planned)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from math import log
 from random import Random
 from typing import Annotated, Literal, NamedTuple, TypeAlias, get_args
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from whence.sim.loop import Loop
 from whence.sim.streams import Streams
@@ -78,7 +78,7 @@ class NetworkModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return not (self.loss or self.duplicate or self.reorder or self.replay or self.corrupt)
 
 
-class Copy(NamedTuple):
+class Copy(Struct, frozen=True, gc=False):
     """A frame on its way."""
 
     source: int
@@ -123,10 +123,9 @@ class Network:
             for target in targets:
                 self._send_in_bad_weather(Copy(source, target, frame, payload_bytes))
             return
-        loop, ports, latency = self._loop, self.ports, self._latency
-        now = loop.now
+        at, now, ports, latency = self._loop.at, self._loop.now, self.ports, self._latency
         for target in targets:
-            loop.at(now + latency(), ports[target].arrive, Copy(source, target, frame, payload_bytes))
+            at(now + latency(), ports[target].arrive, Copy(source, target, frame, payload_bytes))
 
     def refuse(self, copy: Copy) -> None:
         """Tell the sender that nobody was there to take a copy."""
@@ -154,7 +153,7 @@ class Network:
             self._remember(copy)
         if model.corrupt and draw() < model.corrupt:
             effective["corrupt"] += 1
-            copy = copy._replace(frame=self._flipped(copy.frame))
+            copy = structs.replace(copy, frame=self._flipped(copy.frame))
         delay = self._delay(source, target)
         if model.reorder and draw() < model.reorder:
             effective["reorder"] += 1

@@ -37,6 +37,8 @@ STEPS: dict[Life, tuple[Life, ...]] = {
 class Node:
     """One member of one group, composed of an order, a spread and a membership."""
 
+    __slots__ = ("_limits", "_members", "_order", "_published", "_spread", "life", "me")
+
     def __init__(self, me: Process, order: Order, spread: Spread, members: Members, limits: Limits) -> None:
         self.me = me
         self.life = Life.OUTSIDE

@@ -7,10 +7,11 @@ member thinks of it.
 from collections import Counter, deque
 from collections.abc import Callable
 from random import Random
+from typing import cast
 from zlib import crc32
 
-from whence.core.ready import Delivery, Gap, Gauge, Item, Late, Mark, Note, Ready
-from whence.core.stages import Member
+from whence.core.ready import Delivery, Gap, Item, Late, Mark, Note, Ready, Returned
+from whence.core.stages import Grouped, Member
 from whence.errors import LimitError, NotMemberError, RemoteProtocolError, UsageError
 from whence.sim.clock import Clock
 from whence.sim.disk import Disk
@@ -33,6 +34,8 @@ _NO_KEY = (None, None, None, None)
 class World:
     """What all processes of a run share."""
 
+    __slots__ = ("destinations", "effective", "group", "heard", "loop", "network", "rows", "sync_ns", "wall_clock")
+
     def __init__(
         self,
         loop: Loop,
@@ -52,10 +55,43 @@ class World:
         """How long a disk takes to sync; readies that wait for it queue behind each other."""
         self.wall_clock = False
         """Members are given the clock on the wall instead of the steady one."""
+        self.destinations: Callable[[int], tuple[int, ...]] | None = None
+        """The members of a group, where one overlay has several."""
+        self.heard: Callable[[int, Bundle], None] | None = None
+        """Called with every delivery: who made it, and of what."""
 
 
 class SimProcess:
     """A peer through all its lives."""
+
+    __slots__ = (
+        "_committed",
+        "_damage",
+        "_dice",
+        "_doomed",
+        "_ev",
+        "_highest",
+        "_inbox",
+        "_loop",
+        "_me",
+        "_overslept",
+        "_paused",
+        "_pos",
+        "_rows",
+        "_syncing",
+        "_uncommitted",
+        "_wake_at",
+        "_wake_token",
+        "_world",
+        "boot",
+        "clock",
+        "disk",
+        "joined",
+        "member",
+        "pid",
+        "steps",
+        "up",
+    )
 
     def __init__(self, pid: int, world: World, clock: Clock, dice: Random) -> None:
         self.pid = pid
@@ -65,6 +101,8 @@ class SimProcess:
         self.joined = False
         self.clock = clock
         self.disk = Disk()
+        self.steps = 0
+        """Steps the application has taken in all its lives: it keeps that number with its own state."""
         self._world = world
         self._loop = world.loop
         self._rows = world.rows
@@ -83,7 +121,8 @@ class SimProcess:
         self._syncing = False
         self._committed = 0
         """Readies whose sync is done, and that wait for a paused process to run again."""
-        self._highest: dict[str, Gauge] = {}
+        self._highest: dict[str, int] = {}
+        """How full each buffer was at its fullest."""
 
     # --- lives ---
 
@@ -194,29 +233,36 @@ class SimProcess:
             return False
         return True
 
-    def publish(self, payloads: list[bytes]) -> Bundle | None:
+    def publish(self, payloads: list[bytes], group: int | None = None) -> Bundle | None:
         """Publish one bundle; return None, and say why in the trace, if the member refuses."""
         if self.member is None or self._paused:
             return None
         try:
-            bundle, ready = self.member.publish(payloads, self.now())
+            if group is None:
+                bundle, ready = self.member.publish(payloads, self.now())
+            else:
+                bundle, ready = cast(Grouped, self.member).publish_to(group, payloads, self.now())
         except (NotMemberError, LimitError) as refusal:
             self._write(Kind.REJECT, reason=type(refusal).__name__)
             return None
+        if not (ready.deliver and isinstance(ready.deliver[0], Returned)):
+            self._write_published(bundle, ready.mark, None)
+        self._apply(ready)
+        return bundle
+
+    def _write_published(self, bundle: Bundle, mark: Mark | None, dests: tuple[int, ...] | None) -> None:
         clk, true = self.clock.wall(self._loop.now), self._loop.now
         stamp_bytes = len(bundle.stamp)
         published = self._rows[Kind.PUBLISH]
-        (physical, k_hi, k_mid, k_lo), ticket, epoch = _read(ready.mark)
+        (physical, k_hi, k_mid, k_lo), ticket, epoch = _read(mark)
         for seq, payload in enumerate(bundle.payloads(), bundle.first):
             published.append(
-                (self.pid, self.boot, self._ev, clk, true, self._world.group, bundle.pid, bundle.boot, seq, None,
+                (self.pid, self.boot, self._ev, clk, true, self._world.group, bundle.pid, bundle.boot, seq, dests,
                  physical, k_hi, k_mid, k_lo, stamp_bytes, len(payload), crc32(payload), ticket, epoch, None)
             )  # fmt: skip
             self._ev += 1
             if k_lo is not None:
                 k_lo += 1
-        self._apply(ready)
-        return bundle
 
     def arrive(self, copy: Copy) -> None:
         """Take a copy from the network."""
@@ -307,6 +353,8 @@ class SimProcess:
             self._sync()
 
     def _perform(self, ready: Ready) -> None:
+        if ready.deliver and isinstance(ready.deliver[0], Returned):
+            self._deliver(ready.deliver.pop(0))
         if self._doomed and (ready.send or ready.deliver):
             self._perform_in_part(ready)
             return
@@ -352,7 +400,12 @@ class SimProcess:
         self._ev = ev
         self._world.network.send(pid, targets, frame, payload_bytes)
 
-    def _deliver(self, step: Delivery | Gap | Late) -> None:
+    def _deliver(self, step: Delivery | Gap | Late | Returned) -> None:
+        self.steps += 1
+        if isinstance(step, Returned):
+            destinations = self._world.destinations
+            self._write_published(step.bundle, None, None if destinations is None else destinations(step.group))
+            return
         if isinstance(step, Gap):
             skipped = tuple(EventId(s.pid, s.boot, seq) for s in step.spans for seq in range(s.first, s.last + 1))
             self._write(Kind.GAP, ids=skipped)
@@ -378,6 +431,8 @@ class SimProcess:
             if k_lo is not None:
                 k_lo += 1
         self._ev, self._pos = ev, pos
+        if self._world.heard is not None:
+            self._world.heard(pid, bundle)
 
     def _note(self, note: Note) -> None:
         bundle = note.bundle
@@ -405,9 +460,8 @@ class SimProcess:
             return
         highest = self._highest
         for gauge in self.member.gauges():
-            known = highest.get(gauge.name)
-            if known is None or gauge.value > known.value:
-                highest[gauge.name] = gauge
+            if gauge.value > highest.get(gauge.name, -1):
+                highest[gauge.name] = gauge.value
 
     def record_rest(self) -> None:
         """Write down every buffer that should be empty by now."""
@@ -418,8 +472,10 @@ class SimProcess:
 
     def record_gauges(self) -> None:
         """Write down how full every buffer of this life was at its fullest."""
-        for gauge in self._highest.values():
-            self._write(Kind.NOTE, reason=gauge.name, value=gauge.value, bound=gauge.bound)
+        if self.member is not None:
+            for gauge in self.member.gauges():
+                if gauge.name in self._highest:
+                    self._write(Kind.NOTE, reason=gauge.name, value=self._highest[gauge.name], bound=gauge.bound)
         self._highest.clear()
 
     def _write(

@@ -32,6 +32,8 @@ class Directory:
 class FullView(PartialView):
     """The directory as a view: nothing to spread, nothing to forget."""
 
+    __slots__ = ("_directory",)
+
     def __init__(
         self,
         me: Process,

@@ -117,6 +117,29 @@ class Known(Struct, gc=False):
 class PartialView:
     """Some of the other members, refreshed by gossip."""
 
+    __slots__ = (
+        "_announce_at",
+        "_asked",
+        "_contacts",
+        "_dice",
+        "_failures",
+        "_heard_round",
+        "_leaving_rounds",
+        "_lost",
+        "_peers",
+        "_retry_at",
+        "_round",
+        "_round_ns",
+        "_seeking",
+        "_settings",
+        "_snapshot",
+        "_subs",
+        "_unsubs",
+        "_view",
+        "changed",
+        "me",
+    )
+
     items: tuple[type[Item], ...] = (Subscribe, Welcome)
 
     def __init__(

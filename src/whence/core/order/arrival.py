@@ -17,6 +17,8 @@ from whence.types import Bundle, Instant, Process
 class Seen:
     """The numbers seen from one process, as disjoint runs in increasing order that do not touch."""
 
+    __slots__ = ("firsts", "lasts")
+
     def __init__(self) -> None:
         self.firsts: list[int] = []
         self.lasts: list[int] = []
@@ -50,6 +52,8 @@ class Seen:
 
 class Arrival:
     """Deliver on first arrival."""
+
+    __slots__ = ("_limits", "_me", "_most_runs", "_senders")
 
     def __init__(self, me: Process, limits: Limits) -> None:
         self._me = me

@@ -59,6 +59,8 @@ class Progress:
 class Fifo:
     """Hold what comes early; skip what does not come in time."""
 
+    __slots__ = ("_held_bundles", "_held_bytes", "_hold_ns", "_limits", "_me", "_senders", "_waiting", "_waiting_max")
+
     def __init__(self, me: Process, limits: Limits, hold_ns: int) -> None:
         self._me = me
         self._limits = limits

@@ -12,6 +12,8 @@ State = TypeVar("State")
 class Senders(Generic[State]):
     """Progress per process. The oldest lives of a peer are closed for good, so their stragglers cannot repeat."""
 
+    __slots__ = ("_fresh", "_limits", "_lives")
+
     def __init__(self, limits: Limits, fresh: Callable[[], State]) -> None:
         self._limits = limits
         self._fresh = fresh

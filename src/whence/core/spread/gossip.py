@@ -93,6 +93,8 @@ class Carried(Struct, gc=False):
 class PrCast:
     """Gossip over a partial or full view."""
 
+    __slots__ = ("_carried", "_dice", "_members", "_next_round", "_seen", "_settings", "_silent_rounds")
+
     def __init__(self, members: PartialView, settings: GossipSettings, dice: Dice, start: Instant) -> None:
         self._members = members
         self._settings = settings

@@ -1,8 +1,9 @@
 """The error tree, by who must act.
 
 The caller (UsageError and below), the peer (RemoteProtocolError: counted, never escapes a driver), a limit
-(LimitError: names it and its value), the world (TraceError: a file that cannot be read), or us (InternalError:
-prints the seed that shows it again).
+(LimitError: names it and its value), the world (TraceError: a file that cannot be read; StorageError, JoinError), you
+(ClosedError), nobody yet (OutcomeUnknownError: ask, then decide), or us (InternalError: prints the seed that shows it
+again).
 """
 
 
@@ -22,12 +23,40 @@ class NotMemberError(UsageError):
     """The call needs a member, and this process has not joined or has left."""
 
 
+class StalledError(UsageError):
+    """The clock must catch up first: what is published now could be taken for older than it is, or be refused."""
+
+
 class LimitError(UsageError):
     """A stated limit was reached: names it, its value and what was asked."""
 
     def __init__(self, name: str, value: int, asked: int) -> None:
         super().__init__(f"{name} is {value}, and {asked} were asked for")
         self.name, self.value, self.asked = name, value, asked
+
+
+class BackPressureError(LimitError):
+    """A publish waited for room as long as it may: peers or the group's own consumer are too slow."""
+
+
+class SlowConsumerError(LimitError):
+    """The application did not take its deliveries in time, and its group was set to close then."""
+
+
+class ClosedError(WhenceError):
+    """You closed it: the node, the group or the iterator takes nothing more."""
+
+
+class JoinError(WhenceError):
+    """The world did not let us in: no contact answered, or the group could not be reached in time."""
+
+
+class StorageError(WhenceError):
+    """The disk refused. Nothing that was not acknowledged before is; the group publishes nothing more."""
+
+
+class OutcomeUnknownError(WhenceError):
+    """It may have happened: the wait for an acknowledgement ended before the answer was known."""
 
 
 class RemoteProtocolError(WhenceError):

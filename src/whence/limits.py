@@ -89,3 +89,42 @@ class Limits(Struct, frozen=True, kw_only=True):
         for name, ceiling in (("publish_events_max", BUNDLE_EVENTS_MAX), ("publish_bytes_max", BUNDLE_BYTES_MAX)):
             if getattr(self, name) > ceiling:
                 raise SettingError(f"{name} must be at most {ceiling}, the bound of a bundle on the wire")
+
+
+class MergeLimits(Struct, frozen=True, kw_only=True):
+    """What one member of a merged group keeps at most. Raises SettingError where a value cannot work."""
+
+    publish_events_max: int = BUNDLE_EVENTS_MAX
+    """Events in one publish call. Full: the caller gets LimitError and splits the call."""
+
+    publish_bytes_max: int = BUNDLE_BYTES_MAX
+    """Bytes in one publish call. Full: the caller gets LimitError and splits the call."""
+
+    buffer_bundles_max: int = 65_536
+    """Bundles a merger holds. Full: the first in order is released before its time; what it overtook becomes late."""
+
+    buffer_bytes_max: int = 64 << 20
+    """Payload bytes a merger holds. Full: as above."""
+
+    remembered_max: int = 262_144
+    """Bundles a merger remembers after release. Full: the oldest are forgotten, and nothing of their age is taken."""
+
+    log_bundles_max: int = 65_536
+    """Released bundles a merger keeps for followers. Full: the oldest go; who still needs them is told of a gap."""
+
+    log_bytes_max: int = 64 << 20
+    """Payload bytes of released bundles. Full: as above."""
+
+    followers_max: int = 4096
+    """Subscribers of one merger. Full: further ones get no answer and turn to another merger."""
+
+    outbox_bundles_max: int = 4096
+    """Bundles on their way to the mergers, until acknowledged or too late. Full: the oldest is no longer sent again."""
+
+    def __post_init__(self) -> None:
+        for name, value in ((name, getattr(self, name)) for name in self.__struct_fields__):
+            if value < 1:
+                raise SettingError(f"{name} must be at least 1, not {value}")
+        for name, ceiling in (("publish_events_max", BUNDLE_EVENTS_MAX), ("publish_bytes_max", BUNDLE_BYTES_MAX)):
+            if getattr(self, name) > ceiling:
+                raise SettingError(f"{name} must be at most {ceiling}, the bound of a bundle on the wire")

@@ -16,6 +16,8 @@ from whence.core.link.detector import Ping, Pong
 from whence.core.link.greeting import NONCE_BYTES, Confirm, Hello
 from whence.core.link.presence import Place, Presence, presence
 from whence.core.members.views import NEWS, Subscribe, Welcome
+from whence.core.merge.items import Alive, Aside, Batch, Bye, Follow, Offer, Opened, Stream, Taken
+from whence.core.merge.outbox import name_of
 from whence.core.ready import Item
 from whence.core.spread.direct import HAVE, WANT, Have, Push, Want
 from whence.core.spread.gossip import Gossip
@@ -92,6 +94,12 @@ def some_want(random: Random) -> Want:
     return Want(b"".join(senders))
 
 
+def some_stream(random: Random) -> Stream:
+    bundles = [some_bundle(random) for _ in range(edge(random, 0, 4))]
+    start = edge(random, 0, 99)
+    return Stream(edge(random, 0, 2**63 - 1), start, start + len(bundles) + edge(random, 0, 3), bundles)
+
+
 MAKERS: dict[type[Item], Callable[[Random], Item]] = {
     Gossip: some_gossip,
     Subscribe: lambda random: Subscribe(joining=random.random() < 0.5),
@@ -105,7 +113,19 @@ MAKERS: dict[type[Item], Callable[[Random], Item]] = {
     Push: lambda random: Push([some_bundle(random) for _ in range(edge(random, 1, 4))]),
     Have: some_have,
     Want: some_want,
-}
+    Offer: lambda random: Offer(edge(random, 1, limits.SEQ_MAX), random.randbytes(7), random.randbytes(9)),
+    Batch: lambda random: Batch(some_bundle(random), edge(random, 0, 62)),
+    Taken: lambda random: Taken(name_of([some_bundle(random) for _ in range(edge(random, 0, 4))])),
+    Follow: lambda random: Follow(
+        edge(random, 0, 9), random.choice((b"", random.randbytes(24))), edge(random, 0, 2**63 - 1), edge(random, 0, 99),
+        random.random() < 0.5,
+    ),
+    Opened: lambda random: Opened(edge(random, 0, 9), edge(random, 0, 99), random.random() < 0.5),
+    Stream: some_stream,
+    Aside: lambda random: Aside(some_bundle(random), edge(random, 0, 99)),
+    Alive: lambda random: Alive(random.randbytes(7), edge(random, 1, limits.SEQ_MAX)),
+    Bye: lambda _: Bye(),
+}  # fmt: skip
 """How to make one of each kind of item; a test demands that none is forgotten."""
 
 

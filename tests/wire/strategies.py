@@ -13,6 +13,8 @@ from whence import limits
 from whence.core.link.addresses import Address, Addresses, pack
 from whence.core.link.presence import Place, Presence, presence
 from whence.core.members.views import NEWS, Welcome
+from whence.core.merge.items import Follow, Stream, Taken
+from whence.core.merge.outbox import name_of
 from whence.core.ready import Item
 from whence.core.spread.direct import HAVE, WANT, Have, Want
 from whence.core.spread.gossip import Gossip
@@ -114,6 +116,22 @@ AGREEING: dict[type, st.SearchStrategy[Any]] = {
     Presence: st.builds(presence, st.text(max_size=8), st.sampled_from(Place), st.lists(processes(), max_size=4)),
     Have: st.builds(Have, digests(HAVE, 3), news(), news()),
     Want: st.builds(Want, digests(WANT, 1)),
+    Taken: st.builds(Taken, st.lists(bundles(), max_size=4).map(name_of)),
+    Follow: st.builds(
+        Follow,
+        st.integers(0, 9),
+        st.one_of(st.just(b""), st.binary(min_size=24, max_size=24)),
+        st.integers(0, 2**63 - 1),
+        st.integers(0, 99),
+        st.booleans(),
+    ),
+    Stream: st.builds(
+        lambda topics, start, more, some: Stream(topics, start, start + more + len(some), some),
+        st.integers(0, 2**63 - 1),
+        st.integers(0, 99),
+        st.integers(0, 9),
+        st.lists(bundles(), max_size=4),
+    ),
 }
 
 

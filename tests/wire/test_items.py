@@ -21,6 +21,15 @@ EVER_GIVEN = [
     (116, "Push"),
     (117, "Have"),
     (118, "Want"),
+    (20, "Offer"),
+    (21, "Batch"),
+    (22, "Taken"),
+    (23, "Follow"),
+    (24, "Opened"),
+    (25, "Stream"),
+    (26, "Aside"),
+    (27, "Alive"),
+    (28, "Bye"),
 ]
 """Every number that was ever on a wire. Append; never change a line, never remove one."""
 

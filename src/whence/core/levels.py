@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from whence.core.members.full import Directory, FullView
 from whence.core.members.views import PartialView, ViewSettings
+from whence.core.merge.recipe import Merging
 from whence.core.node import Node
 from whence.core.order.arrival import Arrival
 from whence.core.order.fifo import Fifo, FifoSettings
@@ -109,7 +110,7 @@ GOSSIP: dict[str, Parts] = {
 }
 """The levels on top of PrCast."""
 
-LEVELS: dict[str, Recipe] = {**GOSSIP}
+LEVELS: dict[str, Recipe] = {**GOSSIP, "total": Merging()}
 """Every level that is built, by name."""
 
 

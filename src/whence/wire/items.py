@@ -14,6 +14,7 @@ from whence.core.link.detector import Ping, Pong
 from whence.core.link.greeting import Confirm, Hello
 from whence.core.link.presence import Presence
 from whence.core.members.views import Subscribe, Welcome
+from whence.core.merge.items import Alive, Aside, Batch, Bye, Follow, Offer, Opened, Stream, Taken
 from whence.core.ready import Item
 from whence.core.spread.direct import Have, Push, Want
 from whence.core.spread.gossip import Gossip
@@ -32,11 +33,21 @@ NUMBERS: dict[int, type[Item]] = {
     116: Push,
     117: Have,
     118: Want,
+    20: Offer,
+    21: Batch,
+    22: Taken,
+    23: Follow,
+    24: Opened,
+    25: Stream,
+    26: Aside,
+    27: Alive,
+    28: Bye,
 }
 
 AnyItem = Union[  # noqa: UP007 - the decoder reads this at run time
     Gossip, Subscribe, Welcome,
     Hello, Confirm, Addresses, Ping, Pong, Presence, Push, Have, Want,
+    Offer, Batch, Taken, Follow, Opened, Stream, Aside, Alive, Bye,
 ]  # fmt: skip
 
 

@@ -1,0 +1,1 @@
+"""Clock algebra: how processes tell what came before what."""

@@ -1,0 +1,1 @@
+"""The level `total`: publishers, replicated mergers and subscribers around one merge order."""

@@ -1,0 +1,134 @@
+"""Following a merger: its stream in order, without gap or repeat, and another merger's when it falls silent.
+
+Promises: what is handed on has increasing keys. Within a session nothing is missing: a piece is taken only at the
+position where the last one ended, and asked for again otherwise. A switch resumes after the last key; where the new
+merger no longer has all that came after it, the others are asked first, and if none has, the gap is noted.
+"""
+
+from enum import Enum
+
+from whence.core.clocks.stamp import MergeKey
+from whence.core.merge.items import Bye, Follow, Opened, Stream, key_to_bytes
+from whence.core.ready import Note, Ready, Send
+from whence.types import Bundle, Instant, Process
+
+
+class Stage(Enum):
+    """Where a follower is with its merger."""
+
+    ASKING = "asking"
+    FOLLOWING = "following"
+
+
+class Following:
+    """A subscriber's side of a session."""
+
+    def __init__(self, mergers: tuple[int, ...], home: int, topics: int, beat_ns: int, patience_ns: int) -> None:
+        self.topics = topics
+        self.stage = Stage.ASKING
+        self.last: MergeKey | None = None
+        """The last key handed on; None: start wherever the stream is."""
+        self.switches = 0
+        self._mergers = mergers
+        self._at = mergers.index(home)
+        self._session = 0
+        self._position = 0
+        self._boot = 0
+        self._heard_at = 0
+        self._beat_at = 0
+        self._missed_at: Instant | None = None
+        self._refusals = 0
+        """Mergers in a row that could not go on without a gap."""
+        self._beat_ns = beat_ns
+        self._patience_ns = patience_ns
+
+    @property
+    def merger(self) -> int:
+        """Return whom it follows."""
+        return self._mergers[self._at]
+
+    def begin(self, now: Instant, ready: Ready) -> None:
+        """Open a session with the current merger."""
+        self.stage = Stage.ASKING
+        self._session += 1
+        self._heard_at = now
+        self._ask(now, ready)
+
+    def switch(self, now: Instant, ready: Ready, to: int | None = None) -> None:
+        """Turn to another merger: the next, or a certain one."""
+        if len(self._mergers) > 1 and self.stage is Stage.FOLLOWING:
+            ready.send.append(Send((self.merger,), Bye()))
+        self._at = (self._at + 1) % len(self._mergers) if to is None else self._mergers.index(to)
+        self.switches += 1
+        self.begin(now, ready)
+
+    def unreachable(self, peer: int, now: Instant, ready: Ready) -> None:
+        """Turn away from a merger that is not there."""
+        if peer == self.merger and len(self._mergers) > 1:
+            self.switch(now, ready)
+
+    def opened(self, sender: Process, item: Opened, now: Instant, ready: Ready) -> bool:
+        """Start reading where the merger says; tell whether that is so. Prefer a merger without a gap if there is."""
+        if sender.pid != self.merger or item.session != self._session or self.stage is Stage.FOLLOWING:
+            return False
+        if not item.whole:
+            self._refusals += 1
+            if self._refusals < len(self._mergers):
+                self.switch(now, ready)
+                return False
+            ready.notes.append(Note("reset", "gap", peer=sender.pid))
+        self._refusals = 0
+        self.stage = Stage.FOLLOWING
+        self._position, self._boot = item.position, sender.boot
+        self._heard_at = now
+        self._missed_at = None
+        return True
+
+    def take(self, sender: Process, item: Stream, now: Instant, ready: Ready) -> list[Bundle]:
+        """Return the bundles of a piece that is next; ask again where something before it is missing."""
+        if sender.pid != self.merger or self.stage is not Stage.FOLLOWING:
+            return []
+        if sender.boot != self._boot:
+            self.begin(now, ready)
+            return []
+        if item.topics != self.topics:
+            return []
+        self._heard_at = now
+        if item.start > self._position:
+            if self._missed_at is None or not 0 <= now - self._missed_at < self._beat_ns // 2:
+                self._missed_at = now
+                self._say(now, ready, missed=True)
+            return []
+        if item.start < self._position:
+            return []
+        self._missed_at = None
+        self._position = item.end
+        return item.bundles
+
+    def tick(self, now: Instant, ready: Ready) -> None:
+        """Say that one is there; ask again, or turn to another merger, when nobody answers."""
+        if self._heard_at > now:
+            self._heard_at = now
+        if self._beat_at > now + self._beat_ns:
+            self._beat_at = now
+        if now - self._heard_at > self._patience_ns:
+            self.switch(now, ready)
+        elif now >= self._beat_at:
+            if self.stage is Stage.ASKING:
+                self._ask(now, ready)
+            else:
+                self._say(now, ready, missed=False)
+
+    def wake_at(self) -> Instant:
+        """Return when the next beat is."""
+        return self._beat_at
+
+    def _ask(self, now: Instant, ready: Ready) -> None:
+        self._beat_at = now + self._beat_ns
+        item = Follow(self._session, key_to_bytes(self.last), self.topics, 0, missed=False)
+        ready.send.append(Send((self.merger,), item))
+
+    def _say(self, now: Instant, ready: Ready, *, missed: bool) -> None:
+        self._beat_at = now + self._beat_ns
+        item = Follow(self._session, b"", self.topics, self._position + 1, missed)
+        ready.send.append(Send((self.merger,), item, self._boot))

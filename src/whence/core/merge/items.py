@@ -1,0 +1,187 @@
+"""What members of a merged group say to each other. Numbers 20 to 28, for good."""
+
+from struct import Struct as Layout
+from typing import Annotated, TypeAlias
+
+from msgspec import Meta
+
+from whence import limits
+from whence.core.clocks.stamp import MergeKey
+from whence.core.ready import Item
+from whence.types import Bundle, Seq
+
+STREAM_BUNDLES_MAX = 32
+"""Bundles in one piece of a stream: half of what a packet may carry."""
+
+STREAM_BYTES_MAX = 1 << 20
+"""Bytes of the bundles in one piece, the first not counted: the largest bundle and this much more fit a packet."""
+
+NAMES_MAX = 64
+"""Publications one acknowledgement names."""
+
+KEY_BYTES = 24
+_KEY = Layout(">QQQ")
+NAME = Layout("<HIQ")
+"""A publication's name in an acknowledgement: pid, boot, number of its first event."""
+
+Stamp: TypeAlias = Annotated[bytes, Meta(max_length=limits.STAMP_BYTES_MAX)]
+Body: TypeAlias = Annotated[bytes, Meta(max_length=limits.BUNDLE_BYTES_MAX)]
+Topic: TypeAlias = Annotated[int, Meta(ge=0, le=62)]
+Topics: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Position: TypeAlias = Annotated[int, Meta(ge=0, le=2**62)]
+Session: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+KeyBytes: TypeAlias = Annotated[bytes, Meta(max_length=KEY_BYTES)]
+
+
+def key_to_bytes(key: MergeKey | None) -> bytes:
+    """Return a key as it travels: bytes in the same order; nothing for none."""
+    return b"" if key is None else _KEY.pack(*key)
+
+
+def key_from_bytes(data: bytes) -> MergeKey | None:
+    """Return the key in these bytes."""
+    if not data:
+        return None
+    k_hi, k_mid, k_lo = _KEY.unpack(data)
+    return k_hi, k_mid, k_lo
+
+
+class Offer(Item, frozen=True, array_like=True, tag=20, gc=False):
+    """One event of the sender, of topic 0: the shortest form a publication has."""
+
+    first: Seq
+    stamp: Stamp
+    body: Body
+
+    def bundle_count(self) -> int:
+        """Return 1."""
+        return 1
+
+    def payload_bytes(self) -> int:
+        """Return the size of the event."""
+        return len(self.body)
+
+
+class Batch(Item, frozen=True, array_like=True, tag=21, gc=False):
+    """A publication in full: several events, another topic, or passed on by a relay with its origin's stamp."""
+
+    bundle: Bundle
+    topic: Topic
+
+    def sound(self) -> bool:
+        """Tell whether the bundle's fields agree."""
+        return self.bundle.sound()
+
+    def bundle_count(self) -> int:
+        """Return 1."""
+        return 1
+
+    def payload_bytes(self) -> int:
+        """Return the size of the events."""
+        return len(self.bundle.body)
+
+
+class Taken(Item, frozen=True, array_like=True, tag=22, gc=False):
+    """These publications have arrived: no need to send them again."""
+
+    names: Annotated[bytes, Meta(max_length=NAMES_MAX * NAME.size)]
+
+    def sound(self) -> bool:
+        """Tell whether they are whole names."""
+        return len(self.names) % NAME.size == 0
+
+
+class Follow(Item, frozen=True, array_like=True, tag=23, gc=False):
+    """Send me your stream after this key; or, in a session that is open, I am still here and have come so far."""
+
+    session: Session
+    after: KeyBytes
+    """The follower's last key; empty: from now on."""
+    topics: Topics
+    position: Position
+    """0 to open the session; else one more than the position the follower has reached."""
+    missed: bool
+    """Something before what came is missing: send again from the position."""
+
+    def sound(self) -> bool:
+        """Tell whether the key is whole."""
+        return len(self.after) in (0, KEY_BYTES)
+
+
+class Opened(Item, frozen=True, array_like=True, tag=24, gc=False):
+    """The session's stream starts at this position of mine."""
+
+    session: Session
+    position: Position
+    whole: bool
+    """Nothing is missing between the key that was asked for and the stream."""
+
+
+class Stream(Item, frozen=True, array_like=True, tag=25, gc=False):
+    """What I released from one position to another, without the topics you did not ask for; empty: I am still here."""
+
+    topics: Topics
+    start: Position
+    end: Position
+    bundles: Annotated[list[Bundle], Meta(max_length=STREAM_BUNDLES_MAX)]
+
+    def sound(self) -> bool:
+        """Tell whether the positions and the bundles agree."""
+        return len(self.bundles) <= self.end - self.start and all(bundle.sound() for bundle in self.bundles)
+
+    def bundle_count(self) -> int:
+        """Return the number of bundles."""
+        return len(self.bundles)
+
+    def payload_bytes(self) -> int:
+        """Return the size of all events."""
+        return sum([len(bundle.body) for bundle in self.bundles])
+
+
+class Aside(Item, frozen=True, array_like=True, tag=26, gc=False):
+    """A bundle that came too late for the stream. Sent once, without acknowledgement."""
+
+    bundle: Bundle
+    late_ticks: Position
+
+    def sound(self) -> bool:
+        """Tell whether the bundle's fields agree."""
+        return self.bundle.sound()
+
+    def bundle_count(self) -> int:
+        """Return 1."""
+        return 1
+
+    def payload_bytes(self) -> int:
+        """Return the size of the events."""
+        return len(self.bundle.body)
+
+
+class Alive(Item, frozen=True, array_like=True, tag=27, gc=False):
+    """I am here; what I publish from this number on comes after this stamp."""
+
+    stamp: Stamp
+    following: Seq
+
+
+class Bye(Item, frozen=True, array_like=True, tag=28, gc=False):
+    """I go: look for another merger, or forget me as a follower."""
+
+
+ALL_ITEMS = (Offer, Batch, Taken, Follow, Opened, Stream, Aside, Alive, Bye)
+
+
+_JOURNAL = Layout(">QQQQ")
+
+
+def journal_entry(last: MergeKey, position: int) -> bytes:
+    """Return what a merger writes down before it releases: its last key and its position after it."""
+    return _JOURNAL.pack(*last, position)
+
+
+def read_journal(record: bytes) -> tuple[MergeKey, int] | None:
+    """Return what was written down; None if this is no such record."""
+    if len(record) != _JOURNAL.size:
+        return None
+    k_hi, k_mid, k_lo, position = _JOURNAL.unpack(record)
+    return (k_hi, k_mid, k_lo), position

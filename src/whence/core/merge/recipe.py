@@ -1,0 +1,34 @@
+"""How a driver makes the members of level `total`."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from whence.core.merge.member import MergeMember
+from whence.core.merge.settings import TotalSettings
+from whence.core.settings import parse
+from whence.types import Instant, Process
+
+if TYPE_CHECKING:
+    from whence.core.levels import Surroundings
+
+
+class Merging(NamedTuple):
+    """The recipe of `total`. A planted bug is its member replaced by a wrong one."""
+
+    member: Callable[[Process, TotalSettings, Instant], MergeMember] = MergeMember
+
+    def settings_from(self, given: Mapping[str, Any]) -> TotalSettings:
+        """Make settings from values by name. Raises SettingError."""
+        return parse(given, TotalSettings)
+
+    def build(self, me: Process, settings: TotalSettings, around: "Surroundings") -> MergeMember:
+        """Compose a member that has not joined yet."""
+        return self.member(me, settings, around.now)
+
+    def first_peers(self, settings: TotalSettings) -> int:
+        """Return 0: who the mergers are is a setting."""
+        return 0
+
+    def reads_wall_clock(self) -> bool:
+        """Return True: stamps are in the time that the clocks on all walls share."""
+        return True

@@ -27,6 +27,23 @@ class StalledError(UsageError):
     """The clock must catch up first: what is published now could be taken for older than it is, or be refused."""
 
 
+class NotCoordinatorError(NotMemberError):
+    """The call needs a ticket, and this process has none: says why, and after which time asking again may help."""
+
+    def __init__(self, why: str, retry_ns: int | None) -> None:
+        hint = "call cjoin first" if retry_ns is None else f"retry in {retry_ns / 1e6:,.0f} ms"
+        super().__init__(f"only a coordinator may publish, and this process is none: {why}; {hint}")
+        self.why, self.retry_ns = why, retry_ns
+
+
+class LeaseSuspendedError(NotMemberError):
+    """This process has a ticket and may not use it now: says why, and after which time it may again."""
+
+    def __init__(self, why: str, retry_ns: int) -> None:
+        super().__init__(f"this coordinator may not publish now: {why}; retry in {retry_ns / 1e6:,.0f} ms")
+        self.why, self.retry_ns = why, retry_ns
+
+
 class LimitError(UsageError):
     """A stated limit was reached: names it, its value and what was asked."""
 

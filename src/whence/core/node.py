@@ -130,6 +130,10 @@ class Node:
         """Return the peers this member knows of, or None if it keeps no view of its own."""
         return self._members.view()
 
+    def settled(self) -> int | None:
+        """Return the last of this member's own events that every peer it knows has; None if the spread cannot tell."""
+        return self._spread.settled()
+
     def gauges(self) -> list[Gauge]:
         """Return how full every buffer of every stage is."""
         return [*self._order.gauges(), *self._spread.gauges(), *self._members.gauges()]

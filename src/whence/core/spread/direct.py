@@ -203,7 +203,7 @@ class Direct:
             Gauge("kept_senders", len(self._senders), self._limits.senders_max),
         ]
 
-    def settled(self) -> int:
+    def settled(self) -> int | None:
         """Return the last of the member's own events that every peer in its view has said to have."""
         peers = self._members.targets(limits.VIEW_MAX)
         own = self._senders.open(*self._members.me).missing() - 1

@@ -146,6 +146,10 @@ class PrCast:
             Gauge("gossip_history", len(self._seen), self._settings.history),
         ]
 
+    def settled(self) -> int | None:
+        """Return None: gossip never learns who has what."""
+        return None
+
     def _pass_on(self, ready: Ready) -> None:
         self._silent_rounds += 1
         quiet = not self._carried and not self._members.changed

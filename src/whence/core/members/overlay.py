@@ -1,0 +1,302 @@
+"""The overlay of `causal` and its rivals: a fixed tree, the shortcuts around failed members, and who needs what.
+
+Promises: everything here is a function of the tree, the groups and f, and never changes; a new topology is a new
+Overlay with a higher epoch. A member asks only for what lies within 2f+1 hops of it.
+The base graph is a tree. Its extended graph links members up to f+1 hops apart (`reach`); the safe neighbourhood of a
+member (`near`) is the ball of 2f+1 hops around it. A group's routing table is one bit per directed edge: some member
+of the group lies beyond it.
+Costs: built once per epoch and shared by all members of a simulation; what is asked for is computed on first use.
+Source: LoCaMu, section 1.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from whence.errors import SettingError
+from whence.limits import PEER_ID_MAX
+
+F_MAX = 3
+"""The most faults per path of 2f+1 that are supported; the pairs a member knows of grow with the power of f."""
+
+GROUPS_MAX = 1 << 16
+"""Groups of one overlay; their number travels with every copy."""
+
+NODE_BITS = 16
+NODE_MASK = (1 << NODE_BITS) - 1
+
+Cells: TypeAlias = dict[int, int]
+"""Values by ordered pair of nodes, see `pair`. What is not there is 0."""
+
+
+def pair(source: int, target: int) -> int:
+    """Return the key of an ordered pair of nodes."""
+    return source << NODE_BITS | target
+
+
+class OverlaySettings(Struct, frozen=True, kw_only=True):
+    """The tree, the groups on it and how many failures per path are survived."""
+
+    tree: str = "binary"
+    """binary, line, star, caterpillar, degree:K, or the parents of nodes 1, 2, … as 0,0,1,…; each before its child."""
+
+    tree_nodes: int = 0
+    """Nodes of a tree given by name; 0: as many as the parents name, plus the root."""
+
+    groups: str = "all"
+    """all, subtrees (one group per inner node, of all below it), or members by number: 0 1 2;2 3."""
+
+    f: int = 1
+    """Failures survived on every path of 2f+1 nodes. The header grows with the number of nodes in f+1 hops.
+    Above 1 a jump over several nodes may have to wait for them (experimental)."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.f <= F_MAX:
+            raise SettingError(f"f must be from 1 to {F_MAX}, not {self.f}")
+
+
+class Overlay:
+    """One epoch of the topology."""
+
+    def __init__(self, parents: Sequence[int], groups: Sequence[Iterable[int]] | None, f: int, epoch: int = 1) -> None:
+        """Take the parent of every node, -1 for node 0, and the members of every group (None: subtrees)."""
+        self.f = f
+        self.epoch = epoch
+        self.size = len(parents)
+        self.range = f + 1
+        self.radius = 2 * f + 1
+        self._parents = tuple(parents)
+        self._children: list[list[int]] = [[] for _ in parents]
+        self._depth = [0] * len(parents)
+        for node in range(1, len(parents)):
+            self._children[parents[node]].append(node)
+            self._depth[node] = self._depth[parents[node]] + 1
+        inner = [node for node in range(self.size) if self._children[node]]
+        self._roots = inner if groups is None else None
+        """The nodes whose subtrees are the groups, where they are."""
+        self._groups = None if groups is None else [tuple(sorted({*members})) for members in groups]
+        self.group_count = len(inner) if self._groups is None else len(self._groups)
+        self._tables: dict[int, Table] = {}
+        self._near: dict[int, dict[int, int]] = {}
+        self._pairs: dict[int, frozenset[int]] = {}
+
+    # --- the tree ---
+
+    def neighbours(self, node: int) -> list[int]:
+        """Return the nodes one hop away, in order."""
+        parent = self._parents[node]
+        return self._children[node] if parent < 0 else [parent, *self._children[node]]
+
+    def path(self, source: int, target: int) -> list[int]:
+        """Return the nodes from source to target, both included."""
+        up, down = [source], [target]
+        depth, parents = self._depth, self._parents
+        while up[-1] != down[-1]:
+            if depth[up[-1]] >= depth[down[-1]]:
+                up.append(parents[up[-1]])
+            else:
+                down.append(parents[down[-1]])
+        return up + down[-2::-1]
+
+    def distance(self, source: int, target: int) -> int:
+        """Return the number of hops between two nodes."""
+        hops = 0
+        depth, parents = self._depth, self._parents
+        while source != target:
+            if depth[source] < depth[target]:
+                source, target = target, source
+            source = parents[source]
+            hops += 1
+        return hops
+
+    def near(self, node: int) -> dict[int, int]:
+        """Return the safe neighbourhood: every node within 2f+1 hops, with its distance, nearest first."""
+        found = self._near.get(node)
+        if found is None:
+            found = self._near[node] = self._ball(node, self.radius)
+        return found
+
+    def pairs(self, node: int) -> frozenset[int]:
+        """Return the ordered pairs of nodes in the safe neighbourhood that are linked in the extended graph."""
+        found = self._pairs.get(node)
+        if found is None:
+            near, reach = self.near(node), self.range
+            found = self._pairs[node] = frozenset(
+                pair(source, target)
+                for source in near
+                for target, hops in self._ball(source, reach).items()
+                if hops and target in near
+            )
+        return found
+
+    def _ball(self, center: int, radius: int) -> dict[int, int]:
+        found = {center: 0}
+        edge = [center]
+        for hops in range(1, radius + 1):
+            edge = sorted(other for node in edge for other in self.neighbours(node) if other not in found)
+            found.update(dict.fromkeys(edge, hops))
+        return found
+
+    # --- groups ---
+
+    def table(self, group: int) -> "Table":
+        """Return a group's members and routing table."""
+        found = self._tables.get(group)
+        if found is None:
+            members = self._subtree(group) if self._groups is None else self._groups[group]
+            found = self._tables[group] = Table(members, self._parents)
+        return found
+
+    def _subtree(self, group: int) -> tuple[int, ...]:
+        assert self._roots is not None
+        members = [self._roots[group]]
+        for node in members:
+            members += self._children[node]
+        return tuple(members)
+
+    def needs(self, group: int, source: int, target: int) -> bool:
+        """Tell whether a member of the group lies beyond the edge from source to its neighbour target."""
+        table = self.table(group)
+        below = table.below
+        if self._parents[target] == source:
+            return target in below
+        return below.get(source, 0) < len(table.members)
+
+
+class Table:
+    """One group: its members, and for every node how many of them are at or below it; nodes with none are left out."""
+
+    __slots__ = ("below", "is_member", "members")
+
+    def __init__(self, members: tuple[int, ...], parents: tuple[int, ...]) -> None:
+        self.members = tuple(sorted(members))
+        self.is_member = frozenset(members)
+        self.below: dict[int, int] = {}
+        below = self.below
+        for member in members:
+            node = member
+            while node >= 0:
+                below[node] = below.get(node, 0) + 1
+                node = parents[node]
+
+
+class Place:
+    """What one node knows of the overlay."""
+
+    def __init__(self, overlay: Overlay, me: int) -> None:
+        self.overlay = overlay
+        self.me = me
+        self.f = overlay.f
+        self.near = overlay.near(me)
+        self.reach = tuple(node for node, hops in self.near.items() if 0 < hops <= overlay.range)
+        self.ways = {node: tuple(overlay.path(me, node)[1:]) for node in self.near if node != me}
+        """From here to every near node: the nodes on the way, the node itself last."""
+        self.pairs = overlay.pairs(me)
+        self._targets: dict[tuple[int, int], tuple[int, ...]] = {}
+
+    def upstream(self, forwarder: int) -> int:
+        """Return the neighbour on the way to a forwarder."""
+        return self.ways[forwarder][0]
+
+    def targets(self, group: int, upstream: int) -> tuple[int, ...]:
+        """Return whom a message of a group goes to from here; it came through `upstream`, -1 where it began."""
+        found = self._targets.get((group, upstream))
+        if found is None:
+            overlay, me = self.overlay, self.me
+            found = self._targets[group, upstream] = tuple(
+                node
+                for node in self.reach
+                if (way := self.ways[node])[0] != upstream
+                and overlay.needs(group, way[-2] if len(way) > 1 else me, node)
+            )
+        return found
+
+    def active(self, suspected: dict[int, None]) -> tuple[int, ...]:
+        """Return the connections to use: on the way to each node in reach, the first that is not suspected."""
+        chosen: dict[int, None] = {}
+        for node in self.reach:
+            for step in self.ways[node]:
+                if step not in suspected:
+                    chosen[step] = None
+                    break
+        return tuple(chosen)
+
+    def hops(self, source: int, target: int) -> int:
+        """Return the distance between any two nodes."""
+        if target == self.me:
+            source, target = target, source
+        if source == self.me and target in self.near:
+            return self.near[target]
+        return self.overlay.distance(source, target)
+
+
+# --- overlays by name ---
+
+
+def overlay_of(settings: OverlaySettings) -> Overlay:
+    """Build the overlay that settings describe, or return it if it was built before. Raises SettingError."""
+    return _overlay(settings.tree, settings.tree_nodes, settings.groups, settings.f)
+
+
+@lru_cache(maxsize=8)
+def _overlay(tree: str, nodes: int, groups: str, f: int) -> Overlay:
+    parents = parents_of(tree, nodes)
+    if groups == "subtrees":
+        return Overlay(parents, None, f)
+    if groups == "all":
+        return Overlay(parents, [range(len(parents))], f)
+    return Overlay(parents, _members(groups, len(parents)), f)
+
+
+def parents_of(tree: str, nodes: int) -> list[int]:
+    """Return the parent of every node of a tree by name or by parents. Raises SettingError."""
+    if tree and (tree[0].isdigit() or tree[0] == "-"):
+        parents = [-1, *_numbers(tree.split(","), "tree")]
+        if nodes and nodes != len(parents):
+            raise SettingError(f"tree names the parents of {len(parents)} nodes, and tree_nodes is {nodes}")
+    else:
+        name, _, degree = tree.partition(":")
+        if name not in SHAPES or (name == "degree") != bool(degree):
+            raise SettingError(f"tree must be {', '.join(SHAPES)} (as degree:3), or parents as 0,0,1; not {tree!r}")
+        size = max(nodes, 1)
+        parents = [SHAPES[name](node, _numbers([degree or "3"], "tree")[0]) for node in range(size)]
+    for node, parent in enumerate(parents):
+        if node and not 0 <= parent < node:
+            raise SettingError(f"tree: the parent of node {node} must be from 0 to {node - 1}, not {parent}")
+    if len(parents) > PEER_ID_MAX + 1:
+        raise SettingError(f"a tree has at most {PEER_ID_MAX + 1} nodes, not {len(parents)}")
+    return parents
+
+
+def _regular(node: int, degree: int) -> int:
+    """Return the parent in the tree whose inner nodes all have `degree` neighbours, the root one less."""
+    return (node - 1) // max(1, degree - 1) if node else -1
+
+
+SHAPES: dict[str, Callable[[int, int], int]] = {
+    "binary": lambda node, _: _regular(node, 3),
+    "degree": _regular,
+    "line": lambda node, _: node - 1,
+    "star": lambda node, _: 0 if node else -1,
+    "caterpillar": lambda node, _: node - 1 if node % 2 else node - 2 if node else -1,
+}
+"""Trees by name: node and degree to parent."""
+
+
+def _members(groups: str, nodes: int) -> list[list[int]]:
+    listed = [_numbers(members.split(), "groups") for members in groups.split(";")]
+    for members in listed:
+        if not members or not all(0 <= member < nodes for member in members):
+            raise SettingError(f"groups: members are numbered 0 to {nodes - 1}, as 0 1 2;2 3; not {groups!r}")
+    if len(listed) > GROUPS_MAX:
+        raise SettingError(f"groups: at most {GROUPS_MAX}, not {len(listed)}")
+    return listed
+
+
+def _numbers(words: list[str], setting: str) -> list[int]:
+    try:
+        return [int(word) for word in words]
+    except ValueError:
+        raise SettingError(f"{setting}: numbers are expected, not {' '.join(words)!r}") from None

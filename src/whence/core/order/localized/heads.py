@@ -1,0 +1,101 @@
+"""The head of a copy: what it is, who forwarded it, what it comes after. And the coding that needs no memory.
+
+Vectors: per forwarder, the number it gave the message for each of its targets. `ids` are closed: everything they follow
+is in `deps`. `extra` only name the message; nothing follows from them. `deps` are the cells of the forwarder's causal
+past at the moment it forwarded.
+A whole head can be read on its own: it is what retransmissions, answers and first copies on a link carry.
+"""
+
+from typing import TypeAlias
+
+from whence.core.members.overlay import GROUPS_MAX, NODE_BITS, NODE_MASK, Cells, pair
+from whence.core.varint import Reader, put
+from whence.limits import SEQ_MAX
+
+Vectors: TypeAlias = dict[int, dict[int, int]]
+"""Forwarder to target to number."""
+
+WHOLE, PREDICTED, THESIS = range(3)
+"""The first byte of a head: how the rest is coded."""
+
+NODES = 1 << NODE_BITS
+NUMBER_END = SEQ_MAX + 1
+EPOCH_END = 1 << 31
+
+
+class Head:
+    """A decoded head."""
+
+    __slots__ = ("deps", "epoch", "extra", "group", "h", "ids", "last", "whole")
+
+    def __init__(
+        self,
+        group: int,
+        epoch: int,
+        last: int,
+        h: int,
+        ids: Vectors,
+        extra: Vectors,
+        deps: Cells,
+        *,
+        whole: bool = True,
+    ) -> None:
+        self.group = group
+        self.epoch = epoch
+        self.last = last
+        """The forwarder whose copy this is: normally the sender."""
+        self.h = h
+        """Hops from the origin to `last`, at most 2f+1."""
+        self.ids = ids
+        self.extra = extra
+        self.deps = deps
+        self.whole = whole
+        """All cells of the forwarder are there; else those the receiver told it itself may be missing."""
+
+
+def encode_whole(head: Head) -> bytes:
+    """Return a head that can be read on its own."""
+    into = bytearray((WHOLE,))
+    for number in (head.group, head.epoch, head.last, head.h):
+        put(into, number)
+    _put_vectors(into, head.ids)
+    _put_vectors(into, head.extra)
+    rows: Vectors = {}
+    for key, value in head.deps.items():
+        rows.setdefault(key >> NODE_BITS, {})[key & NODE_MASK] = value
+    _put_vectors(into, rows)
+    return bytes(into)
+
+
+def decode_whole(data: bytes, cells_max: int) -> Head:
+    """Read a whole head of at most so many cells in each part. Raises ValueError."""
+    reader = Reader(data, 1)
+    group, epoch, last, h = reader.below(GROUPS_MAX), reader.below(EPOCH_END), reader.below(NODES), reader.below(256)
+    ids = _take_vectors(reader, cells_max)
+    extra = _take_vectors(reader, cells_max)
+    rows = _take_vectors(reader, cells_max)
+    reader.end()
+    deps = {pair(source, target): value for source, row in rows.items() for target, value in row.items()}
+    return Head(group, epoch, last, h, ids, extra, deps)
+
+
+def _put_vectors(into: bytearray, vectors: Vectors) -> None:
+    put(into, len(vectors))
+    for source, numbers in vectors.items():
+        put(into, source)
+        put(into, len(numbers))
+        for target, number in numbers.items():
+            put(into, target)
+            put(into, number)
+
+
+def _take_vectors(reader: Reader, cells_max: int) -> Vectors:
+    vectors: Vectors = {}
+    cells = 0
+    for _ in range(reader.below(cells_max + 1)):
+        source, size = reader.below(NODES), reader.below(cells_max + 1)
+        cells += size
+        if cells > cells_max:
+            raise ValueError(f"a head names more than {cells_max} cells")
+        vectors[source] = {reader.below(NODES): reader.below(NUMBER_END) for _ in range(size)}
+    return vectors

@@ -1,0 +1,163 @@
+"""Copies that arrive: known already, ready to be processed, or held until what they follow has come.
+
+The sentence that decides: a copy is processed when everything its dependencies number for this member has been, its
+own numbers apart. A duplicate needs no such test: it only brings names.
+Held copies are not acknowledged, so dropping one is safe; it comes again.
+Source: LoCaMu sections 4.3, 4.6.
+"""
+
+from collections.abc import Callable
+
+from whence.core.order.localized.heads import Head
+from whence.core.order.localized.items import Ask, Lookup
+from whence.core.order.localized.outbox import NEVER, Outbox
+from whence.core.order.localized.settings import LocalizedSettings
+from whence.core.order.localized.state import Record, State
+from whence.core.ready import Note, Ready, Send
+from whence.types import Bundle, Instant
+
+ASKS_MAX = 8
+"""Held copies that ask for what they wait for at a time; the oldest first."""
+
+
+class Waiting:
+    """A copy that came, and since when it is here."""
+
+    __slots__ = ("bundle", "deps", "fence_asked_at", "fenced", "head", "number", "sender", "since", "uid")
+
+    def __init__(self, sender: int, head: Head, bundle: Bundle, now: Instant) -> None:
+        self.sender = sender
+        self.head = head
+        self.bundle = bundle
+        self.since = now
+        self.uid = (bundle.pid, bundle.boot, bundle.first)
+        self.number = 0
+        self.deps = head.deps
+        """What it follows, as told by its forwarder and by the nodes it leapt over."""
+        self.fence_asked_at: Instant = -NEVER
+        self.fenced: dict[int, int] = {}
+        """Cells that the nodes it leapt over have confirmed."""
+
+
+class Inbox:
+    """Decides what becomes of every copy."""
+
+    def __init__(
+        self,
+        state: State,
+        outbox: Outbox,
+        settings: LocalizedSettings,
+        on_first: Callable[[Waiting, Instant, Ready], None],
+        on_duplicate: Callable[[Record, Head, Instant, Ready], None],
+    ) -> None:
+        self.state = state
+        self.outbox = outbox
+        self.settings = settings
+        self.held: dict[tuple[int, int], Waiting] = {}
+        """By forwarder and its number."""
+        self.wake_at: Instant = NEVER
+        self.passes_fence: Callable[[Waiting, Instant, Ready], bool] | None = None
+        self._on_first = on_first
+        self._on_duplicate = on_duplicate
+
+    def take(self, sender: int, head: Head, bundle: Bundle, now: Instant, ready: Ready) -> None:
+        """Process a copy, or hold it."""
+        waiting = Waiting(sender, head, bundle, now)
+        number = self._number_of(head)
+        if number is None:
+            ready.notes.append(Note("reject", "not_for_me", bundle, sender))
+            return
+        waiting.number = number
+        if self.settle(waiting, now, ready):
+            if self.held:
+                self.pump(now, ready)
+            return
+        if (head.last, number) in self.held:
+            return
+        if len(self.held) >= self.settings.held_copies_max:
+            ready.notes.append(Note("drop", "held_full", bundle, sender))
+            return
+        self.held[head.last, number] = waiting
+        self._ask_by(now)
+
+    def _number_of(self, head: Head) -> int | None:
+        """Return the number its forwarder gave a copy for this member; None if it is none of ours."""
+        overlay, me = self.state.place.overlay, self.state.me
+        ways = self.state.place.ways.get(head.last)
+        if head.epoch != overlay.epoch or head.group >= overlay.group_count:
+            return None
+        if ways is None or len(ways) > overlay.range:
+            return None
+        return head.ids.get(head.last, {}).get(me) or None
+
+    def settle(self, waiting: Waiting, now: Instant, ready: Ready) -> bool:
+        """Process a copy if it can be; return whether it needs no holding."""
+        head, state = waiting.head, self.state
+        record = self.known(waiting)
+        if record is not None:
+            self._on_duplicate(record, head, now, ready)
+            self.outbox.owe([waiting.sender], now)
+        elif state.has(head.last, waiting.number):
+            self.outbox.owe([head.last, waiting.sender], now)
+            ready.notes.append(Note("drop", "duplicate", waiting.bundle, waiting.sender))
+        elif not self.is_ready(waiting, now, ready):
+            return False
+        elif self._is_full():
+            ready.notes.append(Note("drop", "records_full", waiting.bundle, waiting.sender))
+        else:
+            self._on_first(waiting, now, ready)
+        return True
+
+    def known(self, waiting: Waiting) -> Record | None:
+        """Return the record of a message that was processed and is still kept."""
+        return self.state.records.get(waiting.uid)
+
+    def is_ready(self, waiting: Waiting, now: Instant, ready: Ready) -> bool:
+        """Tell whether everything a copy follows was processed here."""
+        if self.state.missing(waiting.deps, waiting.head.ids):
+            return False
+        return self.passes_fence is None or self.passes_fence(waiting, now, ready)
+
+    def pump(self, now: Instant, ready: Ready) -> None:
+        """Process held copies until none can be."""
+        progress = True
+        while progress:
+            progress = False
+            for key, waiting in list(self.held.items()):
+                if self.settle(waiting, now, ready):
+                    del self.held[key]
+                    progress = True
+
+    def tick(self, now: Instant, ready: Ready) -> None:
+        """Ask the sources of what is missing, and others where a source seems to be down."""
+        if now < self.wake_at:
+            return
+        self.wake_at = NEVER
+        if not self.held:
+            return
+        wanted: dict[int, int] = {}
+        for waiting in list(self.held.values())[:ASKS_MAX]:
+            if now - waiting.since >= self.settings.ask_ns:
+                missing = self.state.missing(waiting.deps, waiting.head.ids)
+                for source, number in missing:
+                    wanted[source] = max(wanted.get(source, 0), number)
+                if not missing:
+                    self.is_ready(waiting, now, ready)  # asks the nodes it leapt over once more
+        self.ask(wanted, now, ready)
+        self._ask_by(now)
+
+    def ask(self, wanted: dict[int, int], now: Instant, ready: Ready) -> None:
+        """Ask every source for what it numbered for this member."""
+        for source, number in wanted.items():
+            reached = self.state.reached(source)
+            ready.send.append(Send((source,), Ask(reached, number)))
+            if source in self.outbox.suspects.now:
+                others = tuple(peer for peer in self.outbox.active if peer != source)
+                ready.send.append(Send(others, Lookup(source, reached, number)))
+
+    def _ask_by(self, now: Instant) -> None:
+        self.wake_at = min(self.wake_at, now + self.settings.ask_ns)
+
+    def _is_full(self) -> bool:
+        settings, state = self.settings, self.state
+        return len(state.records) >= settings.records_max or state.retained_bytes >= settings.retained_bytes_max

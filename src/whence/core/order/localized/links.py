@@ -1,0 +1,94 @@
+"""Heads on links: which coding each copy gets, and what both ends of a link remember to make it short.
+
+Rules for any coding that remembers: baselines belong to a session of one life of the sender and are read at arrival,
+before anything is held; a copy that does not come in its turn is not read, and the receiver asks for a new session.
+Retransmissions, answers and replays are whole (section 7.2).
+"""
+
+from whence.core.members.overlay import Cells, Place
+from whence.core.order.localized.heads import WHOLE, Head, Vectors, decode_whole, encode_whole
+from whence.core.order.localized.settings import LocalizedSettings
+from whence.core.order.localized.state import Record
+
+
+class Cost:
+    """Bytes of ordering metadata on the wire, and copies that carried them."""
+
+    __slots__ = ("bytes", "copies", "most")
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.copies = 0
+        self.most = 0
+
+    def add(self, size: int) -> None:
+        """Count a copy."""
+        self.bytes += size
+        self.copies += 1
+        self.most = max(self.most, size)
+
+
+class Links:
+    """The heads of one member, for all its links. This one remembers nothing: every head is whole."""
+
+    def __init__(self, place: Place, settings: LocalizedSettings) -> None:
+        self._place = place
+        self._pruned = not settings.replay
+        self._cells_max = 2 * len(place.pairs) + 64
+        """A neighbour's neighbourhood has other pairs than this one's; a head with far more is no head."""
+        self.cost = Cost()
+
+    def first(self, record: Record, target: int) -> bytes:
+        """Return the head of a copy that is sent for the first time, in the order of its numbers."""
+        return self.again(record, target)
+
+    def again(self, record: Record, target: int) -> bytes:
+        """Return the head of a copy that may be sent at any time."""
+        head = encode_whole(self.head_of(record, target))
+        self.cost.add(len(head))
+        return head
+
+    def as_it_came(self, head: Head) -> bytes:
+        """Return a head that another forwarder made, to be replayed for it."""
+        data = encode_whole(head)
+        self.cost.add(len(data))
+        return data
+
+    def head_of(self, record: Record, target: int) -> Head:
+        """Return what a record says to a target: the state at its forwarding, never today's."""
+        place = self._place
+        names, ids, deps = record.names, record.ids, record.deps
+        extra = {source: numbers for source, numbers in names.items() if source not in ids}
+        if self._pruned:
+            ids, extra, deps = self.pruned(ids, target), self.pruned(extra, target), self.pruned_cells(deps, target)
+        return Head(record.group, place.overlay.epoch, place.me, record.h, ids, extra, deps)
+
+    def pruned(self, vectors: Vectors, target: int) -> Vectors:
+        """Return the vectors and entries whose both ends are near the target."""
+        near = self._place.overlay.near(target)
+        return {
+            source: {to: number for to, number in numbers.items() if to in near}
+            for source, numbers in vectors.items()
+            if source in near
+        }
+
+    def pruned_cells(self, cells: Cells, target: int) -> Cells:
+        """Return the cells whose both ends are near the target."""
+        pairs = self._place.overlay.pairs(target)
+        return {key: value for key, value in cells.items() if key in pairs}
+
+    def read(self, peer: int, boot: int, data: bytes) -> Head | None:
+        """Read a head; None if it belongs to a session that was lost. Raises ValueError for what is no head."""
+        if not data or data[0] != WHOLE:
+            raise ValueError("not a head of a coding this member reads")
+        return decode_whole(data, self._cells_max)
+
+    def lost(self, peer: int, session: int) -> None:
+        """Learn that a peer cannot read a session any more."""
+
+    def reset(self, peer: int) -> None:
+        """Forget what was agreed with a peer: it began a new life."""
+
+    def session_of(self, peer: int) -> int:
+        """Return the session of a peer that could not be read."""
+        return 0

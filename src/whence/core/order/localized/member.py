@@ -1,0 +1,365 @@
+"""A member of a localized overlay: reliable causal multicast to many groups on one tree, with bounded metadata.
+
+Promises: causal order across all groups, every message once at every member of its group, through any crashes, losses
+and false suspicions; publish is durable when it returns; a member that was down gets everything it missed, in order.
+Assumes: stable storage; for progress, at most f of any 2f+1 nodes on a path down at a time, and all up in the end.
+Order never rests on that bound, nor on who is suspected.
+Costs per message and hop: numbers for the targets within f+1 hops, dependencies on pairs within 2f+1 hops; predicted
+coding sends only what the other end cannot foresee.
+Source: V. Santos, Localized Reliable Causal Multicast (LoCaMu), with the corrections of its review: numbers are a
+gapless prefix, duplicates only name, records are kept until complete, f >= 2 needs a fence.
+"""
+
+from collections.abc import Sequence
+
+from whence.core.members.overlay import Place
+from whence.core.members.suspects import Suspects
+from whence.core.order.localized import journal
+from whence.core.order.localized.fence import Fence
+from whence.core.order.localized.heads import Head
+from whence.core.order.localized.inbox import Inbox, Waiting
+from whence.core.order.localized.items import (
+    Ack,
+    Ask,
+    Back,
+    Copy,
+    FenceAsk,
+    FenceTell,
+    Lookup,
+    Lost,
+    Named,
+    Probe,
+    Trail,
+)  # fmt: skip
+from whence.core.order.localized.journal import Admitted, Forgotten, Marked, Renamed
+from whence.core.order.localized.links import Links
+from whence.core.order.localized.outbox import AGAIN_MAX, NEVER, Outbox
+from whence.core.order.localized.settings import Settings
+from whence.core.order.localized.state import NOBODY, Record, State
+from whence.core.ready import Delivery, Gauge, Item, Note, Ready, Returned, Send
+from whence.errors import LimitError, NotMemberError, UsageError
+from whence.limits import SEQ_MAX
+from whence.types import Bundle, Instant, Process, packed
+
+
+class Localized:
+    """One node of the overlay; serves all its groups."""
+
+    def __init__(
+        self, me: Process, settings: Settings, state: State, links: Links, outbox: Outbox, inbox: type[Inbox]
+    ) -> None:
+        self.me = me
+        self.state = state
+        self.links = links
+        self.outbox = outbox
+        self._settings = settings.localized
+        self._limits = settings.limits
+        self._place: Place = state.place
+        self._suspects: Suspects = outbox.suspects
+        self.inbox = inbox(state, outbox, settings.localized, self.first, self.duplicate)
+        self.fence = Fence(state, self.inbox, settings.localized)
+        self._up = False
+        self._published = 0
+        self._steps = 0
+        """Steps handed to the application in all lives: publications that returned, and deliveries."""
+        self._consumed = 0
+        """Steps the application has, as it told at the start."""
+
+    # --- lives ---
+
+    def found(self, peers: Sequence[Process], now: Instant) -> Ready:
+        """Start for the first time."""
+        self._up = True
+        return Ready(notes=[Note("join")])
+
+    def join(self, contacts: Sequence[int], now: Instant) -> Ready:
+        """Refuse: the tree is fixed. Raises NotMemberError."""
+        raise NotMemberError("the tree of this overlay is fixed; nobody can join it")
+
+    def leave(self, now: Instant) -> Ready:
+        """Refuse: the tree is fixed. Raises NotMemberError."""
+        raise NotMemberError("the tree of this overlay is fixed; nobody can leave it")
+
+    def restore(self, records: Sequence[bytes], now: Instant) -> Ready:
+        """Take up an earlier life: play its transitions again, tell the application what it has not heard, say so."""
+        ready = Ready(notes=[Note("join")])
+        for record in records:
+            entry = journal.decode(record)
+            if entry is not None:
+                self._replay(entry, ready)
+        self._up = True
+        for target in self.state.own:
+            self.outbox.restart(target, now, ready)
+        ready.send.append(Send(self._place.reach, Back(self._place.overlay.epoch)))
+        return self._wake(ready)
+
+    def _replay(self, entry: journal.Entry, ready: Ready) -> None:
+        state = self.state
+        if isinstance(entry, Admitted):
+            state.grow(entry.grown)
+            record = state.admit(entry.bundle, entry.group, entry.last, entry.h, entry.ids, entry.extra)
+            self._tell_application(record, entry.last, 0, ready)
+            self.fence.processed(entry.ids, entry.extra)
+            if state.is_collectable(record):
+                state.forget(record)
+            return
+        known = state.records.get((entry.pid, entry.boot, entry.first))
+        if known is None:
+            return
+        if isinstance(entry, Forgotten):
+            state.forget(known)
+        elif isinstance(entry, Renamed):
+            state.rename(known, entry.vectors)
+            self.fence.processed(entry.vectors, {})
+            if state.is_collectable(known):
+                state.forget(known)
+        else:
+            state.mark_named(known, entry.source, entry.number)
+
+    # --- inputs ---
+
+    def publish(self, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
+        """Publish to group 0. Raises as publish_to."""
+        return self.publish_to(0, payloads, now)
+
+    def publish_to(self, group: int, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
+        """Publish events to a group as one bundle; it is published when the Ready has persisted.
+
+        Raises NotMemberError before the start, UsageError for an unknown group, LimitError over a limit.
+        """
+        if not self._up:
+            raise NotMemberError("only a member may publish, and this one has not started")
+        if not 0 <= group < self._place.overlay.group_count:
+            raise UsageError(f"groups are numbered 0 to {self._place.overlay.group_count - 1}, not {group}")
+        self._check_limits(payloads)
+        bundle = packed(self.me, self._published + 1, payloads)
+        self._published += bundle.count
+        ready = Ready()
+        record = self.state.admit(bundle, group, NOBODY, 0, {}, {})
+        self._persist(Admitted(bundle, group, NOBODY, 0, {}, {}, {}), ready)
+        self._processed(record, NOBODY, 0, now, ready)
+        return bundle, self._wake(ready)
+
+    def receive(self, sender: Process, item: Item, now: Instant) -> Ready:
+        """Take an item from a peer."""
+        ready = Ready()
+        peer = sender.pid
+        if not self._up or peer not in self.outbox.peers:
+            ready.notes.append(Note("drop", "stranger", peer=peer))
+            return ready
+        self.outbox.heard(peer, sender.boot, now, ready)
+        if isinstance(item, Copy):
+            self._receive_copy(sender, item, now, ready)
+        elif isinstance(item, Ack):
+            self.outbox.acknowledged(peer, item, now, ready)
+        elif isinstance(item, Trail):
+            self._receive_trail(sender, item, now, ready)
+        else:
+            self._receive_question(peer, item, now, ready)
+        return self._wake(ready)
+
+    def _receive_question(self, peer: int, item: Item, now: Instant, ready: Ready) -> None:
+        match item:
+            case Probe():
+                ready.send.append(Send((peer,), self.outbox.ack_of(peer)))
+            case Ask():
+                self.outbox.answer(peer, item, ready)
+            case Back():
+                self.outbox.restart(peer, now, ready)
+                ready.send.append(Send((peer,), self.outbox.ack_of(peer)))
+            case Lookup():
+                self.look_up(peer, item, ready)
+            case Named():
+                self._receive_name(item, now, ready)
+            case FenceAsk():
+                self.fence.asked(peer, item, ready)
+            case FenceTell():
+                self.fence.told(peer, item)
+                self.inbox.pump(now, ready)
+            case Lost():
+                self.links.lost(peer, item.session)
+            case _:
+                ready.notes.append(Note("drop", "other_level", peer=peer))
+
+    def unreachable(self, peer: int, now: Instant) -> Ready:
+        """Suspect a peer that did not take what it was sent."""
+        ready = Ready()
+        if self._up and peer in self.outbox.peers and self._suspects.suspect(peer):
+            self.outbox.refresh(now, ready)
+        return self._wake(ready)
+
+    def act(self, name: str, argument: int, now: Instant) -> Ready:
+        """consumed: the application has so many steps. suspect, trust: err about a peer, or stop. Raises UsageError."""
+        ready = Ready()
+        if name == "consumed":
+            self._consumed = argument
+        elif name in ("suspect", "trust"):
+            if argument not in self.outbox.peers:
+                raise UsageError(f"{name}: node {argument} is not in reach")
+            if self._suspects.force(argument) if name == "suspect" else self._suspects.release(argument):
+                self.outbox.refresh(now, ready)
+        else:
+            raise UsageError(f"members of this level know no act {name!r}; there are consumed, suspect and trust")
+        return self._wake(ready)
+
+    def tick(self, now: Instant) -> Ready:
+        """Do what time asks for."""
+        ready = Ready()
+        if self._up:
+            if now >= self.outbox.wake_at:
+                self.outbox.tick(now, ready)
+            self.inbox.tick(now, ready)
+        return self._wake(ready)
+
+    def view(self) -> tuple[int, ...] | None:
+        """Return None: the driver knows the tree."""
+        return None
+
+    def gauges(self) -> list[Gauge]:
+        """Return how much is kept for others, held, and out of order; all of it must go in the end."""
+        state, settings = self.state, self._settings
+        numbers = settings.records_max * len(self._place.reach)
+        return [
+            Gauge("records", len(state.records), settings.records_max + 1, rests=True),
+            Gauge("retained_bytes", state.retained_bytes, settings.retained_bytes_max + (1 << 20), rests=True),
+            Gauge("held_copies", len(self.inbox.held), settings.held_copies_max, rests=True),
+            Gauge("numbers_not_done", sum(map(len, state.own.values())), numbers, rests=True),
+            Gauge("numbers_open", sum(map(len, state.open.values())), numbers, rests=True),
+            Gauge("numbers_ahead", sum(map(len, state.ahead.values())), numbers, rests=True),
+            Gauge("past", len(state.past), len(self._place.pairs)),
+        ]
+
+    # --- copies ---
+
+    def _receive_copy(self, sender: Process, copy: Copy, now: Instant, ready: Ready) -> None:
+        head = self._head(sender, copy.head, ready)
+        if head is not None:
+            self.inbox.take(sender.pid, head, copy.bundle, now, ready)
+
+    def _receive_trail(self, sender: Process, trail: Trail, now: Instant, ready: Ready) -> None:
+        head = self._head(sender, trail.head, ready)
+        if head is None:
+            return
+        record = self.state.records.get((trail.pid, trail.boot, trail.first))
+        if record is not None:
+            self.duplicate(record, head, now, ready)
+        self.outbox.owe([sender.pid], now)
+        if record is not None and self.inbox.held:
+            self.inbox.pump(now, ready)
+
+    def _head(self, sender: Process, data: bytes, ready: Ready) -> Head | None:
+        try:
+            head = self.links.read(sender.pid, sender.boot, data)
+        except ValueError:
+            ready.notes.append(Note("reject", "no_head", peer=sender.pid))
+            return None
+        if head is None:
+            ready.send.append(Send((sender.pid,), Lost(self.links.session_of(sender.pid))))
+            ready.notes.append(Note("drop", "lost_session", peer=sender.pid))
+        return head
+
+    def first(self, waiting: Waiting, now: Instant, ready: Ready) -> None:
+        """Process a message for the first time: one transaction, then its effects."""
+        head, state = waiting.head, self.state
+        h = min(head.h + self._place.near[head.last], self._place.overlay.radius)
+        grown = state.merge(waiting.deps)
+        record = state.admit(waiting.bundle, head.group, head.last, h, head.ids, head.extra)
+        if self._settings.replay and head.whole:
+            record.raw[head.last] = head
+        self._persist(Admitted(waiting.bundle, head.group, head.last, h, head.ids, head.extra, grown), ready)
+        self.fence.processed(head.ids, head.extra)
+        self.fence.learn_from(head.last, head.deps)
+        self._processed(record, head.last, now - waiting.since, now, ready)
+        self.outbox.owe(list(record.names), now)
+
+    def duplicate(self, record: Record, head: Head, now: Instant, ready: Ready) -> None:
+        """Take the names of another copy of a message that is known, and nothing else."""
+        vectors = head.ids | head.extra if head.extra else head.ids
+        if self._settings.replay and head.whole:
+            record.raw.setdefault(head.last, head)
+        self.fence.processed(vectors, {})
+        fresh = self.state.rename(record, vectors)
+        if fresh:
+            self._persist(Renamed(*record.uid, {source: vectors[source] for source in fresh}), ready)
+            self.outbox.reconsider(record, ready)
+            self.outbox.owe(list(record.names), now)
+            if self.state.is_collectable(record):
+                self.outbox.forget(record)
+
+    def _processed(self, record: Record, last: int, hold_ns: int, now: Instant, ready: Ready) -> None:
+        self._tell_application(record, last, hold_ns, ready)
+        self.outbox.forward(record, now, ready)
+        if self.state.is_collectable(record):
+            self.outbox.forget(record)
+
+    def _tell_application(self, record: Record, last: int, hold_ns: int, ready: Ready) -> None:
+        """Hand the application its next steps, unless it has them from an earlier life."""
+        if last == NOBODY:
+            self._steps += 1
+            if self._steps > self._consumed:
+                ready.deliver.append(Returned(record.bundle, record.group))
+        if self.me.pid in self._place.overlay.table(record.group).is_member:
+            self._steps += 1
+            if self._steps > self._consumed:
+                ready.deliver.append(Delivery(record.bundle, hold_ns))
+
+    # --- names ---
+
+    def look_up(self, peer: int, lookup: Lookup, ready: Ready) -> None:
+        """Tell which messages a source's numbers stand for; replay them where the source's own copy is here, whole."""
+        found = 0
+        for record in self.state.records.values():
+            number = record.names.get(lookup.source, {}).get(peer, 0)
+            if not lookup.above < number <= lookup.upto:
+                continue
+            ready.send.append(Send((peer,), self.told_of(record, lookup.source, number)))
+            found += 1
+            if found == AGAIN_MAX:
+                return
+
+    def told_of(self, record: Record, source: int, number: int) -> Item:
+        """Return a source's own copy of a message as it came, or the message's name."""
+        raw = record.raw.get(source)
+        if raw is not None:
+            return Copy(self.links.as_it_came(raw), record.bundle)
+        return Named(source, number, *record.uid)
+
+    def _receive_name(self, named: Named, now: Instant, ready: Ready) -> None:
+        record = self.state.records.get((named.pid, named.boot, named.first))
+        if record is None or self.state.has(named.source, named.number) or named.source not in self.outbox.peers:
+            return
+        self.state.mark_named(record, named.source, named.number)
+        self._persist(Marked(*record.uid, named.source, named.number), ready)
+        self.inbox.pump(now, ready)
+
+    # --- small things ---
+
+    def _persist(self, entry: journal.Entry, ready: Ready) -> None:
+        """Write a transition down, and with it what had time."""
+        unwritten = self.outbox.unwritten
+        if unwritten:
+            ready.persist += unwritten
+            unwritten.clear()
+        ready.persist.append(journal.encode(entry))
+
+    def _check_limits(self, payloads: Sequence[bytes]) -> None:
+        events, size = len(payloads), sum(map(len, payloads))
+        limits, settings, state = self._limits, self._settings, self.state
+        if not events:
+            raise LimitError("the least number of events to publish", 1, 0)
+        if events > limits.publish_events_max:
+            raise LimitError("publish_events_max", limits.publish_events_max, events)
+        if size > limits.publish_bytes_max:
+            raise LimitError("publish_bytes_max", limits.publish_bytes_max, size)
+        if self._published + events > SEQ_MAX:
+            raise LimitError("events in one life of a process", SEQ_MAX, self._published + events)
+        if len(state.records) >= settings.records_max // 4:
+            raise LimitError("records_max // 4", settings.records_max // 4, len(state.records) + 1)
+        if state.retained_bytes + size > settings.retained_bytes_max // 4:
+            raise LimitError("retained_bytes_max // 4", settings.retained_bytes_max // 4, state.retained_bytes + size)
+
+    def _wake(self, ready: Ready) -> Ready:
+        soonest = min(self.outbox.wake_at, self.inbox.wake_at)
+        if soonest < NEVER:
+            ready.wake_at = soonest
+        return ready

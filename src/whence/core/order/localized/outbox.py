@@ -1,0 +1,272 @@
+"""What a member still owes others: copies to targets, acknowledgements to forwarders; and when it repeats them.
+
+Laws: only active links get copies nobody asked for. A newly active link gets everything that is not done, in the order
+of its numbers. What is sent tells of the forwarding, never of today. Nothing is given up until its target is done.
+Source: LoCaMu sections 4.4, 4.5, 4.7.
+"""
+
+from whence.core.members.overlay import Place
+from whence.core.members.suspects import Suspects
+from whence.core.order.localized.heads import NODES, NUMBER_END
+from whence.core.order.localized.items import LIST_BYTES_MAX, Ack, Ask, Copy, Probe, Trail
+from whence.core.order.localized.journal import Forgotten, encode
+from whence.core.order.localized.links import Links
+from whence.core.order.localized.settings import LocalizedSettings
+from whence.core.order.localized.state import ALL, Record, State
+from whence.core.ready import Item, Ready, Send
+from whence.core.varint import Reader, put
+from whence.types import Instant
+
+AGAIN_MAX = 16
+"""Copies repeated at a time."""
+
+NEVER = 1 << 62
+
+
+class Peer:
+    """How things stand with one node in reach."""
+
+    __slots__ = ("backlog", "backoff", "boot", "heard_at", "retry_at", "sent", "since")
+
+    def __init__(self, retry_ns: int) -> None:
+        self.boot = 0
+        self.heard_at: Instant = -NEVER
+        self.since: Instant = 0
+        """When it began to owe an answer."""
+        self.retry_at: Instant = NEVER
+        self.backoff = retry_ns
+        self.sent = 0
+        """The highest number that was sent since the link became active."""
+        self.backlog = False
+        """There is more to send than the window lets through."""
+
+
+class Outbox:
+    """Copies, acknowledgements and their repetition."""
+
+    def __init__(self, state: State, links: Links, settings: LocalizedSettings, suspects: Suspects) -> None:
+        self.state = state
+        self.links = links
+        self.suspects = suspects
+        self.settings = settings
+        self.place: Place = state.place
+        self.peers = {node: Peer(settings.retry_ns) for node in self.place.reach}
+        self.active: dict[int, None] = dict.fromkeys(self.place.active({}))
+        self.unwritten: list[bytes] = []
+        """Records that need not be durable by themselves: they go with the next that must."""
+        self.wake_at: Instant = NEVER
+        """Not later than the next thing to do."""
+        self._owed: dict[int, None] = {}
+        self._ack_at: Instant = NEVER
+
+    # --- copies ---
+
+    def forward(self, record: Record, now: Instant, ready: Ready) -> None:
+        """Send a message just processed to its active targets; see that the others are asked about it."""
+        active, peers = self.active, self.peers
+        for target, number in record.mine.items():
+            peer = peers[target]
+            if peer.retry_at == NEVER:
+                peer.since = now
+                self._retry_in(peer, now)
+            if target not in active or peer.backlog:
+                continue
+            if len(self.state.own[target]) > self.settings.window:
+                peer.backlog = True
+            elif self.may_send(record, target):
+                peer.sent = number
+                ready.send.append(Send((target,), Copy(self.links.first(record, target), record.bundle)))
+
+    def may_send(self, record: Record, target: int) -> bool:
+        """Tell whether a copy may go to a target: always, where messages have names of their own."""
+        return True
+
+    def transmit(self, record: Record, target: int, ready: Ready) -> None:
+        """Send a copy again, without payload to a target that has it."""
+        if record.have.get(target):
+            item: Item = Trail(self.links.again(record, target), *record.uid)
+        elif self.may_send(record, target):
+            item = Copy(self.links.again(record, target), record.bundle)
+        else:
+            return
+        ready.send.append(Send((target,), item))
+
+    def reconsider(self, record: Record, ready: Ready) -> None:
+        """Tell the active targets the names that a duplicate brought."""
+        for target in record.left:
+            if target in self.active:
+                self.transmit(record, target, ready)
+
+    def _push(self, target: int, ready: Ready) -> None:
+        """Send what waits for a target, as far as the window goes."""
+        peer, own = self.peers[target], self.state.own.get(target)
+        peer.backlog = False
+        if own is None:
+            return
+        for room, (number, record) in enumerate(own.items()):
+            if room >= self.settings.window:
+                peer.backlog = True
+                return
+            if number > peer.sent:
+                peer.sent = number
+                self.transmit(record, target, ready)
+
+    def answer(self, target: int, ask: Ask, ready: Ready) -> None:
+        """Send what a target asked for, whether its link is active or not."""
+        own = self.state.own.get(target, {})
+        upto = min(ask.upto, ask.above + AGAIN_MAX)
+        for number in range(ask.above + 1, upto + 1):
+            if number in own:
+                self.transmit(own[number], target, ready)
+
+    # --- acknowledgements received ---
+
+    def acknowledged(self, target: int, ack: Ack, now: Instant, ready: Ready) -> None:
+        """Take a target's word for what it has."""
+        state = self.state
+        own = state.own.get(target)
+        if own is None:
+            return
+        done = []
+        for number, record in own.items():
+            if number > ack.upto:
+                break
+            done.append(record)
+        for record in done:
+            if state.learn(record, target, ALL):
+                self.forget(record)
+        progress = bool(done)
+        if ack.rest:
+            progress |= self._acknowledged_singly(target, ack.rest, ready)
+        peer = self.peers[target]
+        if target not in state.own:
+            peer.retry_at, peer.backoff = NEVER, self.settings.retry_ns
+        elif progress:
+            peer.backoff = self.settings.retry_ns
+            peer.since = now
+            self._retry_in(peer, now)
+        if peer.backlog and target in self.active:
+            self._push(target, ready)
+
+    def _acknowledged_singly(self, target: int, rest: bytes, ready: Ready) -> bool:
+        reader, state, progress = Reader(rest), self.state, False
+        try:
+            while reader.more():
+                number = reader.below(NUMBER_END)
+                count = reader.below(NODES)
+                have = frozenset([reader.below(NODES) for _ in range(min(count, LIST_BYTES_MAX))]) if count else ALL
+                record = state.own.get(target, {}).get(number)
+                if record is None:
+                    continue
+                if state.learn(record, target, have):
+                    self.forget(record)
+                if target not in record.left:
+                    progress = True
+                elif target in self.active:
+                    self.transmit(record, target, ready)
+        except ValueError:
+            pass  # what was read before the nonsense was said by the peer all the same
+        return progress
+
+    def forget(self, record: Record) -> None:
+        """Drop a record that is needed no more."""
+        self.state.forget(record)
+        self.unwritten.append(encode(Forgotten(*record.uid)))
+
+    # --- acknowledgements owed ---
+
+    def owe(self, forwarders: list[int], now: Instant) -> None:
+        """Plan to tell forwarders what is durable here."""
+        for forwarder in forwarders:
+            if forwarder in self.peers:
+                self._owed[forwarder] = None
+        if self._owed and self._ack_at == NEVER:
+            self._ack_at = now + self.settings.ack_ns
+            self.wake_at = min(self.wake_at, self._ack_at)
+
+    def ack_of(self, source: int) -> Ack:
+        """Say what is durable here of a source's messages."""
+        state = self.state
+        reached = upto = state.reached(source)
+        opened = state.open.get(source, {})
+        if opened:
+            upto = min(upto, min(opened) - 1)
+        rest = bytearray()
+        for number in sorted({*range(upto + 1, reached + 1), *opened, *state.ahead.get(source, ())}):
+            if len(rest) > LIST_BYTES_MAX // 2:
+                break
+            put(rest, number)
+            names = list(opened[number].names) if number in opened else []
+            put(rest, len(names))
+            for name in names:
+                put(rest, name)
+        return Ack(upto, bytes(rest))
+
+    # --- peers come and go ---
+
+    def heard(self, peer: int, boot: int, now: Instant, ready: Ready) -> None:
+        """Take a sign of life."""
+        known = self.peers[peer]
+        known.heard_at = now
+        if boot > known.boot:
+            if known.boot:
+                self.links.reset(peer)
+                known.sent, known.backlog = 0, True
+            known.boot = boot
+        if self.suspects.heard(peer):
+            self.refresh(now, ready)
+
+    def refresh(self, now: Instant, ready: Ready) -> None:
+        """Choose the active links anew; those that were not active get all that is not done."""
+        before, self.active = self.active, dict.fromkeys(self.place.active(self.suspects.now))
+        for target in self.active:
+            if target not in before:
+                self.restart(target, now, ready)
+
+    def restart(self, target: int, now: Instant, ready: Ready) -> None:
+        """Send a target everything that is not done, from the beginning."""
+        peer = self.peers[target]
+        peer.sent, peer.backoff = 0, self.settings.retry_ns
+        peer.since = now
+        if target in self.state.own:
+            self._retry_in(peer, now)
+            if target in self.active:
+                self._push(target, ready)
+
+    def _retry_in(self, peer: Peer, now: Instant) -> None:
+        peer.retry_at = now + peer.backoff
+        self.wake_at = min(self.wake_at, peer.retry_at)
+
+    # --- time ---
+
+    def tick(self, now: Instant, ready: Ready) -> None:
+        """Acknowledge, repeat, ask after those that are not active, suspect those that do not answer."""
+        if now >= self._ack_at:
+            self._ack_at = NEVER
+            owed, self._owed = self._owed, {}
+            for source in owed:
+                ready.send.append(Send((source,), self.ack_of(source)))
+        fell = False
+        for target, peer in self.peers.items():
+            if now < peer.retry_at:
+                continue
+            if target not in self.state.own:
+                peer.retry_at = NEVER
+                continue
+            peer.backoff = min(2 * peer.backoff, self.settings.retry_ns_max)
+            self._retry_in(peer, now)
+            self.repeat(target, ready)
+            if now - max(peer.heard_at, peer.since) >= self.settings.suspect_ns:
+                fell |= self.suspects.suspect(target)
+        if fell:
+            self.refresh(now, ready)
+        self.wake_at = min([self._ack_at, *[peer.retry_at for peer in self.peers.values()]])
+
+    def repeat(self, target: int, ready: Ready) -> None:
+        """Send again what is not done at an active target; ask one that is not active what it has."""
+        own = self.state.own[target]
+        if target in self.active:
+            for record in list(own.values())[:AGAIN_MAX]:
+                self.transmit(record, target, ready)
+        else:
+            ready.send.append(Send((target,), Probe(next(iter(own)))))

@@ -1,0 +1,59 @@
+"""How members of the level `causal` are made. A planted bug is one part replaced by a wrong one."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from whence.core.members.overlay import Overlay, Place, overlay_of
+from whence.core.members.suspects import Suspects
+from whence.core.order.localized.inbox import Inbox
+from whence.core.order.localized.links import Links
+from whence.core.order.localized.member import Localized
+from whence.core.order.localized.outbox import Outbox
+from whence.core.order.localized.settings import Settings
+from whence.core.order.localized.state import State
+from whence.core.settings import parse
+from whence.types import Process
+
+
+class Causal(NamedTuple):
+    """The recipe of the level `causal`."""
+
+    member: type[Localized] = Localized
+    state: type[State] = State
+    links: type[Links] = Links
+    outbox: type[Outbox] = Outbox
+    inbox: type[Inbox] = Inbox
+
+    @property
+    def durable(self) -> bool:
+        """A member remembers across crashes: it is restored, and does not join again."""
+        return True
+
+    def settings_from(self, given: Mapping[str, Any]) -> Settings:
+        """Make settings from values by name. Raises SettingError."""
+        settings = parse(given, Settings)
+        overlay_of(settings.overlay)
+        return settings
+
+    def build(self, me: Process, settings: Settings, around: Any) -> Localized:
+        """Compose a member that has not started yet. Raises SettingError for one that is not in the tree."""
+        return self.compose(me, settings, overlay_of(settings.overlay))
+
+    def compose(self, me: Process, settings: Settings, overlay: Overlay) -> Localized:
+        """Compose a member at its place in an overlay."""
+        state = self.state(Place(overlay, me.pid))
+        links = self.links(state.place, settings.localized)
+        outbox = self.outbox(state, links, settings.localized, Suspects())
+        return self.member(me, settings, state, links, outbox, self.inbox)
+
+    def destinations(self, settings: Settings, group: int) -> tuple[int, ...]:
+        """Return the members of a group."""
+        return overlay_of(settings.overlay).table(group).members
+
+    def first_peers(self, settings: Settings) -> int:
+        """Return none: everybody knows the tree."""
+        return 0
+
+    def reads_wall_clock(self) -> bool:
+        """Return False: timers must not jump."""
+        return False

@@ -1,0 +1,79 @@
+"""Whole numbers in as few bytes as they need, seven bits each, the lowest first; the highest bit says: more follows."""
+
+from collections.abc import Iterable
+
+BYTES_MAX = 9
+"""63 bits; a longer number is no number of ours."""
+
+
+def put(into: bytearray, number: int) -> None:
+    """Append a number that is not negative."""
+    while number > 127:
+        into.append(number & 127 | 128)
+        number >>= 7
+    into.append(number)
+
+
+def packed(numbers: Iterable[int]) -> bytes:
+    """Return numbers one after another."""
+    into = bytearray()
+    for number in numbers:
+        put(into, number)
+    return bytes(into)
+
+
+class Reader:
+    """Reads numbers from bytes that a peer sent. Raises ValueError where there is none."""
+
+    __slots__ = ("_at", "_data")
+
+    def __init__(self, data: bytes, at: int = 0) -> None:
+        self._data = data
+        self._at = at
+
+    def take(self) -> int:
+        """Return the next number."""
+        data, at = self._data, self._at
+        if at >= len(data):
+            raise ValueError("bytes end where a number is expected")
+        number = data[at]
+        at += 1
+        if number > 127:
+            number &= 127
+            shift = 7
+            while True:
+                if at >= len(data) or shift >= 7 * BYTES_MAX:
+                    raise ValueError("a number does not end")
+                byte = data[at]
+                at += 1
+                number |= (byte & 127) << shift
+                if byte < 128:
+                    break
+                shift += 7
+        self._at = at
+        return number
+
+    def below(self, bound: int) -> int:
+        """Return the next number, which must be below a bound."""
+        number = self.take()
+        if number >= bound:
+            raise ValueError(f"a number is {number}, and must be below {bound}")
+        return number
+
+    def bytes(self, size: int) -> bytes:
+        """Return so many bytes as they are."""
+        end = self._at + size
+        if end > len(self._data):
+            raise ValueError("bytes end too early")
+        taken = self._data[self._at : end]
+        self._at = end
+        return taken
+
+    def more(self) -> bool:
+        """Tell whether anything is left."""
+        return self._at < len(self._data)
+
+    def end(self) -> None:
+        """Check that nothing is left."""
+        if self.more():
+            raise ValueError("there is more than was announced")

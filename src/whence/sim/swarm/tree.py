@@ -1,0 +1,220 @@
+"""Groups on a tree, of three kinds (LoCaMu section 10): sim, hard and chain.
+
+sim: random trees, groups and faults of every kind. hard: small groups whose members answer each other, on links a
+thousand times apart in speed. chain: one slow message to many, and quick messages to two that jump over those who have
+not got it yet. Crashes are transient; what was synced survives, what was only written may be torn.
+"""
+
+from random import Random
+from typing import Literal
+
+from msgspec import Struct
+
+from whence.sim.network import Latency, LatencyShape, NetworkModel
+from whence.sim.scenario import Act, Clocks, Fault, Publish, Reaction, Scenario
+from whence.sim.streams import Streams
+from whence.sim.swarm.weather import MS
+
+SAFETY_NS = 2_500 * MS
+SETTLE_NS = 7_000 * MS
+"""From healing until all that was owed has come: the longest back-off, a few times over."""
+LIVE_NS = 400 * MS
+DEADLINE_NS = 3_000 * MS
+REST_NS = 6_000 * MS
+
+
+class Plan(Struct):
+    """What a kind of scenario consists of, while it is drawn."""
+
+    parents: list[int]
+    groups: list[list[int]]
+    publishes: list[Publish] = []
+    reactions: list[Reaction] = []
+    faults: list[Fault] = []
+    acts: list[Act] = []
+
+
+def draw(level: str, seed: int) -> Scenario:
+    """Draw the scenario of a seed."""
+    dice = Streams(seed).of("swarm")
+    shape = dice.choice(tuple(SHAPES))
+    f = dice.choice((1, 1, 1, 2, 2, 3))
+    plan = SHAPES[shape](f, dice)
+    nodes = len(plan.parents) + 1
+    lossy = dice.random() < (0.7 if shape == "sim" else 0.3)
+    live_from = SAFETY_NS + SETTLE_NS
+    for at in range(4):
+        group = dice.randrange(len(plan.groups))
+        plan.publishes.append(Publish(at_ns=live_from + at * 90 * MS, node=dice.randrange(nodes), group=group))
+    settings = {
+        "tree": ",".join(map(str, plan.parents)),
+        "groups": ";".join(" ".join(map(str, sorted(members))) for members in plan.groups),
+        "f": f,
+        "coding": dice.choice(("whole", "whole", "predicted", "thesis")),
+        "replay": dice.random() < 0.7,
+        "retry_ns": 100 * MS,
+        "retry_ns_max": 800 * MS,
+        "suspect_ns": dice.choice((150, 400)) * MS,
+        "ask_ns": dice.choice((20, 60)) * MS,
+    }
+    return Scenario(
+        level=level, seed=seed, shape=f"{shape} f={f}", nodes=nodes, settings=settings,
+        publishes=plan.publishes, reactions=plan.reactions, faults=sorted(plan.faults, key=lambda fault: fault.at_ns),
+        acts=plan.acts,
+        network=_network(shape, dice, lossy=lossy),
+        clocks=Clocks(offset_ns=dice.choice((0, 10**9)), drift_ppm=dice.choice((0, 20_000))),
+        sync_ns=dice.choice((0, 2 * MS, 20 * MS)),
+        heal_at_ns=SAFETY_NS, live_from_ns=live_from, live_until_ns=live_from + LIVE_NS, deadline_ns=DEADLINE_NS,
+        rest_at_ns=live_from + LIVE_NS + REST_NS, end_at_ns=live_from + LIVE_NS + REST_NS + MS,
+    )  # fmt: skip
+
+
+def _network(shape: str, dice: Random, *, lossy: bool) -> NetworkModel:
+    def sometimes(most: float) -> float:
+        return dice.random() * most if lossy and dice.random() < 0.6 else 0.0
+
+    kinds: tuple[LatencyShape, ...] = ("uniform", "exponential", "heavy") if shape == "sim" else ("uniform", "heavy")
+    kind = dice.choice(kinds)
+    return NetworkModel(
+        latency=Latency(shape=kind, low_ns=MS // 10, high_ns=dice.choice((1, 5, 25)) * MS),
+        fifo_links=kind != "heavy" and dice.random() < 0.3,
+        loss=sometimes(0.3), duplicate=sometimes(0.2), reorder=sometimes(0.3), replay=sometimes(0.05),
+        corrupt=sometimes(0.02), straggle_ns=1_000 * MS,
+    )  # fmt: skip
+
+
+# --- the kinds ---
+
+
+def _sim(f: int, dice: Random) -> Plan:
+    nodes = dice.randint(4, 9)
+    parents = _random_tree(nodes, dice)
+    groups = [_some(nodes, dice, dice.randint(1, nodes)) for _ in range(dice.randint(1, 4))]
+    plan = Plan(parents, groups)
+    for _ in range(dice.randint(5, 25)):
+        _publish(plan, dice.randrange(SAFETY_NS - 300 * MS), dice.randrange(nodes), dice.randrange(len(groups)), dice)
+    _weather(plan, nodes, dice)
+    _crashes(plan, nodes, f, dice)
+    _mistakes(plan, nodes, dice.choice((0, 2, 6)), dice)
+    return plan
+
+
+def _hard(f: int, dice: Random) -> Plan:
+    nodes = dice.randint(4, 9)
+    parents = _random_tree(nodes, dice)
+    groups = [_some(nodes, dice, dice.randint(2, 3)) for _ in range(dice.randint(2, 5))]
+    groups.append(list(range(nodes)))
+    plan = Plan(parents, groups)
+    for _ in range(dice.randint(3, 10)):
+        _publish(plan, dice.randrange(SAFETY_NS // 2), dice.randrange(nodes), dice.randrange(len(groups)), dice)
+    for _ in range(dice.randint(2, 8)):
+        plan.reactions.append(_reaction(nodes, len(groups), dice))
+    for node in range(nodes):
+        if dice.random() < 0.3:
+            plan.faults.append(_slow(node, dice))
+    _crashes(plan, nodes, f, dice)
+    _mistakes(plan, nodes, dice.choice((2, 6, 12)), dice)
+    return plan
+
+
+def _chain(f: int, dice: Random) -> Plan:
+    """One slow message to many; reactions to it, of two members each, hop along beside it."""
+    shape = dice.choice(("line", "caterpillar", "branch", "random"))
+    nodes = dice.randint(5, 9)
+    if shape == "branch":
+        parents, nodes = [0, 1, 2, 2, 4], 6  # X-U-V, V-W, V-P, P-Y: the counter-example for f = 2
+    else:
+        parents = {
+            "line": list(range(nodes - 1)),
+            "caterpillar": [node - 1 if node % 2 else node - 2 for node in range(1, nodes)],
+            "random": _random_tree(nodes, dice),
+        }[shape]
+    wide = list(range(nodes)) if dice.random() < 0.5 else _some(nodes, dice, dice.randint(2, nodes))
+    groups = [wide, *(_some(nodes, dice, 2) for _ in range(dice.randint(3, 6)))]
+    plan = Plan(parents, groups)
+    slow = _some(nodes, dice, dice.randint(1, max(1, nodes // 2)))
+    plan.faults += [_slow(node, dice) for node in slow]
+    for _ in range(dice.randint(1, 3)):
+        _publish(plan, dice.randrange(400 * MS), dice.randrange(nodes), 0, dice)
+    for _ in range(dice.randint(3, 10)):
+        plan.reactions.append(_reaction(nodes, len(groups), dice))
+    for _ in range(dice.randint(2, 6)):
+        _publish(plan, dice.randrange(SAFETY_NS // 2), dice.randrange(nodes), dice.randrange(1, len(groups)), dice)
+    _mistakes(plan, nodes, dice.choice((4, 10, 20)), dice)
+    if dice.random() < 0.6:
+        _crashes(plan, nodes, f, dice)
+    return plan
+
+
+SHAPES = {"sim": _sim, "hard": _hard, "chain": _chain}
+
+
+# --- their parts ---
+
+
+def _random_tree(nodes: int, dice: Random) -> list[int]:
+    """Draw the parents of nodes 1, 2, …; either any earlier node, or one of the latest, for longer paths."""
+    depth = dice.choice((nodes, 2, 1))
+    return [dice.randrange(max(0, node - depth), node) for node in range(1, nodes)]
+
+
+def _some(nodes: int, dice: Random, count: int) -> list[int]:
+    return dice.sample(range(nodes), min(count, nodes))
+
+
+def _publish(plan: Plan, at: int, node: int, group: int, dice: Random) -> None:
+    for extra in range(dice.choice((1, 1, 1, 3))):
+        events, size = dice.choice((1, 1, 3)), dice.choice((0, 8, 40))
+        plan.publishes.append(Publish(at_ns=at + extra * MS, node=node, group=group, events=events, size=size))
+
+
+def _reaction(nodes: int, groups: int, dice: Random) -> Reaction:
+    return Reaction(
+        node=dice.randrange(nodes), group=dice.randrange(groups), after_ns=dice.choice((0, 0, 5, 50)) * MS,
+        times=dice.randint(1, 4),
+    )  # fmt: skip
+
+
+def _span(dice: Random, least_ms: int, most_ms: int) -> tuple[int, int]:
+    at = dice.randrange(SAFETY_NS - 100 * MS)
+    return at, min(SAFETY_NS - MS, at + dice.randint(least_ms, most_ms) * MS)
+
+
+def _slow(node: int, dice: Random) -> Fault:
+    at, until = _span(dice, 300, 2_500)
+    return Fault(kind="slow", at_ns=at // 4, until_ns=until, nodes=[node], amount=dice.choice((30.0, 1000.0)))
+
+
+def _crashes(plan: Plan, nodes: int, f: int, dice: Random) -> None:
+    """Crash some nodes for a while: one at a time, as many as f, or, to see that order is kept, far more."""
+    for _ in range(dice.choice((0, 1, 2, 3))):
+        at, until = _span(dice, 50, 1_200)
+        victims = _some(nodes, dice, dice.choice((1, 1, f, nodes // 2)))
+        disks: tuple[Literal["lost"], Literal["torn"]] = ("lost", "torn")
+        disk, between = dice.choice(disks), dice.random() < 0.4
+        plan.faults.append(
+            Fault(kind="crash", at_ns=at, until_ns=until, nodes=victims, disk=disk, between_effects=between)
+        )
+
+
+def _mistakes(plan: Plan, nodes: int, count: int, dice: Random) -> None:
+    """Let nodes suspect others that are up, for a while. Who is not in reach cannot be suspected: that does nothing."""
+    for _ in range(count):
+        at, until = _span(dice, 50, 1_500)
+        node, other = dice.sample(range(nodes), 2)
+        plan.acts += [
+            Act(at_ns=at, node=node, name="suspect", argument=other),
+            Act(at_ns=until, node=node, name="trust", argument=other),
+        ]
+
+
+def _weather(plan: Plan, nodes: int, dice: Random) -> None:
+    for kind in ("pause", "cut", "partition", "slow", "burst"):
+        if dice.random() > 0.3:
+            continue
+        at, until = _span(dice, 50, 1_200)
+        some, others = _some(nodes, dice, dice.randint(1, nodes // 2)), _some(nodes, dice, dice.randint(1, nodes // 2))
+        amount = {"slow": dice.choice((10.0, 1000.0)), "burst": dice.uniform(0.3, 1.0)}.get(kind, 0.0)
+        if kind != "cut":
+            others = []
+        plan.faults.append(Fault(kind=kind, at_ns=at, until_ns=until, nodes=some, others=others, amount=amount))

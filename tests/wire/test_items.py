@@ -30,6 +30,17 @@ EVER_GIVEN = [
     (26, "Aside"),
     (27, "Alive"),
     (28, "Bye"),
+    (70, "Copy"),
+    (71, "Trail"),
+    (72, "Ack"),
+    (73, "Ask"),
+    (74, "Probe"),
+    (75, "Back"),
+    (76, "Lookup"),
+    (77, "Named"),
+    (78, "FenceAsk"),
+    (79, "FenceTell"),
+    (80, "Lost"),
 ]
 """Every number that was ever on a wire. Append; never change a line, never remove one."""
 

@@ -14,6 +14,7 @@ from whence.core.merge.recipe import Merging
 from whence.core.node import Node
 from whence.core.order.arrival import Arrival
 from whence.core.order.fifo import Fifo, FifoSettings
+from whence.core.order.localized.recipe import Causal
 from whence.core.ready import Dice
 from whence.core.settings import parse
 from whence.core.spread.direct import Direct, DirectSettings
@@ -110,7 +111,7 @@ GOSSIP: dict[str, Parts] = {
 }
 """The levels on top of PrCast."""
 
-LEVELS: dict[str, Recipe] = {**GOSSIP, "total": Merging()}
+LEVELS: dict[str, Recipe] = {**GOSSIP, "total": Merging(), "causal": Causal()}
 """Every level that is built, by name."""
 
 

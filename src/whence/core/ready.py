@@ -71,6 +71,16 @@ class Gap(Struct, frozen=True, gc=False):
     spans: tuple[Span, ...]
 
 
+class Returned(Struct, frozen=True, gc=False):
+    """Tell the application that its publication is durable: the call returns, or was found done after a crash.
+
+    A Ready that publishes begins with it; the driver then tells before it sends.
+    """
+
+    bundle: Bundle
+    group: int = 0
+
+
 class Late(Struct, frozen=True, gc=False):
     """Hand a bundle that came after its place to the side output."""
 
@@ -87,6 +97,10 @@ class Note(Struct, frozen=True, gc=False):
     peer: int | None = None
     ticket: int | None = None
     epoch: int | None = None
+    value: int | None = None
+    """ticket_acquire: for how many tickets the process acts from now on, its own and those below it."""
+    late_ns: int | None = None
+    """ticket_suspend: how long ago, on its own clock, the lease had ended when the process noticed."""
 
 
 class Ready(Struct):
@@ -94,7 +108,7 @@ class Ready(Struct):
 
     persist: list[bytes] = field(default_factory=list)
     send: list[Send] = field(default_factory=list)
-    deliver: list[Delivery | Gap | Late] = field(default_factory=list)
+    deliver: list[Delivery | Gap | Late | Returned] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     wake_at: Instant | None = None
     mark: Mark | None = None

@@ -1,7 +1,7 @@
 """A cluster: the processes of a scenario, wired together, with every fault it can suffer as a method."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from whence.core.levels import Recipe, Surroundings
 from whence.core.members.full import Directory
@@ -14,7 +14,7 @@ from whence.sim.scenario import Scenario
 from whence.sim.streams import Streams
 from whence.trace.memory import Row
 from whence.trace.schema import Kind
-from whence.types import Process
+from whence.types import Bundle, Process
 
 CONTACTS = 5
 """Peers a newcomer is told to ask."""
@@ -35,6 +35,10 @@ class Cluster:
         self.network = Network(self.loop, scenario.network, self._streams, self.effective)
         self._world = World(self.loop, self.network, rows, scenario.group, self.effective, scenario.sync_ns)
         self._world.wall_clock = recipe.reads_wall_clock()
+        self._durable = bool(getattr(recipe, "durable", False))
+        """Members remember across crashes: they are restored, and need not join."""
+        if (destinations := getattr(recipe, "destinations", None)) is not None:
+            self._world.destinations = lambda group: destinations(self._settings, group)
         self._founders = range(scenario.nodes)
 
     def start(self, order: Iterable[int] | None = None) -> None:
@@ -61,9 +65,16 @@ class Cluster:
         if process.up:
             return False
         process.start(self._member)
+        if self._durable:
+            process.act("consumed", process.steps)
         process.restore()
-        process.join(self._contacts(pid))
+        if not self._durable:
+            process.join(self._contacts(pid))
         return True
+
+    def on_delivery(self, heard: Callable[[int, Bundle], None]) -> None:
+        """Have every delivery told: who made it, and of what."""
+        self._world.heard = heard
 
     def jump_clock(self, pid: int, by_ns: int) -> None:
         """Set a process's wall clock forward or back."""

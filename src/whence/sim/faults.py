@@ -6,6 +6,7 @@ A fault counts as effective only when it did something: a crash of a process tha
 from whence.sim.cluster import Cluster
 from whence.sim.process import SimProcess
 from whence.sim.scenario import Act, Fault, Publish, Scenario
+from whence.types import Bundle
 
 
 class Director:
@@ -15,6 +16,8 @@ class Director:
         self._cluster = cluster
         self._scenario = scenario
         self._healed = False
+        self._reacted: dict[int, int] = {}
+        """How often each reaction happened."""
         self._returning: dict[int, Fault] = {}
         """Crashed processes that are to come back when their fault ends, and at the latest when the run heals."""
 
@@ -29,6 +32,8 @@ class Director:
             loop.at(publish.at_ns, self._publish, publish)
         for act in scenario.acts:
             loop.at(act.at_ns, self._act, act)
+        if scenario.reactions:
+            self._cluster.on_delivery(self._heard)
         if scenario.heal_at_ns:
             loop.at(scenario.heal_at_ns, self._heal)
         if scenario.rest_at_ns:
@@ -43,8 +48,18 @@ class Director:
             return
         label = f"{publish.node}@{publish.at_ns}".encode()
         payloads = [(b"%s#%d" % (label, at)).ljust(publish.size, b".")[: publish.size] for at in range(publish.events)]
-        if process.publish(payloads) is None:
+        if process.publish(payloads, publish.group) is None:
             self._cluster.effective["publish_refused"] += 1
+
+    def _heard(self, node: int, bundle: Bundle) -> None:
+        """Let a node that reacts publish."""
+        loop = self._cluster.loop
+        for at, reaction in enumerate(self._scenario.reactions):
+            done = self._reacted.get(at, 0)
+            if reaction.node == node and bundle.pid != node and done < reaction.times:
+                self._reacted[at] = done + 1
+                later = loop.now + reaction.after_ns
+                loop.at(later, self._publish, Publish(at_ns=later, node=node, group=reaction.group))
 
     def _act(self, act: Act) -> None:
         process = self._cluster.processes.get(act.node)

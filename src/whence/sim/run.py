@@ -80,7 +80,9 @@ def describe(scenario: Scenario, recipe: Recipe) -> Run:
         seed=scenario.seed,
         nodes=list(range(scenario.nodes)),
         groups={scenario.group: list(range(scenario.nodes))},
+        durable=bool(getattr(recipe, "durable", False)),
         parameters=by_name(settings) | {"network": to_builtins(scenario.network)},
         reach_min=scenario.reach_min,
+        **{name: by_name(settings).get(name) for name in ("tick_ns", "epsilon", "delta")},
         phases=phases,
     )

@@ -46,6 +46,17 @@ class Publish(Struct, frozen=True, kw_only=True, omit_defaults=True):
     node: int
     events: int = 1
     size: int = 16
+    group: int | None = None
+    """The group it is for, where one overlay has several."""
+
+
+class Reaction(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A node that publishes to a group whenever it delivers an event of another, so many times at most."""
+
+    node: int
+    group: int
+    after_ns: int = 0
+    times: int = 1
 
 
 class Act(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -81,6 +92,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
     sync_ns: int = 0
     publishes: list[Publish] = []
     acts: list[Act] = []
+    reactions: list[Reaction] = []
     faults: list[Fault] = []
     heal_at_ns: int = 0
     """All faults end here, and every link works from now on. 0: never."""

@@ -15,6 +15,7 @@ from whence.core.link.greeting import Confirm, Hello
 from whence.core.link.presence import Presence
 from whence.core.members.views import Subscribe, Welcome
 from whence.core.merge.items import Alive, Aside, Batch, Bye, Follow, Offer, Opened, Stream, Taken
+from whence.core.order.localized import items as causal
 from whence.core.ready import Item
 from whence.core.spread.direct import Have, Push, Want
 from whence.core.spread.gossip import Gossip
@@ -42,12 +43,25 @@ NUMBERS: dict[int, type[Item]] = {
     26: Aside,
     27: Alive,
     28: Bye,
+    70: causal.Copy,
+    71: causal.Trail,
+    72: causal.Ack,
+    73: causal.Ask,
+    74: causal.Probe,
+    75: causal.Back,
+    76: causal.Lookup,
+    77: causal.Named,
+    78: causal.FenceAsk,
+    79: causal.FenceTell,
+    80: causal.Lost,
 }
 
 AnyItem = Union[  # noqa: UP007 - the decoder reads this at run time
     Gossip, Subscribe, Welcome,
     Hello, Confirm, Addresses, Ping, Pong, Presence, Push, Have, Want,
     Offer, Batch, Taken, Follow, Opened, Stream, Aside, Alive, Bye,
+    causal.Copy, causal.Trail, causal.Ack, causal.Ask, causal.Probe, causal.Back, causal.Lookup,
+    causal.Named, causal.FenceAsk, causal.FenceTell, causal.Lost,
 ]  # fmt: skip
 
 

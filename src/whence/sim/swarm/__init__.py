@@ -9,12 +9,14 @@ from collections.abc import Callable
 
 from whence.errors import UsageError
 from whence.sim.scenario import Scenario
-from whence.sim.swarm import gossip
+from whence.sim.swarm import gossip, merge, tree
 
 SWARMS: dict[str, Callable[[str, int], Scenario]] = {
     "eventual": gossip.draw,
     "fifo": gossip.draw,
     "canary": gossip.draw,
+    "causal": tree.draw,
+    "total": merge.draw,
 }
 """Who draws the scenarios of a level."""
 

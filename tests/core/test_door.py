@@ -5,7 +5,18 @@ import sys
 
 import whence
 
-PUBLIC = ["EventId", "Level", "WhenceError", "__version__"]
+PUBLIC = [
+    "Batch",
+    "Delivery",
+    "EventId",
+    "Group",
+    "Level",
+    "Node",
+    "Receipt",
+    "WhenceError",
+    "__version__",
+    "join",
+]
 """The names people may rely on. Add here what is added there; removing one breaks somebody."""
 
 NEEDED = """

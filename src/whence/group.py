@@ -1,0 +1,459 @@
+"""The user's door: join a cluster, open a group at a level, publish, iterate deliveries, close.
+
+    async with whence.join(1, listen="127.0.0.1:0", contacts=["127.0.0.1:4000"]) as node:
+        group = await node.open("alps", level="fifo")
+        await group.publish(b"hello")
+        async for delivery in group:
+            ...
+
+Publishes of one turn of the loop travel as one bundle. A publish waits while peers or the group's own consumer are
+behind, and raises BackPressureError when that lasts too long. A receipt names what is certain: `accepted` (this process
+has it and is spreading it), `stored` (it survives a crash of this process), `settled` (every known member has it).
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from whence.errors import (
+    BackPressureError,
+    ClosedError,
+    JoinError,
+    LimitError,
+    OutcomeUnknownError,
+    UsageError,
+    WhenceError,
+)
+from whence.inbox import Batch, Delivery, Inbox, LateEvent, Overflow
+from whence.limits import BUNDLE_BYTES_MAX, BUNDLE_EVENTS_MAX
+from whence.net.driver import Driver
+from whence.net.node import LiveNode
+from whence.net.permits import Permits
+from whence.net.settings import NetSettings
+from whence.net.tls import Safety
+from whence.types import EventId, Level, Process
+
+Typed = TypeVar("Typed")
+
+FLUSH_EVENTS = 1024
+FLUSH_BYTES = 128 << 10
+"""A bundle is sent when it has so many events or bytes, at the latest at the end of the turn or `flush_s` later."""
+
+
+class Durability(StrEnum):
+    """What an acknowledgement promises, weakest first."""
+
+    ACCEPTED = "accepted"
+    STORED = "stored"
+    SETTLED = "settled"
+
+
+class Receipt:
+    """What is known of events that were published together, and what can still be waited for."""
+
+    __slots__ = ("_at", "_count", "_flight")
+
+    def __init__(self, flight: "_Flight", at: int, count: int) -> None:
+        self._flight, self._at, self._count = flight, at, count
+
+    @property
+    def event(self) -> EventId:
+        """Return the first event's identity. Raises OutcomeUnknownError before it has one; await `accepted` first."""
+        flight = self._flight
+        if flight.process is None:
+            raise OutcomeUnknownError("the event has no number yet; await receipt.accepted() first")
+        return EventId(*flight.process, flight.first + self._at)
+
+    @property
+    def full(self) -> bool:
+        """Tell whether its bundle has gone out already."""
+        return self._flight.process is not None
+
+    async def accepted(self) -> EventId:
+        """Wait until the member has taken the events; return the first one's identity. Raises what it refused."""
+        await asyncio.shield(self._flight.accepted)
+        return self.event
+
+    async def stored(self) -> EventId:
+        """Wait until the events survive a crash of this process. Raises StorageError, UsageError."""
+        if not self._flight.durable:
+            raise UsageError("this group stores nothing; open it with durable=True and a data directory")
+        await asyncio.shield(self._flight.accepted)
+        await asyncio.shield(self._flight.stored)
+        return self.event
+
+    async def settled(self) -> EventId:
+        """Wait until every known member has the events. Raises UsageError where the level cannot tell."""
+        first = await self.accepted()
+        driver = self._flight.driver
+        if driver.settled() is None:
+            raise UsageError(f"level {driver.role.level} with these settings cannot tell what is settled")
+        last = first.seq + self._count - 1
+        await driver.until(lambda: (driver.settled() or 0) >= last or driver.left)
+        if (driver.settled() or 0) < last:
+            raise OutcomeUnknownError("the group was closed before all members were known to have the events")
+        return first
+
+
+class _Flight:
+    """The events that will travel as one bundle."""
+
+    __slots__ = ("accepted", "driver", "durable", "first", "payloads", "process", "size", "stored")
+
+    def __init__(self, driver: Driver, loop: asyncio.AbstractEventLoop, *, durable: bool) -> None:
+        self.driver = driver
+        self.durable = durable
+        self.payloads: list[bytes] = []
+        self.size = 0
+        self.process: Process | None = None
+        self.first = 0
+        self.accepted: asyncio.Future[None] = loop.create_future()
+        self.stored: asyncio.Future[None] = loop.create_future()
+
+
+class Group:
+    """A group this process is a member of."""
+
+    def __init__(
+        self, node: "Node", driver: Driver, inbox: Inbox, *, durable: bool, flush_s: float, wait_s: float
+    ) -> None:
+        self.name = driver.group
+        self.level = Level(driver.role.level)
+        self._node = node
+        self._driver = driver
+        self._inbox = inbox
+        self._durable = durable
+        self._flush_s, self._wait_s = flush_s, wait_s
+        self._loop = asyncio.get_running_loop()
+        self._flight: _Flight | None = None
+        self._timer: asyncio.Handle | None = None
+        self._switch = node.live.switch
+
+    # --- publishing ---
+
+    async def publish(self, payload: bytes, *, until: str = "accepted") -> Receipt:
+        """Publish an event, waiting for room if need be.
+
+        Returns once the member will take it this turn, or with `until` once it is stored or settled. Raises
+        BackPressureError after `publish_wait_s` without room, LimitError for a payload that no bundle can carry,
+        NotMemberError, ClosedError, StorageError.
+        """
+        receipt = self._load((payload,), len(payload))
+        if receipt is None:
+            receipt = await self._load_with_room((payload,), len(payload))
+        if receipt.full:
+            await asyncio.sleep(0)  # a loop of publishes must leave the others their turn
+        await self._reach(receipt, until)
+        return receipt
+
+    async def publish_many(self, payloads: Sequence[bytes], *, until: str = "accepted") -> Receipt:
+        """Publish events as one bundle; like `publish` otherwise."""
+        size = sum(map(len, payloads))
+        if len(payloads) > BUNDLE_EVENTS_MAX:
+            raise LimitError("BUNDLE_EVENTS_MAX", BUNDLE_EVENTS_MAX, len(payloads))
+        receipt = self._load(payloads, size) or await self._load_with_room(payloads, size)
+        if receipt.full:
+            await asyncio.sleep(0)
+        await self._reach(receipt, until)
+        return receipt
+
+    def publish_nowait(self, payload: bytes) -> Receipt:
+        """Publish an event without waiting. Raises BackPressureError where `publish` would wait."""
+        receipt = self._load((payload,), len(payload))
+        if receipt is None:
+            raise self._pressure()
+        return receipt
+
+    def flush(self) -> None:
+        """Hand what was published so far to the member now."""
+        flight, self._flight = self._flight, None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if flight is None:
+            return
+        try:
+            bundle = self._driver.publish(flight.payloads, flight.stored)
+        except WhenceError as refusal:
+            for future in (flight.accepted, flight.stored):
+                future.set_exception(refusal)
+                future.exception()  # whoever waits gets it; nobody must
+            return
+        flight.process, flight.first = bundle.process, bundle.first
+        flight.payloads = []
+        if not flight.accepted.done():
+            flight.accepted.set_result(None)
+
+    def _load(self, payloads: Sequence[bytes], size: int) -> Receipt | None:
+        """Put events aboard the next bundle; return None where there is no room."""
+        driver = self._driver
+        if driver.left or driver.failure is not None:
+            raise driver.failure or ClosedError(f"group {self.name!r} is closed")
+        if size > BUNDLE_BYTES_MAX:
+            raise LimitError("BUNDLE_BYTES_MAX", BUNDLE_BYTES_MAX, size)
+        if self._inbox.full() or self._switch.congested():
+            return None
+        flight = self._flight
+        if flight is not None and (
+            flight.size + size > BUNDLE_BYTES_MAX or len(flight.payloads) + len(payloads) > BUNDLE_EVENTS_MAX
+        ):
+            self.flush()
+            flight = None
+        if flight is None:
+            self._flight = flight = _Flight(driver, self._loop, durable=self._durable)
+            plan = self._loop.call_later if self._flush_s else None
+            self._timer = plan(self._flush_s, self.flush) if plan is not None else self._loop.call_soon(self.flush)
+        at = len(flight.payloads)
+        flight.payloads += payloads
+        flight.size += size
+        if flight.size >= FLUSH_BYTES or len(flight.payloads) >= FLUSH_EVENTS:
+            self.flush()
+        return Receipt(flight, at, len(payloads))
+
+    async def _load_with_room(self, payloads: Sequence[bytes], size: int) -> Receipt:
+        """Wait until there is room. Raises BackPressureError when it takes too long."""
+        self.flush()
+        try:
+            async with asyncio.timeout(self._wait_s):
+                while True:
+                    await asyncio.sleep(0)
+                    if self._inbox.full():
+                        await self._inbox.room()
+                    elif self._switch.congested():
+                        await self._switch.relief()
+                    receipt = self._load(payloads, size)
+                    if receipt is not None:
+                        return receipt
+        except TimeoutError:
+            raise self._pressure() from None
+
+    def _pressure(self) -> BackPressureError:
+        if self._inbox.full():
+            return BackPressureError("inbox_events_max", self._inbox.events_max, self._inbox.events + 1)
+        high = self._switch.settings.outbox_high_bytes
+        most = max((peer.waiting_bytes() for peer in self._switch.peers.values()), default=0)
+        return BackPressureError("outbox_high_bytes", high, most)
+
+    async def _reach(self, receipt: Receipt, until: str) -> None:
+        if until == Durability.ACCEPTED:
+            return
+        if until == Durability.STORED:
+            await receipt.stored()
+        elif until == Durability.SETTLED:
+            await receipt.settled()
+        else:
+            raise UsageError(f"until is accepted, stored or settled, not {until!r}")
+
+    # --- receiving ---
+
+    async def __aiter__(self) -> AsyncIterator[Delivery]:
+        """Yield single deliveries, in order, until the group is closed."""
+        async for batch in self.batches():
+            for delivery in batch:
+                yield delivery
+
+    async def batches(self) -> AsyncIterator[Batch]:
+        """Yield deliveries as they came, a bundle at a time: many events for the price of one."""
+        while (batch := await self._inbox.next()) is not None:
+            yield batch
+
+    async def late(self) -> AsyncIterator[LateEvent]:
+        """Yield events that came after their place in the order had passed."""
+        while (event := await self._inbox.next_late()) is not None:
+            yield event
+
+    # --- the rest ---
+
+    @property
+    def position(self) -> int:
+        """Return how many events were delivered here."""
+        return self._driver.position
+
+    @property
+    def skipped(self) -> int:
+        """Return how many events were given up here."""
+        return self._driver.counts["skipped"]
+
+    def members(self) -> tuple[int, ...] | None:
+        """Return the peers the member knows, or None where the level keeps no view."""
+        return self._driver.member.view()
+
+    async def gathered(self, count: int, timeout_s: float = 30.0) -> None:
+        """Wait until the member knows a group of so many, itself among them. Raises JoinError after `timeout_s`."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._driver.until(lambda: len(self.members() or ()) + 1 >= count or self._driver.left)
+        except TimeoutError:
+            known = 1 + len(self.members() or ())
+            raise JoinError(f"group {self.name!r} has {known} members after {timeout_s:g} s, not {count}") from None
+
+    async def act(self, name: str, argument: int = 0) -> None:
+        """Let the member do what only its level knows, such as asking for a ticket. Raises UsageError."""
+        self._driver.act(name, argument)
+
+    def typed(self, kind: type[Typed]) -> "TypedGroup[Typed]":
+        """Return the same group for values of a msgspec type instead of bytes."""
+        return TypedGroup(self, kind)
+
+    async def close(self) -> None:
+        """Leave the group: what was published goes out, the farewell spreads, iterators end."""
+        self.flush()
+        await self._node.live.leave(self.name)
+        self._node.groups.pop(self.name, None)
+
+
+class TypedGroup(Generic[Typed]):
+    """A group whose payloads are values of one msgspec type, as MessagePack."""
+
+    def __init__(self, group: Group, kind: type[Typed]) -> None:
+        self.group = group
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._decode = msgspec.msgpack.Decoder(kind).decode
+
+    async def publish(self, value: Typed, *, until: str = "accepted") -> Receipt:
+        """Publish a value; see Group.publish."""
+        return await self.group.publish(self._encode(value), until=until)
+
+    async def __aiter__(self) -> AsyncIterator[tuple[Typed, Delivery]]:
+        """Yield values with their deliveries. Raises UsageError at a payload that is no such value."""
+        async for delivery in self.group:
+            try:
+                value = self._decode(delivery.payload)
+            except msgspec.DecodeError as error:
+                raise UsageError(f"event {tuple(delivery.event)} is no value of this type: {error}") from None
+            yield value, delivery
+
+
+class Node:
+    """A process of a cluster; an async context manager. Made by `join`."""
+
+    def __init__(self, make: Callable[[], LiveNode], listen: tuple[str, int], contacts: list[tuple[str, int]]) -> None:
+        self._make, self._listen, self._contacts = make, listen, contacts
+        self._live: LiveNode | None = None
+        self.groups: dict[str, Group] = {}
+
+    @property
+    def live(self) -> LiveNode:
+        """Return the running node. Raises ClosedError before and after its time."""
+        if self._live is None:
+            raise ClosedError("the node is not running; use it inside `async with whence.join(...)`")
+        return self._live
+
+    @property
+    def pid(self) -> int:
+        """Return the peer's name."""
+        return self.live.me.pid
+
+    @property
+    def address(self) -> str:
+        """Return host:port where others can reach this node."""
+        host, port = self.live.switch.endpoint
+        return f"{host or self._listen[0]}:{port}"
+
+    async def __aenter__(self) -> "Node":
+        """Listen and reach a contact. Raises JoinError, StorageError, UsageError."""
+        self._live = self._make()
+        try:
+            await self._live.start(*self._listen, self._contacts)
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close every group and connection."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Close every group and connection; iterators end."""
+        live, self._live = self._live, None
+        if live is not None:
+            for group in self.groups.values():
+                group.flush()
+            self.groups.clear()
+            await live.close()
+
+    async def open(
+        self,
+        name: str,
+        level: str = "fifo",
+        *,
+        settings: Mapping[str, Any] | None = None,
+        founders: Sequence[int] = (),
+        durable: bool = False,
+        receive: bool = True,
+        inbox_events_max: int = 1 << 16,
+        overflow: str = "pause",
+        flush_s: float = 0.0,
+        publish_wait_s: float = 30.0,
+        timeout_s: float = 30.0,
+    ) -> Group:
+        """Become a member of a group at a level.
+
+        `overflow` says what happens when the application does not take its deliveries: `pause` (nothing is read from
+        peers until it does), `drop` (the oldest go, and the next delivery tells of the gap), `close` (the iterator
+        raises SlowConsumerError). Raises UsageError, SettingError, JoinError, StorageError.
+        """
+        live = self.live
+        inbox = Inbox(str(level), inbox_events_max, Overflow.parse(overflow), receive=receive)
+        inbox.on_pause = live.pause_for
+        inbox.rtt_ns = live.switch.detector.rtt_ns
+        driver = await live.open(
+            name, str(level), inbox, settings or {}, founders=founders, durable=durable, timeout_s=timeout_s
+        )
+        group = Group(self, driver, inbox, durable=durable, flush_s=flush_s, wait_s=publish_wait_s)
+        self.groups[name] = group
+        return group
+
+
+def join(
+    pid: int,
+    *,
+    listen: str = "127.0.0.1:0",
+    contacts: Sequence[str] = (),
+    data: Path | str | None = None,
+    trace: Path | str | None = None,
+    cluster: str = "whence",
+    certificate: Path | str | None = None,
+    key: Path | str | None = None,
+    authority: Path | str | None = None,
+    permits: Mapping[str, Mapping[int, str]] | None = None,
+    insecure: bool = False,
+    settings: NetSettings | None = None,
+) -> Node:
+    """Return a node to enter with `async with`: it listens and reaches any of the contacts.
+
+    Raises UsageError where something cannot be; beyond loopback, certificates are needed (see `whence certs`).
+    """
+    files = (certificate, key, authority)
+    if any(files) and not all(files):
+        raise UsageError("certificate, key and authority belong together; give all three or none")
+    net = settings or NetSettings(cluster=cluster)
+    table = Permits(permits)
+    safety = Safety(Path(certificate), Path(key), Path(authority)) if certificate and key and authority else None
+
+    def make() -> LiveNode:
+        return LiveNode(
+            pid, net, data=Path(data) if data is not None else None, trace=Path(trace) if trace is not None else None,
+            safety=safety, permits=table, insecure=insecure,
+        )  # fmt: skip
+
+    return Node(make, endpoint(listen), [endpoint(contact) for contact in contacts])
+
+
+def endpoint(text: str) -> tuple[str, int]:
+    """Split host:port. Raises UsageError."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise UsageError(f"an address is host:port, such as 127.0.0.1:4000, not {text!r}")
+    return host.strip("[]") or "0.0.0.0", int(port)
+
+
+__all__ = ["Batch", "Delivery", "Durability", "Group", "LateEvent", "Node", "Receipt", "TypedGroup", "join"]

@@ -1,0 +1,227 @@
+"""What was delivered and not yet taken: bounded, with a named action when the application is too slow."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+
+from msgspec import Struct
+
+from whence.core.ready import Delivery as Step
+from whence.core.ready import Gap, Late, Mark
+from whence.errors import SlowConsumerError, UsageError, WhenceError
+from whence.types import Bundle, EventId, Span
+
+LATE_MAX = 4096
+"""Late bundles waiting for their reader. Full: the oldest go."""
+
+
+class Overflow(StrEnum):
+    """What happens when the inbox is full."""
+
+    PAUSE = "pause"
+    DROP = "drop"
+    CLOSE = "close"
+
+    @classmethod
+    def parse(cls, name: str) -> "Overflow":
+        """Return the action of that name. Raises UsageError."""
+        if name not in cls.__members__.values():
+            raise UsageError(f"overflow is pause, drop or close, not {name!r}")
+        return cls(name)
+
+
+class Delivery(Struct, frozen=True, gc=False):
+    """One event, as the application sees it."""
+
+    payload: bytes
+    sender: int
+    """The peer that published it."""
+    event: EventId
+    level: str
+    position: int
+    """Its place among all events delivered here in this group."""
+    held_ns: int
+    """How long it waited here for its turn."""
+    latency_ns: int | None
+    """About how long it took: half the usual round trip to its publisher, and the wait. None if not known."""
+    gaps: tuple[Span, ...]
+    """What was skipped just before it, for good."""
+    key: tuple[int, int, int, int] | None
+    """Its place in the merge order, at levels that have one."""
+    ticket: int | None
+    epoch: int | None
+    """The ticket it was published with, and its fencing epoch, at levels that have them."""
+
+
+class LateEvent(Struct, frozen=True, gc=False):
+    """An event that came after its place in the order had passed."""
+
+    payload: bytes
+    sender: int
+    event: EventId
+    late_ns: int
+
+
+class Batch:
+    """Events of one bundle, delivered together. Iterate for single deliveries."""
+
+    __slots__ = ("_latency_ns", "_mark", "bundle", "gaps", "held_ns", "level", "position")
+
+    def __init__(
+        self, bundle: Bundle, position: int, level: str, held_ns: int, latency_ns: int | None, gaps: tuple[Span, ...],
+        mark: Mark | None,
+    ) -> None:  # fmt: skip
+        self.bundle, self.position, self.level = bundle, position, level
+        self.held_ns, self.gaps = held_ns, gaps
+        self._latency_ns, self._mark = latency_ns, mark
+
+    @property
+    def sender(self) -> int:
+        """Return the peer that published it."""
+        return self.bundle.pid
+
+    def __len__(self) -> int:
+        return self.bundle.count
+
+    def payloads(self) -> list[bytes]:
+        """Return the payloads alone."""
+        return self.bundle.payloads()
+
+    def __iter__(self) -> Iterator[Delivery]:
+        bundle, mark, gaps = self.bundle, self._mark, self.gaps
+        pid, boot, position = bundle.pid, bundle.boot, self.position
+        key, ticket, epoch = (mark.key, mark.ticket, mark.epoch) if mark is not None else (None, None, None)
+        for offset, payload in enumerate(bundle.payloads()):
+            yield Delivery(
+                payload, pid, EventId(pid, boot, bundle.first + offset), self.level, position + offset, self.held_ns,
+                self._latency_ns, gaps, None if key is None else (*key[:3], key[3] + offset), ticket, epoch,
+            )  # fmt: skip
+            gaps = ()
+
+
+class Inbox:
+    """The deliveries of one group on their way to the application."""
+
+    def __init__(self, level: str, events_max: int, overflow: Overflow, *, receive: bool) -> None:
+        if events_max < 1:
+            raise UsageError(f"inbox_events_max must be at least 1, not {events_max}")
+        self.events = 0
+        self.events_max = events_max
+        self.dropped = 0
+        self.on_pause: Callable[[object, bool], None] = lambda who, pause: None
+        self.rtt_ns: Callable[[int], int | None] = lambda peer: None
+        self._level = level
+        self._overflow = overflow
+        self._receive = receive
+        self._batches: deque[Batch] = deque()
+        self._late: deque[LateEvent] = deque()
+        self._gaps: list[Span] = []
+        self._ended = False
+        self._error: WhenceError | None = None
+        self._waiters: dict[str, asyncio.Future[None]] = {}
+        self._paused = False
+
+    # --- what the driver brings ---
+
+    def take(self, step: Step, position: int) -> None:
+        """Queue a delivered bundle."""
+        if not self._receive or self._error is not None:
+            return
+        bundle = step.bundle
+        rtt_ns = self.rtt_ns(bundle.pid)
+        latency_ns = None if rtt_ns is None else rtt_ns // 2 + step.hold_ns
+        gaps = tuple(self._gaps)
+        self._gaps.clear()
+        self._batches.append(Batch(bundle, position, self._level, step.hold_ns, latency_ns, gaps, step.mark))
+        self.events += bundle.count
+        if self.events >= self.events_max:
+            self._overflowed()
+        self._wake("next")
+
+    def skip(self, gap: Gap) -> None:
+        """Keep word of a gap for the next delivery."""
+        self._gaps += gap.spans
+
+    def late(self, late: Late) -> None:
+        """Queue a late bundle's events."""
+        bundle = late.bundle
+        for seq, payload in enumerate(bundle.payloads(), bundle.first):
+            self._late.append(LateEvent(payload, bundle.pid, EventId(bundle.pid, bundle.boot, seq), late.late_ns))
+        while len(self._late) > LATE_MAX:
+            self._late.popleft()
+        self._wake("late")
+
+    def end(self, error: WhenceError | None) -> None:
+        """End the iterators once they have taken what is here."""
+        self._ended = True
+        self._error = self._error or error
+        for name in list(self._waiters):
+            self._wake(name)
+
+    # --- what the application takes ---
+
+    async def next(self) -> Batch | None:
+        """Return the next batch; None when nothing more comes. Raises what ended the group, if it was an error."""
+        while not self._batches:
+            if self._error is not None:
+                raise self._error
+            if self._ended:
+                return None
+            await self._wait("next")
+        batch = self._batches.popleft()
+        self.events -= len(batch)
+        if self._paused and self.events <= self.events_max // 2:
+            self._pause(False)
+        if self.events < self.events_max:
+            self._wake("room")
+        return batch
+
+    async def next_late(self) -> LateEvent | None:
+        """Return the next late event; None when nothing more comes."""
+        while not self._late:
+            if self._ended:
+                return None
+            await self._wait("late")
+        return self._late.popleft()
+
+    def full(self) -> bool:
+        """Tell whether publishers should wait for the consumer."""
+        return self._overflow is Overflow.PAUSE and self.events >= self.events_max
+
+    async def room(self) -> None:
+        """Wait until the consumer has taken something."""
+        if self.full() and not self._ended:
+            await self._wait("room")
+
+    # --- when it is full ---
+
+    def _overflowed(self) -> None:
+        if self._overflow is Overflow.PAUSE:
+            if not self._paused:
+                self._pause(True)
+        elif self._overflow is Overflow.CLOSE:
+            self._error = SlowConsumerError("inbox_events_max", self.events_max, self.events)
+        else:
+            while self.events > self.events_max and len(self._batches) > 1:
+                gone = self._batches.popleft()
+                bundle = gone.bundle
+                self.events -= bundle.count
+                self.dropped += bundle.count
+                first = self._batches[0]
+                first.gaps = (*gone.gaps, Span(bundle.pid, bundle.boot, bundle.first, bundle.last), *first.gaps)[-64:]
+
+    def _pause(self, pause: bool) -> None:
+        self._paused = pause
+        self.on_pause(self, pause)
+
+    async def _wait(self, name: str) -> None:
+        future = self._waiters.get(name)
+        if future is None or future.done():
+            future = self._waiters[name] = asyncio.get_running_loop().create_future()
+        await asyncio.shield(future)
+
+    def _wake(self, name: str) -> None:
+        future = self._waiters.get(name)
+        if future is not None and not future.done():
+            future.set_result(None)

@@ -1,0 +1,352 @@
+"""One live member of one group: the contract of Ready on real clocks, sockets and disks.
+
+persist, then send, then deliver, then notes, then wake: a Ready that has something to persist waits for the disk, and
+none overtakes it. The same member code runs here and in the simulator (sim/process.py); so does this order.
+"""
+
+import asyncio
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from whence.core.levels import Recipe, Surroundings
+from whence.core.members.full import Directory
+from whence.core.ready import Delivery, Gap, Gauge, Item, Late, Ready
+from whence.core.spread.direct import Push
+from whence.core.stages import Member
+from whence.errors import ClosedError, InternalError, NotMemberError, StorageError, UsageError, WhenceError
+from whence.net.clock import steady_ns, wall_ns
+from whence.net.commit import Commit
+from whence.net.scribe import Scribe
+from whence.trace.schema import Kind
+from whence.types import ANY_BOOT, Bundle, Process
+from whence.wire.items import Packet
+
+log = logging.getLogger("whence.net")
+
+OF_MEMBER, OF_DRIVER = b"M", b"P"
+"""The first byte of a journal record: the member's own, or a bundle that the driver promised to keep."""
+
+NEVER = 1 << 63
+
+_encode_bundle = msgspec.msgpack.Encoder().encode
+_decode_bundle = msgspec.msgpack.Decoder(Bundle).decode
+
+
+class Sink(Protocol):
+    """Where deliveries go."""
+
+    def take(self, step: Delivery, position: int) -> None:
+        """Take a delivered bundle whose first event has this position."""
+
+    def skip(self, gap: Gap) -> None:
+        """Take word of events that will never come."""
+
+    def late(self, late: Late) -> None:
+        """Take a bundle that came after its place."""
+
+    def end(self, error: WhenceError | None) -> None:
+        """Learn that nothing more comes, and why."""
+
+
+class Outside(Protocol):
+    """What a driver needs of its node."""
+
+    def send(self, group: str, to: Sequence[int], item: Item, boot: int) -> int:
+        """Queue an item; return its size on the wire."""
+
+    def member_changed(self, group: str) -> None:
+        """Learn that the member joined or left."""
+
+
+class Role(NamedTuple):
+    """Which member of what to make."""
+
+    group: str
+    level: str
+    recipe: Recipe
+    settings: Any
+    me: Process
+    dice: Callable[[], float]
+
+
+class Driver:
+    """Runs one member."""
+
+    def __init__(
+        self, role: Role, outside: Outside, sink: Sink, scribe: Scribe | None, commit: Commit | None, *, durable: bool
+    ) -> None:
+        self.role = role
+        self.group = role.group
+        self.joined = False
+        self.left = False
+        self.position = 0
+        self.published = 0
+        self.counts: Counter[str] = Counter()
+        self.failure: WhenceError | None = None
+        self._outside = outside
+        self._sink = sink
+        self._scribe = scribe
+        self._commit = commit
+        self._durable = durable
+        self._loop = asyncio.get_running_loop()
+        self._clock = wall_ns if role.recipe.reads_wall_clock() else steady_ns
+        self._waiting: deque[tuple[Ready, asyncio.Future[None] | None]] = deque()
+        """Readies that wait for the disk, each with whom to tell when it is durable."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._wake_at = NEVER
+        self._changed = asyncio.Event()
+        self._member_persists = False
+        self._ticks_joined = 0
+        self._unsettled: deque[Bundle] = deque()
+        """Bundles promised to be kept until everybody has them."""
+        around = Surroundings(role.dice, self._clock(), Directory())
+        self.member: Member = role.recipe.build(role.me, role.settings, around)
+
+    # --- inputs ---
+
+    def found(self, peers: Sequence[Process]) -> None:
+        """Start as one of the first members."""
+        self._do(lambda now: self.member.found(peers, now))
+
+    def join(self, contacts: Sequence[int]) -> None:
+        """Ask to be let in."""
+        self._do(lambda now: self.member.join(contacts, now))
+
+    def restore(self, records: Sequence[bytes]) -> None:
+        """Take up what earlier lives persisted: the member's own records, and bundles that were promised to be kept."""
+        own = [record[1:] for record in records if record[:1] == OF_MEMBER]
+        self._member_persists = bool(own)
+        self._do(lambda now: self.member.restore(own, now))
+        for record in records:
+            if record[:1] == OF_DRIVER:
+                self._unsettled.append(_decode_bundle(record[1:]))
+
+    def offer_again(self) -> None:
+        """Offer the bundles of earlier lives to the group: whoever lacks them will ask for them."""
+        for bundle in list(self._unsettled):
+            if bundle.process != self.role.me:
+                self._do(lambda now, b=bundle: self.member.receive(b.process, Push([b]), now))  # type: ignore[misc]
+
+    def publish(self, payloads: Sequence[bytes], stored: "asyncio.Future[None] | None" = None) -> Bundle:
+        """Publish a bundle; `stored` is told once it is durable. Raises what the member raises."""
+        self._check()
+        bundle, ready = self.member.publish(payloads, self._clock())
+        self.published += bundle.count
+        if self._scribe is not None:
+            self._scribe.published(bundle, ready.mark)
+        if self._durable:
+            self._unsettled.append(bundle)
+            self._persist(ready, [OF_DRIVER + _encode_bundle(bundle)], stored)
+        else:
+            self._persist(ready, [], stored)
+        return bundle
+
+    def packet(self, packet: Packet, size: int) -> None:
+        """Take a packet of this group."""
+        if self.left or self.failure is not None:
+            return
+        sender = Process(packet.pid, packet.boot)
+        if packet.to_boot != ANY_BOOT and packet.to_boot != self.role.me.boot:
+            self.count("drop", "other_boot", peer=packet.pid)
+            return
+        if self._scribe is not None:
+            self._scribe.received(packet.pid, list(packet.items), size)
+        for item in packet.items:
+            if not self.left:
+                self._do(lambda now, item=item: self.member.receive(sender, item, now))  # type: ignore[misc]
+
+    def unreachable(self, peer: int) -> None:
+        """Learn that something sent to a peer did not arrive."""
+        if not self.left:
+            self._do(lambda now: self.member.unreachable(peer, now))
+
+    def act(self, name: str, argument: int) -> None:
+        """Do what only the level knows. Raises what the member raises."""
+        self._check()
+        self._apply(self.member.act(name, argument, self._clock()))
+
+    def leave(self) -> None:
+        """Begin to leave. Raises NotMemberError."""
+        self._check()
+        self._apply(self.member.leave(self._clock()))
+
+    def count(self, kind: str, reason: str, peer: int | None = None) -> None:
+        """Write down something the driver itself did."""
+        self.counts[f"{kind}:{reason}"] += 1
+        if self._scribe is not None:
+            self._scribe.write(Kind(kind), peer=peer, reason=reason)
+
+    def stop(self, error: WhenceError | None = None) -> None:
+        """Run no more. Says nothing to the group: that is `leave`."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.left = True
+        self.failure = self.failure or error
+        for _, stored in self._waiting:
+            if stored is not None and not stored.done():
+                stored.set_exception(error or ClosedError("the group was closed before the disk answered"))
+                stored.exception()
+        self._waiting.clear()
+        self._changed.set()
+        self._sink.end(error)
+
+    async def until(self, reached: Callable[[], bool]) -> None:
+        """Wait until the member's state makes something true, or it fails. Raises the failure."""
+        while not reached():
+            if self.failure is not None:
+                raise self.failure
+            self._changed.clear()
+            await self._changed.wait()
+
+    # --- what can be asked ---
+
+    def gauges(self) -> list[Gauge]:
+        """Return how full the member's buffers are."""
+        return self.member.gauges()
+
+    def settled(self) -> int | None:
+        """Return the last own event that needs nothing more; None where the level cannot tell."""
+        tell: Callable[[], int | None] | None = getattr(self.member, "settled", None)
+        return tell() if tell is not None else None
+
+    # --- the contract of Ready ---
+
+    def _do(self, step: Callable[[int], Ready]) -> None:
+        """Feed one input. A member that raises here has a bug, and is not run any more."""
+        try:
+            ready = step(self._clock())
+        except (UsageError, NotMemberError) as refusal:
+            self.count("reject", type(refusal).__name__)
+            return
+        except Exception as error:  # the member's state is unknown: it must not go on
+            log.exception("a bug in the member of group %r", self.group)
+            self.stop(InternalError(f"the member of group {self.group!r} failed: {type(error).__name__}: {error}"))
+            return
+        self._apply(ready)
+
+    def _apply(self, ready: Ready) -> None:
+        self._persist(ready, [], None)
+
+    def _persist(self, ready: Ready, extra: list[bytes], stored: "asyncio.Future[None] | None") -> None:
+        """Persist, then do the rest; a Ready never overtakes one that still waits for the disk."""
+        if self._commit is None or not (ready.persist or extra or self._waiting):
+            self._perform(ready)
+            if stored is not None and not stored.done():
+                stored.set_result(None)
+            return
+        self._member_persists = self._member_persists or bool(ready.persist)
+        records = [OF_MEMBER + record for record in ready.persist] + extra
+        self._waiting.append((ready, stored))
+        self._commit.write(records, self._committed)
+
+    def _committed(self, error: StorageError | None) -> None:
+        if not self._waiting:
+            return  # stopped meanwhile
+        if error is not None:
+            log.error("group %r stops: %s", self.group, error)
+            self.stop(error)
+            return
+        ready, stored = self._waiting.popleft()
+        self._perform(ready)
+        if stored is not None and not stored.done():
+            stored.set_result(None)
+
+    def _perform(self, ready: Ready) -> None:
+        scribe = self._scribe
+        for send in ready.send:
+            size = self._outside.send(self.group, send.to, send.item, send.boot)
+            if scribe is not None:
+                scribe.sent(send.to, send.item, size)
+        for step in ready.deliver:
+            self._deliver(step)
+        for note in ready.notes:
+            self._note(note)
+        wake_at = ready.wake_at
+        if wake_at is not None and wake_at < self._wake_at and not self.left:
+            self._plan_wake(wake_at)
+
+    def _deliver(self, step: object) -> None:
+        if not isinstance(step, Delivery | Gap | Late):
+            self.counts[type(step).__name__.lower()] += 1
+            return
+        if self._scribe is not None:
+            self._scribe.delivered(step, self.position)
+        if isinstance(step, Delivery):
+            position = self.position
+            self.position = position + step.bundle.count
+            self._sink.take(step, position)
+        elif isinstance(step, Gap):
+            self.counts["skipped"] += sum(span.last - span.first + 1 for span in step.spans)
+            self._sink.skip(step)
+        else:
+            self.counts["late"] += step.bundle.count
+            self._sink.late(step)
+
+    def _note(self, note: Any) -> None:
+        self.counts[f"{note.kind}:{note.reason}" if note.reason else note.kind] += 1
+        if self._scribe is not None:
+            self._scribe.noted(note)
+        if note.kind == "join":
+            self.joined = True
+            self._changed.set()
+            self._outside.member_changed(self.group)
+        elif note.kind == "leave":
+            self.joined = False
+            self.stop()
+            self._outside.member_changed(self.group)
+
+    def _plan_wake(self, wake_at: int) -> None:
+        """Plan the next tick. One planned too early is harmless, so nothing is planned anew for a later one."""
+        self._wake_at = wake_at
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(max(0, wake_at - self._clock()) / 1e9, self._wake)
+
+    def _wake(self) -> None:
+        self._timer, self._wake_at = None, NEVER
+        if not self.left:
+            self._do(self.member.tick)
+            self._ticks_joined += self.joined
+            self._settle()
+            self._changed.set()
+
+    def _settle(self) -> None:
+        """Let go of bundles that everybody has; rewrite the journal when most of it is of no use."""
+        settled = self.settled()
+        while self._unsettled and settled is not None:
+            bundle = self._unsettled[0]
+            mine = bundle.process == self.role.me
+            if bundle.last > settled if mine else self._ticks_joined < OFFER_TICKS:
+                break
+            self._unsettled.popleft()
+        commit = self._commit
+        if commit is not None and commit.log.size > COMPACT_BYTES and commit.idle and not self._waiting:
+            self._compact(commit)
+
+    def _compact(self, commit: Commit) -> None:
+        checkpoint = getattr(self.member, "checkpoint", None)
+        if checkpoint is None and self._member_persists:
+            return  # only the member knows which of its records still count
+        own = [OF_MEMBER + record for record in checkpoint()] if checkpoint is not None else []
+        kept = [OF_DRIVER + _encode_bundle(bundle) for bundle in self._unsettled]
+        if sum(map(len, own)) + sum(map(len, kept)) < commit.log.size // 2:
+            commit.compact(own + kept)
+            self.counts["compactions"] += 1
+
+    def _check(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+        if self.left:
+            raise ClosedError(f"the member of group {self.group!r} has left or was closed")
+
+
+COMPACT_BYTES = 4 << 20
+"""A journal below it is not worth rewriting."""
+
+OFFER_TICKS = 100
+"""Ticks as a member after which bundles of earlier lives count as asked for by whoever lacked them."""

@@ -1,0 +1,194 @@
+"""One connection: frames in, frames out. Reads into one buffer, cuts many frames per read, writes many per flush.
+
+Law: bytes that are no packet of ours end the connection, and nothing else. Until the peer has greeted, a frame may
+have GREETING_BYTES_MAX bytes and must come by the deadline, so a stranger costs one small buffer for a short time.
+"""
+
+import asyncio
+from collections.abc import Callable
+from struct import Struct as Layout
+from typing import Protocol, cast
+from zlib import crc32
+
+from whence.core.link.greeting import Greeting, Stage
+from whence.core.ready import Item
+from whence.errors import RemoteProtocolError
+from whence.limits import PACKET_BYTES_MAX
+from whence.types import Process
+from whence.wire.codec import decode_body, encode
+from whence.wire.items import Packet
+
+_HEADER = Layout("<II")
+
+GREETING_BYTES_MAX = 1024
+"""The longest frame of a peer that has not greeted."""
+
+BUFFER_BYTES = 256 << 10
+"""What one read may take at most; a frame that is larger gets a buffer of its own size."""
+
+WRITE_HIGH_BYTES = 1 << 20
+"""What the transport takes before it asks to wait; the rest waits in the outbox, where it is counted."""
+
+
+class Owner(Protocol):
+    """Who is told what happens on a connection."""
+
+    def link_made(self, link: "Link") -> bool:
+        """Learn of a connection; return False to close it at once."""
+
+    def link_up(self, link: "Link") -> None:
+        """Learn that the peer has greeted. Raises RemoteProtocolError to refuse it."""
+
+    def link_packet(self, link: "Link", packet: Packet, size: int) -> None:
+        """Take a packet. Raises RemoteProtocolError to end the connection."""
+
+    def link_resumed(self, link: "Link") -> None:
+        """Learn that the transport takes bytes again."""
+
+    def link_lost(self, link: "Link", reason: str) -> None:
+        """Learn that the connection is gone."""
+
+
+class Link(asyncio.BufferedProtocol):
+    """One TCP connection to one peer."""
+
+    def __init__(self, owner: Owner, greeting: Greeting, *, dialed: bool) -> None:
+        self.greeting = greeting
+        self.dialed = dialed
+        self.peer: Process | None = None
+        """Who is at the other end; None until it has greeted."""
+        self.transport: asyncio.Transport | None = None
+        self.paused = False
+        self.fresh = True
+        """Something came since this was last set to False."""
+        self.reason = "closed by the peer"
+        self.on_lost: Callable[[], None] | None = None
+        self.on_up: Callable[[], None] | None = None
+        self._owner = owner
+        self._buffer = bytearray(4096)
+        self._view = memoryview(self._buffer)
+        self._end = 0
+
+    # --- the transport's side ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Greet, unless there are too many already."""
+        self.transport = transport = cast(asyncio.Transport, transport)
+        if not self._owner.link_made(self):
+            self.close("links_max")
+            return
+        transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
+        self._say(self.greeting.hello())
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return where the next bytes go."""
+        return self._view[self._end :]
+
+    def buffer_updated(self, size: int) -> None:
+        """Cut what came into frames."""
+        self._end += size
+        self.fresh = True
+        try:
+            self._cut()
+        except RemoteProtocolError as error:
+            self.close(str(error))
+
+    def eof_received(self) -> bool:
+        """Close: a peer that writes no more is gone."""
+        return False
+
+    def pause_writing(self) -> None:
+        """Stop handing bytes to the transport."""
+        self.paused = True
+
+    def resume_writing(self) -> None:
+        """Go on handing bytes to the transport."""
+        self.paused = False
+        self._owner.link_resumed(self)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Tell the owner."""
+        if error is not None and self.reason == "closed by the peer":
+            self.reason = type(error).__name__
+        self.transport = None
+        self._owner.link_lost(self, self.reason)
+        if self.on_lost is not None:
+            self.on_lost()
+
+    # --- our side ---
+
+    def write(self, frames: list[bytes]) -> None:
+        """Hand frames to the transport."""
+        if self.transport is not None:
+            self.transport.writelines(frames)
+
+    def is_up(self) -> None:
+        """Tell whoever called that the greeting is done."""
+        if self.on_up is not None:
+            self.on_up()
+
+    def waiting_bytes(self) -> int:
+        """Return what the transport has not sent yet."""
+        return self.transport.get_write_buffer_size() if self.transport is not None else 0
+
+    def close(self, reason: str, *, gently: bool = False) -> None:
+        """End the connection; gently: after what was written has gone out."""
+        if self.transport is None:
+            return
+        self.reason = reason
+        if gently:
+            self.transport.close()
+        else:
+            self.transport.abort()
+
+    def _say(self, item: Item) -> None:
+        self.write([encode("", self.greeting.me, [item])])
+
+    def _cut(self) -> None:
+        start, end, view = 0, self._end, self._view
+        needed = 0
+        longest = PACKET_BYTES_MAX if self.peer is not None else GREETING_BYTES_MAX
+        while end - start >= _HEADER.size:
+            length, checksum = _HEADER.unpack_from(view, start)
+            if length > longest:
+                raise RemoteProtocolError(f"a frame of {length} bytes is over the limit of {longest}")
+            needed = _HEADER.size + length
+            stop = start + needed
+            if stop > end:
+                break
+            body = bytes(view[start + _HEADER.size : stop])
+            if crc32(body) != checksum:
+                raise RemoteProtocolError("the frame's checksum does not match its body")
+            start = stop
+            self._take(decode_body(body), needed)
+            if self.transport is None or self.transport.is_closing():
+                return
+            if self.peer is not None:
+                longest = PACKET_BYTES_MAX
+        self._keep(start, end, needed)
+
+    def _keep(self, start: int, end: int, needed: int) -> None:
+        """Move what is left to the front of a buffer that can take the rest of its frame."""
+        rest = end - start
+        size = max(BUFFER_BYTES, needed) if self.peer is not None else len(self._buffer)
+        if size != len(self._buffer) and (size > len(self._buffer) or rest <= BUFFER_BYTES):
+            fresh = bytearray(size)
+            fresh[:rest] = self._view[start:end]
+            self._buffer, self._view = fresh, memoryview(fresh)
+        elif start and rest:
+            self._view[:rest] = self._view[start:end]  # memoryviews may overlap; bytearrays may not
+        self._end = rest
+
+    def _take(self, packet: Packet, size: int) -> None:
+        if self.peer is not None:
+            self._owner.link_packet(self, packet, size)
+            return
+        sender = Process(packet.pid, packet.boot)
+        if packet.group:
+            raise RemoteProtocolError("a packet of a group came before the greeting")
+        for item in packet.items:
+            for answer in self.greeting.receive(sender, item):
+                self._say(answer)
+        if self.greeting.stage is Stage.UP:
+            self.peer = self.greeting.peer
+            self._owner.link_up(self)

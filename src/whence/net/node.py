@@ -1,0 +1,355 @@
+"""One live node: a process with its connections, its groups and what it keeps on disk.
+
+Groups share the connections; a packet's group decides whose member reads it. A group with a member anywhere among the
+connected peers is joined; one without is founded, by its named founders or by the lowest pid that wants it.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from whence.core.levels import LEVELS
+from whence.core.link.presence import Place, Presence, presence
+from whence.core.ready import Item
+from whence.errors import JoinError, UsageError
+from whence.limits import GROUP_NAME_CHARS_MAX, PEER_ID_MAX
+from whence.net import tls
+from whence.net.clock import next_boot, steady_ns
+from whence.net.commit import Commit
+from whence.net.driver import Driver, Role, Sink
+from whence.net.permits import Permits
+from whence.net.scribe import Scribe
+from whence.net.settings import LIVE_DEFAULTS, NetSettings
+from whence.net.switch import Switch
+from whence.store.log import Log
+from whence.trace.schema import Kind
+from whence.trace.spool import Spool
+from whence.types import Process
+from whence.wire.items import Packet
+
+log = logging.getLogger("whence.net")
+
+LOOPBACK = ("127.", "localhost", "::1")
+
+FOUND_WAIT_S = 0.25
+"""How long the lowest pid waits for word of a member before it founds a group."""
+
+TOLD_MAX = 256
+"""Peers that are told where this process stands to a group, connected or not."""
+
+
+class LiveNode:
+    """A process of the live system."""
+
+    def __init__(
+        self,
+        pid: int,
+        settings: NetSettings | None = None,
+        *,
+        data: Path | None = None,
+        trace: Path | None = None,
+        safety: tls.Safety | None = None,
+        permits: Permits | None = None,
+        insecure: bool = False,
+    ) -> None:
+        """Prepare a node. Raises UsageError, StorageError."""
+        if not 0 <= pid <= PEER_ID_MAX:
+            raise UsageError(f"a pid is a number from 0 to {PEER_ID_MAX}, not {pid}")
+        self.settings = settings or NetSettings()
+        self.me = Process(pid, next_boot(data))
+        self.permits = permits or Permits()
+        self.started_ns = steady_ns()
+        self.switch = Switch(self.me, self, self.settings, safety)
+        self.switch.on_flush = self._flush_traces
+        self.drivers: dict[str, Driver] = {}
+        self.contacts: list[tuple[str, int]] = []
+        self._data, self._trace = data, trace
+        self._insecure = insecure or safety is not None
+        self._spools: dict[str, Spool] = {}
+        self._commits: dict[str, Commit] = {}
+        self._founders: dict[str, list[Process]] = {}
+        self._seen: dict[str, dict[int, Presence]] = {}
+        """What connected peers said of their place in each group."""
+        self._behind: dict[object, None] = {}
+        self._heard = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._random = Random(os.urandom(16))
+
+    # --- coming and going ---
+
+    async def start(self, host: str, port: int, contacts: Sequence[tuple[str, int]] = ()) -> None:
+        """Listen, and call the contacts until one answers. Raises JoinError, UsageError."""
+        for name, _ in [(host, port), *contacts]:
+            if not self._insecure and not name.startswith(LOOPBACK):
+                raise UsageError(
+                    f"{name} is beyond loopback: give certificates (see whence certs), or say insecure if you mean it"
+                )
+        await self.switch.start(host, port)
+        self.contacts = list(contacts)
+        if contacts:
+            await self._reach_any()
+
+    async def close(self) -> None:
+        """Stop every member and close every connection and file."""
+        for task in self._tasks:
+            task.cancel()
+        for driver in self.drivers.values():
+            driver.stop()
+        self._flush_traces()
+        await self.switch.close()
+        for commit in self._commits.values():
+            await commit.close()
+        for spool in self._spools.values():
+            spool.close()
+
+    async def _reach_any(self) -> None:
+        """Call all contacts; return when one has answered and go on calling the others. Raises JoinError."""
+        calls = [asyncio.ensure_future(self._keep_calling(*contact)) for contact in self.contacts]
+        self._tasks += calls
+        deadline_s = self.settings.call_ns / 1e9
+        await asyncio.wait(calls, timeout=deadline_s, return_when=asyncio.FIRST_COMPLETED)
+        if not any(peer.link for peer in self.switch.peers.values()):
+            raise JoinError(f"no contact answered within {deadline_s:g} s: {_listed(self.contacts)}")
+
+    async def _keep_calling(self, host: str, port: int) -> None:
+        wait_ns = self.settings.retry_ns
+        while True:
+            try:
+                await self.switch.call(host, port)
+                return
+            except JoinError as error:
+                log.debug("%s", error)
+            await asyncio.sleep(wait_ns / 1e9)
+            wait_ns = min(2 * wait_ns, self.settings.retry_ns_max)
+
+    # --- groups ---
+
+    async def open(
+        self,
+        group: str,
+        level: str,
+        sink: Sink,
+        given: Mapping[str, Any],
+        *,
+        founders: Sequence[int] = (),
+        durable: bool = False,
+        timeout_s: float = 30.0,
+    ) -> Driver:
+        """Become a member of a group. Raises UsageError, SettingError, StorageError, JoinError."""
+        driver, records = self._prepare(group, level, sink, given, durable=durable)
+        try:
+            async with asyncio.timeout(timeout_s):
+                if records:
+                    driver.restore(records)
+                await self._enter(driver, founders)
+                await driver.until(lambda: driver.joined or driver.left)
+        except TimeoutError:
+            self._drop(group)
+            raise JoinError(f"nobody let this process into group {group!r} within {timeout_s:g} s") from None
+        except BaseException:
+            self._drop(group)
+            raise
+        driver.offer_again()
+        return driver
+
+    def _prepare(
+        self, group: str, level: str, sink: Sink, given: Mapping[str, Any], *, durable: bool
+    ) -> tuple[Driver, list[bytes]]:
+        if not 1 <= len(group) <= GROUP_NAME_CHARS_MAX:
+            raise UsageError(f"a group's name has 1 to {GROUP_NAME_CHARS_MAX} characters, not {len(group)}")
+        if group in self.drivers:
+            raise UsageError(f"group {group!r} is open already")
+        if level not in LEVELS:
+            raise UsageError(f"level {level!r} is not built; there are: {', '.join(LEVELS)}")
+        if durable and self._data is None:
+            raise UsageError("durable needs a data directory; give data=…")
+        if not self.permits.may(self.me.pid, group, "read"):
+            raise UsageError(f"process {self.me.pid} has no permission to read group {group!r}")
+        recipe = LEVELS[level]
+        settings = recipe.settings_from({**LIVE_DEFAULTS.get(level, {}), **given})
+        commit, records = self._journal(group)
+        scribe = self._scribe(group, level)
+        role = Role(group, level, recipe, settings, self.me, self._random.random)
+        driver = Driver(role, self, sink, scribe, commit, durable=durable)
+        self.drivers[group] = driver
+        if scribe is not None and self.me.boot > 1:
+            scribe.write(Kind.RESTART)
+        return driver, records
+
+    def _journal(self, group: str) -> tuple[Commit | None, list[bytes]]:
+        if self._data is None:
+            return None, []
+        if group not in self._commits:
+            journal = Log(self._data / "groups" / f"{group.encode().hex()}.journal")
+            self._commits[group] = Commit(journal)
+        journal = self._commits[group].log
+        records, journal.records = journal.records, []
+        return self._commits[group], records
+
+    def _scribe(self, group: str, level: str) -> Scribe | None:
+        if self._trace is None:
+            return None
+        spool = Spool(self._trace, group, level, *self.me)
+        self._spools[group] = spool
+        return Scribe(spool, self.me, group)
+
+    async def _enter(self, driver: Driver, founders: Sequence[int]) -> None:
+        """Found the group or ask to be let in, whichever is right."""
+        group = driver.group
+        self._tell(group, Place.WANTS)
+        quiet = not self.contacts and not any(peer.link for peer in self.switch.peers.values())
+        while True:
+            members = self._members_of(group, driver.role.level)
+            for pid in members:
+                if self.me in (listed := self._seen[group][pid].founding()):
+                    self._found(driver, listed)
+                    return
+            if members:
+                driver.join(members)
+                return
+            wanting = [pid for pid, said in self._seen.get(group, {}).items() if said.place == Place.WANTS]
+            if founders and self._ready_to_found(founders, wanting):
+                self._found(driver, self._processes(founders))
+                return
+            if not founders and quiet and min(wanting, default=self.me.pid) >= self.me.pid:
+                self._found(driver, [])
+                return
+            quiet = await self._nothing_new()
+
+    def _ready_to_found(self, founders: Sequence[int], wanting: list[int]) -> bool:
+        """Tell whether all founders are here and this process is the one to say so."""
+        others = [pid for pid in founders if pid != self.me.pid]
+        return self.me.pid == min(founders) and all(pid in wanting for pid in others)
+
+    async def _nothing_new(self) -> bool:
+        """Wait for word of anyone; return True if none came for a while."""
+        self._heard.clear()
+        try:
+            await asyncio.wait_for(self._heard.wait(), FOUND_WAIT_S)
+        except TimeoutError:
+            return True
+        return False
+
+    def _found(self, driver: Driver, founders: list[Process]) -> None:
+        self._founders[driver.group] = founders
+        driver.found([founder for founder in founders if founder != self.me])
+
+    def _processes(self, pids: Iterable[int]) -> list[Process]:
+        found = []
+        for pid in pids:
+            peer = self.switch.peers.get(pid)
+            if pid == self.me.pid:
+                found.append(self.me)
+            elif peer is not None and peer.link is not None and peer.link.peer is not None:
+                found.append(peer.link.peer)
+        return found
+
+    def _members_of(self, group: str, level: str) -> list[int]:
+        """Return connected peers that are members. Raises UsageError if they run it at another level."""
+        members = []
+        for pid, said in self._seen.get(group, {}).items():
+            if said.place == Place.MEMBER:
+                if said.level != level:
+                    raise UsageError(f"group {group!r} runs at level {said.level}, not {level}")
+                members.append(pid)
+        return members
+
+    def _drop(self, group: str) -> None:
+        driver = self.drivers.pop(group, None)
+        if driver is not None:
+            driver.stop()
+            self._tell(group, Place.GONE)
+
+    async def leave(self, group: str, timeout_s: float = 5.0) -> None:
+        """Leave a group: say farewell, wait until it has spread, stop."""
+        driver = self.drivers[group]
+        try:
+            if driver.joined and not driver.left:
+                driver.leave()
+                await asyncio.wait_for(driver.until(lambda: driver.left), timeout_s)
+        except TimeoutError:
+            log.info("the farewell in group %r took too long", group)
+        finally:
+            self._drop(group)
+
+    # --- what drivers ask ---
+
+    def send(self, group: str, to: Sequence[int], item: Item, boot: int) -> int:
+        """Queue an item for some peers; return its size on the wire."""
+        if self.permits.restricts(group):
+            to = [pid for pid in to if self.permits.may(pid, group, "read")]
+        return self.switch.send(group, to, item, boot)
+
+    def member_changed(self, group: str) -> None:
+        """Tell the others that a member joined or left."""
+        driver = self.drivers.get(group)
+        if driver is not None:
+            self._tell(group, Place.MEMBER if driver.joined else Place.GONE)
+
+    def _tell(self, group: str, place: Place, to: Sequence[int] | None = None) -> None:
+        driver = self.drivers.get(group)
+        founders = self._founders.get(group, ()) if place is Place.MEMBER else ()
+        level = driver.role.level if driver is not None else ""
+        everybody = [address.pid for address in self.switch.book.all()[:TOLD_MAX] if address.pid != self.me.pid]
+        self.switch.send(group, everybody if to is None else to, presence(level, place, founders))
+
+    # --- what the switch tells ---
+
+    def peer_up(self, peer: Process) -> None:
+        """Tell a new peer which groups are here."""
+        for group, driver in self.drivers.items():
+            self._tell(group, Place.MEMBER if driver.joined else Place.WANTS, [peer.pid])
+        self._heard.set()
+
+    def peer_down(self, peer: int, groups: Iterable[str] | None) -> None:
+        """Tell members that something did not arrive."""
+        if groups is None:
+            for said in self._seen.values():
+                said.pop(peer, None)
+            self._heard.set()
+        for group in list(self.drivers) if groups is None else groups:
+            if group in self.drivers:
+                self.drivers[group].unreachable(peer)
+
+    def packet(self, packet: Packet, size: int) -> None:
+        """Hand a packet to its group's member."""
+        group = packet.group
+        if isinstance(packet.items[0], Presence):
+            self._hear(packet.pid, group, packet.items[0])
+            return
+        driver = self.drivers.get(group)
+        if driver is None:
+            self.switch.counts["no_such_group"] += 1
+            return
+        if self.permits.restricts(group) and not self.permits.admits(packet):
+            driver.count("reject", "not_permitted", packet.pid)
+            return
+        driver.packet(packet, size)
+
+    def _hear(self, pid: int, group: str, said: Presence) -> None:
+        places = self._seen.setdefault(group, {}) if len(self._seen) < 4096 else self._seen.get(group, {})
+        if said.place == Place.GONE:
+            places.pop(pid, None)
+        else:
+            places[pid] = said
+        self._heard.set()
+
+    def pause_for(self, who: object, pause: bool) -> None:
+        """Stop reading from peers while somebody here is behind."""
+        if pause:
+            self._behind[who] = None
+        else:
+            self._behind.pop(who, None)
+        self.switch.pause_reading(pause=bool(self._behind))
+
+    def _flush_traces(self) -> None:
+        for spool in self._spools.values():
+            spool.flush()
+
+
+def _listed(contacts: Sequence[tuple[str, int]]) -> str:
+    return ", ".join(f"{host}:{port}" for host, port in contacts)

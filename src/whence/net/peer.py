@@ -1,0 +1,72 @@
+"""What this node keeps for one other peer: its connection, what waits to be sent to it, when to call it again."""
+
+from collections import deque
+
+from whence.net.link import Link
+from whence.net.settings import NetSettings
+
+
+class Peer:
+    """One peer, connected or not."""
+
+    __slots__ = (
+        "bytes", "calling", "dirty", "dropped", "failures", "frames", "groups", "link", "pid", "retry_at", "settings",
+        "stalled_since",
+    )  # fmt: skip
+
+    def __init__(self, pid: int, settings: NetSettings) -> None:
+        self.pid = pid
+        self.settings = settings
+        self.link: Link | None = None
+        self.frames: deque[bytes] = deque()
+        self.bytes = 0
+        self.groups: dict[str, None] = {}
+        """Groups with something among the frames: whom to tell when they are dropped."""
+        self.dirty = False
+        """A flush is planned."""
+        self.calling = False
+        self.failures = 0
+        self.retry_at = 0.0
+        self.stalled_since: float | None = None
+        self.dropped = 0
+
+    def post(self, group: str, frame: bytes) -> bool:
+        """Queue a frame; return False if the outbox of a connected peer is over its bound."""
+        self.frames.append(frame)
+        self.bytes += len(frame)
+        self.groups[group] = None
+        if self.link is None:
+            while self.bytes > self.settings.pending_bytes_max:
+                self.bytes -= len(self.frames.popleft())
+                self.dropped += 1
+            return True
+        return self.waiting_bytes() <= self.settings.outbox_bytes_max
+
+    def waiting_bytes(self) -> int:
+        """Return what has not gone out yet, here and in the transport."""
+        return self.bytes + (self.link.waiting_bytes() if self.link is not None else 0)
+
+    def flush(self) -> None:
+        """Hand everything to the transport, unless it asked to wait."""
+        self.dirty = False
+        link = self.link
+        if link is None or link.paused or not self.frames:
+            return
+        link.write(list(self.frames))
+        self._emptied()
+
+    def drop(self) -> list[str]:
+        """Throw away what waits; return the groups it was of."""
+        groups = list(self.groups)
+        self.dropped += len(self.frames)
+        self._emptied()
+        return groups
+
+    def congested(self) -> bool:
+        """Tell whether publishers should wait for this peer."""
+        return self.link is not None and self.waiting_bytes() > self.settings.outbox_high_bytes
+
+    def _emptied(self) -> None:
+        self.frames.clear()
+        self.groups.clear()
+        self.bytes = 0

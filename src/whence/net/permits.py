@@ -1,0 +1,58 @@
+"""Who may read, write or administer which group.
+
+A group without an entry is open to every member of the cluster; one with an entry is closed to all that it does not
+name. Reading: items of the group are sent to the peer and taken from it. Writing: bundles the peer published are taken,
+from whoever brings them. Administering: reserved acts of a level (tickets, views) are taken. The peer's identity is its
+pid, which is worth as much as what binds it: with TLS its certificate, without TLS its word.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from whence.core.ready import Item
+from whence.errors import UsageError
+from whence.types import Bundle
+from whence.wire.items import Packet
+
+RIGHTS = {"r": "read", "w": "write", "a": "administer"}
+
+
+class Permits:
+    """The table of rights: group to pid to rights."""
+
+    def __init__(self, table: Mapping[str, Mapping[int, str]] | None = None) -> None:
+        """Read a table such as {"alps": {1: "rw", 2: "r"}}. Raises UsageError for unknown rights."""
+        self._rights: dict[str, dict[int, frozenset[str]]] = {}
+        for group, rights in (table or {}).items():
+            for pid, letters in rights.items():
+                unknown = [letter for letter in letters if letter not in RIGHTS]
+                if unknown:
+                    raise UsageError(f"rights are r, w and a, not {unknown[0]!r} (group {group!r}, process {pid})")
+            self._rights[group] = {
+                int(pid): frozenset(RIGHTS[letter] for letter in letters) for pid, letters in rights.items()
+            }
+
+    def restricts(self, group: str) -> bool:
+        """Tell whether a group is closed to anyone."""
+        return group in self._rights
+
+    def may(self, pid: int, group: str, right: str) -> bool:
+        """Tell whether a peer has a right in a group."""
+        rights = self._rights.get(group)
+        return rights is None or right in rights.get(pid, frozenset())
+
+    def admits(self, packet: Packet) -> bool:
+        """Tell whether the sender may take part, and everything it brings was published by someone who may write."""
+        if not self.may(packet.pid, packet.group, "read"):
+            return False
+        authors = {bundle.pid for item in packet.items for bundle in bundles_in(item)}
+        return all(self.may(pid, packet.group, "write") for pid in authors)
+
+
+def bundles_in(item: Item) -> Iterator[Bundle]:
+    """Yield the bundles an item carries, whatever its kind."""
+    for name in item.__struct_fields__:
+        value = getattr(item, name)
+        if isinstance(value, Bundle):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from (each for each in value if isinstance(each, Bundle))

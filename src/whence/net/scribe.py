@@ -1,0 +1,110 @@
+"""What a live member did at its borders, as rows of a trace: the same columns as the simulator's, true time unknown."""
+
+from zlib import crc32
+
+from whence.core.ready import Delivery, Gap, Item, Late, Mark, Note
+from whence.net.clock import wall_ns
+from whence.trace.schema import Kind
+from whence.trace.spool import Spool
+from whence.types import Bundle, EventId, Process
+
+_NO_KEY = (None, None, None, None)
+
+
+class Scribe:
+    """Writes down one member of one group."""
+
+    def __init__(self, spool: Spool, me: Process, group: str) -> None:
+        self.spool = spool
+        self._me = me
+        self._group = group
+        self._ev = 0
+
+    def published(self, bundle: Bundle, mark: Mark | None) -> None:
+        """Write a row for each event of the member's own bundle."""
+        (physical, k_hi, k_mid, k_lo), ticket, epoch = _read(mark)
+        clk, (pid, boot), stamp_bytes = wall_ns(), self._me, len(bundle.stamp)
+        for seq, payload in enumerate(bundle.payloads(), bundle.first):
+            self.spool.add(
+                Kind.PUBLISH,
+                (pid, boot, self._ev, clk, None, self._group, bundle.pid, bundle.boot, seq, None,
+                 physical, k_hi, k_mid, k_lo, stamp_bytes, len(payload), crc32(payload), ticket, epoch, None),
+            )  # fmt: skip
+            self._ev += 1
+            k_lo = None if k_lo is None else k_lo + 1
+
+    def sent(self, to: tuple[int, ...], item: Item, size: int) -> None:
+        """Write a row for each copy that goes out."""
+        payload_bytes, clk, (pid, boot) = item.payload_bytes(), wall_ns(), self._me
+        for target in to:
+            row = (pid, boot, self._ev, clk, None, self._group, target, size - payload_bytes, payload_bytes)
+            self.spool.add(Kind.SEND, row)
+            self._ev += 1
+
+    def received(self, sender: int, items: list[Item], size: int) -> None:
+        """Write a row for a packet that came."""
+        payload_bytes, (pid, boot) = sum(item.payload_bytes() for item in items), self._me
+        row = (pid, boot, self._ev, wall_ns(), None, self._group, sender, size - payload_bytes, payload_bytes)
+        self.spool.add(Kind.RECV, row)
+        self._ev += 1
+
+    def delivered(self, step: Delivery | Gap | Late, position: int) -> None:
+        """Write a row for each event handed to the application, skipped or late."""
+        if isinstance(step, Gap):
+            skipped = tuple(EventId(s.pid, s.boot, seq) for s in step.spans for seq in range(s.first, s.last + 1))
+            self.write(Kind.GAP, ids=skipped)
+            return
+        bundle = step.bundle
+        if isinstance(step, Late):
+            for seq in range(bundle.first, bundle.last + 1):
+                self.write(Kind.LATE, event=EventId(bundle.pid, bundle.boot, seq), late_ns=step.late_ns)
+            return
+        (physical, k_hi, k_mid, k_lo), ticket, epoch = _read(step.mark)
+        clk, (pid, boot) = wall_ns(), self._me
+        for offset, payload in enumerate(bundle.payloads()):
+            self.spool.add(
+                Kind.DELIVER,
+                (pid, boot, self._ev, clk, None, self._group, bundle.pid, bundle.boot, bundle.first + offset,
+                 position + offset, step.hold_ns, physical, k_hi, k_mid, k_lo, len(payload), crc32(payload),
+                 ticket, epoch, None),
+            )  # fmt: skip
+            self._ev += 1
+            k_lo = None if k_lo is None else k_lo + 1
+
+    def noted(self, note: Note) -> None:
+        """Write a row for what the member said of itself."""
+        bundle = note.bundle
+        event = None if bundle is None else EventId(bundle.pid, bundle.boot, bundle.first)
+        self.write(
+            Kind(note.kind), event=event, peer=note.peer, reason=note.reason, ticket=note.ticket, epoch=note.epoch
+        )
+
+    def write(
+        self,
+        kind: Kind,
+        *,
+        event: EventId | None = None,
+        peer: int | None = None,
+        view: tuple[int, ...] | None = None,
+        late_ns: int | None = None,
+        ticket: int | None = None,
+        epoch: int | None = None,
+        ids: tuple[EventId, ...] | None = None,
+        reason: str | None = None,
+        value: int | None = None,
+        bound: int | None = None,
+    ) -> None:
+        """Write a row of any other kind."""
+        m_pid, m_inc, m_seq = event if event is not None else (None, None, None)
+        self.spool.add(
+            kind,
+            (*self._me, self._ev, wall_ns(), None, self._group, m_pid, m_inc, m_seq, peer, view, late_ns,
+             ticket, epoch, ids, reason, value, bound),
+        )  # fmt: skip
+        self._ev += 1
+
+
+def _read(mark: Mark | None) -> tuple[tuple[int | None, int | None, int | None, int | None], int | None, int | None]:
+    if mark is None:
+        return _NO_KEY, None, None
+    return mark.key or _NO_KEY, mark.ticket, mark.epoch

@@ -1,0 +1,54 @@
+"""What can be set for a live node, with what each bound costs and what happens when it is reached."""
+
+from msgspec import Struct
+
+from whence.core.link.detector import DetectorSettings
+from whence.errors import SettingError
+
+
+class NetSettings(Struct, frozen=True, kw_only=True):
+    """How a node talks to its peers. Raises SettingError where a value cannot work."""
+
+    cluster: str = "whence"
+    """Nodes of another cluster are refused: a test that finds a production port must not join it."""
+    outbox_bytes_max: int = 32 << 20
+    """Bytes waiting for one connected peer. Full: action `cut`, the link is closed and what waited is dropped;
+    the peer mends it by its level's own means."""
+    outbox_high_bytes: int = 4 << 20
+    """Over it publishers of all groups wait (back-pressure) until the peer has caught up or is cut."""
+    pending_bytes_max: int = 4 << 20
+    """Bytes waiting for a peer that is not connected yet. Full: action `drop`, the oldest frames go first."""
+    stall_ns: int = 10_000_000_000
+    """A connected peer that takes nothing for so long while something waits is cut."""
+    greeting_ns: int = 5_000_000_000
+    """A connection that has not greeted by then is closed: half-open and slow peers hold nothing for longer."""
+    call_ns: int = 5_000_000_000
+    """A call (TCP, TLS) that has not come through by then has failed."""
+    retry_ns: int = 50_000_000
+    """First pause before a failed call is tried again; doubled at each failure."""
+    retry_ns_max: int = 5_000_000_000
+    """Longest pause between two calls."""
+    strangers_max: int = 64
+    """Connections that have not greeted yet. Full: further ones are closed at once."""
+    links_max: int = 1024
+    """Connections in all. Full: further ones are closed at once."""
+    linger_ns: int = 2_000_000_000
+    """Of two connections between two processes one is idle; it is closed after so long."""
+    detector: DetectorSettings = DetectorSettings()
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if isinstance(value, int) and value < 1:
+                raise SettingError(f"{name} must be at least 1, not {value}")
+        if not 1 <= len(self.cluster) <= 64:
+            raise SettingError(f"cluster must have 1 to 64 characters, not {len(self.cluster)}")
+        if self.outbox_high_bytes >= self.outbox_bytes_max:
+            raise SettingError("outbox_high_bytes must be below outbox_bytes_max, or publishers never wait")
+
+
+LIVE_DEFAULTS: dict[str, dict[str, object]] = {
+    "eventual": {"spread": "direct", "view_size": 64, "subs_max": 64, "unsubs_max": 64},
+    "fifo": {"spread": "direct", "view_size": 64, "subs_max": 64, "unsubs_max": 64},
+}
+"""What a live group of a level is opened with unless the caller says otherwise (decision 0006)."""

@@ -1,0 +1,426 @@
+"""All connections of a node: listens, calls, greets, routes packets by group, and notices who is gone.
+
+Promises: at most one connection to each peer is written to; every queue has a bound and a named action at it; a peer
+that breaks the rules loses its connection and nothing else happens. What is sent may be lost, never changed; of a
+connection that stays up nothing is lost or reordered.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable
+from secrets import token_bytes
+from typing import Protocol
+
+from whence.core.link.addresses import Address, Addresses, Book, asking, pack
+from whence.core.link.addresses import unpack as unpack_addresses
+from whence.core.link.detector import Detector, Ping, Pong
+from whence.core.link.greeting import NONCE_BYTES, Greeting
+from whence.core.ready import Item
+from whence.errors import JoinError, RemoteProtocolError
+from whence.net import tls
+from whence.net.clock import steady_ns
+from whence.net.link import Link
+from whence.net.peer import Peer
+from whence.net.settings import NetSettings
+from whence.types import ANY_BOOT, Process
+from whence.wire.codec import encode
+from whence.wire.items import Packet
+
+log = logging.getLogger("whence.net")
+
+NODE = ""
+"""The group of packets that belong to none: what nodes say to each other."""
+
+
+class Host(Protocol):
+    """Who lives above the connections."""
+
+    def peer_up(self, peer: Process) -> None:
+        """Learn that a peer is connected."""
+
+    def peer_down(self, peer: int, groups: Iterable[str] | None) -> None:
+        """Learn that what was sent to a peer did not arrive: of these groups, or of all."""
+
+    def packet(self, packet: Packet, size: int) -> None:
+        """Take a packet of a group."""
+
+
+class Switch:
+    """The connections of one process."""
+
+    def __init__(self, me: Process, host: Host, settings: NetSettings, safety: tls.Safety | None) -> None:
+        self.me = me
+        self.settings = settings
+        self.peers: dict[int, Peer] = {}
+        self.detector = Detector(settings.detector)
+        self.counts: Counter[str] = Counter()
+        self.endpoint = ("", 0)
+        self.book = Book(Address(*me, "", 0))
+        self._host = host
+        self._safety = safety
+        self._loop = asyncio.get_running_loop()
+        self._server: asyncio.Server | None = None
+        self._links: dict[Link, asyncio.TimerHandle | None] = {}
+        self._dirty: list[Peer] = []
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._relief: asyncio.Future[None] | None = None
+        self._beat: asyncio.TimerHandle | None = None
+        self._reading = True
+        self._closed = False
+        self.on_flush: Callable[[], None] = _nothing
+        """Called before anything is written: what an observer must have on paper first."""
+
+    # --- coming up and going down ---
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen, and begin to watch. Raises JoinError where the address cannot be had."""
+        context = self._safety.server if self._safety is not None else None
+        try:
+            self._server = await self._loop.create_server(
+                lambda: self._link(None, dialed=False), host, port, ssl=context, backlog=256,
+                ssl_handshake_timeout=self._ssl_deadline(context),
+            )  # fmt: skip
+        except OSError as error:
+            raise JoinError(f"cannot listen at {host}:{port}: {error.strerror or error}") from error
+        bound = self._server.sockets[0].getsockname()
+        self.endpoint = (host if host not in ("0.0.0.0", "::", "") else "", bound[1])
+        self.book = Book(Address(*self.me, *self.endpoint)) if self.endpoint[0] else self.book
+        self._heartbeat()
+
+    async def close(self) -> None:
+        """Send what waits, then close every connection."""
+        self._closed = True
+        if self._beat is not None:
+            self._beat.cancel()
+        if self._server is not None:
+            self._server.close()
+        for task in list(self._tasks):
+            task.cancel()
+        self.flush()
+        for link in list(self._links):
+            link.close("closed by us", gently=True)
+        for _ in range(100):
+            if not self._links and not self._tasks:
+                break
+            await asyncio.sleep(0.01)
+        for link in list(self._links):
+            link.close("closed by us")
+        await asyncio.sleep(0)
+
+    def _ssl_deadline(self, context: ssl.SSLContext | None) -> float | None:
+        return None if context is None else self.settings.greeting_ns / 1e9
+
+    def _link(self, expected: int | None, *, dialed: bool) -> Link:
+        nonce = token_bytes(NONCE_BYTES)
+        return Link(self, Greeting(self.me, self.settings.cluster, nonce, expected, *self.endpoint), dialed=dialed)
+
+    # --- sending ---
+
+    def send(self, group: str, to: Iterable[int], item: Item, boot: int = ANY_BOOT) -> int:
+        """Queue an item for some peers; return its size on the wire."""
+        frame = encode(group, self.me, [item], boot)
+        for pid in to:
+            peer = self.peers.get(pid)
+            if peer is None:
+                if pid == self.me.pid:
+                    continue
+                peer = self.peers[pid] = Peer(pid, self.settings)
+            if not peer.post(group, frame):
+                self.counts["outbox_overflow"] += 1
+                self._cut_off(peer, "outbox_bytes_max")
+            elif peer.link is None:
+                self._call(peer)
+            elif not peer.dirty:
+                self._plan_flush(peer)
+        return len(frame)
+
+    def _plan_flush(self, peer: Peer) -> None:
+        peer.dirty = True
+        if not self._dirty:
+            self._loop.call_soon(self.flush)
+        self._dirty.append(peer)
+
+    def flush(self) -> None:
+        """Write out what this turn of the loop has queued."""
+        self.on_flush()
+        dirty, self._dirty = self._dirty, []
+        for peer in dirty:
+            peer.flush()
+        if self._relief is not None and not self.congested():
+            self._relieve()
+
+    def congested(self) -> bool:
+        """Tell whether some connected peer is behind."""
+        return any(peer.congested() for peer in self.peers.values())
+
+    async def relief(self) -> None:
+        """Wait until a peer has caught up or was cut."""
+        if self._relief is None or self._relief.done():
+            self._relief = self._loop.create_future()
+        await asyncio.shield(self._relief)
+
+    def _relieve(self) -> None:
+        if self._relief is not None and not self._relief.done():
+            self._relief.set_result(None)
+
+    def pause_reading(self, *, pause: bool) -> None:
+        """Stop or go on taking bytes from all peers: their outboxes fill instead of our memory."""
+        self._reading = not pause
+        for link in self._links:
+            _set_reading(link, self._reading)
+
+    # --- calling ---
+
+    def _call(self, peer: Peer) -> None:
+        """Call a peer that something waits for, unless that is under way or must wait."""
+        if peer.calling or self._closed:
+            return
+        peer.calling = True
+        self._spawn(self._call_peer(peer))
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
+
+    async def _call_peer(self, peer: Peer) -> None:
+        settings = self.settings
+        try:
+            pause = peer.retry_at - self._loop.time()
+            if pause > 0:
+                await asyncio.sleep(pause)
+            address = self.book.find(peer.pid)
+            if address is None:
+                address = await self._ask_around(peer.pid)
+            if peer.link is None:
+                await self._dial(address, peer.pid)
+        except (OSError, JoinError) as error:
+            peer.failures += 1
+            self.counts["call_failed"] += 1
+            wait_ns = min(settings.retry_ns * 2 ** min(peer.failures - 1, 20), settings.retry_ns_max)
+            peer.retry_at = self._loop.time() + wait_ns / 1e9
+            log.debug("call to %s failed: %s", peer.pid, error)
+            self._host.peer_down(peer.pid, peer.drop())
+        finally:
+            peer.calling = False
+
+    async def _ask_around(self, pid: int) -> Address:
+        """Ask every connected peer where another lives, and wait a little."""
+        self.counts["asked_around"] += 1
+        self.send(NODE, [peer.pid for peer in self.peers.values() if peer.link is not None], asking([pid]))
+        for _ in range(10):
+            await asyncio.sleep(0.05)
+            address = self.book.find(pid)
+            if address is not None:
+                return address
+        raise JoinError(f"nobody knows where {pid} lives")
+
+    async def call(self, host: str, port: int) -> Process:
+        """Call whoever listens at an address; return who answered. Raises JoinError."""
+        link = await self._dial(Address(0, 0, host, port), None)
+        assert link.peer is not None
+        return link.peer
+
+    async def _dial(self, address: Address, expected: int | None) -> Link:
+        """Connect and greet. Raises JoinError."""
+        context = self._safety.client if self._safety is not None else None
+        up: asyncio.Future[None] = self._loop.create_future()
+        link = self._link(expected, dialed=True)
+        link.on_lost = lambda: None if up.done() else up.set_exception(JoinError(f"refused: {link.reason}"))
+        link.on_up = lambda: None if up.done() else up.set_result(None)
+        deadline_s = self.settings.call_ns / 1e9
+        where = f"{address.host}:{address.port}"
+        try:
+            async with asyncio.timeout(deadline_s):
+                await self._loop.create_connection(
+                    lambda: link, address.host, address.port, ssl=context,
+                    server_hostname="whence" if context is not None else None,
+                    ssl_handshake_timeout=deadline_s if context is not None else None,
+                )  # fmt: skip
+                await up
+        except (OSError, TimeoutError, JoinError, ssl.SSLError) as error:
+            link.close("the call failed")
+            reason = str(error) or f"no answer in {deadline_s:g} s"
+            raise JoinError(f"{where} cannot be reached: {reason}") from error
+        finally:
+            if up.done() and not up.cancelled():
+                up.exception()
+        return link
+
+    # --- what links tell ---
+
+    def link_made(self, link: Link) -> bool:
+        """Give a new connection its deadline; refuse it where there are too many."""
+        strangers = sum(1 for timer in self._links.values() if timer is not None)
+        if self._closed or len(self._links) >= self.settings.links_max:
+            return False
+        if not link.dialed and strangers >= self.settings.strangers_max:
+            self.counts["strangers_refused"] += 1
+            return False
+        deadline_s = self.settings.greeting_ns / 1e9
+        self._links[link] = self._loop.call_later(deadline_s, link.close, "no greeting in time")
+        return True
+
+    def link_up(self, link: Link) -> None:
+        """Make a connection the one to its peer, or keep it as a spare. Raises RemoteProtocolError."""
+        process = link.greeting.peer
+        assert process is not None
+        assert link.transport is not None
+        if self._safety is not None:
+            self._safety.check(link.transport, process.pid)
+        timer = self._links[link]
+        if timer is not None:
+            timer.cancel()
+        self._links[link] = None
+        _set_reading(link, self._reading)
+        peer = self.peers.setdefault(process.pid, Peer(process.pid, self.settings))
+        old = peer.link
+        if old is not None and old.peer is not None and old.transport is not None:
+            if old.peer.boot > process.boot:
+                raise RemoteProtocolError(f"{process.pid} in life {process.boot} is followed by {old.peer.boot}")
+            spare = link if old.peer == process and not self._prefers(link) else old
+            self._loop.call_later(self.settings.linger_ns / 1e9, self._retire, spare)
+            if spare is link:
+                link.is_up()
+                return
+        self._attach(peer, link, process)
+        link.is_up()
+
+    def _retire(self, link: Link) -> None:
+        if all(peer.link is not link for peer in self.peers.values()):
+            link.close("a spare", gently=True)
+
+    def _prefers(self, link: Link) -> bool:
+        """Tell whether both ends would keep this one of two: that of the lower pid's call."""
+        assert link.peer is not None
+        caller = self.me.pid if link.dialed else link.peer.pid
+        return caller == min(self.me.pid, link.peer.pid)
+
+    def _attach(self, peer: Peer, link: Link, process: Process) -> None:
+        peer.link, peer.failures, peer.retry_at, peer.stalled_since = link, 0, 0.0, None
+        self.detector.watch(peer.pid, steady_ns())
+        told = link.greeting.told
+        assert told is not None
+        assert link.transport is not None
+        host = told.host or link.transport.get_extra_info("peername")[0]
+        news = self.book.learn(Address(*process, host, told.port))
+        for piece in pack(self.book.all()):
+            self.send(NODE, [peer.pid], Addresses(piece, b""))
+        if news:
+            self._pass_on(self.book.some([peer.pid]), peer.pid)
+        self._host.peer_up(process)
+        if peer.frames and not peer.dirty:
+            self._plan_flush(peer)
+
+    def _pass_on(self, addresses: list[Address], heard_of: int) -> None:
+        others = [peer.pid for peer in self.peers.values() if peer.link is not None and peer.pid != heard_of]
+        for piece in pack(addresses) if others else ():
+            self.send(NODE, others, Addresses(piece, b""))
+
+    def link_packet(self, link: Link, packet: Packet, size: int) -> None:
+        """Route a packet. Raises RemoteProtocolError for one in another's name."""
+        peer = link.peer
+        assert peer is not None
+        if packet.pid != peer.pid or packet.boot != peer.boot:
+            self.counts["forged_sender"] += 1
+            raise RemoteProtocolError(f"{peer.pid} sent a packet in the name of {packet.pid}")
+        if packet.group == NODE:
+            for item in packet.items:
+                self._node_item(peer, item)
+        else:
+            self._host.packet(packet, size)
+
+    def _node_item(self, peer: Process, item: Item) -> None:
+        if isinstance(item, Ping):
+            self.send(NODE, [peer.pid], Pong(item.sent))
+        elif isinstance(item, Pong):
+            self.detector.answered(peer.pid, item.sent, steady_ns())
+        elif isinstance(item, Addresses):
+            news = [address for address in unpack_addresses(item.known) if self.book.learn(address)]
+            if news:
+                self._pass_on(news, peer.pid)
+            for piece in pack(self.book.some(item.asks())) if item.asked else ():
+                self.send(NODE, [peer.pid], Addresses(piece, b""))
+        else:
+            self.counts["out_of_place"] += 1
+            raise RemoteProtocolError(f"a {type(item).__name__} is out of place between nodes")
+
+    def link_resumed(self, link: Link) -> None:
+        """Write what waited for the transport."""
+        peer = self.peers.get(link.peer.pid) if link.peer is not None else None
+        if peer is not None and peer.link is link:
+            peer.stalled_since = None
+            peer.flush()
+            if not peer.congested():
+                self._relieve()
+
+    def link_lost(self, link: Link, reason: str) -> None:
+        """Forget a connection; call again if something waits."""
+        timer = self._links.pop(link, None)
+        if timer is not None:
+            timer.cancel()
+        peer = self.peers.get(link.peer.pid) if link.peer is not None else None
+        if link.peer is None:
+            self.counts["strangers_lost"] += 1
+            log.info("a connection ended before it was up: %s", reason)
+        if peer is None or peer.link is not link:
+            return
+        log.info("lost the connection to %s: %s", peer.pid, reason)
+        self.counts["links_lost"] += 1
+        peer.link = None
+        self.detector.forget(peer.pid)
+        self._relieve()
+        if not self._closed:
+            self._host.peer_down(peer.pid, None)
+            if peer.frames:
+                self._call(peer)
+
+    def _cut_off(self, peer: Peer, reason: str) -> None:
+        """Close a connection whose peer does not keep up, and drop what waits for it."""
+        peer.drop()
+        if peer.link is not None:
+            peer.link.close(reason)
+
+    # --- who is alive ---
+
+    def _heartbeat(self) -> None:
+        """Ping everybody, suspect the silent, cut the stalled."""
+        now, settings = steady_ns(), self.settings
+        self._beat = self._loop.call_later(settings.detector.heartbeat_ns / 1e9, self._heartbeat)
+        connected = [peer for peer in self.peers.values() if peer.link is not None]
+        for peer in connected:
+            assert peer.link is not None
+            if peer.link.fresh or not self._reading:
+                peer.link.fresh = False
+                self.detector.heard(peer.pid, now)
+            self._judge_stall(peer)
+        for pid in self.detector.suspects(now):
+            self.counts["suspected"] += 1
+            log.info("%s has not been heard for too long", pid)
+            self._cut_off(self.peers[pid], "suspected")
+        self.send(NODE, [peer.pid for peer in connected if peer.link is not None], Ping(now))
+
+    def _judge_stall(self, peer: Peer) -> None:
+        assert peer.link is not None
+        if not peer.link.paused:
+            peer.stalled_since = None
+        elif peer.stalled_since is None:
+            peer.stalled_since = self._loop.time()
+        elif self._loop.time() - peer.stalled_since > self.settings.stall_ns / 1e9:
+            self.counts["stalled"] += 1
+            self._cut_off(peer, "stall_ns")
+
+
+def _set_reading(link: Link, reading: bool) -> None:
+    if link.transport is None or link.transport.is_closing():
+        return
+    if reading and not link.transport.is_reading():
+        link.transport.resume_reading()
+    elif not reading and link.transport.is_reading():
+        link.transport.pause_reading()
+
+
+def _nothing() -> None:
+    """Do nothing."""

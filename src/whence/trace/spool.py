@@ -1,0 +1,165 @@
+"""Traces of live processes: rows go to a file before the bytes they tell of leave the process.
+
+A process killed at any point has then spooled everything that others can have seen of it. Each process writes its own
+segments, `DIR/spool-<group>-<node>-<inc>-<number>.rows`: records as in the journal, each a batch of rows. The oldest
+segments are removed over the bound; the missing numbers then show that the trace is incomplete. `gather` puts the
+spools of many processes together into one run that every reader of traces takes.
+"""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from struct import Struct as Layout
+from typing import Any
+from zlib import crc32
+
+import msgspec
+
+from whence.errors import TraceError
+from whence.trace.memory import Row, Run, Trace
+from whence.trace.schema import COLUMNS_OF, DESTS, EV, GRP, IDS, INC, NODE, Kind
+
+SEGMENT_BYTES = 32 << 20
+SEGMENTS_MAX = 64
+
+_HEADER = Layout("<II")
+_KINDS = tuple(Kind)
+_NUMBER = {kind: number for number, kind in enumerate(_KINDS)}
+_NAME = re.compile(r"spool-([0-9a-f]*)-(\d+)-(\d+)-(\d+)\.rows")
+
+
+class Spool:
+    """One process's rows of one group, on their way to disk."""
+
+    def __init__(
+        self, directory: Path, group: str, level: str, node: int, inc: int,
+        segment_bytes: int = SEGMENT_BYTES, segments_max: int = SEGMENTS_MAX,
+    ) -> None:  # fmt: skip
+        """Begin the first segment. Raises TraceError."""
+        self._directory = directory
+        self._stem = f"spool-{group.encode().hex()}-{node}-{inc}"
+        self._head = msgspec.msgpack.encode({"group": group, "level": level, "node": node, "inc": inc})
+        self._segment_bytes, self._segments_max = segment_bytes, segments_max
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._rows: list[tuple[int, Row]] = []
+        self._number = -1
+        self._file: Any = None
+        self._size = 0
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise TraceError(f"{directory} cannot be written: {error.strerror or error}") from error
+        self._next_segment()
+
+    def add(self, kind: Kind, row: Row) -> None:
+        """Take a row; it is on file after the next flush."""
+        self._rows.append((_NUMBER[kind], row))
+
+    def flush(self) -> None:
+        """Write the rows taken so far. Raises TraceError."""
+        if not self._rows:
+            return
+        self._put(self._encode(self._rows))
+        self._rows.clear()
+        if self._size >= self._segment_bytes:
+            self._next_segment()
+
+    def close(self) -> None:
+        """Write what is left and close the file."""
+        if self._file is not None:
+            self.flush()
+            self._file.close()
+            self._file = None
+
+    def _put(self, record: bytes) -> None:
+        try:
+            self._file.write(_HEADER.pack(len(record), crc32(record)) + record)
+        except OSError as error:
+            raise TraceError(f"{self._directory} cannot be written: {error.strerror or error}") from error
+        self._size += _HEADER.size + len(record)
+
+    def _next_segment(self) -> None:
+        if self._file is not None:
+            self._file.close()
+        self._number += 1
+        path = self._directory / f"{self._stem}-{self._number:06d}.rows"
+        try:
+            self._file = path.open("wb", buffering=0)
+        except OSError as error:
+            raise TraceError(f"{path} cannot be written: {error.strerror or error}") from error
+        self._size = 0
+        self._put(self._head)
+        gone = self._number - self._segments_max
+        if gone >= 0:
+            (self._directory / f"{self._stem}-{gone:06d}.rows").unlink(missing_ok=True)
+
+
+def gather(directories: Iterable[Path], group: str, run_id: str, version: str, **about: Any) -> Trace:
+    """Put the spools of a group's processes together into one trace. Raises TraceError.
+
+    A life that neither left nor was followed by an orderly end gets a crash row when a later life of its node exists.
+    """
+    files = sorted(path for directory in directories for path in Path(directory).rglob("spool-*.rows"))
+    level = ""
+    lives: dict[tuple[int, int], list[tuple[Kind, Row]]] = {}
+    for path in files:
+        found = _NAME.fullmatch(path.name)
+        if found is None or bytes.fromhex(found[1]).decode() != group:
+            continue
+        head, rows = _read(path)
+        level = head["level"]
+        lives.setdefault((int(found[2]), int(found[3])), []).extend(rows)
+    if not lives:
+        raise TraceError(f"no spool of group {group!r} was found; give the directories that live nodes wrote traces to")
+    nodes = sorted({node for node, _ in lives})
+    run = Run(run_id=run_id, version=version, level=level, seed=0, nodes=nodes, groups={group: []}, **about)
+    trace = Trace(run)
+    for (node, inc), entries in sorted(lives.items()):
+        followed = any(other == node and later > inc for other, later in lives)
+        if followed and not any(kind is Kind.LEAVE for kind, _ in entries):
+            entries.append((Kind.CRASH, _crash(node, inc, entries, group)))
+        for kind, row in entries:
+            trace.rows[kind].append(row)
+    return trace
+
+
+def _crash(node: int, inc: int, entries: list[tuple[Kind, Row]], group: str) -> Row:
+    last = max((row[2] for _, row in entries), default=-1)
+    clock = max((row[3] for _, row in entries), default=0)
+    given = {NODE: node, INC: inc, EV: last + 1, "t_clk": clock, GRP: group, "reason": "killed"}
+    return tuple(given.get(name) for name in COLUMNS_OF[Kind.CRASH])
+
+
+def _read(path: Path) -> tuple[dict[str, Any], list[tuple[Kind, Row]]]:
+    """Return a segment's head and rows; a torn tail is left out."""
+    data = path.read_bytes()
+    records, at = [], 0
+    while len(data) - at >= _HEADER.size:
+        length, checksum = _HEADER.unpack_from(data, at)
+        record = data[at + _HEADER.size : at + _HEADER.size + length]
+        if len(record) != length or crc32(record) != checksum:
+            break
+        records.append(record)
+        at += _HEADER.size + length
+    try:
+        head = msgspec.msgpack.decode(records[0])
+        rows = [
+            (_KINDS[number], _row(_KINDS[number], row))
+            for record in records[1:]
+            for number, row in msgspec.msgpack.decode(record)
+        ]
+    except (IndexError, msgspec.DecodeError, TypeError, ValueError) as error:
+        raise TraceError(f"{path} is no spool: {type(error).__name__}") from error
+    return head, rows
+
+
+def _row(kind: Kind, values: list[Any]) -> Row:
+    """Return a row in the form that rows in memory have."""
+    columns = COLUMNS_OF[kind]
+    if len(values) != len(columns):
+        raise ValueError("a row has other columns")
+    for name in (DESTS, IDS):
+        if name in columns and values[columns.index(name)] is not None:
+            inner = values[columns.index(name)]
+            values[columns.index(name)] = tuple(tuple(v) if isinstance(v, list) else v for v in inner)
+    return tuple(values)

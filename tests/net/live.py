@@ -1,0 +1,62 @@
+"""Live groups on loopback for tests: a few nodes in one loop, every wait bounded."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, TypeVar
+
+from whence.group import Delivery, Group, Node, join
+from whence.net.run import run
+from whence.net.settings import NetSettings
+
+Result = TypeVar("Result")
+
+DEADLINE_S = 60.0
+"""Far more than any of these tests takes; only a hang reaches it."""
+
+QUICK = {"round_ns": 20_000_000}
+
+
+def within(main: Coroutine[Any, Any, Result]) -> Result:
+    """Run a test's coroutine, and fail instead of hanging."""
+
+    async def bounded() -> Result:
+        return await asyncio.wait_for(main, DEADLINE_S)
+
+    return run(bounded())
+
+
+@asynccontextmanager
+async def nodes(count: int, first: int = 1, **options: Any) -> AsyncIterator[list[Node]]:
+    """Start nodes first, first + 1, …; each knows only the one before it."""
+    async with AsyncExitStack() as stack:
+        started: list[Node] = []
+        for pid in range(first, first + count):
+            contacts = [started[-1].address] if started else []
+            started.append(await stack.enter_async_context(join(pid, contacts=contacts, **options)))
+        yield started
+
+
+async def open_all(started: list[Node], name: str = "alps", level: str = "fifo", **options: Any) -> list[Group]:
+    """Open a group on all nodes and wait until everybody knows everybody."""
+    options = {"settings": QUICK, **options}
+    groups = list(await asyncio.gather(*[node.open(name, level, **options) for node in started]))
+    for group in groups:
+        await group.gathered(len(started), timeout_s=DEADLINE_S)
+    return groups
+
+
+async def take(group: Group, count: int) -> list[Delivery]:
+    """Take so many deliveries."""
+    taken: list[Delivery] = []
+    if count:
+        async for delivery in group:
+            taken.append(delivery)
+            if len(taken) == count:
+                break
+    return taken
+
+
+def fast(**settings: Any) -> NetSettings:
+    """Return settings whose deadlines tests can afford to reach."""
+    return NetSettings(**{"call_ns": 1_000_000_000, "greeting_ns": 300_000_000, "retry_ns": 10_000_000, **settings})

@@ -1,0 +1,329 @@
+"""The door: open, publish, iterate, close, on real sockets."""
+
+import asyncio
+
+import pytest
+from msgspec import Struct
+
+from tests.net.live import DEADLINE_S, QUICK, nodes, open_all, take, within
+from whence import join
+from whence.errors import (
+    BackPressureError,
+    ClosedError,
+    JoinError,
+    LimitError,
+    SettingError,
+    SlowConsumerError,
+    UsageError,
+)
+from whence.group import Group, endpoint
+from whence.limits import BUNDLE_BYTES_MAX, BUNDLE_EVENTS_MAX
+
+
+@pytest.mark.parametrize("level", ["eventual", "fifo"])
+def test_every_member_delivers_every_event_in_its_publishers_order(level: str) -> None:
+    async def main() -> None:
+        async with nodes(3) as started:
+            groups = await open_all(started, level=level)
+            for number in range(50):
+                for group in groups:
+                    await group.publish(b"%d" % number)
+            for group in groups:
+                taken = await take(group, 150)
+                assert [delivery.position for delivery in taken] == list(range(150))
+                assert {delivery.level for delivery in taken} == {level}
+                for pid in (1, 2, 3):
+                    mine = [delivery for delivery in taken if delivery.sender == pid]
+                    assert [int(delivery.payload) for delivery in mine] == list(range(50))
+                    assert [delivery.event.seq for delivery in mine] == list(range(1, 51))
+
+    within(main())
+
+
+def test_publishes_of_one_turn_travel_as_one_bundle() -> None:
+    async def main() -> None:
+        async with nodes(2) as started:
+            here, there = await open_all(started)
+            for number in range(10):
+                await here.publish(b"%d" % number)
+            batches = there.batches()
+            batch = await anext(batches)
+            assert len(batch) == 10
+            assert batch.payloads() == [b"%d" % number for number in range(10)]
+            assert batch.sender == 1
+
+    within(main())
+
+
+def test_a_deadline_for_flushing_gathers_several_turns_and_size_ends_it_early() -> None:
+    async def main() -> None:
+        async with nodes(2) as started:
+            here, there = await open_all(started, flush_s=0.2)
+            for number in range(5):
+                await here.publish(b"%d" % number)
+                await asyncio.sleep(0)
+            batches = there.batches()
+            assert len(await anext(batches)) == 5
+            await here.publish(b"x" * (BUNDLE_BYTES_MAX // 2))
+            assert len(await anext(batches)) == 1
+
+    within(main())
+
+
+def test_a_receipt_names_the_event_and_what_is_certain_of_it() -> None:
+    async def main() -> None:
+        async with nodes(2) as started:
+            here, _ = await open_all(started)
+            receipt = await here.publish_many([b"a", b"b"])
+            first = await receipt.accepted()
+            assert (first.pid, first.seq) == (1, 1)
+            assert receipt.event == first
+            second = await here.publish(b"c", until="settled")
+            assert second.event.seq == 3
+            with pytest.raises(UsageError, match="durable"):
+                await here.publish(b"d", until="stored")
+            with pytest.raises(UsageError, match="until is"):
+                await here.publish(b"e", until="forever")
+
+    within(main())
+
+
+def test_what_cannot_be_published_is_refused_with_its_limit() -> None:
+    async def main() -> None:
+        async with nodes(1) as (node,):
+            group = await node.open("alps")
+            with pytest.raises(LimitError, match="BUNDLE_BYTES_MAX"):
+                await group.publish(bytes(BUNDLE_BYTES_MAX + 1))
+            with pytest.raises(LimitError, match="BUNDLE_EVENTS_MAX"):
+                await group.publish_many([b""] * (BUNDLE_EVENTS_MAX + 1))
+            receipt = await group.publish_many([])
+            with pytest.raises(LimitError, match="least"):
+                await receipt.accepted()
+
+    within(main())
+
+
+def test_several_groups_and_levels_share_one_connection() -> None:
+    async def main() -> None:
+        async with nodes(2) as started:
+            alps = await open_all(started, "alps", "fifo")
+            andes = await open_all(started, "andes", "eventual")
+            await alps[0].publish(b"alp")
+            await andes[0].publish(b"ande")
+            assert [d.payload for d in await take(alps[1], 1)] == [b"alp"]
+            assert [d.payload for d in await take(andes[1], 1)] == [b"ande"]
+            assert sum(peer.link is not None for peer in started[0].live.switch.peers.values()) == 1
+
+    within(main())
+
+
+def test_a_newcomer_that_knows_one_member_reaches_all() -> None:
+    async def main() -> None:
+        async with nodes(3) as started:
+            groups = await open_all(started)
+            async with join(9, contacts=[started[2].address]) as late:
+                newcomer = await late.open("alps", settings=QUICK)
+                for group in (*groups, newcomer):
+                    await group.gathered(4, DEADLINE_S)
+                await groups[0].publish(b"welcome")
+                await newcomer.publish(b"thanks")
+                assert b"welcome" in [d.payload for d in await take(newcomer, 2)]
+                assert [d.payload for d in await take(groups[1], 2)]
+
+    within(main())
+
+
+def test_iterators_end_when_the_group_is_closed_and_publishing_is_refused() -> None:
+    async def main() -> None:
+        async with nodes(2) as started:
+            here, there = await open_all(started)
+            reader = asyncio.create_task(take(here, 100))
+            late = asyncio.create_task(anext(here.late(), None))
+            await there.publish(b"last")
+            await asyncio.sleep(0.1)
+            await here.close()
+            assert [d.payload for d in await reader] == [b"last"]
+            assert await late is None
+            with pytest.raises(ClosedError):
+                await here.publish(b"too late")
+            assert started[0].groups == {}
+        with pytest.raises(ClosedError):
+            await started[0].open("alps")
+
+    within(main())
+
+
+def test_a_cancelled_reader_loses_nothing_and_another_goes_on() -> None:
+    async def main() -> None:
+        async with nodes(2) as started:
+            here, there = await open_all(started)
+            reader = asyncio.create_task(take(here, 1))
+            await asyncio.sleep(0)
+            reader.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await reader
+            await there.publish(b"kept")
+            assert [d.payload for d in await take(here, 1)] == [b"kept"]
+
+    within(main())
+
+
+def test_a_publisher_waits_for_a_slow_consumer_and_at_last_gives_up() -> None:
+    async def main() -> None:
+        async with nodes(1) as (node,):
+            group = await node.open("alps", inbox_events_max=10, publish_wait_s=0.05)
+            for number in range(10):
+                await group.publish(b"%d" % number)
+                await asyncio.sleep(0)
+            with pytest.raises(BackPressureError, match="inbox_events_max is 10"):
+                await group.publish(b"10")
+            with pytest.raises(BackPressureError):
+                group.publish_nowait(b"x")
+            taken = await take(group, 10)
+            assert [int(d.payload) for d in taken] == list(range(10)), "nothing that was accepted is lost"
+            await group.publish(b"again")
+
+    within(main())
+
+
+def test_a_publisher_that_waits_goes_on_when_the_consumer_does() -> None:
+    async def main() -> None:
+        async with nodes(1) as (node,):
+            group = await node.open("alps", inbox_events_max=10)
+
+            async def publish() -> None:
+                for number in range(200):
+                    await group.publish(b"%d" % number)
+
+            publisher = asyncio.create_task(publish())
+            assert [int(d.payload) for d in await take(group, 200)] == list(range(200))
+            await publisher
+
+    within(main())
+
+
+async def overflowing(overflow: str) -> Group:
+    async with nodes(1) as (node,):
+        group = await node.open("alps", inbox_events_max=5, overflow=overflow)
+        for number in range(20):
+            await group.publish(b"%d" % number)
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.01)
+        return group
+
+
+def test_an_inbox_set_to_drop_keeps_the_newest_and_tells_of_the_gap() -> None:
+    async def main() -> None:
+        group = await overflowing("drop")
+        taken = await take(group, 5)
+        assert [int(d.payload) for d in taken] == [15, 16, 17, 18, 19]
+        assert [(span.first, span.last) for span in taken[0].gaps][-1] == (15, 15)
+        assert taken[1].gaps == ()
+
+    within(main())
+
+
+def test_an_inbox_set_to_close_raises_at_its_limit() -> None:
+    async def main() -> None:
+        group = await overflowing("close")
+        with pytest.raises(SlowConsumerError, match="inbox_events_max is 5"):
+            await take(group, 20)
+
+    within(main())
+
+
+def test_a_group_that_only_publishes_keeps_nothing() -> None:
+    async def main() -> None:
+        async with nodes(1) as (node,):
+            group = await node.open("alps", receive=False, inbox_events_max=5)
+            for number in range(100):
+                await group.publish(b"%d" % number)
+            await asyncio.sleep(0)
+            assert group.position == 100
+
+    within(main())
+
+
+class Move(Struct):
+    """What a typed group carries in this test."""
+
+    who: str
+    to: int
+
+
+def test_typed_groups_carry_values_and_name_what_is_none() -> None:
+    async def main() -> None:
+        async with nodes(2) as started:
+            here, there = await open_all(started)
+            await here.typed(Move).publish(Move("ada", 3))
+            reader = aiter(there.typed(Move))
+            value, delivery = await anext(reader)
+            assert value == Move("ada", 3)
+            assert delivery.sender == 1
+            await here.publish(b"\xc1")
+            with pytest.raises(UsageError, match="no value of this type"):
+                await anext(reader)
+
+    within(main())
+
+
+def test_what_cannot_be_opened_is_refused_in_a_sentence() -> None:
+    async def main() -> None:
+        async with nodes(2) as started:
+            await open_all(started[:1])
+            with pytest.raises(UsageError, match="runs at level fifo, not eventual"):
+                await started[1].open("alps", "eventual")
+            with pytest.raises(UsageError, match="open already"):
+                await started[0].open("alps")
+            with pytest.raises(UsageError, match="not built"):
+                await started[0].open("andes", "psychic")
+            with pytest.raises(SettingError, match="no setting"):
+                await started[0].open("andes", settings={"speed": 9})
+            with pytest.raises(UsageError, match="data directory"):
+                await started[0].open("andes", durable=True)
+            with pytest.raises(UsageError, match="characters"):
+                await started[0].open("")
+            with pytest.raises(UsageError, match="overflow"):
+                await started[0].open("andes", overflow="explode")
+
+    within(main())
+
+
+def test_named_founders_found_one_group_together() -> None:
+    async def main() -> None:
+        async with nodes(3) as started:
+            groups = await asyncio.gather(*[node.open("alps", founders=[1, 2, 3], settings=QUICK) for node in started])
+            for group in groups:
+                await group.gathered(3, DEADLINE_S)
+            await groups[2].publish(b"x")
+            assert [d.payload for d in await take(groups[0], 1)] == [b"x"]
+
+    within(main())
+
+
+def test_nobody_waits_for_founders_that_never_come() -> None:
+    async def main() -> None:
+        async with nodes(1) as (node,):
+            with pytest.raises(JoinError, match="within"):
+                await node.open("alps", founders=[1, 2], timeout_s=0.1)
+            assert node.live.drivers == {}
+
+    within(main())
+
+
+@pytest.mark.parametrize("text", ["", "host", "host:", "host:x", "host:70000"])
+def test_an_address_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="host:port"):
+        endpoint(text)
+
+
+def test_addresses_are_split_at_the_last_colon() -> None:
+    assert endpoint("127.0.0.1:4000") == ("127.0.0.1", 4000)
+    assert endpoint("[::1]:4000") == ("::1", 4000)
+    assert endpoint(":4000") == ("0.0.0.0", 4000)
+
+
+def test_a_node_must_be_entered_before_it_is_used() -> None:
+    node = join(1)
+    with pytest.raises(ClosedError):
+        _ = node.pid

@@ -63,13 +63,14 @@ def run(arguments: list[str] | None = None) -> int:
         complain(str(error))
         return USAGE
     except KeyboardInterrupt:
-        complain("interrupted")
-        return INTERRUPTED
+        code = INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()
         return 1
     except Exception as error:  # noqa: BLE001 - the one door
         return _foreign(error)
+    if code == INTERRUPTED:  # the argument parser turns an interrupt into this
+        complain("interrupted")
     return code if isinstance(code, int) else 0
 
 
@@ -81,5 +82,8 @@ def _foreign(error: Exception) -> int:
         return USAGE
     if os.environ.get("WHENCE_DEBUG"):
         raise error
+    if isinstance(error, OSError) and error.filename is not None:
+        complain(f"{error.filename}: {error.strerror}")
+        return USAGE
     complain(f"a bug in whence: {type(error).__name__}: {error}; set WHENCE_DEBUG=1 to see where")
     return BUG

@@ -20,6 +20,7 @@ from whence.cli.page import Section, write_page
 from whence.mutants import CANARY, recipe_with
 from whence.sim.explore import judged
 from whence.sim.run import run
+from whence.sim.scenario import Scenario
 from whence.sim.shrink import shrink
 from whence.sim.summary import summarize
 from whence.sim.swarm import draw
@@ -32,6 +33,23 @@ from whence.types import EventId
 
 LEVELS_SHOWN = ("eventual", "fifo")
 SLICES = 100
+
+CHURN = (
+    "Members crash and come back, join, leave, stall and are cut off, on a network that loses, doubles, delays and "
+    "garbles; then everything heals. What is published after that is owed to every member that stays."
+)
+SPREAD = (
+    "One event on its way: a line per member, in the order they got it; a stroke from whoever passed it on; thick "
+    "where it arrived and had to wait for an earlier one."
+)
+BUG = (
+    "The fifo level with a bug on purpose: it delivers whatever comes first. The schedule that showed it was cut to "
+    "the smallest that still does."
+)
+STORY = "The smallest story that breaks the promise: time runs to the right, a line per process."
+
+CANARY_SCHEDULES_MAX = 50
+"""Two schedules in three show the planted bug; in so many it is there for certain."""
 
 
 def demo(
@@ -62,7 +80,7 @@ def demo(
             picture.write_text(spread_diagram(trace, _well_travelled(trace)), encoding="utf-8")
             facts = summarize(trace) | {"faults": dict(sorted(outcome.effective.items())), "trace": str(kept)}
             results[level] = facts, verdicts
-            sections.append(Section(level, facts, verdicts, picture))
+            sections.append(Section(level, CHURN, SPREAD, facts, verdicts, picture))
             bar.update(task, completed=SLICES + 20)
         task = bar.add_task("planting a bug", total=None)
         sections.append(canary := _catch_the_canary(into, seed))
@@ -86,20 +104,24 @@ def _advance(bar: Progress, task: TaskID, _: Trace, done: float) -> None:
 
 
 def _catch_the_canary(into: Path, seed: int) -> Section:
-    """Run a level that is wrong on purpose, shrink what it did wrong, and draw it."""
-    scenario = draw(CANARY, seed)
-    broken = [verdict.promise for verdict in judged(scenario)[1] if verdict.outcome is Outcome.BROKEN]
-    if broken:
-        scenario = shrink(
-            scenario, lambda smaller: any(v.promise == broken[0] and not v.holds for v in judged(smaller)[1]), 150
-        )
+    """Run a level that is wrong on purpose until a promise breaks, shrink what went wrong, and draw it."""
+    scenario, broken = draw(CANARY, seed), list[str]()
+    for at in range(CANARY_SCHEDULES_MAX):
+        scenario = draw(CANARY, seed + at)
+        if broken := _broken_in(scenario):
+            scenario = shrink(scenario, lambda smaller: broken[0] in _broken_in(smaller), 150)
+            break
     outcome = run(scenario, recipe_with(CANARY, None))
     history = History(outcome.trace)
     verdicts = judge_history(history, broken[:1])
     picture = into / "planted-bug.svg"
     for verdict in verdicts:
         picture.write_text(diagram(story(history, verdict.violations[0])), encoding="utf-8")
-    return Section("a planted bug", summarize(outcome.trace), verdicts, picture)
+    return Section("a planted bug", BUG, STORY, summarize(outcome.trace), verdicts, picture)
+
+
+def _broken_in(scenario: Scenario) -> list[str]:
+    return [verdict.promise for verdict in judged(scenario)[1] if verdict.outcome is Outcome.BROKEN]
 
 
 def _well_travelled(trace: Trace) -> EventId:
@@ -125,5 +147,5 @@ def _print(results: dict[str, tuple[dict[str, Any], list[Verdict]]], canary: Sec
     console.print(table)
     for level, (_, verdicts) in results.items():
         console.print(verdict_table(verdicts, f"{level}: every promise, judged from the trace"))
-    console.print(verdict_table(canary.verdicts, "a planted bug, caught"))
+    console.print(verdict_table(canary.verdicts, "a planted bug, caught" if canary.verdicts else "a planted bug"))
     console.print(f"report: {page}")

@@ -41,10 +41,11 @@ def print_json(seed: int, **fields: Any) -> None:
 
 
 def progress(*, quiet: bool) -> Progress:
-    """Return a progress display on standard error."""
+    """Return a progress display on standard error, silent where nobody watches it."""
+    console = stderr()
     return Progress(
         SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-        console=stderr(), disable=quiet, transient=True,
+        console=console, disable=quiet or not console.is_terminal, transient=True,
     )  # fmt: skip
 
 

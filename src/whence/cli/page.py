@@ -21,6 +21,10 @@ th { color: var(--soft); font-weight: 600; white-space: nowrap; } td.number { fo
 .holds { color: var(--good); font-weight: 600; } .broken { color: var(--bad); font-weight: 700; }
 .unknown { color: #946200; font-weight: 600; }
 figure { margin: 1.5rem 0; } figure svg { max-width: 100%; height: auto; }
+a { color: inherit; } figcaption { color: var(--soft); font-size: .9rem; }
+dl { display: grid; grid-template-columns: repeat(auto-fill, minmax(14rem, 1fr)); gap: .1rem 2rem; margin: 1rem 0; }
+dl div { border-bottom: 1px solid var(--line); padding: .3rem 0; } dt { color: var(--soft); font-size: .85rem; }
+dd { margin: 0; font-variant-numeric: tabular-nums; overflow-wrap: anywhere; } dl .wide { grid-column: 1 / -1; }
 """
 
 
@@ -28,6 +32,10 @@ class Section(Struct, frozen=True):
     """What one run has to show."""
 
     title: str
+    lead: str
+    """What happened, in a sentence or two."""
+    caption: str
+    """How to read the picture."""
     facts: dict[str, Any]
     verdicts: list[Verdict]
     picture: Path
@@ -39,27 +47,48 @@ def write_page(path: Path, sections: list[Section], nodes: int, seed: int) -> Pa
     path.write_text(
         f"<!doctype html><html lang='en'><meta charset='utf-8'><title>Whence demo</title><style>{_STYLE}</style>"
         f"<h1>Whence demo</h1><p class='soft'>{nodes} members, seed {seed}, version {escape(__version__)}. The same "
-        f"seed gives the same runs, to the byte.</p>{body}</html>\n",
+        f"seed gives the same runs, to the byte.</p>{_overview(sections)}{body}</html>\n",
         encoding="utf-8",
     )
     return path
 
 
+def _overview(sections: list[Section]) -> str:
+    """Lay out all verdicts on one table: a row per run, a column per promise."""
+    promises = list(dict.fromkeys(verdict.promise for section in sections for verdict in section.verdicts))
+    rows = []
+    for section in sections:
+        outcomes = {verdict.promise: verdict.outcome for verdict in section.verdicts}
+        cells = "".join(f"<td class='{outcomes.get(name, '')}'>{outcomes.get(name, '·')}</td>" for name in promises)
+        rows.append(f"<tr><th><a href='#{_anchor(section)}'>{escape(section.title)}</a></th>{cells}</tr>")
+    heads = "".join(f"<th>{escape(_worded(promise))}</th>" for promise in promises)
+    return f"<table><tr><th></th>{heads}</tr>{''.join(rows)}</table>"
+
+
+def _anchor(section: Section) -> str:
+    return escape(section.title.replace(" ", "-"))
+
+
+def _worded(name: str) -> str:
+    return name.replace("_", " ")
+
+
 def _section(section: Section) -> str:
     verdicts = "".join(
-        f"<tr><td>{escape(verdict.promise)}</td><td class='{verdict.outcome}'>{verdict.outcome}</td>"
+        f"<tr><td>{escape(_worded(verdict.promise))}</td><td class='{verdict.outcome}'>{verdict.outcome}</td>"
         f"<td>{escape(verdict.sentence)}</td></tr>"
         for verdict in section.verdicts
     )
     facts = "".join(
-        f"<tr><th>{escape(name.replace('_', ' '))}</th><td class='number'>{escape(_shown(value))}</td></tr>"
+        f"<div{' class=wide' if isinstance(value, dict | str) else ''}><dt>{escape(_worded(name))}</dt>"
+        f"<dd>{escape(_shown(value))}</dd></div>"
         for name, value in section.facts.items()
     )
     picture = section.picture.read_text(encoding="utf-8") if section.picture.exists() else ""
     return (
-        f"<h2>{escape(section.title)}</h2>"
+        f"<h2 id='{_anchor(section)}'>{escape(section.title)}</h2><p>{escape(section.lead)}</p>"
         f"<table><tr><th>promise</th><th>verdict</th><th>because</th></tr>{verdicts}</table>"
-        f"<figure>{picture}</figure><table>{facts}</table>"
+        f"<figure>{picture}<figcaption>{escape(section.caption)}</figcaption></figure><dl>{facts}</dl>"
     )
 
 
@@ -67,7 +96,7 @@ def _shown(value: object) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, dict):
-        return ", ".join(f"{name} {_shown(each)}" for name, each in value.items())
+        return ", ".join(f"{_worded(name)} {_shown(each)}" for name, each in value.items())
     if isinstance(value, Struct):
         return ", ".join(f"{name} {getattr(value, name):,}" for name in value.__struct_fields__)
     return str(value)

@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec import inspect
 
+from tests.wire.ticket_strategies import TICKETS
 from whence import limits
 from whence.core.link.addresses import Address, Addresses, pack
 from whence.core.link.presence import Place, Presence, presence
@@ -103,6 +104,7 @@ def digests(entry: Layout, numbers: int) -> st.SearchStrategy[bytes]:
 
 
 AGREEING: dict[type, st.SearchStrategy[Any]] = {
+    **TICKETS,
     Bundle: bundles(),
     Gossip: _gossip(),
     Welcome: st.builds(Welcome, news(), st.binary(max_size=SMALL)),

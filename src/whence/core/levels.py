@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct
 
+from whence.core.coordinated import ClusterParts
 from whence.core.members.full import Directory, FullView
 from whence.core.members.views import PartialView, ViewSettings
 from whence.core.merge.recipe import Merging
@@ -111,7 +112,7 @@ GOSSIP: dict[str, Parts] = {
 }
 """The levels on top of PrCast."""
 
-LEVELS: dict[str, Recipe] = {**GOSSIP, "total": Merging(), "causal": Causal()}
+LEVELS: dict[str, Recipe] = {**GOSSIP, "optimistic": ClusterParts(), "total": Merging(), "causal": Causal()}
 """Every level that is built, by name."""
 
 

@@ -121,7 +121,7 @@ class Node:
         if self.life is not Life.JOINING:
             self._spread.tick(now, ready)
             self._order.tick(now, ready)
-        if self.life is Life.LEAVING and self._members.gone():
+        if self.life is Life.LEAVING and self._gone():
             self._step(Life.LEFT)
             ready.notes.append(Note("leave"))
         return self._wake(ready)
@@ -150,6 +150,10 @@ class Node:
             ready.notes.append(Note("reject", "snapshot", peer=sender.pid))
             return
         self._enter(ready, Note("join", peer=sender.pid))
+
+    def _gone(self) -> bool:
+        """Tell whether a leaver may stop."""
+        return self._members.gone()
 
     def _enter(self, ready: Ready, note: Note) -> None:
         self._step(Life.MEMBER)

@@ -12,7 +12,7 @@ from zlib import crc32
 
 from whence.core.ready import Delivery, Gap, Item, Late, Mark, Note, Ready, Returned
 from whence.core.stages import Grouped, Member
-from whence.errors import LimitError, NotMemberError, RemoteProtocolError, UsageError
+from whence.errors import NotMemberError, RemoteProtocolError, UsageError
 from whence.sim.clock import Clock
 from whence.sim.disk import Disk
 from whence.sim.loop import Loop
@@ -203,7 +203,7 @@ class SimProcess:
             return False
         try:
             self._apply(self.member.act(name, argument, self.now()))
-        except (UsageError, LimitError) as refusal:
+        except UsageError as refusal:
             self._write(Kind.REJECT, reason=type(refusal).__name__)
             return False
         return True
@@ -242,7 +242,7 @@ class SimProcess:
                 bundle, ready = self.member.publish(payloads, self.now())
             else:
                 bundle, ready = cast(Grouped, self.member).publish_to(group, payloads, self.now())
-        except (NotMemberError, LimitError) as refusal:
+        except UsageError as refusal:
             self._write(Kind.REJECT, reason=type(refusal).__name__)
             return None
         if not (ready.deliver and isinstance(ready.deliver[0], Returned)):
@@ -439,13 +439,16 @@ class SimProcess:
         event = None if bundle is None else EventId(bundle.pid, bundle.boot, bundle.first)
         kind = Kind(note.kind)
         self._write(
-            kind, event=event, peer=note.peer, reason=note.reason, ticket=note.ticket, epoch=note.epoch
+            kind, event=event, peer=note.peer, reason=note.reason, ticket=note.ticket, epoch=note.epoch,
+            value=note.value, late_ns=note.late_ns,
         )  # fmt: skip
         if kind is Kind.JOIN:
             self.joined = True
         elif kind is Kind.LEAVE:
             self.record_gauges()
             self._stop()
+        elif kind is Kind.NOTE and note.reason is not None:
+            self._world.effective[note.reason] += 1
 
     # --- what only an observer does ---
 

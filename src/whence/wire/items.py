@@ -13,9 +13,11 @@ from whence.core.link.addresses import Addresses
 from whence.core.link.detector import Ping, Pong
 from whence.core.link.greeting import Confirm, Hello
 from whence.core.link.presence import Presence
+from whence.core.members.tickets import items as tickets
 from whence.core.members.views import Subscribe, Welcome
 from whence.core.merge.items import Alive, Aside, Batch, Bye, Follow, Offer, Opened, Stream, Taken
 from whence.core.order.localized import items as causal
+from whence.core.order.recovery import Recover, Recovered
 from whence.core.ready import Item
 from whence.core.spread.direct import Have, Push, Want
 from whence.core.spread.gossip import Gossip
@@ -54,6 +56,29 @@ NUMBERS: dict[int, type[Item]] = {
     78: causal.FenceAsk,
     79: causal.FenceTell,
     80: causal.Lost,
+    40: tickets.Renew,
+    41: tickets.Alive,
+    42: tickets.Fenced,
+    43: tickets.Update,
+    44: tickets.AckUpdate,
+    45: tickets.NotCoordinator,
+    46: tickets.Probe,
+    47: tickets.Fresh,
+    48: tickets.Exclude,
+    49: tickets.AckExclude,
+    50: tickets.RequestFence,
+    51: tickets.AckFence,
+    52: tickets.ClusterJoin,
+    53: tickets.AckClusterJoin,
+    54: tickets.RejectClusterJoin,
+    55: tickets.Cleave,
+    56: tickets.AckCleave,
+    57: tickets.GenerationRead,
+    58: tickets.GenerationValue,
+    59: tickets.Genesis,
+    60: tickets.GenesisAnswer,
+    61: Recover,
+    62: Recovered,
 }
 
 AnyItem = Union[  # noqa: UP007 - the decoder reads this at run time
@@ -62,6 +87,11 @@ AnyItem = Union[  # noqa: UP007 - the decoder reads this at run time
     Offer, Batch, Taken, Follow, Opened, Stream, Aside, Alive, Bye,
     causal.Copy, causal.Trail, causal.Ack, causal.Ask, causal.Probe, causal.Back, causal.Lookup,
     causal.Named, causal.FenceAsk, causal.FenceTell, causal.Lost,
+    tickets.Renew, tickets.Alive, tickets.Fenced, tickets.Update, tickets.AckUpdate, tickets.NotCoordinator,
+    tickets.Probe, tickets.Fresh, tickets.Exclude, tickets.AckExclude, tickets.RequestFence, tickets.AckFence,
+    tickets.ClusterJoin, tickets.AckClusterJoin, tickets.RejectClusterJoin, tickets.Cleave, tickets.AckCleave,
+    tickets.GenerationRead, tickets.GenerationValue, tickets.Genesis, tickets.GenesisAnswer, Recover,
+    Recovered,
 ]  # fmt: skip
 
 

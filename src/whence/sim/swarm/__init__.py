@@ -9,12 +9,13 @@ from collections.abc import Callable
 
 from whence.errors import UsageError
 from whence.sim.scenario import Scenario
-from whence.sim.swarm import gossip, merge, tree
+from whence.sim.swarm import gossip, merge, tickets, tree
 
 SWARMS: dict[str, Callable[[str, int], Scenario]] = {
     "eventual": gossip.draw,
     "fifo": gossip.draw,
     "canary": gossip.draw,
+    "optimistic": tickets.draw,
     "causal": tree.draw,
     "total": merge.draw,
 }

@@ -1,0 +1,292 @@
+"""Founding a cluster, and founding it anew when every coordinator is lost.
+
+Promises: of all who try, at most one founder per generation holds the tickets, and no generation begins before all
+coordinators of the one before are closed and their leases have drained.
+Assumes: a majority of the seeds answers in the end; a seed that lost its journal asks the others before it judges.
+The sentence that decides: a founder is accepted by a majority of seeds, each of which promised to take no lower ballot
+and told it whom it had accepted; and it has closed all of those.
+Source: tickets_twolayer 4.9; traps F20 to F22, F34. Ballots are (number, process number), as in Paxos: reading without
+a promise would let a slow founder gather its majority after a fast one had looked.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+from struct import Struct as Layout
+from typing import NamedTuple
+
+from whence.core.members.tickets.items import (
+    AckExclude,
+    AckFence,
+    GenerationRead,
+    GenerationValue,
+    Genesis,
+    GenesisAnswer,
+    NotCoordinator,
+)
+from whence.core.members.tickets.records import Claim, Pointer, Processes, Record, pack, readable, unpack
+from whence.core.members.tickets.settings import TicketSettings
+from whence.core.members.tickets.turn import Turn
+from whence.core.members.tickets.walk import Stage, Walk
+from whence.core.ready import Dice
+from whence.types import Instant, Process
+
+_JOURNAL = Layout("<IHIHI")
+"""Promised ballot, accepted ballot, generation; then the founder's record."""
+
+WALK_ROUNDS = 20
+"""Ticket rounds after which a walk that does not end is given up and begun elsewhere."""
+
+
+class Ballot(NamedTuple):
+    """An attempt to found: higher ones win."""
+
+    number: int
+    pid: int
+
+
+class Arbiter:
+    """A seed's word on who founded the cluster. What it says it has written down before."""
+
+    def __init__(self) -> None:
+        self.knows = False
+        """False after a restart without a journal, until the others have told."""
+        self.promised = Ballot(0, 0)
+        self.accepted = Ballot(0, 0)
+        self.generation = 0
+        self.genesis = b""
+
+    def begin(self) -> None:
+        """Start with the group itself, when nobody can have founded anything."""
+        self.knows = True
+
+    def restore(self, journal: bytes) -> bool:
+        """Take up what an earlier life wrote down; return False if it is not readable."""
+        if len(journal) < _JOURNAL.size:
+            return False
+        number, pid, accepted, accepted_pid, generation = _JOURNAL.unpack_from(journal)
+        genesis = journal[_JOURNAL.size :]
+        if genesis and not readable(genesis):
+            return False
+        self.promised, self.accepted = Ballot(number, pid), Ballot(accepted, accepted_pid)
+        self.generation, self.genesis, self.knows = generation, genesis, True
+        return True
+
+    def read(self, sender: Process, item: GenerationRead, start: bytes, turn: Turn) -> None:
+        """Promise a ballot that is higher than all before, and tell what was accepted."""
+        if not self.knows:
+            return
+        ballot = Ballot(item.ballot, sender.pid)
+        if ballot > self.promised:
+            self.promised = ballot
+            turn.ready.persist.append(self._journal())
+        kept = ballot == self.promised
+        value = GenerationValue(
+            item.ballot, kept, self.promised.number, self.generation, self.genesis, start or self.genesis
+        )
+        turn.post(sender, value)
+
+    def accept(self, sender: Process, item: Genesis, turn: Turn) -> None:
+        """Accept a founder, unless a higher ballot was promised or its generation is not new."""
+        if not self.knows:
+            return
+        ballot = Ballot(item.ballot, sender.pid)
+        again = ballot == self.accepted
+        fine = again or (ballot >= self.promised and item.generation > self.generation)
+        if fine and not again:
+            self.promised = self.accepted = ballot
+            self.generation, self.genesis = item.generation, item.record
+            turn.ready.persist.append(self._journal())
+        turn.post(sender, GenesisAnswer(item.ballot, fine, self.promised.number))
+
+    def learn(self, ballot: Ballot, generation: int, genesis: bytes, turn: Turn) -> None:
+        """Judge again after the others promised our ballot and told what they had accepted."""
+        self.promised = self.accepted = ballot
+        self.generation, self.genesis, self.knows = generation, genesis, True
+        turn.ready.persist.append(self._journal())
+
+    def _journal(self) -> bytes:
+        return _JOURNAL.pack(*self.promised, *self.accepted, self.generation) + self.genesis
+
+
+class Phase(Enum):
+    """How far an attempt to found has come."""
+
+    READING = "reading"
+    WALKING = "walking"
+    PROPOSING = "proposing"
+    FOUNDED = "founded"
+    FAILED = "failed"
+    MET = "met"
+    LEARNED = "learned"
+
+
+STEPS: dict[Phase, tuple[Phase, ...]] = {
+    Phase.READING: (Phase.WALKING, Phase.PROPOSING, Phase.FAILED, Phase.LEARNED),
+    Phase.WALKING: (Phase.PROPOSING, Phase.FAILED, Phase.MET),
+    Phase.PROPOSING: (Phase.FOUNDED, Phase.FAILED),
+    Phase.FOUNDED: (),
+    Phase.FAILED: (),
+    Phase.MET: (),
+    Phase.LEARNED: (),
+}
+"""From each phase, those that may follow. MET: a coordinator lives after all. LEARNED: a seed only wanted to know."""
+
+
+class Founding:
+    """One attempt."""
+
+    def __init__(
+        self,
+        me: Process,
+        number: int,
+        settings: TicketSettings,
+        choose: Callable[[], Processes],
+        dice: Dice,
+        dead: dict[Process, None],
+        *,
+        learning: bool = False,
+    ) -> None:
+        self.phase = Phase.READING
+        self.ballot = Ballot(number, me.pid)
+        self.highest = number
+        self.walk: Walk | None = None
+        self.record: Record | None = None
+        self.met: Process | None = None
+        self.generation = 0
+        self.genesis = b""
+        self._me = me
+        self._settings = settings
+        self._choose = choose
+        self._dice = dice
+        self._dead = dead
+        self._learning = learning
+        self._seeds = settings.seed_pids()
+        self._values: dict[int, GenerationValue] = {}
+        self._votes: dict[int, None] = {}
+        self._start: Record | None = None
+        self._retry_at: Instant = 0
+        self._give_up_at: Instant = 0
+
+    def begin(self, turn: Turn) -> None:
+        """Ask every seed for its promise."""
+        self._give_up_at = turn.now + 6 * self._settings.answer_ns
+        self._ask_all(turn)
+
+    def on_value(self, sender: Process, item: GenerationValue, turn: Turn) -> None:
+        """Count a promise; with enough of them, go on."""
+        self.highest = max(self.highest, item.highest)
+        if self.phase is not Phase.READING or item.ballot != self.ballot.number or sender.pid not in self._seeds:
+            return
+        if not item.promised:
+            self._step(Phase.FAILED)
+            return
+        self._values[sender.pid] = item
+        if len(self._values) < self._needed():
+            return
+        latest = max(self._values.values(), key=lambda value: value.generation)
+        self.generation, self.genesis = latest.generation, latest.genesis
+        if self._learning:
+            self._step(Phase.LEARNED)
+        elif not self.generation:
+            self._propose(epoch=1, last=b"", turn=turn)
+        else:
+            self._begin_walk(turn)
+
+    def on_answer(self, sender: Process, item: GenesisAnswer, turn: Turn) -> None:
+        """Count a vote."""
+        self.highest = max(self.highest, item.highest)
+        if self.phase is not Phase.PROPOSING or item.ballot != self.ballot.number or sender.pid not in self._seeds:
+            return
+        if not item.accepted:
+            self._step(Phase.FAILED)
+            return
+        self._votes[sender.pid] = None
+        if len(self._votes) > len(self._seeds) // 2:
+            self._step(Phase.FOUNDED)
+
+    def on_walk_answer(self, sender: Process, item: AckExclude | NotCoordinator | AckFence, turn: Turn) -> None:
+        """Let the walk hear an answer."""
+        walk = self.walk
+        if walk is None:
+            return
+        if isinstance(item, AckExclude):
+            walk.on_ack_exclude(sender, item, turn.now, turn.post)
+            self.met = sender if walk.stage is Stage.MET else None
+        elif isinstance(item, NotCoordinator):
+            walk.on_not_coordinator(sender, item, turn.now, turn.post)
+        else:
+            walk.on_ack_fence(sender, item, turn.now, turn.post)
+        self._follow_walk(turn)
+
+    def tick(self, turn: Turn) -> None:
+        """Ask again, or give up."""
+        if self.phase in (Phase.READING, Phase.PROPOSING, Phase.WALKING) and turn.now >= self._give_up_at:
+            self._step(Phase.FAILED)
+        elif self.phase is Phase.WALKING and self.walk is not None:
+            self.walk.tick(turn.now, turn.post)
+            self._follow_walk(turn)
+        elif self.phase in (Phase.READING, Phase.PROPOSING) and turn.now >= self._retry_at:
+            self._ask_all(turn)
+
+    def wake_at(self) -> Instant:
+        """Return when tick has something to do."""
+        if self.phase is Phase.WALKING and self.walk is not None and (at := self.walk.wake_at()) is not None:
+            return min(at, self._give_up_at)
+        return min(self._retry_at, self._give_up_at)
+
+    def _needed(self) -> int:
+        """Return how many seeds must promise: a majority; of the others, so many that every majority with us is met."""
+        most = len(self._seeds) // 2 + 1
+        return len(self._seeds) - most + 1 if self._learning else most
+
+    def _ask_all(self, turn: Turn) -> None:
+        self._retry_at = turn.now + 2 * self._settings.answer_ns
+        for seed in self._seeds:
+            if (
+                self.phase is Phase.READING
+                and seed not in self._values
+                and not (self._learning and seed == self._me.pid)
+            ):
+                turn.post_pid(seed, GenerationRead(self.ballot.number))
+            elif self.phase is Phase.PROPOSING and seed not in self._votes and self.record is not None:
+                turn.post_pid(seed, Genesis(self.ballot.number, self.generation + 1, pack(self.record)))
+
+    def _begin_walk(self, turn: Turn) -> None:
+        """Close everybody of the last generation, beginning at any record of it."""
+        records = [unpack(value.start) for value in self._values.values() if value.start]
+        starts = [record for record in records if record.generation == self.generation] or [unpack(self.genesis)]
+        start = starts[int(self._dice() * len(starts))]
+        self._step(Phase.WALKING)
+        turn.note("total_loss_walk", *start.claim)
+        self._give_up_at = turn.now + WALK_ROUNDS * self._settings.ticket_round_ns
+        self._start = start
+        self.walk = Walk(self._settings, None, start.pointer(), start.succ, self._dead)
+        self.walk.ask(turn.now, turn.post)
+
+    def _follow_walk(self, turn: Turn) -> None:
+        walk = self.walk
+        if walk is None or self.phase is not Phase.WALKING:
+            return
+        if walk.stage is Stage.MET:
+            self._step(Phase.MET)
+        elif walk.stage is Stage.STUCK:
+            self._step(Phase.FAILED)
+        elif walk.stage is Stage.DONE:
+            self._propose(walk.top + 1, walk.last, turn)
+
+    def _propose(self, epoch: int, last: bytes, turn: Turn) -> None:
+        tickets = self._settings.tickets
+        claim = Claim(int(self._dice() * tickets), epoch)
+        witnesses = self._choose()
+        own = Pointer(claim, self._me, 0, witnesses)
+        self.record = Record(
+            claim=claim, owner=self._me, generation=self.generation + 1, version=0, top=epoch,
+            witnesses=witnesses, proposed=(), succ=own, last=last,
+        )  # fmt: skip
+        self._step(Phase.PROPOSING)
+        self._give_up_at = turn.now + 6 * self._settings.answer_ns
+        self._ask_all(turn)
+
+    def _step(self, to: Phase) -> None:
+        assert to in STEPS[self.phase], (self.phase, to)
+        self.phase = to

@@ -1,0 +1,43 @@
+"""One input's turn: the time, where effects go, and what this process says to itself.
+
+A process is often its own witness's neighbour, seed or former coordinator. What it posts to itself is handled in the
+same turn, after the rest, by the same code as anybody's word; so no rule has a second form for oneself.
+"""
+
+from collections import deque
+
+from whence.core.ready import Item, Note, Ready, Send
+from whence.types import ANY_BOOT, Instant, Process
+
+
+class Turn:
+    """What one input causes."""
+
+    def __init__(self, me: Process, now: Instant, ready: Ready) -> None:
+        self.me = me
+        self.now = now
+        self.ready = ready
+        self.to_self: deque[Item] = deque()
+
+    def post(self, to: Process, item: Item) -> None:
+        """Send an item to one life of a peer; an earlier life of ours is dead and gets nothing."""
+        if to == self.me:
+            self.to_self.append(item)
+        elif to.pid != self.me.pid:
+            self.ready.send.append(Send((to.pid,), item, to.boot))
+
+    def post_pid(self, pid: int, item: Item) -> None:
+        """Send an item to whichever life of a peer answers."""
+        if pid == self.me.pid:
+            self.to_self.append(item)
+        else:
+            self.ready.send.append(Send((pid,), item, ANY_BOOT))
+
+    def post_all(self, to: tuple[Process, ...], item: Item) -> None:
+        """Send one item to several."""
+        for process in to:
+            self.post(process, item)
+
+    def note(self, reason: str, ticket: int | None = None, epoch: int | None = None) -> None:
+        """Tell observers what happened."""
+        self.ready.notes.append(Note("note", reason, ticket=ticket, epoch=epoch))

@@ -7,8 +7,10 @@ state, with consecutive numbers, one stamp and their payloads packed in one body
 
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import lru_cache
 from itertools import accumulate, chain, pairwise
-from struct import iter_unpack, unpack
+from struct import Struct as Layout
+from struct import iter_unpack, pack, unpack
 from typing import Annotated, NamedTuple, TypeAlias
 
 from msgspec import Meta, Struct
@@ -91,6 +93,8 @@ class Bundle(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, g
             return int.from_bytes(sizes, "little") == len(self.body)
         if len(sizes) & 3 or self.last > limits.SEQ_MAX:
             return False
+        if _even(sizes):
+            return int.from_bytes(sizes[:4], "little") * self.count == len(self.body)
         # Summed one by one: as a tuple, the sizes of a hostile bundle would take ten times their bytes.
         total: int = sum(chain.from_iterable(iter_unpack("<I", sizes)))
         return total == len(self.body)
@@ -100,6 +104,8 @@ class Bundle(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, g
         body = self.body
         if len(self.sizes) == 4:
             return [body]
+        if _even(self.sizes):
+            return list(_cutter(int.from_bytes(self.sizes[:4], "little"), self.count).unpack(body))
         return [body[start:end] for start, end in pairwise(accumulate(self.each_size(), initial=0))]
 
     def each_size(self) -> tuple[int, ...]:
@@ -113,9 +119,22 @@ class Bundle(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, g
         return Bundle(self.pid, self.boot, seq, self.sizes[4 * gone :], self.body[skipped_bytes:], self.stamp)
 
 
+def _even(sizes: bytes) -> bool:
+    """Tell whether all sizes are the same: then a bundle is checked and cut many times faster."""
+    piece = 4096  # compared in pieces: a hostile bundle must not make us copy all its sizes
+    pattern = sizes[:4] * min(piece // 4, len(sizes) >> 2)
+    return all(pattern.startswith(sizes[at : at + piece]) for at in range(0, len(sizes), piece))
+
+
+@lru_cache(64)
+def _cutter(size: int, count: int) -> Layout:
+    """Return what cuts a body into so many payloads of one size."""
+    return Layout(f"{size}s" * count)
+
+
 def packed(process: Process, first: int, payloads: Sequence[bytes], stamp: bytes = b"") -> Bundle:
     """Pack payloads into a bundle whose first event is numbered `first`."""
-    sizes = b"".join([len(payload).to_bytes(4, "little") for payload in payloads])
+    sizes = pack(f"<{len(payloads)}I", *map(len, payloads))
     return Bundle(process.pid, process.boot, first, sizes, b"".join(payloads), stamp)
 
 

@@ -60,13 +60,20 @@ class OverlaySettings(Struct, frozen=True, kw_only=True):
 class Overlay:
     """One epoch of the topology."""
 
-    def __init__(self, parents: Sequence[int], groups: Sequence[Iterable[int]] | None, f: int, epoch: int = 1) -> None:
+    def __init__(
+        self,
+        parents: Sequence[int],
+        groups: Sequence[Iterable[int]] | None,
+        f: int,
+        epoch: int = 1,
+        radius: int | None = None,
+    ) -> None:
         """Take the parent of every node, -1 for node 0, and the members of every group (None: subtrees)."""
         self.f = f
         self.epoch = epoch
         self.size = len(parents)
         self.range = f + 1
-        self.radius = 2 * f + 1
+        self.radius = 2 * f + 1 if radius is None else radius
         self._parents = tuple(parents)
         self._children: list[list[int]] = [[] for _ in parents]
         self._depth = [0] * len(parents)
@@ -235,19 +242,19 @@ class Place:
 # --- overlays by name ---
 
 
-def overlay_of(settings: OverlaySettings) -> Overlay:
+def overlay_of(settings: OverlaySettings, radius: int | None = None) -> Overlay:
     """Build the overlay that settings describe, or return it if it was built before. Raises SettingError."""
-    return _overlay(settings.tree, settings.tree_nodes, settings.groups, settings.f)
+    return _overlay(settings.tree, settings.tree_nodes, settings.groups, settings.f, radius)
 
 
 @lru_cache(maxsize=8)
-def _overlay(tree: str, nodes: int, groups: str, f: int) -> Overlay:
+def _overlay(tree: str, nodes: int, groups: str, f: int, radius: int | None) -> Overlay:
     parents = parents_of(tree, nodes)
     if groups == "subtrees":
-        return Overlay(parents, None, f)
+        return Overlay(parents, None, f, radius=radius)
     if groups == "all":
-        return Overlay(parents, [range(len(parents))], f)
-    return Overlay(parents, _members(groups, len(parents)), f)
+        return Overlay(parents, [range(len(parents))], f, radius=radius)
+    return Overlay(parents, _members(groups, len(parents)), f, radius=radius)
 
 
 def parents_of(tree: str, nodes: int) -> list[int]:

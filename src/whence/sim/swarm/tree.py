@@ -10,6 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from whence.core.members.overlay import Overlay
 from whence.sim.network import Latency, LatencyShape, NetworkModel
 from whence.sim.scenario import Act, Clocks, Fault, Publish, Reaction, Scenario
 from whence.sim.streams import Streams
@@ -56,6 +57,7 @@ def draw(level: str, seed: int) -> Scenario:
         "retry_ns_max": 800 * MS,
         "suspect_ns": dice.choice((150, 400)) * MS,
         "ask_ns": dice.choice((20, 60)) * MS,
+        "held_copies_max": dice.choice((512, 512, 3)),
     }
     return Scenario(
         level=level, seed=seed, shape=f"{shape} f={f}", nodes=nodes, settings=settings,
@@ -109,9 +111,7 @@ def _hard(f: int, dice: Random) -> Plan:
         _publish(plan, dice.randrange(SAFETY_NS // 2), dice.randrange(nodes), dice.randrange(len(groups)), dice)
     for _ in range(dice.randint(2, 8)):
         plan.reactions.append(_reaction(nodes, len(groups), dice))
-    for node in range(nodes):
-        if dice.random() < 0.3:
-            plan.faults.append(_slow(node, dice))
+    _slow_links(plan, nodes, 0.3, dice)
     _crashes(plan, nodes, f, dice)
     _mistakes(plan, nodes, dice.choice((2, 6, 12)), dice)
     return plan
@@ -132,16 +132,16 @@ def _chain(f: int, dice: Random) -> Plan:
     wide = list(range(nodes)) if dice.random() < 0.5 else _some(nodes, dice, dice.randint(2, nodes))
     groups = [wide, *(_some(nodes, dice, 2) for _ in range(dice.randint(3, 6)))]
     plan = Plan(parents, groups)
-    slow = _some(nodes, dice, dice.randint(1, max(1, nodes // 2)))
-    plan.faults += [_slow(node, dice) for node in slow]
+    _slow_links(plan, nodes, 0.5, dice)
     for _ in range(dice.randint(1, 3)):
         _publish(plan, dice.randrange(400 * MS), dice.randrange(nodes), 0, dice)
     for _ in range(dice.randint(3, 10)):
         plan.reactions.append(_reaction(nodes, len(groups), dice))
     for _ in range(dice.randint(2, 6)):
         _publish(plan, dice.randrange(SAFETY_NS // 2), dice.randrange(nodes), dice.randrange(1, len(groups)), dice)
-    _mistakes(plan, nodes, dice.choice((4, 10, 20)), dice)
-    if dice.random() < 0.6:
+    _jumps(plan, f, dice)
+    _mistakes(plan, nodes, dice.choice((0, 4, 10)), dice, SAFETY_NS // 3)
+    if dice.random() < 0.5:
         _crashes(plan, nodes, f, dice)
     return plan
 
@@ -180,9 +180,14 @@ def _span(dice: Random, least_ms: int, most_ms: int) -> tuple[int, int]:
     return at, min(SAFETY_NS - MS, at + dice.randint(least_ms, most_ms) * MS)
 
 
-def _slow(node: int, dice: Random) -> Fault:
-    at, until = _span(dice, 300, 2_500)
-    return Fault(kind="slow", at_ns=at // 4, until_ns=until, nodes=[node], amount=dice.choice((30.0, 1000.0)))
+def _slow_links(plan: Plan, nodes: int, part: float, dice: Random) -> None:
+    """Make some links a thousand times slower than others for most of the time, each way by itself."""
+    amount = dice.choice((100.0, 1000.0))
+    until = dice.randrange(SAFETY_NS // 2, SAFETY_NS)
+    for node in range(nodes):
+        others = [other for other in range(nodes) if other != node and dice.random() < part]
+        if others:
+            plan.faults.append(Fault(kind="slow", at_ns=0, until_ns=until, nodes=[node], others=others, amount=amount))
 
 
 def _crashes(plan: Plan, nodes: int, f: int, dice: Random) -> None:
@@ -197,15 +202,33 @@ def _crashes(plan: Plan, nodes: int, f: int, dice: Random) -> None:
         )
 
 
-def _mistakes(plan: Plan, nodes: int, count: int, dice: Random) -> None:
+def _mistakes(plan: Plan, nodes: int, count: int, dice: Random, end: int = SAFETY_NS - 100 * MS) -> None:
     """Let nodes suspect others that are up, for a while. Who is not in reach cannot be suspected: that does nothing."""
     for _ in range(count):
-        at, until = _span(dice, 50, 1_500)
+        at = dice.randrange(end)
+        until = min(SAFETY_NS - MS, at + dice.randint(50, 1_500) * MS)
         node, other = dice.sample(range(nodes), 2)
-        plan.acts += [
-            Act(at_ns=at, node=node, name="suspect", argument=other),
-            Act(at_ns=until, node=node, name="trust", argument=other),
-        ]
+        _mistake(plan, node, other, at, until)
+
+
+def _mistake(plan: Plan, node: int, other: int, at: int, until: int) -> None:
+    plan.acts += [
+        Act(at_ns=at, node=node, name="suspect", argument=other),
+        Act(at_ns=until, node=node, name="trust", argument=other),
+        Act(at_ns=SAFETY_NS + MS, node=node, name="trust", argument=other),  # it may be down or paused before
+    ]
+
+
+def _jumps(plan: Plan, f: int, dice: Random) -> None:
+    """Let some nodes suspect all that are nearer than f+1 hops, so that they leap as far as they may."""
+    overlay = Overlay([-1, *plan.parents], [[0]], f)
+    for node in range(overlay.size):
+        if dice.random() < 0.5:
+            continue
+        at, until = dice.randrange(300) * MS, dice.randint(500, 2_000) * MS
+        for other in range(overlay.size):
+            if 0 < overlay.distance(node, other) <= f:
+                _mistake(plan, node, other, at, until)
 
 
 def _weather(plan: Plan, nodes: int, dice: Random) -> None:

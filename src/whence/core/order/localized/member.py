@@ -281,7 +281,7 @@ class Localized:
         fresh = self.state.rename(record, vectors)
         if fresh:
             self._persist(Renamed(*record.uid, {source: vectors[source] for source in fresh}), ready)
-            self.outbox.reconsider(record, ready)
+            self.outbox.reconsider(record, now, ready)
             self.outbox.owe(list(record.names), now)
             if self.state.is_collectable(record):
                 self.outbox.forget(record)

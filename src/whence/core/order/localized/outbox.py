@@ -66,9 +66,7 @@ class Outbox:
         active, peers = self.active, self.peers
         for target, number in record.mine.items():
             peer = peers[target]
-            if peer.retry_at == NEVER:
-                peer.since = now
-                self._retry_in(peer, now)
+            self._await_answer(peer, now)
             if target not in active or peer.backlog:
                 continue
             if len(self.state.own[target]) > self.settings.window:
@@ -91,9 +89,10 @@ class Outbox:
             return
         ready.send.append(Send((target,), item))
 
-    def reconsider(self, record: Record, ready: Ready) -> None:
-        """Tell the active targets the names that a duplicate brought."""
+    def reconsider(self, record: Record, now: Instant, ready: Ready) -> None:
+        """Tell the active targets the names that a duplicate brought; they may have been done before."""
         for target in record.left:
+            self._await_answer(self.peers[target], now)
             if target in self.active:
                 self.transmit(record, target, ready)
 
@@ -232,6 +231,11 @@ class Outbox:
             self._retry_in(peer, now)
             if target in self.active:
                 self._push(target, ready)
+
+    def _await_answer(self, peer: Peer, now: Instant) -> None:
+        if peer.retry_at == NEVER:
+            peer.since = now
+            self._retry_in(peer, now)
 
     def _retry_in(self, peer: Peer, now: Instant) -> None:
         peer.retry_at = now + peer.backoff

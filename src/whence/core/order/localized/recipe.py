@@ -1,9 +1,9 @@
 """How members of the level `causal` are made. A planted bug is one part replaced by a wrong one."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from whence.core.members.overlay import Overlay, Place, overlay_of
+from whence.core.members.overlay import Overlay, OverlaySettings, Place, overlay_of
 from whence.core.members.suspects import Suspects
 from whence.core.order.localized.inbox import Inbox
 from whence.core.order.localized.links import Links
@@ -23,6 +23,7 @@ class Causal(NamedTuple):
     links: type[Links] = Links
     outbox: type[Outbox] = Outbox
     inbox: type[Inbox] = Inbox
+    overlay: Callable[[OverlaySettings], Overlay] = overlay_of
 
     @property
     def durable(self) -> bool:
@@ -37,7 +38,7 @@ class Causal(NamedTuple):
 
     def build(self, me: Process, settings: Settings, around: Any) -> Localized:
         """Compose a member that has not started yet. Raises SettingError for one that is not in the tree."""
-        return self.compose(me, settings, overlay_of(settings.overlay))
+        return self.compose(me, settings, self.overlay(settings.overlay))
 
     def compose(self, me: Process, settings: Settings, overlay: Overlay) -> Localized:
         """Compose a member at its place in an overlay."""

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from whence.core.levels import GOSSIP, LEVELS, Recipe
 from whence.errors import UsageError
-from whence.mutants import gossip, node, orders, views
+from whence.mutants import gossip, localized, node, orders, views
 
 
 class Mutant(Struct, frozen=True):
@@ -26,7 +26,9 @@ class Mutant(Struct, frozen=True):
 CANARY = "canary"
 """A level that claims what `fifo` promises and is wrong on purpose: an exploration that lets it pass is blind."""
 
-MUTANTS: tuple[Mutant, ...] = tuple(Mutant(*bug) for module in (orders, gossip, views, node) for bug in module.BUGS)
+MUTANTS: tuple[Mutant, ...] = tuple(
+    Mutant(*bug) for module in (orders, gossip, views, node, localized) for bug in module.BUGS
+)
 
 
 def mutants_of(level: str) -> list[Mutant]:

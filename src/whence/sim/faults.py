@@ -73,8 +73,11 @@ class Director:
                 self._crash(fault)
             case "pause":
                 for process in self._present(fault):
-                    process.pause()
-                    self._count("pause", process.up)
+                    if fault.between_effects:
+                        process.stall()
+                    else:
+                        process.pause()
+                        self._count("pause", process.up)
             case "clock_jump":
                 for process in self._present(fault):
                     self._cluster.jump_clock(process.pid, int(fault.amount))
@@ -113,8 +116,9 @@ class Director:
                 network.cut(fault.nodes, fault.others, on=on)
             case "partition":
                 network.partition(fault.nodes, on=on)
+                self._count("partition_healed", not on and self._cluster.effective["partition"] > 0)
             case "slow":
-                network.slow(fault.nodes, fault.amount, on=on)
+                network.slow(fault.nodes, fault.amount, fault.others, on=on)
             case "burst":
                 network.burst(fault.amount, on=on)
 

@@ -110,8 +110,8 @@ class Network:
         self._old: list[Copy] = []
         self._partitions: list[frozenset[int]] = []
         self._cuts: Counter[tuple[int, int]] = Counter()
-        self._slow: dict[int, list[float]] = {}
-        """The factors of every slow node; the largest counts."""
+        self._slow: dict[int | tuple[int, int], list[float]] = {}
+        """The factors of every slow node and link; the largest counts."""
         self._bursts: list[float] = []
         self._plain = self._is_plain()
 
@@ -196,9 +196,11 @@ class Network:
     def _delay(self, source: int, target: int) -> int:
         delay = self._latency()
         slow = self._slow
-        if slow and (source in slow or target in slow):
+        link = (source, target)
+        if slow and (source in slow or target in slow or link in slow):
             self._effective["slow"] += 1
-            delay = min(int(delay * max(*slow.get(source, ()), *slow.get(target, ()), 1.0)), _SLOW_NS_MAX)
+            factors = (*slow.get(source, ()), *slow.get(target, ()), *slow.get(link, ()), 1.0)
+            delay = min(int(delay * max(factors)), _SLOW_NS_MAX)
         return delay
 
     def _remember(self, copy: Copy) -> None:
@@ -237,15 +239,16 @@ class Network:
             self._partitions.remove(frozenset(side))
         self._plain = self._is_plain()
 
-    def slow(self, nodes: list[int], factor: float, *, on: bool) -> None:
-        """Make every link of these nodes slower by a factor, or as fast as before."""
-        for node in nodes:
+    def slow(self, nodes: list[int], factor: float, others: list[int] | None = None, *, on: bool) -> None:
+        """Make links slower by a factor, or as fast as before: all of these nodes, or those from them to others."""
+        links = [(node, other) for node in nodes for other in others] if others else nodes
+        for slowed in links:
             if on:
-                self._slow.setdefault(node, []).append(factor)
+                self._slow.setdefault(slowed, []).append(factor)
             else:
-                self._slow[node].remove(factor)
-                if not self._slow[node]:
-                    del self._slow[node]
+                self._slow[slowed].remove(factor)
+                if not self._slow[slowed]:
+                    del self._slow[slowed]
         self._plain = self._is_plain()
 
     def burst(self, loss: float, *, on: bool) -> None:

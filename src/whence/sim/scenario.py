@@ -23,8 +23,10 @@ class Fault(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknow
 
     crash: `nodes` stop; they restart at until_ns, never if it is 0; `disk` says what survives;
     `between_effects` stops them halfway through what they do next.
-    pause: `nodes` stop running while time goes on. cut: copies from `nodes` to `others` are lost, one way.
-    partition: `nodes` and the rest do not hear each other. slow: links of `nodes` are `amount` times slower.
+    pause: `nodes` stop running while time goes on, or, `between_effects`, once they have published something and before
+    they send it. cut: copies from `nodes` to `others` are lost, one way.
+    partition: `nodes` and the rest do not hear each other. slow: links of `nodes` are `amount` times slower,
+    or only those to `others`.
     burst: `amount` of all copies are lost. clock_jump: the wall clock of `nodes` jumps by `amount` ns.
     join: `nodes`, not seen before, join. leave: `nodes` leave.
     """

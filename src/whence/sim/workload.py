@@ -11,6 +11,7 @@ from msgspec import structs
 
 from whence.core.levels import settings_from
 from whence.errors import UsageError
+from whence.sim import merging
 from whence.sim.network import NetworkModel
 from whence.sim.scenario import SECOND_NS, Clocks, Fault, Publish, Scenario
 from whence.sim.streams import Streams
@@ -46,6 +47,8 @@ def simulation(
     """
     _check_between("nodes", nodes, 2, NODES_MAX)
     _check_between("events", events, 1, EVENTS_MAX)
+    if level == "total":
+        return _merged(nodes, events, seed, faults, settings or {})
     chosen = {"rounds": rounds_for(nodes)} | (settings or {})
     values = settings_from(chosen)
     round_ns = values.gossip.round_ns
@@ -64,6 +67,14 @@ def simulation(
         heal_at_ns=heal_at, live_from_ns=live_from, live_until_ns=live_until, deadline_ns=wait,
         end_at_ns=live_until + wait, reach_min=REACH_MIN,
     )  # fmt: skip
+
+
+def _merged(nodes: int, events: int, seed: int, faults: str, settings: dict[str, Any]) -> Scenario:
+    trouble = None if faults in ("none", "swarm") else read_trouble(faults)
+    scenario = merging.simulation(nodes, events, seed, faults, settings, trouble)
+    if trouble is not None:
+        check_trouble(faults, trouble, nodes, scenario.heal_at_ns)
+    return scenario
 
 
 def rounds_for(nodes: int) -> int:

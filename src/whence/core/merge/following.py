@@ -12,6 +12,9 @@ from whence.core.merge.items import Bye, Follow, Opened, Stream, key_to_bytes
 from whence.core.ready import Note, Ready, Send
 from whence.types import Bundle, Instant, Process
 
+EARLY_PIECES_MAX = 32
+"""Pieces of a stream that overtook others. Full: further ones are dropped, and asked for again."""
+
 
 class Stage(Enum):
     """Where a follower is with its merger."""
@@ -36,10 +39,13 @@ class Following:
         self._boot = 0
         self._heard_at = 0
         self._beat_at = 0
-        self._missed_at: Instant | None = None
+        self._missing_since: Instant | None = None
+        self._early: dict[int, Stream] = {}
+        """Pieces that overtook others, by the position they start at."""
         self._refusals = 0
         """Mergers in a row that could not go on without a gap."""
         self._beat_ns = beat_ns
+        self._overdue_ns = max(1, beat_ns // 3)
         self._patience_ns = patience_ns
 
     @property
@@ -81,11 +87,12 @@ class Following:
         self.stage = Stage.FOLLOWING
         self._position, self._boot = item.position, sender.boot
         self._heard_at = now
-        self._missed_at = None
+        self._missing_since = None
+        self._early.clear()
         return True
 
     def take(self, sender: Process, item: Stream, now: Instant, ready: Ready) -> list[Bundle]:
-        """Return the bundles of a piece that is next; ask again where something before it is missing."""
+        """Return the bundles of a piece that is next, and of those that waited for it; hold one that is early."""
         if sender.pid != self.merger or self.stage is not Stage.FOLLOWING:
             return []
         if sender.boot != self._boot:
@@ -94,16 +101,33 @@ class Following:
         if item.topics != self.topics:
             return []
         self._heard_at = now
-        if item.start > self._position:
-            if self._missed_at is None or not 0 <= now - self._missed_at < self._beat_ns // 2:
-                self._missed_at = now
-                self._say(now, ready, missed=True)
+        if item.start != self._position:
+            self._wait_for_what_is_missing(item, now, ready)
             return []
-        if item.start < self._position:
-            return []
-        self._missed_at = None
+        bundles = list(item.bundles)
         self._position = item.end
-        return item.bundles
+        while (following := self._early.pop(self._position, None)) is not None:
+            self._position = following.end
+            bundles += following.bundles
+        if bundles or not self._early:
+            self._missing_since = now if self._early else None
+        return bundles
+
+    def _wait_for_what_is_missing(self, item: Stream, now: Instant, ready: Ready) -> None:
+        """Keep a piece that overtook others; ask for those once they are overdue."""
+        if item.start < self._position:
+            return
+        if item.bundles and len(self._early) < EARLY_PIECES_MAX:
+            self._early[item.start] = item
+        if self._missing_since is None or self._missing_since > now:
+            self._missing_since = now
+        self._ask_for_what_is_missing(now, ready)
+
+    def _ask_for_what_is_missing(self, now: Instant, ready: Ready) -> None:
+        if self._missing_since is not None and now - self._missing_since >= self._overdue_ns:
+            self._missing_since = now
+            self._early = {start: item for start, item in self._early.items() if start > self._position}
+            self._say(now, ready, missed=True)
 
     def tick(self, now: Instant, ready: Ready) -> None:
         """Say that one is there; ask again, or turn to another merger, when nobody answers."""
@@ -111,6 +135,7 @@ class Following:
             self._heard_at = now
         if self._beat_at > now + self._beat_ns:
             self._beat_at = now
+        self._ask_for_what_is_missing(now, ready)
         if now - self._heard_at > self._patience_ns:
             self.switch(now, ready)
         elif now >= self._beat_at:
@@ -121,7 +146,8 @@ class Following:
 
     def wake_at(self) -> Instant:
         """Return when the next beat is."""
-        return self._beat_at
+        missing = self._missing_since
+        return self._beat_at if missing is None else min(self._beat_at, missing + self._overdue_ns)
 
     def _ask(self, now: Instant, ready: Ready) -> None:
         self._beat_at = now + self._beat_ns

@@ -347,9 +347,11 @@ class MergeMember:
 
     def _tell_alive(self, now: Instant, ready: Ready) -> None:
         beat_ns = self._settings.merge.beat_ns
-        if self.life is not Life.MEMBER or self._stalled or now < self._alive_at <= now + beat_ns:
+        if now < self._alive_at <= now + beat_ns:
             return
         self._alive_at = now + beat_ns
+        if self.life is not Life.MEMBER or self._stalled:
+            return
         stamp = self._clock.local(self._rt)
         item = Alive(self._clock.write(stamp), self._published + 1)
         others = tuple(pid for pid in self._settings.mergers() if pid != self.me.pid)
@@ -391,6 +393,8 @@ class MergeMember:
                 self._following.begin(now, ready)
             case "corrupt":
                 self._corrupt(argument)
+                ready.wake_at = now  # the guards see it before anything is done with it
+                return ready
             case _:
                 raise UsageError(f"members of this level know no act {name!r}; there are switch, topic, subscribe")
         return self._end(now, ready)

@@ -39,7 +39,7 @@ class MergeSettings(Struct, frozen=True, kw_only=True):
     """Mergers say so often how far their stream is, and followers that they are still there."""
     patience_beats: int = 6
     """Beats without a word after which a follower turns to another merger, or a merger forgets a follower."""
-    resends: int = 4
+    resends: int = 2
     """Times a publication is sent again, evenly within δ, to a merger that did not acknowledge it."""
     log_ticks: int = 10_000
     """How long a merger keeps what it released for followers that come or fall behind."""

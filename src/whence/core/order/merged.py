@@ -234,7 +234,7 @@ class Merger:
         elif kind == 1:
             key = key_below(far, self._origin)
             garbage = packed(Process(0, 1), 1, [b"garbage"])
-            self._heap += [(key, 0, at, rt, 0, garbage) for at in range(3)]
+            self._heap += [(key, 0, len(self._heap) + at, rt, 0, garbage) for at in range(3)]
         elif kind == 2:
             self._stale_up_to = far
             self._fading.appendleft((far, [1]))

@@ -1,0 +1,155 @@
+"""Merged groups, of six kinds: replicated, relayed, cramped, by the paper's stamps, with wild clocks, and corrupted.
+
+Clocks keep ε once the run has healed, and δ covers the slowest link, so that in the liveness phase nothing may be
+late. Before, wild clocks jump at will, by less than what counts as corrupt, and jump back at the latest at the end.
+"""
+
+from itertools import cycle
+from random import Random
+from typing import Any
+
+from whence.sim.merging import clocks_within, deadline_of, settings_of
+from whence.sim.scenario import Act, Fault, Publish, Scenario
+from whence.sim.streams import Streams
+from whence.sim.swarm.weather import MS, ROUND_NS, draw_faults, draw_network
+
+TICK_NS = 10 * MS
+JUMP_NS_MAX = 1500 * MS
+"""Two jumps of one clock may add up: still less than `stall_max` ticks."""
+
+BASE: dict[str, Any] = {
+    "tick_ns": TICK_NS, "epsilon": 3, "delta": 40, "stall_max": 400, "beat_ns": 100 * MS, "patience_beats": 5,
+    "log_ticks": 600,
+}  # fmt: skip
+
+
+def draw(level: str, seed: int) -> Scenario:
+    """Draw the scenario of a seed."""
+    dice = Streams(seed).of("swarm")
+    shape = dice.choice(tuple(SHAPES))
+    nodes, settings = SHAPES[shape](dice)
+    return _phased(level, seed, shape, nodes, BASE | settings, dice)
+
+
+# --- the kinds of groups ---
+
+
+def _replicated(dice: Random) -> tuple[int, dict[str, Any]]:
+    """Two or three mergers with few followers each."""
+    mergers = dice.choice((2, 2, 3))
+    return mergers + dice.randint(2, 4), {"mergers": mergers, "release": _rule(dice)}
+
+
+def _relayed(dice: Random) -> tuple[int, dict[str, Any]]:
+    """Publications reach the mergers through relays, each by two of them."""
+    return 2 + 2 + dice.randint(2, 4), {"mergers": 2, "relays": 2, "delta": 80}
+
+
+def _cramped(dice: Random) -> tuple[int, dict[str, Any]]:
+    """Every memory as small as it may be: overflow is the rule in the safety phase."""
+    settings = {
+        "mergers": 2, "buffer_bundles_max": 12, "buffer_bytes_max": 600, "remembered_max": 24, "log_bundles_max": 12,
+        "log_bytes_max": 600, "outbox_bundles_max": 6,
+    }  # fmt: skip
+    return dice.randint(3, 5), settings
+
+
+def _papers(dice: Random) -> tuple[int, dict[str, Any]]:
+    """Stamps of the paper; clocks keep their bound throughout."""
+    settings = {"mergers": 2, "stamp": "kn", "publishers_max": 16, "events_per_tick_max": 60, "release": _rule(dice)}
+    return dice.randint(3, 6), settings
+
+
+def _wild(dice: Random) -> tuple[int, dict[str, Any]]:
+    """Clocks that jump at will."""
+    return dice.randint(4, 6), {"mergers": dice.choice((2, 3)), "release": _rule(dice)}
+
+
+def _corrupted(dice: Random) -> tuple[int, dict[str, Any]]:
+    """States that claim to be from the future."""
+    return dice.randint(3, 6), {"mergers": 2, "release": dice.choice(("paper", "frontier"))}
+
+
+def _rule(dice: Random) -> str:
+    return dice.choice(("paper", "paper", "tight", "frontier"))
+
+
+SHAPES = {
+    "replicated": _replicated, "relayed": _relayed, "cramped": _cramped, "papers": _papers, "wild": _wild,
+    "corrupted": _corrupted,
+}  # fmt: skip
+
+
+# --- phases ---
+
+
+def _phased(level: str, seed: int, shape: str, nodes: int, settings: dict[str, Any], dice: Random) -> Scenario:
+    values = settings_of(settings)
+    safety = dice.randint(10, 30) * ROUND_NS
+    settle = (50 if shape in ("wild", "corrupted") else 30) * ROUND_NS
+    live_from = safety + settle
+    live_until = live_from + 10 * ROUND_NS
+    deadline = deadline_of(values)
+    rest = live_until + deadline + 5 * ROUND_NS
+    faults = [fault for fault in draw_faults(nodes, safety, dice) if fault.kind != "clock_jump"]
+    if shape == "wild":
+        faults += _jumps(nodes, safety, dice)
+    everyone = [*range(nodes), *(pid for fault in faults if fault.kind == "join" for pid in fault.nodes)]
+    publishes = _traffic(everyone, safety, dice.choice((1.0, 3.0, 8.0)), dice)
+    publishes += _steady(everyone, live_from, live_until, 1 if shape == "cramped" else dice.choice((1, 3)), dice)
+    acts = _switches(everyone, safety, dice) + _switches(everyone, live_until - live_from, dice, live_from)
+    if shape == "corrupted":
+        times = sorted(dice.randrange(safety) for _ in range(dice.randint(1, 6)))
+        acts += [
+            Act(at_ns=at, node=dice.randrange(nodes), name="corrupt", argument=dice.randrange(8)) for at in times
+        ]  # fmt: skip
+    return Scenario(
+        level=level, seed=seed, shape=shape, nodes=nodes, settings=settings, network=draw_network(dice),
+        clocks=clocks_within(values), sync_ns=dice.choice((0, 2 * MS)),
+        publishes=publishes, acts=acts, faults=sorted(faults, key=lambda fault: fault.at_ns),
+        heal_at_ns=safety, live_from_ns=live_from, live_until_ns=live_until, deadline_ns=deadline,
+        rest_at_ns=rest, end_at_ns=rest + ROUND_NS,
+    )  # fmt: skip
+
+
+def _jumps(nodes: int, end: int, dice: Random) -> list[Fault]:
+    """Draw clocks that jump and jump back; some of their processes begin a new life in between."""
+    faults = []
+    for _ in range(dice.randint(1, 2)):
+        some = dice.sample(range(nodes), dice.randint(1, max(1, nodes // 2)))
+        by = float(dice.choice((-1, 1)) * dice.randint(TICK_NS, JUMP_NS_MAX))
+        at = dice.randrange(end - 4 * MS)
+        back = dice.randint(at + 3 * MS, end - MS)
+        faults += [
+            Fault(kind="clock_jump", at_ns=at, nodes=some, amount=by),
+            Fault(kind="clock_jump", at_ns=back, nodes=some, amount=-by),
+        ]
+        if dice.random() < 0.5:
+            faults.append(Fault(kind="crash", at_ns=at + MS, until_ns=at + 2 * MS, nodes=some[:1]))
+    return faults
+
+
+def _traffic(nodes: list[int], end: int, per_round: float, dice: Random) -> list[Publish]:
+    """Draw publications: one bundle at a time, sometimes several by one member in a row."""
+    publishes, at = [], 0
+    while (at := at + int(dice.expovariate(per_round) * ROUND_NS)) < end:
+        node = dice.choice(nodes)
+        for extra in range(dice.choice((1, 1, 4))):
+            size = dice.choice((0, 8, 40))
+            publishes.append(Publish(at_ns=at + extra * MS, node=node, events=dice.choice((1, 1, 3)), size=size))
+    return publishes
+
+
+def _steady(nodes: list[int], start: int, end: int, per_round: int, dice: Random) -> list[Publish]:
+    """Let all publish in turn at an even pace."""
+    turns = cycle(dice.sample(nodes, len(nodes)))
+    times = range(start, end, ROUND_NS // per_round)
+    return [Publish(at_ns=at, node=next(turns), events=dice.choice((1, 1, 3))) for at in times]
+
+
+def _switches(nodes: list[int], span: int, dice: Random, start: int = 0) -> list[Act]:
+    """Let some followers change their merger now and then."""
+    return [
+        Act(at_ns=start + dice.randrange(span), node=dice.choice(nodes), name="switch", argument=-1)
+        for _ in range(dice.choice((0, 1, 3)))
+    ]

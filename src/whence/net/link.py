@@ -156,7 +156,7 @@ class Link(asyncio.BufferedProtocol):
             stop = start + needed
             if stop > end:
                 break
-            body = bytes(view[start + _HEADER.size : stop])
+            body = view[start + _HEADER.size : stop]  # not copied: the packet does not refer to it
             if crc32(body) != checksum:
                 raise RemoteProtocolError("the frame's checksum does not match its body")
             start = stop

@@ -19,6 +19,7 @@ class Peer:
         self.settings = settings
         self.link: Link | None = None
         self.frames: deque[bytes] = deque()
+        """Headers and bodies in turn."""
         self.bytes = 0
         self.groups: dict[str, None] = {}
         """Groups with something among the frames: whom to tell when they are dropped."""
@@ -30,14 +31,14 @@ class Peer:
         self.stalled_since: float | None = None
         self.dropped = 0
 
-    def post(self, group: str, frame: bytes) -> bool:
-        """Queue a frame; return False if the outbox of a connected peer is over its bound."""
-        self.frames.append(frame)
-        self.bytes += len(frame)
+    def post(self, group: str, frame: tuple[bytes, bytes]) -> bool:
+        """Queue a frame, header and body; return False if the outbox of a connected peer is over its bound."""
+        self.frames += frame
+        self.bytes += len(frame[0]) + len(frame[1])
         self.groups[group] = None
         if self.link is None:
             while self.bytes > self.settings.pending_bytes_max:
-                self.bytes -= len(self.frames.popleft())
+                self.bytes -= len(self.frames.popleft()) + len(self.frames.popleft())
                 self.dropped += 1
             return True
         return self.waiting_bytes() <= self.settings.outbox_bytes_max
@@ -58,7 +59,7 @@ class Peer:
     def drop(self) -> list[str]:
         """Throw away what waits; return the groups it was of."""
         groups = list(self.groups)
-        self.dropped += len(self.frames)
+        self.dropped += len(self.frames) // 2
         self._emptied()
         return groups
 

@@ -25,7 +25,7 @@ from whence.net.link import Link
 from whence.net.peer import Peer
 from whence.net.settings import NetSettings
 from whence.types import ANY_BOOT, Process
-from whence.wire.codec import encode
+from whence.wire.codec import encode_parts
 from whence.wire.items import Packet
 
 log = logging.getLogger("whence.net")
@@ -120,7 +120,7 @@ class Switch:
 
     def send(self, group: str, to: Iterable[int], item: Item, boot: int = ANY_BOOT) -> int:
         """Queue an item for some peers; return its size on the wire."""
-        frame = encode(group, self.me, [item], boot)
+        frame = encode_parts(group, self.me, [item], boot)
         for pid in to:
             peer = self.peers.get(pid)
             if peer is None:
@@ -134,7 +134,7 @@ class Switch:
                 self._call(peer)
             elif not peer.dirty:
                 self._plan_flush(peer)
-        return len(frame)
+        return len(frame[0]) + len(frame[1])
 
     def _plan_flush(self, peer: Peer) -> None:
         peer.dirty = True

@@ -14,7 +14,7 @@ from whence.core.ready import Item
 from whence.errors import RemoteProtocolError
 from whence.limits import PACKET_BUNDLES_MAX, PACKET_ITEMS_MAX
 from whence.types import ANY_BOOT, Boot, GroupId, PeerId, Process
-from whence.wire.frame import opened, sealed
+from whence.wire.frame import header_of, opened, sealed
 from whence.wire.items import AnyItem, Packet
 
 
@@ -38,13 +38,19 @@ def encode(group: str, sender: Process, items: list[Item], to_boot: int = ANY_BO
     return sealed(_encode((group, sender.pid, sender.boot, to_boot, items)))
 
 
+def encode_parts(group: str, sender: Process, items: list[Item], to_boot: int = ANY_BOOT) -> tuple[bytes, bytes]:
+    """Return a frame as its header and its body, so that a large body is not copied once more."""
+    body = _encode((group, sender.pid, sender.boot, to_boot, items))
+    return header_of(body), body
+
+
 def decode(frame: bytes) -> Packet:
     """Return the packet in a frame that came whole. Raises RemoteProtocolError."""
     return decode_body(opened(frame))
 
 
-def decode_body(body: bytes) -> Packet:
-    """Return the packet in a frame's body. Raises RemoteProtocolError."""
+def decode_body(body: bytes | memoryview) -> Packet:
+    """Return the packet in a frame's body; nothing of it refers to the body. Raises RemoteProtocolError."""
     items: list[AnyItem] = []
     bundles = 0
     try:

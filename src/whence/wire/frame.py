@@ -14,11 +14,16 @@ _HEADER = Layout("<II")
 HEADER_BYTES = _HEADER.size
 
 
-def sealed(body: bytes) -> bytes:
-    """Return the frame around a body. Raises LimitError if no reader would take it."""
+def header_of(body: bytes) -> bytes:
+    """Return what stands before a body. Raises LimitError if no reader would take it."""
     if len(body) > PACKET_BYTES_MAX:
         raise LimitError("PACKET_BYTES_MAX", PACKET_BYTES_MAX, len(body))
-    return _HEADER.pack(len(body), crc32(body)) + body
+    return _HEADER.pack(len(body), crc32(body))
+
+
+def sealed(body: bytes) -> bytes:
+    """Return the frame around a body. Raises LimitError if no reader would take it."""
+    return header_of(body) + body
 
 
 def opened(frame: bytes) -> bytes:

@@ -92,7 +92,7 @@ class DirectSettings(Struct, frozen=True, kw_only=True):
     """`gossip` (any size of group, latency of rounds) or `direct` (small live groups, latency of one hop)."""
     keep_bundles: int = 1024
     """Bundles kept for members that missed them. Full: the oldest is forgotten."""
-    keep_bytes: int = 8 << 20
+    keep_bytes: int = 4 << 20
     """Their bytes. At least what the whole group publishes in a few rounds. Full: the oldest is forgotten."""
     mend_bytes: int = 1 << 20
     """Bytes sent in answer to one Want; the rest is asked for again."""

@@ -7,6 +7,7 @@ from whence.check import (
     agreement,
     bounds,
     causal,
+    coverage,
     determinism,
     duplicates,
     fifo,
@@ -25,7 +26,7 @@ from whence.trace.memory import Run, Trace
 ORACLES: Final[dict[str, Callable[[History], Verdict]]] = {
     oracle.PROMISE: oracle.judge
     for oracle in (
-        integrity, duplicates, fifo, causal, optimistic, total, agreement, liveness, tickets, bounds, views,
+        integrity, duplicates, fifo, causal, optimistic, total, agreement, liveness, tickets, coverage, bounds, views,
         determinism,
     )
 }  # fmt: skip
@@ -39,7 +40,7 @@ _FIFO = (*_BASE, "fifo", *_ARRIVAL, "views")
 PROMISES_OF: Final[dict[str, tuple[str, ...]]] = {
     "eventual": (*_BASE, *_ARRIVAL, "views"),
     "fifo": _FIFO,
-    "optimistic": (*_BASE, "optimistic_causal", "ticket_exclusivity", *_ARRIVAL, "views"),
+    "optimistic": (*_BASE, "optimistic_causal", "ticket_exclusivity", "ticket_coverage", *_ARRIVAL, "views"),
     "causal": _CAUSAL,
     "total": (*_BASE, "total_order", "optimistic_causal", *_ARRIVAL),
     "cbcast": _CAUSAL,

@@ -1,9 +1,15 @@
-"""Ticket exclusivity: a ticket has at most one owner at any instant, its epochs only grow, and only its owner uses it.
+"""Ticket exclusivity: at most one process acts for a ticket at any instant, epochs only grow, only its owner uses it.
 
 In true time, the stretches from ticket_acquire to ticket_release, ticket_suspend or crash of different processes never
 overlap for one ticket; an epoch belongs to one process, and a later owner has a greater one (tickets, sections 4.4 and
-4.12: the epoch is the fencing token). An event published under (ticket, epoch) is published, by its process's own
-program order, while that process holds exactly this. The same owner may suspend and resume one epoch.
+4.12: the epoch is the fencing token). Who acts for a ticket owns it or may give it away: a ticket_acquire row says for
+how many tickets its process acts from then on (`value`), its own and those below it (tickets, 4.10: intervals stay
+disjoint). An event published under (ticket, epoch) is published, by its process's own program order, while that process
+holds exactly this. The same owner may suspend and resume one epoch.
+
+A process that slept through the end of its lease notices only when it wakes; it could not act meanwhile. Its
+ticket_suspend row says how long ago the lease had ended, on its own clock (`late_ns`), and that is where the stretch
+ends; what it published later is held against it.
 """
 
 from typing import NamedTuple, TypeAlias
@@ -11,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 from whence.check.history import AFTER_ALL, AT_GRP, AT_T_TRUE, KEY_OF, History
 from whence.check.verdict import Findings, Verdict, unknown, what, who
 from whence.trace.memory import Row
-from whence.trace.schema import COLUMNS_OF, EPOCH, TICKET, Kind
+from whence.trace.schema import COLUMNS_OF, EPOCH, LATE_NS, TICKET, VALUE, Kind
 from whence.types import EventId
 
 PROMISE = "ticket_exclusivity"
@@ -20,11 +26,16 @@ Ticket: TypeAlias = tuple[str, int]
 """(group, number)."""
 
 _AT_TICKET, _AT_EPOCH = COLUMNS_OF[Kind.TICKET_ACQUIRE].index(TICKET), COLUMNS_OF[Kind.TICKET_ACQUIRE].index(EPOCH)
+_AT_VALUE, _AT_LATE = COLUMNS_OF[Kind.TICKET_ACQUIRE].index(VALUE), COLUMNS_OF[Kind.TICKET_SUSPEND].index(LATE_NS)
 _PUBLISH_TICKET, _PUBLISH_EPOCH = COLUMNS_OF[Kind.PUBLISH].index(TICKET), COLUMNS_OF[Kind.PUBLISH].index(EPOCH)
 
 
-class _Hold(NamedTuple):
-    """One stretch of ownership."""
+DRIFT_MAX = 0.02
+"""How fast a clock may run unless the run says otherwise: a time on one is at most so much longer in true time."""
+
+
+class Hold(NamedTuple):
+    """One stretch of acting for a ticket."""
 
     since: int | None
     until: int | None
@@ -40,41 +51,67 @@ class _Hold(NamedTuple):
 
 
 def judge(history: History) -> Verdict:
-    """Judge whether tickets had one owner at a time and only the owner used them."""
+    """Judge whether tickets had one owner and one granter at a time, and only the owner used them."""
     findings = Findings(PROMISE, history.incomplete)
-    holds: dict[Ticket, list[_Hold]] = {}
-    for line in history.lines.values():
-        _walk([(kind, row) for _, _, kind, _, row in line], holds, findings)
+    holds = holds_of(history, findings)
     if not holds and not findings.count and history.run.level != "optimistic":
         return unknown(PROMISE, "no ticket was ever held in this run")
     timed = all(hold.since is not None and hold.until is not None for stretch in holds.values() for hold in stretch)
-    for ticket, stretch in holds.items():
-        if timed:
+    if timed:
+        for ticket, stretch in covers_of(history, holds).items():
             _judge_overlaps(ticket, sorted(stretch, key=lambda hold: (hold.since, hold.row[2])), findings)
+    for ticket, stretch in holds.items():
         _judge_epochs(ticket, stretch, findings)
     if not timed and not findings.count:
         return unknown(PROMISE, "the rows have no true time, so who held a ticket when cannot be compared")
     return findings.verdict("every ticket had at most one owner at a time, and only its owner used it")
 
 
-def _walk(steps: list[tuple[Kind, Row]], holds: dict[Ticket, list[_Hold]], findings: Findings) -> None:
+def holds_of(history: History, findings: Findings) -> dict[Ticket, list[Hold]]:
+    """Return every stretch in which a process held a ticket of its own; judge what it published meanwhile."""
+    holds: dict[Ticket, list[Hold]] = {}
+    slower = 1 - float(history.run.parameters.get("drift_max", DRIFT_MAX))
+    for line in history.lines.values():
+        _walk([(kind, row) for _, _, kind, _, row in line], holds, findings, slower)
+    return holds
+
+
+def covers_of(history: History, holds: dict[Ticket, list[Hold]]) -> dict[Ticket, list[Hold]]:
+    """Return every stretch in which a process acted for a ticket, its own or one that it coordinated."""
+    tickets = history.run.parameters.get("tickets")
+    covers: dict[Ticket, list[Hold]] = {}
+    for (grp, own), stretch in holds.items():
+        for hold in stretch:
+            for at in range(hold.row[_AT_VALUE] or 1):
+                ticket = (own - at) % tickets if isinstance(tickets, int) else own - at
+                covers.setdefault((grp, ticket), []).append(hold)
+    return covers
+
+
+def _walk(steps: list[tuple[Kind, Row]], holds: dict[Ticket, list[Hold]], findings: Findings, slower: float) -> None:
     """Collect one process's stretches of ownership, and judge what it published under a ticket."""
     held: dict[Ticket, Row] = {}
+    used: dict[Ticket, Row] = {}
 
     def end(ticket: Ticket, until: int | None) -> None:
-        row = held.pop(ticket, None)
+        row, use = held.pop(ticket, None), used.pop(ticket, None)
         if row is not None:
-            holds.setdefault(ticket, []).append(_Hold(row[AT_T_TRUE], until, row))
+            holds.setdefault(ticket, []).append(Hold(row[AT_T_TRUE], until, row))
+            if use is not None and _before(until, use[AT_T_TRUE]):
+                _report_use(use, "whose lease had run out", findings)
 
     for kind, row in steps:
         if kind is Kind.PUBLISH:
             if row[_PUBLISH_TICKET] is not None:
-                _judge_use(row, held.get((row[AT_GRP], row[_PUBLISH_TICKET])), findings)
+                ticket = (row[AT_GRP], row[_PUBLISH_TICKET])
+                _judge_use(row, held.get(ticket), findings)
+                used[ticket] = row
         elif kind is Kind.TICKET_ACQUIRE:
             end((row[AT_GRP], row[_AT_TICKET]), row[AT_T_TRUE])
             held[row[AT_GRP], row[_AT_TICKET]] = row
         elif kind is Kind.TICKET_RELEASE or kind is Kind.TICKET_SUSPEND:
-            end((row[AT_GRP], row[_AT_TICKET]), row[AT_T_TRUE])
+            late_ns = int((row[_AT_LATE] or 0) / slower)
+            end((row[AT_GRP], row[_AT_TICKET]), None if row[AT_T_TRUE] is None else row[AT_T_TRUE] - late_ns)
         elif kind is Kind.CRASH:
             for ticket in list(held):
                 end(ticket, row[AT_T_TRUE])
@@ -85,23 +122,33 @@ def _walk(steps: list[tuple[Kind, Row]], holds: dict[Ticket, list[_Hold]], findi
 def _judge_use(row: Row, held: Row | None, findings: Findings) -> None:
     if held is not None and held[_AT_EPOCH] == row[_PUBLISH_EPOCH]:
         return
+    _report_use(row, "which it did not hold", findings)
+
+
+def _report_use(row: Row, why: str, findings: Findings) -> None:
     event = EventId(*row[KEY_OF][1:])
     sentence = (
         f"{who(row[0], row[1])} published {what(event)} under ticket {row[_PUBLISH_TICKET]} "
-        f"epoch {row[_PUBLISH_EPOCH]}, which it did not hold"
+        f"epoch {row[_PUBLISH_EPOCH]}, {why}"
     )
     findings.add(row[:2], sentence, grp=row[AT_GRP], ids=[event], evs=[row[2]], rests_on_absence=True)
 
 
-def _judge_overlaps(ticket: Ticket, stretch: list[_Hold], findings: Findings) -> None:
+def _judge_overlaps(ticket: Ticket, stretch: list[Hold], findings: Findings) -> None:
     """Judge stretches sorted by their start: each begins after all earlier ones of other owners have ended."""
-    longest: _Hold | None = None
+    longest: Hold | None = None
     for hold in stretch:
         if longest is not None and longest.owner != hold.owner and _before(hold.since, longest.until):
             sentence = (
                 f"{who(*hold.owner)} acquired ticket {ticket[1]} with epoch {hold.epoch} while "
                 f"{who(*longest.owner)} still held it with epoch {longest.epoch}"
             )
+            if hold.row[_AT_TICKET] != ticket[1] or longest.row[_AT_TICKET] != ticket[1]:
+                sentence = (
+                    f"{who(*hold.owner)} as ticket {hold.row[_AT_TICKET]} epoch {hold.epoch} acted for ticket "
+                    f"{ticket[1]} while {who(*longest.owner)} as ticket {longest.row[_AT_TICKET]} epoch "
+                    f"{longest.epoch} still did"
+                )
             findings.add(hold.owner, sentence, grp=ticket[0], evs=[hold.row[2]], rests_on_absence=True)
         if longest is None or _before(longest.until, hold.until):
             longest = hold
@@ -111,7 +158,7 @@ def _before(one: int | None, other: int | None) -> bool:
     return one is not None and other is not None and one < other
 
 
-def _judge_epochs(ticket: Ticket, stretch: list[_Hold], findings: Findings) -> None:
+def _judge_epochs(ticket: Ticket, stretch: list[Hold], findings: Findings) -> None:
     """Judge that an epoch has one owner and, where time is known, that later owners have greater ones."""
     owners: dict[int, tuple[int, int]] = {}
     for hold in stretch:
@@ -121,7 +168,7 @@ def _judge_epochs(ticket: Ticket, stretch: list[_Hold], findings: Findings) -> N
             findings.add(hold.owner, sentence, grp=ticket[0], evs=[hold.row[2]])
     if any(hold.since is None for hold in stretch):
         return
-    greatest: _Hold | None = None
+    greatest: Hold | None = None
     for hold in sorted(stretch, key=lambda hold: (hold.since, hold.row[2])):
         if greatest is not None and (hold.epoch < greatest.epoch):
             sentence = (

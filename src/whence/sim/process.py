@@ -78,6 +78,7 @@ class SimProcess:
         "_paused",
         "_pos",
         "_rows",
+        "_stalling",
         "_syncing",
         "_uncommitted",
         "_wake_at",
@@ -116,6 +117,7 @@ class SimProcess:
         self._overslept = False
         self._inbox: list[Copy] = []
         self._doomed = False
+        self._stalling = False
         self._damage = "lost"
         self._uncommitted: deque[Ready] = deque()
         self._syncing = False
@@ -158,7 +160,7 @@ class SimProcess:
         self._doomed = False
 
     def _stop(self) -> None:
-        self.up = self.joined = self._paused = self._overslept = self._doomed = self._syncing = False
+        self.up = self.joined = self._paused = self._overslept = self._doomed = self._syncing = self._stalling = False
         self.member = None
         self._committed = 0
         self._inbox.clear()
@@ -170,8 +172,13 @@ class SimProcess:
         """Stop running while time goes on; what arrives waits."""
         self._paused = self.up
 
+    def stall(self) -> None:
+        """Pause once the member has published something, before any of it is sent or delivered."""
+        self._stalling = self.up
+
     def resume(self) -> None:
         """Run again: what the disk finished goes ahead, timers that passed fire, then what waited arrives."""
+        self._stalling = False
         if not self._paused:
             return
         self._paused = False
@@ -247,7 +254,13 @@ class SimProcess:
             return None
         if not (ready.deliver and isinstance(ready.deliver[0], Returned)):
             self._write_published(bundle, ready.mark, None)
-        self._apply(ready)
+        if self._stalling and not ready.persist and not self._uncommitted:
+            self._uncommitted.append(ready)
+            self._committed = 1
+            self.pause()
+            self._world.effective["pause_before_send"] += 1
+        else:
+            self._apply(ready)
         return bundle
 
     def _write_published(self, bundle: Bundle, mark: Mark | None, dests: tuple[int, ...] | None) -> None:

@@ -8,7 +8,7 @@ wrong; afterwards the tickets must all come back, and what is then published mus
 from random import Random
 from typing import Any
 
-from whence.sim.network import Latency, NetworkModel
+from whence.sim.network import LATENCY_SHAPES, Latency, NetworkModel
 from whence.sim.scenario import Act, Clocks, Fault, Publish, Scenario
 from whence.sim.streams import Streams
 from whence.sim.swarm.weather import MS
@@ -17,11 +17,11 @@ ROUND_NS = 150 * MS
 """A gossip round."""
 
 ANSWER_NS = 40 * MS
-SPREAD_ROUNDS = 3
+SPREAD_ROUNDS = 2
 TICKET_ROUND_NS = SPREAD_ROUNDS * ROUND_NS + 2 * ANSWER_NS
 """A ticket round: what faults are measured in."""
 
-SETTLE_ROUNDS = 26
+SETTLE_ROUNDS = 24
 """Ticket rounds from healing until all tickets are back: detection, fences, leases draining, founding anew."""
 
 DRIFT_PPM = 20_000
@@ -41,12 +41,15 @@ def draw(level: str, seed: int) -> Scenario:
     end = safety * TICKET_ROUND_NS
     acts += _coming_and_going(list(range(nodes)), wanting, end, 6 if shape == "churn" else 1, dice)
     faults = _faults(shape, nodes, k, wanting, end, dice)
+    acts += [
+        Act(at_ns=end + (1 + at) * TICKET_ROUND_NS, node=pid, name="cjoin")
+        for at, pid in enumerate([*wanting, *range(3)])
+    ]
     live_from = safety + SETTLE_ROUNDS
     live_until = live_from + 2
     everyone = list(range(nodes))
-    publishes = _traffic(everyone, 2 * TICKET_ROUND_NS, end, dice.choice((1.0, 3.0)), dice)
-    publishes += _calls(everyone, end + 4 * TICKET_ROUND_NS, live_from * TICKET_ROUND_NS, 0.3, dice)
-    publishes += _calls(everyone, live_from * TICKET_ROUND_NS, live_until * TICKET_ROUND_NS, 2.0, dice)
+    publishes = _traffic(everyone, 2 * TICKET_ROUND_NS, end, dice.choice((1.0, 2.0)), dice)
+    publishes += _calls(everyone, live_from * TICKET_ROUND_NS, live_until * TICKET_ROUND_NS, 1.5)
     publishes += _flush(everyone, (live_from - 3) * TICKET_ROUND_NS)
     deadline = 5 * SPREAD_ROUNDS * ROUND_NS
     return Scenario(
@@ -70,7 +73,7 @@ def _settings(k: int, dice: Random) -> dict[str, Any]:
         "ticket_round_ns": TICKET_ROUND_NS, "lease_rounds": dice.choice((2.5, 3.0)),
         "exclude_chance": dice.choice((0.7, 1.0)),
         "round_ns": ROUND_NS, "rounds": SPREAD_ROUNDS, "fanout": 8, "view": "full",
-        "idle_rounds": 4, "history": 64, "recovery": dice.choice(("R1", "Rk", "R1+Rk")), "recovery_fanout": 3,
+        "idle_rounds": 30, "history": 64, "recovery": dice.choice(("R1", "Rk", "R1+Rk")), "recovery_fanout": 3,
         "recovery_bundles": dice.choice((8, 64)), "recover_rounds": SPREAD_ROUNDS,
         "hold_rounds": SPREAD_ROUNDS + 1, "held_bundles_max": dice.choice((4, 64)),
     }  # fmt: skip
@@ -82,7 +85,7 @@ def _network(dice: Random) -> NetworkModel:
     def sometimes(most: float) -> float:
         return dice.random() * most if dice.random() < 0.4 else 0.0
 
-    shape = dice.choice(("constant", "uniform", "exponential"))
+    shape = dice.choice(LATENCY_SHAPES[:3])
     return NetworkModel(
         latency=Latency(shape=shape, low_ns=dice.choice((MS // 2, 3 * MS)), high_ns=dice.choice((6 * MS, 15 * MS))),
         loss=sometimes(0.15), duplicate=sometimes(0.1), reorder=sometimes(0.15), replay=sometimes(0.05),
@@ -196,7 +199,7 @@ def _traffic(nodes: list[int], start: int, end: int, per_round: float, dice: Ran
     return publishes
 
 
-def _calls(nodes: list[int], start: int, end: int, per_round: float, dice: Random) -> list[Publish]:
+def _calls(nodes: list[int], start: int, end: int, per_round: float) -> list[Publish]:
     """Let everybody publish now and then, in turn, at times that do not meet."""
     step = int(TICKET_ROUND_NS / per_round / len(nodes))
     return [Publish(at_ns=at, node=nodes[number % len(nodes)]) for number, at in enumerate(range(start, end, step))]

@@ -443,7 +443,8 @@ class Desk:
             self._ballots = max(self._ballots, item.ballot)
             recent = self.witness.recent()
             start = next((record for record in recent if record.generation == self.arbiter.generation), None)
-            self.arbiter.read(sender, item, pack(start) if start is not None else b"", turn)
+            hold_ns = 3 * self._settings.ticket_round_ns // 2
+            self.arbiter.read(sender, item, pack(start) if start is not None else b"", hold_ns, turn)
 
     def _on_generation_value(self, sender: Process, item: say.GenerationValue, turn: Turn) -> None:
         if self._founding is not None:

@@ -54,6 +54,8 @@ class Arbiter:
         self.accepted = Ballot(0, 0)
         self.generation = 0
         self.genesis = b""
+        self._heard_at: Instant | None = None
+        """When the attempt that holds our promise was last heard of."""
 
     def begin(self) -> None:
         """Start with the group itself, when nobody can have founded anything."""
@@ -71,15 +73,21 @@ class Arbiter:
         self.generation, self.genesis, self.knows = generation, genesis, True
         return True
 
-    def read(self, sender: Process, item: GenerationRead, start: bytes, turn: Turn) -> None:
-        """Promise a ballot that is higher than all before, and tell what was accepted."""
+    def read(self, sender: Process, item: GenerationRead, start: bytes, hold_ns: int, turn: Turn) -> None:
+        """Promise a ballot that is higher than all before, and tell what was accepted.
+
+        An attempt that was heard of lately is not disturbed: founders who overtake each other for ever found nothing.
+        """
         if not self.knows:
             return
         ballot = Ballot(item.ballot, sender.pid)
-        if ballot > self.promised:
+        busy = self._heard_at is not None and turn.now - self._heard_at < hold_ns and sender.pid != self.promised.pid
+        if ballot > self.promised and not busy:
             self.promised = ballot
             turn.ready.persist.append(self._journal())
         kept = ballot == self.promised
+        if kept:
+            self._heard_at = turn.now
         value = GenerationValue(
             item.ballot, kept, self.promised.number, self.generation, self.genesis, start or self.genesis
         )
@@ -92,6 +100,8 @@ class Arbiter:
         ballot = Ballot(item.ballot, sender.pid)
         again = ballot == self.accepted
         fine = again or (ballot >= self.promised and item.generation > self.generation)
+        if fine:
+            self._heard_at = None
         if fine and not again:
             self.promised = self.accepted = ballot
             self.generation, self.genesis = item.generation, item.record
@@ -223,6 +233,9 @@ class Founding:
         if self.phase in (Phase.READING, Phase.PROPOSING, Phase.WALKING) and turn.now >= self._give_up_at:
             self._step(Phase.FAILED)
         elif self.phase is Phase.WALKING and self.walk is not None:
+            if turn.now >= self._retry_at:
+                self._retry_at = turn.now + self._settings.ticket_round_ns
+                self._read_again(turn)
             self.walk.tick(turn.now, turn.post)
             self._follow_walk(turn)
         elif self.phase in (Phase.READING, Phase.PROPOSING) and turn.now >= self._retry_at:
@@ -231,7 +244,7 @@ class Founding:
     def wake_at(self) -> Instant:
         """Return when tick has something to do."""
         if self.phase is Phase.WALKING and self.walk is not None and (at := self.walk.wake_at()) is not None:
-            return min(at, self._give_up_at)
+            return min(at, self._give_up_at, self._retry_at)
         return min(self._retry_at, self._give_up_at)
 
     def _needed(self) -> int:
@@ -250,6 +263,11 @@ class Founding:
                 turn.post_pid(seed, GenerationRead(self.ballot.number))
             elif self.phase is Phase.PROPOSING and seed not in self._votes and self.record is not None:
                 turn.post_pid(seed, Genesis(self.ballot.number, self.generation + 1, pack(self.record)))
+
+    def _read_again(self, turn: Turn) -> None:
+        """Remind the seeds of our attempt while the walk goes on."""
+        for seed in self._seeds:
+            turn.post_pid(seed, GenerationRead(self.ballot.number))
 
     def _begin_walk(self, turn: Turn) -> None:
         """Close everybody of the last generation, beginning at any record of it."""

@@ -224,6 +224,7 @@ class Seat:
         turn.note(f"ticket_{change.kind.value}", *change.record.succ.claim)
         if change.kind is Kind.GRANT and self._grant is not None:
             turn.post(self._grant[0], self._grant[2])
+            return  # it is greeted with the next round, so that no greeting overtakes its ticket
         if change.leaver is not None:
             turn.post(change.leaver, AckCleave(*next(reversed(self._absorbed))))
         self._greet(turn)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from multiprocessing import active_children, get_context
-from signal import SIG_IGN, SIGINT, signal
+from signal import SIG_BLOCK, SIG_SETMASK, SIGINT, pthread_sigmask
 from typing import Any
 
 from msgspec import Struct, field
@@ -193,9 +193,14 @@ def _pool(workers: int) -> Iterator[Callable[..., Future[Any]]]:
     Interrupted, it stops the workers at once: nobody waits for what they would have found.
     """
     others = active_children()
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_leave_interrupts_to_the_parent)
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+
+    def submit(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        with _interrupts_left_to_this_process():
+            return pool.submit(function, *arguments)
+
     try:
-        yield pool.submit
+        yield submit
     except KeyboardInterrupt:
         for worker in active_children():
             if worker not in others:
@@ -205,9 +210,14 @@ def _pool(workers: int) -> Iterator[Callable[..., Future[Any]]]:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _leave_interrupts_to_the_parent() -> None:
-    """Keep a worker quiet when a terminal interrupts the whole group of processes."""
-    signal(SIGINT, SIG_IGN)
+@contextmanager
+def _interrupts_left_to_this_process() -> Iterator[None]:
+    """Start workers deaf to the interrupt that a terminal sends to the whole group; one that comes now comes later."""
+    earlier = pthread_sigmask(SIG_BLOCK, {SIGINT})
+    try:
+        yield
+    finally:
+        pthread_sigmask(SIG_SETMASK, earlier)
 
 
 def _as_they_come(

@@ -88,6 +88,7 @@ class Overlay:
         self._tables: dict[int, Table] = {}
         self._near: dict[int, dict[int, int]] = {}
         self._pairs: dict[int, frozenset[int]] = {}
+        self._listed: dict[int, tuple[int, ...]] = {}
 
     # --- the tree ---
 
@@ -136,6 +137,13 @@ class Overlay:
                 for target, hops in self._ball(source, reach).items()
                 if hops and target in near
             )
+        return found
+
+    def listed_pairs(self, node: int) -> tuple[int, ...]:
+        """Return the same pairs in an order that everybody agrees on."""
+        found = self._listed.get(node)
+        if found is None:
+            found = self._listed[node] = tuple(sorted(self.pairs(node)))
         return found
 
     def _ball(self, center: int, radius: int) -> dict[int, int]:
@@ -201,6 +209,8 @@ class Place:
         self.ways = {node: tuple(overlay.path(me, node)[1:]) for node in self.near if node != me}
         """From here to every near node: the nodes on the way, the node itself last."""
         self.pairs = overlay.pairs(me)
+        self.place_of = {key: place for place, key in enumerate(overlay.listed_pairs(me))}
+        """Where each pair stands in the list that everybody agrees on."""
         self._targets: dict[tuple[int, int], tuple[int, ...]] = {}
 
     def upstream(self, forwarder: int) -> int:

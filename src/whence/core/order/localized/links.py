@@ -5,10 +5,10 @@ before anything is held; a copy that does not come in its turn is not read, and 
 Retransmissions, answers and replays are whole (section 7.2).
 """
 
-from whence.core.members.overlay import Cells, Place
+from whence.core.members.overlay import Cells
 from whence.core.order.localized.heads import WHOLE, Head, Vectors, decode_whole, encode_whole
 from whence.core.order.localized.settings import LocalizedSettings
-from whence.core.order.localized.state import Record
+from whence.core.order.localized.state import Record, State
 
 
 class Cost:
@@ -28,11 +28,17 @@ class Cost:
         self.most = max(self.most, size)
 
 
+def name_bytes(record: Record) -> int:
+    """Return how many bytes a message's name takes in its bundle."""
+    return sum(1 if part < 128 else 3 if part < 65536 else 5 for part in record.uid)
+
+
 class Links:
     """The heads of one member, for all its links. This one remembers nothing: every head is whole."""
 
-    def __init__(self, place: Place, settings: LocalizedSettings) -> None:
-        self._place = place
+    def __init__(self, state: State, settings: LocalizedSettings) -> None:
+        self._state = state
+        self._place = place = state.place
         self._pruned = not settings.replay
         self._cells_max = 2 * len(place.pairs) + 64
         """A neighbour's neighbourhood has other pairs than this one's; a head with far more is no head."""
@@ -45,7 +51,7 @@ class Links:
     def again(self, record: Record, target: int) -> bytes:
         """Return the head of a copy that may be sent at any time."""
         head = encode_whole(self.head_of(record, target))
-        self.cost.add(len(head))
+        self.cost.add(len(head) + name_bytes(record))
         return head
 
     def as_it_came(self, head: Head) -> bytes:
@@ -89,6 +95,6 @@ class Links:
     def reset(self, peer: int) -> None:
         """Forget what was agreed with a peer: it began a new life."""
 
-    def session_of(self, peer: int) -> int:
-        """Return the session of a peer that could not be read."""
+    def session_in(self, data: bytes) -> int:
+        """Return the session that a head belongs to."""
         return 0

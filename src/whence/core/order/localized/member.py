@@ -254,7 +254,7 @@ class Localized:
             ready.notes.append(Note("reject", "no_head", peer=sender.pid))
             return None
         if head is None:
-            ready.send.append(Send((sender.pid,), Lost(self.links.session_of(sender.pid))))
+            ready.send.append(Send((sender.pid,), Lost(self.links.session_in(data))))
             ready.notes.append(Note("drop", "lost_session", peer=sender.pid))
         return head
 

@@ -9,10 +9,15 @@ from whence.core.order.localized.inbox import Inbox
 from whence.core.order.localized.links import Links
 from whence.core.order.localized.member import Localized
 from whence.core.order.localized.outbox import Outbox
+from whence.core.order.localized.predicted import Predicted
 from whence.core.order.localized.settings import Settings
 from whence.core.order.localized.state import State
+from whence.core.order.localized.thesis import Thesis
 from whence.core.settings import parse
 from whence.types import Process
+
+CODINGS: dict[str, type[Links]] = {"whole": Links, "predicted": Predicted, "thesis": Thesis}
+"""How heads are coded, by setting."""
 
 
 class Causal(NamedTuple):
@@ -20,7 +25,8 @@ class Causal(NamedTuple):
 
     member: type[Localized] = Localized
     state: type[State] = State
-    links: type[Links] = Links
+    links: type[Links] | None = None
+    """None: the one that the setting `coding` names."""
     outbox: type[Outbox] = Outbox
     inbox: type[Inbox] = Inbox
     overlay: Callable[[OverlaySettings], Overlay] = overlay_of
@@ -43,7 +49,7 @@ class Causal(NamedTuple):
     def compose(self, me: Process, settings: Settings, overlay: Overlay) -> Localized:
         """Compose a member at its place in an overlay."""
         state = self.state(Place(overlay, me.pid))
-        links = self.links(state.place, settings.localized)
+        links = (self.links or CODINGS[settings.localized.coding])(state, settings.localized)
         outbox = self.outbox(state, links, settings.localized, Suspects())
         return self.member(me, settings, state, links, outbox, self.inbox)
 

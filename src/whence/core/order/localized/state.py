@@ -32,7 +32,8 @@ class Record:
     """A message that was processed here and is still needed."""
 
     __slots__ = (
-        "bundle", "changes", "deps", "group", "h", "have", "ids", "left", "mine", "names", "raw", "targets", "uid",
+        "bundle", "changes", "deps", "group", "h", "have", "ids", "left", "mine", "names", "raw", "shape", "targets",
+        "uid",
     )  # fmt: skip
 
     def __init__(self, uid: Uid, bundle: Bundle, group: int, h: int, targets: tuple[int, ...]) -> None:
@@ -54,6 +55,8 @@ class Record:
         """Targets that are not done."""
         self.changes = 0
         """How many changes the past had seen when `deps` were taken."""
+        self.shape: tuple[int, ...] | None = None
+        """Group, hops and who is numbered by whom, flat: what predicted coding names by an index."""
         self.raw: dict[int, Head] = {}
         """Copies as they came, by forwarder, for replay."""
 
@@ -108,6 +111,12 @@ class State:
                 del self.ahead[source]
         self.past[key] = prefix
         self.changed.append(key)
+
+    def changes(self, since: int, until: int) -> list[int]:
+        """Return the cells of the past that changed between two counts of changes; all cells if it is too long ago."""
+        if since < self.changed_before:
+            return list(self.past)
+        return self.changed[since - self.changed_before : until - self.changed_before]
 
     # --- transitions ---
 

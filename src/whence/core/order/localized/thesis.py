@@ -1,0 +1,77 @@
+"""The thesis's coding, byte for byte, to reproduce its figures.
+
+Numbers: per forwarder 4 bytes and 8 for each target. Dependencies: the difference to the last that were sent on the
+link, per forwarder with a difference 4 bytes and 8 for each cell. What it takes to read them back (lengths, group,
+hops, turn) is sent too, but not counted, as in the thesis.
+Source: LoCaMu review, section 7.1.
+"""
+
+from whence.core.members.overlay import GROUPS_MAX, NODE_BITS, NODE_MASK, pair
+from whence.core.order.localized.heads import THESIS, Head, Vectors
+from whence.core.order.localized.sessions import Carried, Sessions
+from whence.core.order.localized.state import Record
+from whence.core.varint import Reader, put
+
+FORWARDER_BYTES = 4
+ENTRY_BYTES = 8
+
+
+class Thesis(Sessions):
+    """Heads as the thesis has them."""
+
+    form = THESIS
+
+    def tell(self, record: Record, target: int, carried: Carried, into: bytearray) -> int:
+        """Write all numbers, and the dependencies that differ from the last."""
+        put(into, record.group)
+        put(into, record.h)
+        ids = self.pruned(record.ids, target) if self._pruned else record.ids
+        changes = self._state.changes(carried.changes, record.changes)
+        carried.changes = record.changes
+        known, deps = carried.known, record.deps
+        pairs = self._place.overlay.pairs(target) if self._pruned else self._place.pairs
+        rows: Vectors = {}
+        for key in changes:
+            value = deps.get(key, 0)
+            if value > known.get(key, 0) and key in pairs:
+                known[key] = value
+                rows.setdefault(key >> NODE_BITS, {})[key & NODE_MASK] = value
+        self.cost.add(_put_rows(into, ids) + _put_rows(into, rows))
+        return 0
+
+    def hear(self, peer: int, flags: int, carried: Carried, reader: Reader) -> Head:
+        """Read them back; dependencies are the highest the link has carried."""
+        group, h = reader.below(GROUPS_MAX), reader.below(256)
+        ids, rows = self._take_rows(reader), self._take_rows(reader)
+        reader.end()
+        for source, row in rows.items():
+            for target, value in row.items():
+                carried.known[pair(source, target)] = value
+        return Head(group, self._place.overlay.epoch, peer, h, ids, {}, carried.known.copy())
+
+    def _take_rows(self, reader: Reader) -> Vectors:
+        sizes = [reader.below(self._cells_max) for _ in range(reader.below(self._cells_max))]
+        if sum(sizes) > self._cells_max:
+            raise ValueError(f"a head names more than {self._cells_max} cells")
+        rows: Vectors = {}
+        for size in sizes:
+            source = _number(reader)
+            rows[source] = {_number(reader): _number(reader) for _ in range(size)}
+        return rows
+
+
+def _put_rows(into: bytearray, rows: Vectors) -> int:
+    """Write rows of numbers; return how many bytes the thesis counts for them."""
+    put(into, len(rows))
+    for numbers in rows.values():
+        put(into, len(numbers))
+    start = len(into)
+    for source, numbers in rows.items():
+        into += source.to_bytes(FORWARDER_BYTES, "little")
+        for target, number in numbers.items():
+            into += target.to_bytes(ENTRY_BYTES // 2, "little") + number.to_bytes(ENTRY_BYTES // 2, "little")
+    return len(into) - start
+
+
+def _number(reader: Reader) -> int:
+    return int.from_bytes(reader.bytes(ENTRY_BYTES // 2), "little")

@@ -1,8 +1,9 @@
 """Live messaging on loopback: every level against our own floor and pyzmq, as ratios measured side by side.
 
 The floor is what Python can do at all: uvloop, one buffer per connection, the same framing (length and checksum),
-arrays of events in a frame, no promise but TCP's. Eight processes all publish to all (8⇄8), as fast as back-pressure lets them; deliveries per second are summed
-over the receivers. Kinds take turns, and medians of the rounds are compared, so that a busy machine slows all alike.
+arrays of events in a frame, no promise but TCP's. Eight processes all publish to all (8⇄8), as fast as back-pressure
+lets them; deliveries per second are summed over the receivers. Kinds take turns, and medians of the rounds are
+compared, so that a busy machine slows all alike.
 
     python bench/live.py [--rounds 3] [--seconds 2] [--nodes 8] [--kinds floor,fifo,...] [--sizes 32,1024]
 """

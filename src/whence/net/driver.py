@@ -139,6 +139,8 @@ class Driver:
         if self._scribe is not None:
             self._scribe.published(bundle, ready.mark)
         if self._durable:
+            if self._scribe is not None:
+                self._scribe.spool.flush()  # what a later life offers again must be known to have been published
             self._unsettled.append(bundle)
             self._persist(ready, [OF_DRIVER + _encode_bundle(bundle)], stored)
         else:

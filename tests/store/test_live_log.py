@@ -1,0 +1,182 @@
+"""The journal on a real disk: durable before acknowledged, a prefix after any crash, a clear refusal when it fails."""
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from whence.errors import StorageError
+from whence.store.log import RECORD_BYTES_MAX, DiskFile, Log
+
+RECORDS = [b"", b"a", b"bb" * 1000, b"\x00" * 9]
+
+
+def written(path: Path, records: list[bytes]) -> None:
+    log = Log(path)
+    log.append(records)
+    log.sync()
+    log.close()
+
+
+def test_what_was_synced_is_read_back_in_order(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "journal"
+    written(path, RECORDS[:2])
+    written(path, RECORDS[2:])
+    log = Log(path)
+    assert log.records == RECORDS
+    assert log.size == path.stat().st_size
+    log.close()
+
+
+def test_one_sync_commits_everything_appended_before_it(tmp_path: Path) -> None:
+    log = Log(tmp_path / "journal")
+    for record in RECORDS:
+        log.append([record])
+    log.sync()
+    log.sync()
+    assert log.syncs == 1, "nothing new, nothing to sync"
+    log.close()
+
+
+@pytest.mark.parametrize("kept", range(60))
+def test_a_tail_torn_anywhere_is_cut_off_and_the_journal_goes_on(tmp_path: Path, kept: int) -> None:
+    path = tmp_path / "journal"
+    written(path, [b"first", b"second", b"third"])
+    whole = path.read_bytes()
+    path.write_bytes(whole[: min(kept, len(whole))])
+    log = Log(path)
+    survived = log.records
+    assert survived == [b"first", b"second", b"third"][: len(survived)]
+    log.append([b"next"])
+    log.sync()
+    log.close()
+    assert Log(path).records == [*survived, b"next"]
+
+
+def test_compaction_replaces_all_records_in_one_step(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    written(path, [b"x" * 1000] * 50)
+    log = Log(path)
+    before = log.size
+    log.rewrite([b"still", b"counts"])
+    assert log.size < before
+    log.append([b"new"])
+    log.sync()
+    log.close()
+    assert Log(path).records == [b"still", b"counts", b"new"]
+
+
+def test_a_compaction_that_was_interrupted_leaves_the_old_journal(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    written(path, [b"old"])
+    (tmp_path / ".journal.unfinished").write_bytes(b"half a file")
+    assert Log(path).records == [b"old"]
+    assert not (tmp_path / ".journal.unfinished").exists()
+
+
+class Failing(DiskFile):
+    """A disk that fails at one operation."""
+
+    def __init__(self, path: Path, at: str, error: int) -> None:
+        super().__init__(path)
+        self._at, self._error = at, error
+
+    def write(self, data: bytes) -> None:
+        if self._at == "write":
+            super().write(data[: len(data) // 2])
+            raise OSError(self._error, os.strerror(self._error))
+        super().write(data)
+
+    def sync(self) -> None:
+        if self._at == "sync":
+            raise OSError(self._error, os.strerror(self._error))
+        super().sync()
+
+
+@pytest.mark.parametrize(("at", "error"), [("write", errno.ENOSPC), ("sync", errno.EIO)])
+def test_a_disk_that_fails_is_believed_for_good(tmp_path: Path, at: str, error: int) -> None:
+    path = tmp_path / "journal"
+    written(path, [b"safe"])
+    log = Log(path, Failing(path, at, error))
+    log.append([b"lost"])
+    with pytest.raises(StorageError, match=os.strerror(error)):
+        log.sync()
+    with pytest.raises(StorageError, match=os.strerror(error)):
+        log.sync()
+    with pytest.raises(StorageError):
+        log.append([b"more"])
+    log.close()
+    recovered = Log(path).records
+    assert recovered[0] == b"safe"
+    assert b"more" not in recovered
+
+
+def test_a_full_disk_refuses_with_a_sentence(tmp_path: Path) -> None:
+    """A limit on the size of files stands in for a full disk: the kernel refuses in the same way."""
+    program = (
+        "import resource, signal, sys; from pathlib import Path; from whence.store.log import Log\n"
+        "from whence.errors import StorageError\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+        "log = Log(Path(sys.argv[1]))\n"
+        "acknowledged = 0\n"
+        "try:\n"
+        "    while True:\n"
+        "        log.append([b'x' * 100]); log.sync(); acknowledged += 1\n"
+        "except StorageError as error:\n"
+        "    print(acknowledged, error)\n"
+    )
+    path = tmp_path / "journal"
+    done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True)
+    acknowledged, _, sentence = done.stdout.partition(" ")
+    assert "failed: File too large" in sentence
+    assert len(Log(path).records) >= int(acknowledged) > 10
+
+
+def test_a_record_that_is_too_large_and_a_closed_journal_are_refused(tmp_path: Path) -> None:
+    log = Log(tmp_path / "journal")
+    with pytest.raises(StorageError, match="over the limit"):
+        log.append([bytes(RECORD_BYTES_MAX + 1)])
+    log.close()
+    with pytest.raises(StorageError, match="closed"):
+        log.append([b"x"])
+
+
+def test_a_journal_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StorageError, match="cannot be opened"):
+        Log(tmp_path / "file" / "journal")
+    with pytest.raises(StorageError, match="cannot be opened"):
+        Log(tmp_path)
+
+
+KILLED = """
+import sys; from pathlib import Path; from whence.store.log import Log
+log = Log(Path(sys.argv[1]))
+number = len(log.records)
+while True:
+    log.append([b'%d' % number]); log.sync(); number += 1
+    print(number, flush=True)
+    if number % 50 == 0:
+        log.rewrite([b'%d' % each for each in range(number)])
+"""
+
+
+def test_nothing_that_was_acknowledged_is_lost_when_the_process_is_killed(tmp_path: Path, long_mode: bool) -> None:
+    path = tmp_path / "journal"
+    for _ in range(50 if long_mode else 6):
+        writer = subprocess.Popen([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE, text=True)
+        assert writer.stdout is not None
+        for _ in range(70):
+            writer.stdout.readline()
+        writer.kill()
+        acknowledged = writer.stdout.read().split()
+        writer.wait()
+        writer.stdout.close()
+        log = Log(path)
+        assert log.records == [b"%d" % number for number in range(len(log.records))]
+        assert not acknowledged or len(log.records) >= int(acknowledged[-1])
+        log.close()

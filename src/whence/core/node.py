@@ -95,7 +95,10 @@ class Node:
         if isinstance(item, self._members.items):
             self._receive_membership(sender, item, now, ready)
         elif life is Life.MEMBER or life is Life.LEAVING:
-            for bundle in self._spread.receive(sender, item, now, ready):
+            fresh = self._spread.receive(sender, item, now, ready)
+            if not fresh:
+                return ready  # most gossip is old news, and then nothing is due earlier than it was
+            for bundle in fresh:
                 self._order.admit(bundle, now, ready)
         else:
             ready.notes.append(Note("drop", "not_member", peer=sender.pid))

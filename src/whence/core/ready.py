@@ -6,7 +6,8 @@ The driver's contract, for simulator and network alike:
 2. `send` goes out next. It may be lost on the way; it is never reordered before an earlier Ready's `persist`.
 3. `deliver` reaches the application in this order, once.
 4. `notes` go to the trace.
-5. `wake_at`: call tick at that time on the process's clock, or earlier. Replaces every earlier wake_at.
+5. `wake_at`: call tick at that time on the process's clock, or earlier. Replaces every earlier wake_at;
+   None leaves it as it is.
 
 A driver that stops between any two of these steps has crashed, and the node must be built anew from what persisted.
 """

@@ -46,7 +46,7 @@ class Spread(Protocol):
         """Start spreading the member's own bundle."""
 
     def receive(self, sender: Process, item: Item, now: Instant, ready: Ready) -> list[Bundle]:
-        """Take a peer's item; return the bundles seen for the first time."""
+        """Take a peer's item; return the bundles seen for the first time. Without any, wake_at stays as it was."""
 
     def tick(self, now: Instant, ready: Ready) -> None:
         """Do a round's work where it is due."""

@@ -34,7 +34,19 @@ _NO_KEY = (None, None, None, None)
 class World:
     """What all processes of a run share."""
 
-    __slots__ = ("destinations", "effective", "group", "heard", "loop", "network", "rows", "sync_ns", "wall_clock")
+    __slots__ = (
+        "destinations",
+        "effective",
+        "group",
+        "heard",
+        "loop",
+        "network",
+        "received",
+        "rows",
+        "sent",
+        "sync_ns",
+        "wall_clock",
+    )
 
     def __init__(
         self,
@@ -48,6 +60,7 @@ class World:
         self.loop = loop
         self.network = network
         self.rows = rows
+        self.sent, self.received = rows[Kind.SEND], rows[Kind.RECV]
         self.group = group
         self.effective = effective
         """Faults that did something, by kind."""
@@ -300,7 +313,7 @@ class SimProcess:
         true, clock = self._loop.now, self.clock
         steady = clock.steady(true)
         now = steady + clock.jumped_ns if self._world.wall_clock else steady
-        self._rows[Kind.RECV].append(
+        self._world.received.append(
             (self.pid, self.boot, self._ev, steady + clock.jumped_ns, true, packet.group, packet.pid,
              len(copy.frame) - copy.payload_bytes, copy.payload_bytes)
         )  # fmt: skip
@@ -405,7 +418,7 @@ class SimProcess:
         stamp_bytes = len(frame) - payload_bytes
         true, ev = self._loop.now, self._ev
         clk = self.clock.wall(true)
-        sent = self._rows[Kind.SEND]
+        sent = self._world.sent
         pid, boot, group = self.pid, self.boot, self._world.group
         for target in targets:
             sent.append((pid, boot, ev, clk, true, group, target, stamp_bytes, payload_bytes))

@@ -51,4 +51,4 @@ LIVE_DEFAULTS: dict[str, dict[str, object]] = {
     "eventual": {"spread": "direct", "view_size": 64, "subs_max": 64, "unsubs_max": 64},
     "fifo": {"spread": "direct", "view_size": 64, "subs_max": 64, "unsubs_max": 64},
 }
-"""What a live group of a level is opened with unless the caller says otherwise (decision 0006)."""
+"""What a live group of a level is opened with unless the caller says otherwise (decision 0005)."""

@@ -36,6 +36,9 @@ class Owner(Protocol):
     def link_made(self, link: "Link") -> bool:
         """Learn of a connection; return False to close it at once."""
 
+    def link_named(self, link: "Link") -> None:
+        """Learn who the peer says it is, before it is answered. Raises RemoteProtocolError to refuse it."""
+
     def link_up(self, link: "Link") -> None:
         """Learn that the peer has greeted. Raises RemoteProtocolError to refuse it."""
 
@@ -187,7 +190,9 @@ class Link(asyncio.BufferedProtocol):
         if packet.group:
             raise RemoteProtocolError("a packet of a group came before the greeting")
         for item in packet.items:
-            for answer in self.greeting.receive(sender, item):
+            answers = self.greeting.receive(sender, item)
+            self._owner.link_named(self)
+            for answer in answers:
                 self._say(answer)
         if self.greeting.stage is Stage.UP:
             self.peer = self.greeting.peer

@@ -263,13 +263,16 @@ class Switch:
         self._links[link] = self._loop.call_later(deadline_s, link.close, "no greeting in time")
         return True
 
+    def link_named(self, link: Link) -> None:
+        """Hold the peer's name against its certificate. Raises RemoteProtocolError."""
+        if self._safety is not None and link.greeting.peer is not None and link.transport is not None:
+            self._safety.check(link.transport, link.greeting.peer.pid)
+
     def link_up(self, link: Link) -> None:
         """Make a connection the one to its peer, or keep it as a spare. Raises RemoteProtocolError."""
         process = link.greeting.peer
         assert process is not None
         assert link.transport is not None
-        if self._safety is not None:
-            self._safety.check(link.transport, process.pid)
         timer = self._links[link]
         if timer is not None:
             timer.cancel()

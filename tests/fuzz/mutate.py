@@ -119,7 +119,7 @@ MAKERS: dict[type[Item], Callable[[Random], Item]] = {
     Taken: lambda random: Taken(name_of([some_bundle(random) for _ in range(edge(random, 0, 4))])),
     Follow: lambda random: Follow(
         edge(random, 0, 9), random.choice((b"", random.randbytes(24))), edge(random, 0, 2**63 - 1), edge(random, 0, 99),
-        random.random() < 0.5,
+        edge(random, 0, 99),
     ),
     Opened: lambda random: Opened(edge(random, 0, 9), edge(random, 0, 99), random.random() < 0.5),
     Stream: some_stream,

@@ -125,7 +125,7 @@ AGREEING: dict[type, st.SearchStrategy[Any]] = {
         st.one_of(st.just(b""), st.binary(min_size=24, max_size=24)),
         st.integers(0, 2**63 - 1),
         st.integers(0, 99),
-        st.booleans(),
+        st.integers(0, 99),
     ),
     Stream: st.builds(
         lambda topics, start, more, some: Stream(topics, start, start + more + len(some), some),

@@ -126,8 +126,8 @@ class Kn:
         return self._count(rt)
 
     def observe(self, rt: int, stamp: KnStamp) -> None:
-        """Make every later event come after a stamp."""
-        self._merge(rt, (stamp,))
+        """Make every later event come after a stamp: by an event, or kn[c] would be 0 in between."""
+        self.receive(rt, (stamp,))
 
     def guard(self, rt: int) -> Standing:
         """Reset a state that cannot be; age one that rests, where clocks are bounded."""

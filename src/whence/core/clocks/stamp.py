@@ -113,7 +113,7 @@ class StampClock(Protocol[Kind]):
         """Create the event that consumes messages with these stamps; return its stamp."""
 
     def observe(self, rt: int, stamp: Kind) -> None:
-        """Make every later event of this process come after a stamp, without creating an event."""
+        """Make every later event of this process come after a stamp."""
 
     def guard(self, rt: int) -> Standing:
         """Look whether the state can be; repair it if it cannot."""

@@ -85,12 +85,12 @@ class Log:
         """Return the position of the first entry with a larger key."""
         return self.start + bisect_right(self._entries, key, key=key_of)
 
-    def piece(self, position: int, topics: int) -> tuple[int, list[Bundle]]:
-        """Return the next bundles of these topics from a position on, and the position after them."""
+    def piece(self, position: int, end: int, topics: int) -> tuple[int, list[Bundle]]:
+        """Return the next bundles of these topics between two positions, and the position after them."""
         bundles: list[Bundle] = []
         size = 0
         at = position - self.start
-        for entry in self._entries[at:]:
+        for entry in self._entries[at : end - self.start]:
             if topics >> entry[TOPIC] & 1:
                 bundle = entry[BUNDLE]
                 size += len(bundle.body) + len(bundle.sizes) + len(bundle.stamp)
@@ -129,12 +129,12 @@ class Desk:
         else:
             follower.heard_at = now
             reached = asked.position - 1
-            if asked.missed and reached < self.log.start:
+            missing_until = min(asked.missing_until, follower.position)
+            if reached < missing_until and reached < self.log.start:
                 self.forget(sender.pid)
                 ready.send.append(Send((sender.pid,), Bye(), sender.boot))  # the log no longer has it
-            elif asked.missed and reached < follower.position:
-                follower.position = reached
-                self.pump(ready)
+            elif reached < missing_until:
+                self._send_pieces((sender.pid,), reached, missing_until, follower.topics, ready)
 
     def _open(self, sender: Process, asked: Follow, now: Instant, ready: Ready) -> None:
         if sender.pid not in self._followers and len(self._followers) >= self._followers_max:
@@ -164,13 +164,15 @@ class Desk:
             if follower.position < end:
                 behind.setdefault((follower.position, follower.topics), []).append(pid)
         for (position, topics), pids in behind.items():
-            to = tuple(pids)
-            while position < end:
-                following, bundles = self.log.piece(position, topics)
-                ready.send.append(Send(to, Stream(topics, position, following, bundles)))
-                position = following
+            self._send_pieces(tuple(pids), position, end, topics, ready)
             for pid in pids:
                 self._followers[pid].position = end
+
+    def _send_pieces(self, to: tuple[int, ...], start: int, end: int, topics: int, ready: Ready) -> None:
+        while start < end:
+            following, bundles = self.log.piece(start, end, topics)
+            ready.send.append(Send(to, Stream(topics, start, following, bundles)))
+            start = following
 
     def tick(self, now: Instant, ready: Ready) -> None:
         """Tell followers how far the stream is; forget those that are silent."""

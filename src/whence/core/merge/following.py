@@ -37,7 +37,7 @@ class Following:
         self._session = 0
         self._position = 0
         self._boot = 0
-        self._heard_at = 0
+        self._heard_at = self._began_at = 0
         self._beat_at = 0
         self._missing_since: Instant | None = None
         self._early: dict[int, Stream] = {}
@@ -45,7 +45,7 @@ class Following:
         self._refusals = 0
         """Mergers in a row that could not go on without a gap."""
         self._beat_ns = beat_ns
-        self._overdue_ns = max(1, beat_ns // 3)
+        self._overdue_ns = beat_ns
         self._patience_ns = patience_ns
 
     @property
@@ -57,7 +57,7 @@ class Following:
         """Open a session with the current merger."""
         self.stage = Stage.ASKING
         self._session += 1
-        self._heard_at = now
+        self._heard_at = self._began_at = now
         self._ask(now, ready)
 
     def switch(self, now: Instant, ready: Ready, to: int | None = None) -> None:
@@ -69,8 +69,8 @@ class Following:
         self.begin(now, ready)
 
     def unreachable(self, peer: int, now: Instant, ready: Ready) -> None:
-        """Turn away from a merger that is not there."""
-        if peer == self.merger and len(self._mergers) > 1:
+        """Turn away from a merger that is not there. At most once a beat: what was sent before tells nothing new."""
+        if peer == self.merger and len(self._mergers) > 1 and not 0 <= now - self._began_at < self._beat_ns:
             self.switch(now, ready)
 
     def opened(self, sender: Process, item: Opened, now: Instant, ready: Ready) -> bool:
@@ -109,25 +109,28 @@ class Following:
         while (following := self._early.pop(self._position, None)) is not None:
             self._position = following.end
             bundles += following.bundles
-        if bundles or not self._early:
-            self._missing_since = now if self._early else None
+        self._missing_since = now if self._early else None
+        self._overdue_ns = self._beat_ns
         return bundles
 
     def _wait_for_what_is_missing(self, item: Stream, now: Instant, ready: Ready) -> None:
         """Keep a piece that overtook others; ask for those once they are overdue."""
         if item.start < self._position:
             return
-        if item.bundles and len(self._early) < EARLY_PIECES_MAX:
+        if len(self._early) < EARLY_PIECES_MAX:
             self._early[item.start] = item
         if self._missing_since is None or self._missing_since > now:
             self._missing_since = now
         self._ask_for_what_is_missing(now, ready)
 
     def _ask_for_what_is_missing(self, now: Instant, ready: Ready) -> None:
+        """Ask once in a while, and ever more rarely while nothing comes: the link may only be slow."""
         if self._missing_since is not None and now - self._missing_since >= self._overdue_ns:
             self._missing_since = now
+            self._overdue_ns = min(2 * self._overdue_ns, self._patience_ns)
             self._early = {start: item for start, item in self._early.items() if start > self._position}
-            self._say(now, ready, missed=True)
+            if self._early:
+                self._say(now, ready, missing_until=min(self._early))
 
     def tick(self, now: Instant, ready: Ready) -> None:
         """Say that one is there; ask again, or turn to another merger, when nobody answers."""
@@ -142,7 +145,7 @@ class Following:
             if self.stage is Stage.ASKING:
                 self._ask(now, ready)
             else:
-                self._say(now, ready, missed=False)
+                self._say(now, ready)
 
     def wake_at(self) -> Instant:
         """Return when the next beat is."""
@@ -151,10 +154,10 @@ class Following:
 
     def _ask(self, now: Instant, ready: Ready) -> None:
         self._beat_at = now + self._beat_ns
-        item = Follow(self._session, key_to_bytes(self.last), self.topics, 0, missed=False)
+        item = Follow(self._session, key_to_bytes(self.last), self.topics, 0, 0)
         ready.send.append(Send((self.merger,), item))
 
-    def _say(self, now: Instant, ready: Ready, *, missed: bool) -> None:
+    def _say(self, now: Instant, ready: Ready, missing_until: int = 0) -> None:
         self._beat_at = now + self._beat_ns
-        item = Follow(self._session, b"", self.topics, self._position + 1, missed)
+        item = Follow(self._session, b"", self.topics, self._position + 1, missing_until)
         ready.send.append(Send((self.merger,), item, self._boot))

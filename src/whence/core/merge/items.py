@@ -100,8 +100,8 @@ class Follow(Item, frozen=True, array_like=True, tag=23, gc=False):
     topics: Topics
     position: Position
     """0 to open the session; else one more than the position the follower has reached."""
-    missed: bool
-    """Something before what came is missing: send again from the position."""
+    missing_until: Position
+    """What lies between the follower's position and this one has not come: send it again. 0: nothing is missing."""
 
     def sound(self) -> bool:
         """Tell whether the key is whole."""

@@ -264,9 +264,17 @@ class Switch:
         return True
 
     def link_named(self, link: Link) -> None:
-        """Hold the peer's name against its certificate. Raises RemoteProtocolError."""
-        if self._safety is not None and link.greeting.peer is not None and link.transport is not None:
-            self._safety.check(link.transport, link.greeting.peer.pid)
+        """Hold the peer's name against its certificate and its later lives. Raises RemoteProtocolError."""
+        process = link.greeting.peer
+        assert process is not None
+        assert link.transport is not None
+        if self._safety is not None:
+            self._safety.check(link.transport, process.pid)
+        known = self.peers.get(process.pid)
+        current = known.link.peer if known is not None and known.link is not None else None
+        if current is not None and current.boot > process.boot:
+            self.counts["older_life"] += 1
+            raise RemoteProtocolError(f"{process.pid} in life {process.boot} is followed by {current.boot}")
 
     def link_up(self, link: Link) -> None:
         """Make a connection the one to its peer, or keep it as a spare. Raises RemoteProtocolError."""
@@ -281,8 +289,6 @@ class Switch:
         peer = self.peers.setdefault(process.pid, Peer(process.pid, self.settings))
         old = peer.link
         if old is not None and old.peer is not None and old.transport is not None:
-            if old.peer.boot > process.boot:
-                raise RemoteProtocolError(f"{process.pid} in life {process.boot} is followed by {old.peer.boot}")
             spare = link if old.peer == process and not self._prefers(link) else old
             self._loop.call_later(self.settings.linger_ns / 1e9, self._retire, spare)
             if spare is link:

@@ -1,0 +1,189 @@
+"""Connections break, peers are slow, gone or closed out: what the switch does about it."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.net.live import DEADLINE_S, QUICK, fast, nodes, open_all, take, within
+from whence.core.link.detector import DetectorSettings
+from whence.errors import JoinError, SettingError, StorageError, UsageError
+from whence.group import Node, join
+from whence.net.clock import next_boot, steady_ns
+from whence.net.permits import Permits
+from whence.net.settings import NetSettings
+
+MS = 1_000_000
+
+
+def links(node: Node) -> list[int]:
+    return sorted(pid for pid, peer in node.live.switch.peers.items() if peer.link is not None)
+
+
+async def until(reached: object) -> None:
+    assert callable(reached)
+    for _ in range(int(DEADLINE_S / 0.01)):
+        if reached():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it never happened")
+
+
+def test_a_cut_connection_is_made_again_and_nothing_is_missing() -> None:
+    async def main() -> None:
+        async with nodes(2) as started:
+            here, there = await open_all(started)
+            for number in range(60):
+                await here.publish(b"%d" % number)
+                if number % 20 == 10:
+                    await asyncio.sleep(0.05)
+                    link = started[0].live.switch.peers[2].link
+                    if link is not None:
+                        link.close("cut by the test")
+                await asyncio.sleep(0.002)
+            taken = await take(there, 60)
+            assert [int(d.payload) for d in taken] == list(range(60))
+            assert all(not d.gaps for d in taken)
+
+    within(main())
+
+
+def test_two_that_call_each_other_at_once_keep_one_connection() -> None:
+    async def main() -> None:
+        settings = fast(linger_ns=50 * MS)
+        async with join(1, settings=settings) as one, join(2, settings=settings) as two:
+            ports = [int(node.address.rpartition(":")[2]) for node in (one, two)]
+            await asyncio.gather(
+                one.live.switch.call("127.0.0.1", ports[1]), two.live.switch.call("127.0.0.1", ports[0])
+            )
+            await until(lambda: links(one) == [2] and links(two) == [1])
+            await until(lambda: len(one.live.switch._links) == len(two.live.switch._links) == 1)
+            groups = await open_all([one, two])
+            await groups[0].publish(b"x")
+            assert [d.payload for d in await take(groups[1], 1)] == [b"x"]
+
+    within(main())
+
+
+def test_a_silent_peer_is_suspected_and_dropped() -> None:
+    async def main() -> None:
+        quick = DetectorSettings(heartbeat_ns=20 * MS, margin_ns=60 * MS)
+        async with nodes(2, settings=fast(detector=quick)) as started:
+            await open_all(started)
+            peer = started[0].live.switch.peers[2]
+            assert peer.link is not None
+            started[1].live.switch.pause_reading(pause=True)
+            started[1].live.switch._beat.cancel()  # type: ignore[union-attr]
+            await until(lambda: started[0].live.switch.counts["suspected"] > 0)
+
+    within(main())
+
+
+def test_a_peer_that_takes_nothing_is_cut_and_publishers_go_on() -> None:
+    async def main() -> None:
+        settings = fast(outbox_high_bytes=1 << 20, outbox_bytes_max=4 << 20, stall_ns=300 * MS)
+        async with nodes(2, settings=settings) as started:
+            here, _ = await open_all(started, receive=False)
+            started[1].live.switch.pause_reading(pause=True)
+            started[1].live.switch._reading = True  # it will read again on a new connection
+            for _ in range(40):
+                await here.publish(bytes(500_000))
+            counts = started[0].live.switch.counts
+            assert counts["stalled"] + counts["outbox_overflow"] + counts["suspected"] > 0
+            assert started[0].live.switch.peers[2].bytes <= settings.outbox_bytes_max
+
+    within(main())
+
+
+def test_a_restarted_peer_is_taken_for_the_new_process_it_is(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with join(1) as one:
+            here = await one.open("alps", settings=QUICK)
+            for life in (1, 2, 3):
+                async with join(2, contacts=[one.address], data=tmp_path) as two:
+                    assert two.live.me.boot == life
+                    there = await two.open("alps", settings=QUICK)
+                    await there.publish(b"%d" % life, until="settled")
+            assert [(int(d.payload), d.event.boot) for d in await take(here, 3)] == [(1, 1), (2, 2), (3, 3)]
+
+    within(main())
+
+
+def test_an_older_life_is_refused_where_a_newer_one_is_connected(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with join(1, settings=fast()) as one, join(2, contacts=[one.address]):
+            with pytest.raises(JoinError):
+                async with join(2, contacts=[one.address], data=tmp_path, settings=fast()):
+                    pass
+            assert one.live.switch.counts["older_life"] > 0
+            assert links(one) == [2]
+
+    within(main())
+
+
+def test_another_cluster_is_another_world() -> None:
+    async def main() -> None:
+        async with join(1, cluster="here") as one:
+            with pytest.raises(JoinError, match="no contact answered"):
+                async with join(2, contacts=[one.address], settings=fast(cluster="there")):
+                    pass
+
+    within(main())
+
+
+def test_contacts_that_do_not_answer_are_named() -> None:
+    async def main() -> None:
+        with pytest.raises(JoinError, match=r"127\.0\.0\.1:9"):
+            async with join(1, contacts=["127.0.0.1:9"], settings=fast(call_ns=200 * MS)):
+                pass
+        async with join(1) as one:
+            port = one.address.rpartition(":")[2]
+            with pytest.raises(JoinError, match="cannot listen"):
+                async with join(2, listen=f"127.0.0.1:{port}"):
+                    pass
+
+    within(main())
+
+
+def test_rights_decide_who_reads_and_who_writes() -> None:
+    async def main() -> None:
+        table = {"alps": {1: "rwa", 2: "r"}}
+        async with nodes(3, permits=table) as started:
+            with pytest.raises(UsageError, match="no permission"):
+                await started[2].open("alps")
+            one, two = await open_all(started[:2])
+            await two.publish(b"not allowed")
+            await one.publish(b"allowed")
+            assert b"allowed" in [d.payload for d in await take(two, 2)]
+            assert [d.payload for d in await take(one, 1)] == [b"allowed"]
+            await until(lambda: started[0].live.drivers["alps"].counts["reject:not_permitted"] > 0)
+
+    within(main())
+
+
+def test_tables_of_rights_are_read_with_care() -> None:
+    permits = Permits({"alps": {1: "rw"}})
+    assert permits.may(1, "alps", "write")
+    assert not permits.may(1, "alps", "administer")
+    assert not permits.may(2, "alps", "read")
+    assert permits.may(2, "andes", "write"), "a group without an entry is open"
+    with pytest.raises(UsageError, match="rights are"):
+        Permits({"alps": {1: "x"}})
+
+
+def test_boots_are_counted_where_there_is_a_directory_and_grow_where_there_is_none(tmp_path: Path) -> None:
+    assert [next_boot(tmp_path / "d") for _ in range(3)] == [1, 2, 3]
+    assert next_boot(None) >= 1
+    (tmp_path / "d" / "boot").write_text("nonsense")
+    with pytest.raises(StorageError, match="boot counter"):
+        next_boot(tmp_path / "d")
+    assert steady_ns() <= steady_ns()
+
+
+def test_settings_that_cannot_work_are_refused() -> None:
+    with pytest.raises(SettingError, match="stall_ns"):
+        NetSettings(stall_ns=0)
+    with pytest.raises(SettingError, match="outbox_high_bytes"):
+        NetSettings(outbox_high_bytes=1 << 30)
+    with pytest.raises(SettingError, match="cluster"):
+        NetSettings(cluster="")

@@ -32,7 +32,7 @@ from whence.core.order.localized.items import (
     Trail,
 )  # fmt: skip
 from whence.core.order.localized.journal import Admitted, Forgotten, Marked, Renamed
-from whence.core.order.localized.links import Links
+from whence.core.order.localized.links import Cost, Links
 from whence.core.order.localized.outbox import AGAIN_MAX, NEVER, Outbox
 from whence.core.order.localized.settings import Settings
 from whence.core.order.localized.state import NOBODY, Record, State
@@ -64,6 +64,11 @@ class Localized:
         """Steps handed to the application in all lives: publications that returned, and deliveries."""
         self._consumed = 0
         """Steps the application has, as it told at the start."""
+
+    @property
+    def cost(self) -> Cost:
+        """What heads took on the wire."""
+        return self.links.cost
 
     # --- lives ---
 

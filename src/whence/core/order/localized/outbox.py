@@ -26,7 +26,7 @@ NEVER = 1 << 62
 class Peer:
     """How things stand with one node in reach."""
 
-    __slots__ = ("backlog", "backoff", "boot", "heard_at", "retry_at", "sent", "since")
+    __slots__ = ("backlog", "backoff", "boot", "heard_at", "retry_at", "sent", "since", "top")
 
     def __init__(self, retry_ns: int) -> None:
         self.boot = 0
@@ -37,6 +37,8 @@ class Peer:
         self.backoff = retry_ns
         self.sent = 0
         """The highest number that was sent since the link became active."""
+        self.top = 0
+        """The highest number that was ever sent."""
         self.backlog = False
         """There is more to send than the window lets through."""
 
@@ -71,9 +73,14 @@ class Outbox:
                 continue
             if len(self.state.own[target]) > self.settings.window:
                 peer.backlog = True
-            elif self.may_send(record, target):
-                peer.sent = number
-                ready.send.append(Send((target,), Copy(self.links.first(record, target), record.bundle)))
+            else:
+                self._send_first(record, target, number, ready)
+
+    def _send_first(self, record: Record, target: int, number: int, ready: Ready) -> None:
+        peer = self.peers[target]
+        peer.sent = peer.top = number
+        if self.may_send(record, target):
+            ready.send.append(Send((target,), Copy(self.links.first(record, target), record.bundle)))
 
     def may_send(self, record: Record, target: int) -> bool:
         """Tell whether a copy may go to a target: always, where messages have names of their own."""
@@ -106,7 +113,9 @@ class Outbox:
             if room >= self.settings.window:
                 peer.backlog = True
                 return
-            if number > peer.sent:
+            if number > peer.top:
+                self._send_first(record, target, number, ready)
+            elif number > peer.sent:
                 peer.sent = number
                 self.transmit(record, target, ready)
 

@@ -11,11 +11,14 @@ Source: LoCaMu review, section 7.3.
 from whence.core.members.overlay import GROUPS_MAX, NODE_BITS, NODE_MASK, pair
 from whence.core.order.localized.heads import NODES, NUMBER_END, PREDICTED, Head, Vectors
 from whence.core.order.localized.links import name_bytes
-from whence.core.order.localized.sessions import Carried, Sessions
+from whence.core.order.localized.sessions import SESSION_END, TURN_END, Carried, LostError, Sessions
 from whence.core.order.localized.state import Record
 from whence.core.varint import Reader, put
 
-NEW_SHAPE, SURPRISES, NEWS = 1 << 3, 1 << 4, 1 << 5
+NEW_SHAPE, SURPRISES, NEWS, HEARD = 1 << 3, 1 << 4, 1 << 5, 1 << 6
+
+UNHEARD_MAX = 128
+"""Turns kept one by one until the other end says that it has read them; older ones are kept as one."""
 
 SHAPES_MAX = 1024
 """Shapes remembered per session; further ones are written in full."""
@@ -28,7 +31,7 @@ class Predicted(Sessions):
 
     def tell(self, record: Record, target: int, carried: Carried, into: bytearray) -> int:
         """Write what the receiver cannot foresee."""
-        flags = 0
+        flags = self._tell_heard(target, carried, into)
         shape = self._shape_of(record, target)
         index = carried.shapes.get(shape)
         if index is None:
@@ -39,7 +42,7 @@ class Predicted(Sessions):
         else:
             put(into, index)
         news = self._news(record, target, carried)
-        known = carried.known
+        known, told = carried.known, dict[int, int]()
         surprises = []
         ids = record.ids
         for place, key in enumerate(shape[2:]):
@@ -55,10 +58,13 @@ class Predicted(Sessions):
         if news:
             flags |= NEWS
             self._put_news(into, news, carried)
+            told.update(news)
         for key in shape[2:]:
             number = ids[key >> NODE_BITS][key & NODE_MASK]
             if number > known.get(key, 0):
-                known[key] = number
+                known[key] = told[key] = number
+        if self._place.f == 1:
+            self._keep(carried, told)
         self.cost.add(len(into) + name_bytes(record))
         return flags
 
@@ -77,13 +83,48 @@ class Predicted(Sessions):
         carried.changes = record.changes
         known, deps = carried.known, record.deps
         pairs = self._place.overlay.pairs(target) if self._pruned else self._place.pairs
-        came = self._came.get(target) if self._place.f == 1 else None
-        heard = came.known if came is not None else {}
-        return {
-            key: value
-            for key in changes
-            if (value := deps.get(key, 0)) > known.get(key, 0) and value > heard.get(key, 0) and key in pairs
-        }
+        return {key: value for key in changes if (value := deps.get(key, 0)) > known.get(key, 0) and key in pairs}
+
+    # --- the other direction: what the other end told is known to both once it is said to be read ---
+
+    def _tell_heard(self, target: int, carried: Carried, into: bytearray) -> int:
+        """Say what was read since it was last said. At the start of a session all before is passed over, here and
+        there: what an earlier session said may never have come."""
+        came = self._came.get(target)
+        if came is None or (came.turn == came.told_turn and carried.turn > 1) or self._place.f > 1:
+            return 0
+        if not self._ordered:
+            put(into, came.session)
+        put(into, came.turn)
+        came.told_turn = came.turn
+        if carried.turn > 1:
+            _raise(carried.known, came.fresh)
+        came.fresh.clear()
+        return HEARD
+
+    def _keep(self, carried: Carried, told: dict[int, int]) -> None:
+        carried.unheard.append((carried.turn, told))
+        if len(carried.unheard) > UNHEARD_MAX:
+            carried.base_turn, oldest = carried.unheard.popleft()
+            _raise(carried.base, oldest)
+
+    def _take_heard(self, peer: int, carried: Carried, reader: Reader) -> None:
+        """Take what the other end says it has read into what both know. Raises LostError if that is not kept here."""
+        sent, starts = self._sent.get(peer), carried.turn == 0
+        session = (sent.session if sent is not None else 0) if self._ordered else reader.below(SESSION_END)
+        turn = reader.below(TURN_END)
+        if sent is None or sent.session != session:
+            if starts:
+                return
+            raise LostError
+        if turn > sent.turn or (turn < sent.base_turn and not starts):
+            raise LostError
+        known: dict[int, int] = {} if starts else carried.known
+        _raise(known, sent.base)
+        sent.base = {}
+        unheard = sent.unheard
+        while unheard and unheard[0][0] <= turn:
+            _raise(known, unheard.popleft()[1])
 
     def _put_news(self, into: bytearray, news: dict[int, int], carried: Carried) -> None:
         known, place_of = carried.known, self._state.place.place_of
@@ -95,8 +136,10 @@ class Predicted(Sessions):
 
     def hear(self, peer: int, flags: int, carried: Carried, reader: Reader) -> Head:
         """Foresee, and correct by what is written."""
+        if flags & HEARD:
+            self._take_heard(peer, carried, reader)
         shape = self._take_shape(flags, carried, reader)
-        known = carried.known
+        known, fresh = carried.known, carried.fresh
         keys = shape[2:]
         numbers = [known.get(key, 0) + 1 for key in keys]
         if flags & SURPRISES:
@@ -107,7 +150,7 @@ class Predicted(Sessions):
             listed = self._place.overlay.listed_pairs(peer)
             for _ in range(reader.below(len(listed) + 1)):
                 key = listed[reader.below(len(listed))]
-                known[key] = known.get(key, 0) + reader.below(NUMBER_END)
+                known[key] = fresh[key] = known.get(key, 0) + reader.below(NUMBER_END)
         reader.end()
         deps = known.copy()
         ids: Vectors = {}
@@ -118,7 +161,7 @@ class Predicted(Sessions):
                 vector = ids[source] = {}
             vector[key & NODE_MASK] = number
             if number > known.get(key, 0):
-                known[key] = number
+                known[key] = fresh[key] = number
         if peer not in ids:
             raise ValueError("a head without its forwarder's numbers")
         overlay = self._place.overlay
@@ -140,6 +183,12 @@ class Predicted(Sessions):
         if len(shapes) < SHAPES_MAX:
             shapes.append(shape)
         return shape
+
+
+def _raise(cells: dict[int, int], to: dict[int, int]) -> None:
+    for key, value in to.items():
+        if value > cells.get(key, 0):
+            cells[key] = value
 
 
 def _flat(record: Record, ids: Vectors) -> tuple[int, ...]:

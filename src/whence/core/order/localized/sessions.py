@@ -6,6 +6,8 @@ Where links are ordered connections, turns need not be written. Only first copie
 numbers, belong to a session; everything else is whole.
 """
 
+from collections import deque
+
 from whence.core.members.overlay import Cells
 from whence.core.order.localized.heads import WHOLE, Head
 from whence.core.order.localized.links import Links
@@ -21,10 +23,17 @@ SESSION_END = 1 << 31
 TURN_END = 1 << 40
 
 
+class LostError(Exception):
+    """A head cannot be read because what it builds on is not kept any more."""
+
+
 class Carried:
     """What one direction of a link has carried in a session."""
 
-    __slots__ = ("boot", "changes", "known", "session", "shapes", "shapes_by_index", "turn")
+    __slots__ = (
+        "base", "base_turn", "boot", "changes", "fresh", "known", "session", "shapes", "shapes_by_index",
+        "told_turn", "turn", "unheard",
+    )  # fmt: skip
 
     def __init__(self, session: int, boot: int = 0) -> None:
         self.session = session
@@ -34,6 +43,13 @@ class Carried:
         """The highest value told for each cell."""
         self.changes = 0
         """How many changes of the sender's past were told."""
+        self.unheard: deque[tuple[int, Cells]] = deque()
+        """Sender: what each turn told, until the other end says that it has read it; `base`: turns before base_turn."""
+        self.base: Cells = {}
+        self.base_turn = 0
+        self.fresh: Cells = {}
+        """Receiver: what was read since the other end was told so, last at told_turn."""
+        self.told_turn = 0
         self.shapes: dict[tuple[int, ...], int] = {}
         self.shapes_by_index: list[tuple[int, ...]] = []
 
@@ -84,6 +100,9 @@ class Sessions(Links):
             return None
         try:
             head = self.hear(peer, data[0], carried, reader)
+        except LostError:
+            del self._came[peer]
+            return None
         except ValueError:
             del self._came[peer]  # half of it may have been taken in
             raise

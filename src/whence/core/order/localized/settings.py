@@ -39,7 +39,7 @@ class LocalizedSettings(Struct, frozen=True, kw_only=True):
     suspect_ns: int = 400 * MS
     """A peer that owes an answer for so long is suspected. Shorter: faster detours, more mistakes."""
 
-    window: int = 64
+    window: int = 256
     """Copies under way to one target at a time."""
     held_copies_max: int = 512
     """Copies that wait for earlier ones. Full: the newest is dropped; it is not acknowledged, so it comes again."""

@@ -1,0 +1,1 @@
+"""The papers' experiments: settings, runs and the shapes they must show."""

@@ -1,0 +1,81 @@
+"""Bytes of ordering metadata per copy on a tree, fault-free: LoCaMu section 11, figures 5.2 and 5.3.
+
+Counted is what the protocols put on the wire to order and to name a message; packet headers, acknowledgements and
+payloads are not, as in the thesis.
+"""
+
+from typing import Any
+
+from msgspec import Struct
+
+from whence.core.levels import LEVELS
+from whence.sim.cluster import Cluster
+from whence.sim.faults import Director
+from whence.sim.network import Latency, NetworkModel
+from whence.sim.run import describe
+from whence.sim.scenario import Publish, Scenario
+from whence.sim.streams import Streams
+from whence.trace.memory import Trace
+
+MS = 1_000_000
+PAYLOAD_BYTES = 32
+LINK_NS = MS
+
+
+class Bytes(Struct, frozen=True):
+    """What a run's copies carried."""
+
+    mean: float
+    most: int
+    copies: int
+    records_left: int
+    """Messages still kept by anybody when all has settled."""
+
+
+def scenario(
+    level: str, nodes: int, publishers: int, messages: int, groups: str = "all", seed: int = 1, **settings: Any
+) -> Scenario:
+    """Make a fault-free run: each publisher sends so many messages at 100 a second; one publisher is the root."""
+    dice = Streams(seed).of("publishers")
+    who = [0] if publishers == 1 else dice.sample(range(nodes), publishers)
+    counts = {"all": 1, "subtrees": sum(2 * node + 1 < nodes for node in range(nodes))}
+    publishes = []
+    for node in who:
+        start = dice.randrange(10 * MS)
+        above = [0] if groups == "all" else _ancestors(node, counts["subtrees"])
+        for at in range(messages):
+            publishes.append(
+                Publish(at_ns=start + at * 10 * MS, node=node, group=dice.choice(above), size=PAYLOAD_BYTES)
+            )
+    return Scenario(
+        level=level, seed=seed, nodes=nodes, publishes=publishes,
+        settings={"tree": "binary", "tree_nodes": nodes, "groups": groups, **settings},
+        network=NetworkModel(latency=Latency(shape="constant", low_ns=LINK_NS, high_ns=LINK_NS)),
+        end_at_ns=messages * 10 * MS + 1_000 * MS,
+    )  # fmt: skip
+
+
+def measure(planned: Scenario) -> Bytes:
+    """Run a scenario and count."""
+    recipe = LEVELS[planned.level]
+    cluster = Cluster(planned, recipe, Trace(describe(planned, recipe)).rows)
+    cluster.start()
+    Director(cluster, planned).plan()
+    cluster.loop.run(planned.end_at_ns)
+    members: list[Any] = [process.member for process in cluster.processes.values()]
+    copies = sum(member.cost.copies for member in members)
+    return Bytes(
+        mean=sum(member.cost.bytes for member in members) / max(1, copies),
+        most=max(member.cost.most for member in members),
+        copies=copies,
+        records_left=sum(gauge.value for member in members for gauge in member.gauges() if gauge.name == "records"),
+    )
+
+
+def _ancestors(node: int, inner: int) -> list[int]:
+    """Return the groups of subtrees that hold a node: those of itself, if it is an inner one, and of all above it."""
+    found = [node] if node < inner else []
+    while node:
+        node = (node - 1) // 2
+        found.append(node)
+    return found

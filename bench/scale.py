@@ -1,0 +1,99 @@
+"""Whether a gossip hop costs the same in a group of 100, 1,000 and 10,000 processes, and what the largest one needs.
+
+Every size carries the same traffic: the rounds grow with the logarithm of the group, as PrCast needs them to, and the
+publications are spaced so that a message carries two bundles in the mean. Only hops after the warm-up count. Each
+measurement has a process of its own.
+Goals: the dearest size within 20 % of the cheapest, for full and for partial views; 10,000 processes within 2 GiB.
+`cold_100` is no goal but tells what the growth is made of: 100 groups of 100 that take turns, so hops of small groups
+in a memory as large as that of the largest. What it costs more than 100 processes alone is the price of cache misses;
+what 10,000 processes cost more than it is the price of a large group.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from _common import arguments, finish
+from _gossip import Load, hops_of
+
+FLAT_MAX = 1.20
+PEAK_MIB_MAX = 2048
+SPACING_MS = {"full": {100: 88, 1000: 98, 10_000: 106}, "partial": {100: 84, 1000: 91, 10_000: 97}}
+"""Between two publications: makes two bundles per message at every size."""
+ROUNDS = {100: 5, 1000: 7, 10_000: 9}
+COLD_WORLDS = 100
+QUICK_SIZES = (100, 200)
+
+
+def load_of(nodes: int, view: str) -> Load:
+    """Return the traffic that is the same for every size."""
+    spacing = SPACING_MS[view].get(nodes, 90)
+    return Load(nodes, view, ROUNDS.get(nodes, 6), spacing * 1_000_000)
+
+
+def measured(nodes: int, view: str, hops: int, worlds: int = 1) -> dict[str, Any]:
+    """Measure in a fresh process, so that nothing is left from another size."""
+    words = [sys.executable, str(Path(__file__)), "--child", f"{nodes},{view},{hops},{worlds}"]
+    line = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    numbers: dict[str, Any] = json.loads(line)
+    return numbers
+
+
+def child(words: str) -> None:
+    """Measure here and print the numbers."""
+    nodes, view, hops, worlds = words.split(",")
+    print(json.dumps(hops_of(load_of(int(nodes), view), int(hops), worlds=int(worlds))._asdict()))
+
+
+def main() -> None:
+    """Measure every size in turn, and compare their medians."""
+    parser = arguments(__doc__)
+    parser.add_argument("--child", help="for the script's own use: nodes,view,hops,worlds")
+    parser.add_argument("--hops", type=int, help="hops to count in each measurement (default 300,000)")
+    given = parser.parse_args()
+    if given.child:
+        child(given.child)
+        return
+    sizes = QUICK_SIZES if given.quick else tuple(ROUNDS)
+    hops = given.hops or (2_000 if given.quick else 300_000)
+    worlds = 2 if given.quick else COLD_WORLDS
+    taken: dict[str, dict[str, list[dict[str, Any]]]] = {view: {} for view in SPACING_MS}
+    for _ in range(given.repeat or (1 if given.quick else 3)):
+        for view, by_name in taken.items():
+            for size in sizes:
+                by_name.setdefault(str(size), []).append(measured(size, view, hops))
+            by_name.setdefault("cold_100", []).append(measured(100, view, hops, worlds))
+    medians = {
+        view: {
+            name: {key: round(median([each[key] for each in runs]), 2) for key in runs[0]}
+            for name, runs in by_name.items()
+        }
+        for view, by_name in taken.items()
+    }
+    costs = {view: [medians[view][str(size)]["us_per_hop"] for size in sizes] for view in medians}
+    flat = {view: max(each) / min(each) for view, each in costs.items()}
+    group = {view: each[-1] / medians[view]["cold_100"]["us_per_hop"] for view, each in costs.items()}
+    peak = max(each["peak_mib"] for by_name in taken.values() for each in by_name[str(sizes[-1])])
+    finish(
+        "scale",
+        {
+            "measured": medians,
+            "ratio_full": round(flat["full"], 3),
+            "ratio_partial": round(flat["partial"], 3),
+            "largest_to_cold_100": {view: round(ratio, 3) for view, ratio in group.items()},
+            "peak_mib": peak,
+        },
+        {
+            "flat_full": flat["full"] <= FLAT_MAX,
+            "flat_partial": flat["partial"] <= FLAT_MAX,
+            "memory": peak <= PEAK_MIB_MAX,
+        },
+        quick=given.quick,
+    )
+
+
+if __name__ == "__main__":
+    main()

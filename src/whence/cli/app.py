@@ -7,11 +7,19 @@ from typing import Annotated
 import typer
 
 from whence import __version__
+from whence.cli.certs import certs
 from whence.cli.check import check
 from whence.cli.demo import demo
+from whence.cli.doctor import doctor
 from whence.cli.explore import explore
+from whence.cli.gather import gather
+from whence.cli.node import node
 from whence.cli.output import complain
+from whence.cli.pub import pub
 from whence.cli.simulate import simulate
+from whence.cli.size import size
+from whence.cli.sub import sub
+from whence.cli.top import top
 from whence.errors import WhenceError
 
 USAGE = 2
@@ -33,6 +41,14 @@ app.command()(demo)
 app.command()(simulate)
 app.command()(explore)
 app.command()(check)
+app.command()(node)
+app.command()(pub)
+app.command()(sub)
+app.command()(top)
+app.command()(gather)
+app.command()(doctor)
+app.add_typer(certs, name="certs")
+app.command()(size)
 
 
 def _print_version(asked: bool) -> None:

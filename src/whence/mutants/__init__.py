@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from whence.core.levels import GOSSIP, LEVELS, Recipe
 from whence.errors import UsageError
-from whence.mutants import gossip, localized, merge, node, orders, views
+from whence.mutants import gossip, localized, merge, node, optimistic, orders, tickets, views
 
 
 class Mutant(Struct, frozen=True):
@@ -27,7 +27,9 @@ CANARY = "canary"
 """A level that claims what `fifo` promises and is wrong on purpose: an exploration that lets it pass is blind."""
 
 MUTANTS: tuple[Mutant, ...] = tuple(
-    Mutant(*bug) for module in (orders, gossip, views, node, localized, merge) for bug in module.BUGS
+    Mutant(*bug)
+    for module in (orders, gossip, views, node, localized, merge, tickets, optimistic)
+    for bug in module.BUGS
 )
 
 

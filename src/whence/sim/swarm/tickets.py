@@ -13,10 +13,10 @@ from whence.sim.scenario import Act, Clocks, Fault, Publish, Scenario
 from whence.sim.streams import Streams
 from whence.sim.swarm.weather import MS
 
-ROUND_NS = 150 * MS
+ROUND_NS = 100 * MS
 """A gossip round."""
 
-ANSWER_NS = 40 * MS
+ANSWER_NS = 30 * MS
 SPREAD_ROUNDS = 2
 TICKET_ROUND_NS = SPREAD_ROUNDS * ROUND_NS + 2 * ANSWER_NS
 """A ticket round: what faults are measured in."""
@@ -31,11 +31,11 @@ DRIFT_PPM = 20_000
 def draw(level: str, seed: int) -> Scenario:
     """Draw the scenario of a seed."""
     dice = Streams(seed).of("swarm")
-    shape = dice.choice(("ring", "ring", "churn", "churn", "loss", "stall", "split", "strong"))
+    shape = dice.choice(("ring", "ring", "churn", "churn", "loss", "stall", "split", "strong", "deaf"))
     k = 2 if shape == "strong" else 1
     nodes = dice.randint(7, 9) if k == 2 else dice.randint(5, 7)
     settings = _settings(k, dice)
-    safety = dice.randint(9, 15)
+    safety = dice.randint(16, 20) if shape in ("stall", "deaf") else dice.randint(9, 15)
     wanting = dice.sample(range(nodes), nodes if shape == "churn" else dice.randint(2, min(5, nodes - 1)))
     acts = _joining(wanting, dice)
     end = safety * TICKET_ROUND_NS
@@ -124,17 +124,19 @@ def _faults(shape: str, nodes: int, k: int, wanting: list[int], end: int, dice: 
         return min(end, at + int(dice.uniform(low, high) * TICKET_ROUND_NS))
 
     def some(most: int) -> list[int]:
-        return dice.sample(range(nodes), dice.randint(1, most))
+        among = wanting if dice.random() < 0.7 else list(range(nodes))
+        return dice.sample(among, dice.randint(1, min(most, len(among))))
 
     def take(chance: float) -> bool:
-        return dice.random() < chance
+        return dice.random() < chance * (0.3 if shape in ("stall", "deaf", "loss") else 1.0)
 
-    if take(0.8 if shape == "stall" else 0.3):
-        at = start()
+    if shape == "stall" or take(0.25):
+        at = dice.randrange(3 * TICKET_ROUND_NS, end // 2) if shape == "stall" else start()
         stalled = some(2)
         paused.update(dict.fromkeys(stalled))
-        faults.append(Fault(kind="pause", at_ns=at, until_ns=last(at, 1, 9), nodes=stalled, between_effects=take(0.4)))
-    if take(0.6 if shape == "split" else 0.15):
+        until = last(at, 6, 14) if shape == "stall" else last(at, 1, 9)
+        faults.append(Fault(kind="pause", at_ns=at, until_ns=until, nodes=stalled, between_effects=take(0.3)))
+    if shape == "split" or take(0.15):
         at = start()
         faults.append(Fault(kind="partition", at_ns=at, until_ns=last(at, 2, 12), nodes=some(nodes // 2)))
     for _ in range(2):
@@ -154,6 +156,12 @@ def _faults(shape: str, nodes: int, k: int, wanting: list[int], end: int, dice: 
         )
     mortal = [pid for pid in range(nodes) if pid not in paused]
     faults += _crashes(shape, mortal, k, wanting, end, dice)
+    if shape == "deaf":
+        at, deaf = dice.randrange(4 * TICKET_ROUND_NS, 6 * TICKET_ROUND_NS), dice.choice(wanting)
+        others = [pid for pid in range(nodes) if pid != deaf]
+        faults.append(
+            Fault(kind="slow", at_ns=at, until_ns=last(at, 10, 16), nodes=others, others=[deaf], amount=10_000.0)
+        )
     if shape == "loss":
         faults += _total_loss(nodes, wanting, mortal, end, dice)
     return sorted(faults, key=lambda fault: fault.at_ns)
@@ -162,7 +170,7 @@ def _faults(shape: str, nodes: int, k: int, wanting: list[int], end: int, dice: 
 def _crashes(shape: str, mortal: list[int], k: int, wanting: list[int], end: int, dice: Random) -> list[Fault]:
     """Draw crashes: as many as are planned for, rarely more; most come back, with or without their disk."""
     victims = [pid for pid in mortal if pid in wanting] or mortal
-    count = dice.choice((0, 1, k)) if shape != "ring" else 1
+    count = {"ring": 1, "stall": 0, "deaf": 0}.get(shape, dice.choice((0, 1, k)))
     if dice.random() < 0.04:
         count = k + 2
     faults = []

@@ -30,16 +30,22 @@ TURN_STEPS_MAX = 10_000
 
 
 class Desk:
-    """Tickets of one cluster."""
+    """Tickets of one cluster. Its parts are named here, so that a planted bug can be one of them replaced."""
+
+    seat_type: type[Seat] = Seat
+    witness_type: type[Witness] = Witness
+    applicant_type: type[Applicant] = Applicant
+    arbiter_type: type[Arbiter] = Arbiter
+    founding_type: type[Founding] = Founding
 
     def __init__(
         self, me: Process, settings: TicketSettings, dice: Dice, entry_of: Callable[[int], int], handover_ns: int
     ) -> None:
         self.me = me
         self.seat: Seat | None = None
-        self.witness = Witness(settings.tickets, settings.lease_ns, 10 * settings.wait_ns)
-        self.arbiter = Arbiter()
-        self.applicant = Applicant(me, settings, dice)
+        self.witness = self.witness_type(settings.tickets, settings.lease_ns, 10 * settings.wait_ns)
+        self.arbiter = self.arbiter_type()
+        self.applicant = self.applicant_type(me, settings, dice)
         self.neighbours = Neighbours(me, settings)
         self.dead: dict[Process, None] = {}
         self._settings = settings
@@ -179,7 +185,7 @@ class Desk:
         """Return when tick has something to do."""
         times: list[Instant] = []
         if self.seat is not None:
-            times.append(self.seat.wake_at())
+            times.append(self.seat.wake_at(now))
         if self._founding is not None:
             times.append(self._founding.wake_at())
         elif self.seat is None and self.applicant.wanted:
@@ -354,7 +360,7 @@ class Desk:
         self._sit_down(record, item.base, turn)
 
     def _sit_down(self, record: Record, base: int, turn: Turn) -> None:
-        self.seat = Seat(
+        self.seat = self.seat_type(
             record, base, self._settings, self.neighbours, self._dice, self._entry_of, self.dead, turn.now
         )  # fmt: skip
         self.seat.tick(turn)
@@ -389,7 +395,7 @@ class Desk:
 
     def _begin_founding(self, turn: Turn, *, learning: bool = False) -> None:
         self._ballots += 1
-        self._founding = Founding(
+        self._founding = self.founding_type(
             self.me, self._ballots, self._settings, lambda: self._own_witnesses(turn.now), self._dice, self.dead,
             learning=learning,
         )  # fmt: skip

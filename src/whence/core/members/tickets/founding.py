@@ -145,6 +145,8 @@ STEPS: dict[Phase, tuple[Phase, ...]] = {
 class Founding:
     """One attempt."""
 
+    walk_type: type[Walk] = Walk
+
     def __init__(
         self,
         me: Process,
@@ -278,7 +280,7 @@ class Founding:
         turn.note("total_loss_walk", *start.claim)
         self._give_up_at = turn.now + WALK_ROUNDS * self._settings.ticket_round_ns
         self._start = start
-        self.walk = Walk(self._settings, None, start.pointer(), start.succ, self._dead)
+        self.walk = self.walk_type(self._settings, None, start.pointer(), start.succ, self._dead)
         self.walk.ask(turn.now, turn.post)
 
     def _follow_walk(self, turn: Turn) -> None:

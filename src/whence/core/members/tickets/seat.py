@@ -86,6 +86,10 @@ STEPS: dict[Standing, tuple[Standing, ...]] = {
 class Seat:
     """One coordinator."""
 
+    walk_type: type[Walk] = Walk
+    leases_type: type[Leases] = Leases
+    change_type: type[Change] = Change
+
     def __init__(
         self,
         record: Record,
@@ -112,7 +116,7 @@ class Seat:
         self._dice = dice
         self._entry_of = entry_of
         self._dead = dead
-        self._leases = Leases(settings.lease_ns)
+        self._leases = self.leases_type(settings.lease_ns)
         self._asked_since: dict[Process, Instant] = {}
         self._avoid: dict[Process, Instant] = {}
         self._fenced_by: dict[Process, None] = {}
@@ -255,7 +259,7 @@ class Seat:
         wanted = self._neighbours.witnesses_for(self.record.owner, self._ring, self._avoid, current, turn.now)
         if len(wanted) < min(len(current), self._settings.witnesses) or set(wanted) == set(current):
             return
-        self._propose(Change(Kind.WITNESSES, self.record.next(proposed=wanted), turn.now), turn)
+        self._propose(self.change_type(Kind.WITNESSES, self.record.next(proposed=wanted), turn.now), turn)
 
     def _watch_witnesses(self, now: Instant) -> None:
         patience = SILENT_ROUNDS * self._settings.ticket_round_ns
@@ -359,7 +363,7 @@ class Seat:
 
     def _new_walk(self) -> Walk:
         record = self.record
-        return Walk(self._settings, self.claim, record.succ, record.beyond, self._dead)
+        return self.walk_type(self._settings, self.claim, record.succ, record.beyond, self._dead)
 
     def _follow_walk(self, turn: Turn) -> None:
         """Take over what the walk closed; without a lease, drop it: the fences stay, and it can be walked again."""
@@ -375,7 +379,7 @@ class Seat:
         self.walk = None
         succ, beyond = walk.found if walk.found is not None else (None, None)
         record = taken_over(self.record, succ, beyond, walk.top, walk.last, self._settings.tickets)
-        self._propose(Change(Kind.TAKEOVER, record, turn.now), turn)
+        self._propose(self.change_type(Kind.TAKEOVER, record, turn.now), turn)
 
     # --- giving and taking back tickets ---
 
@@ -396,7 +400,7 @@ class Seat:
         mine, theirs = granted(self.record, ticket, joiner, witnesses, self._settings.tickets)
         base = max(self.record.last_of(ticket), self._entry_of(ticket))
         self._grant = (joiner, nonce, AckClusterJoin(nonce, pack(theirs), base))
-        self._propose(Change(Kind.GRANT, mine, turn.now), turn)
+        self._propose(self.change_type(Kind.GRANT, mine, turn.now), turn)
         return ""
 
     def _grantable(self) -> list[int]:
@@ -417,7 +421,7 @@ class Seat:
         if len(self._absorbed) > ABSORBED_KEPT:
             del self._absorbed[next(iter(self._absorbed))]
         record = absorbed(self.record, leaver, self._settings.tickets)
-        self._propose(Change(Kind.ABSORB, record, turn.now, leaver=sender), turn)
+        self._propose(self.change_type(Kind.ABSORB, record, turn.now, leaver=sender), turn)
 
     # --- the end ---
 
@@ -505,12 +509,13 @@ class Seat:
     def _is_closed(self) -> bool:
         return self.standing is Standing.CLOSED
 
-    def wake_at(self) -> Instant:
+    def wake_at(self, now: Instant) -> Instant:
         """Return when tick or a lapse is due."""
         at = self._round_at
         if self.walk is not None and (walk_at := self.walk.wake_at()) is not None:
             at = min(at, walk_at)
-        return min(at, self.until()) if self._told else at
+        ends = self.until() if self._told else at
+        return min(at, ends) if ends > now else at
 
     def _step(self, to: Standing) -> None:
         assert to in STEPS[self.standing], (self.standing, to)

@@ -1,0 +1,50 @@
+"""whence certs: a small authority and certificates for members."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from whence.cli.output import complain, print_json
+from whence.errors import UsageError
+from whence.limits import PEER_ID_MAX
+from whence.net.certs import AUTHORITY_DAYS, MEMBER_DAYS, make_authority, make_member
+
+certs = typer.Typer(help="Make a small authority and certificates that bind each member's pid to a key.")
+
+Directory = Annotated[Path, typer.Option("--dir", help="Where the files are, or will be.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+@certs.command()
+def ca(
+    directory: Directory = Path("certs"),
+    cluster: Annotated[str, typer.Option(help="Goes into the authority's name.")] = "whence",
+    days: Annotated[int, typer.Option(help="How long it is valid.")] = AUTHORITY_DAYS,
+    json: Json = False,
+) -> None:
+    """Make an authority, once. Its key signs members: keep it where no member runs."""
+    path = make_authority(directory, cluster, days)
+    if json:
+        print_json(0, authority=str(path))
+    else:
+        complain(f"made {path}; give it to every member, and its key to none")
+
+
+@certs.command()
+def member(
+    pids: Annotated[list[int], typer.Argument(help="The members' pids.")],
+    directory: Directory = Path("certs"),
+    days: Annotated[int, typer.Option(help="How long they are valid.")] = MEMBER_DAYS,
+    json: Json = False,
+) -> None:
+    """Make certificates and keys for members: member-PID.pem and member-PID.key."""
+    for pid in pids:
+        if not 0 <= pid <= PEER_ID_MAX:
+            raise UsageError(f"a pid is a number from 0 to {PEER_ID_MAX}, not {pid}")
+    made = [make_member(directory, pid, days) for pid in pids]
+    if json:
+        print_json(0, members={str(pid): [str(path) for path in paths] for pid, paths in zip(pids, made, strict=True)})
+    else:
+        for certificate, key in made:
+            complain(f"made {certificate} and {key}")

@@ -1,0 +1,110 @@
+"""What the commands of the live system share: options, logs, a node that runs until it is told to stop."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from whence.errors import UsageError
+from whence.group import Node, join
+
+Contacts = Annotated[
+    list[str] | None, typer.Option("--contact", metavar="HOST:PORT", help="A member to join through; may be repeated.")
+]
+Pid = Annotated[int | None, typer.Option(help="This process's name, 0 to 32767. Default: one of the highest, drawn.")]
+Listen = Annotated[str, typer.Option(metavar="HOST:PORT", help="Where others reach this process; port 0 picks one.")]
+Cluster = Annotated[str, typer.Option(help="Only processes of the same cluster talk to each other.")]
+Certs = Annotated[
+    Path | None, typer.Option(help="Directory with ca.pem, member-PID.pem and .key, as whence certs makes it.")
+]
+Insecure = Annotated[bool, typer.Option(help="Allow addresses beyond loopback without certificates.")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the group's level.")
+]
+Log = Annotated[str, typer.Option(help="Logs on standard error: off, text or json.")]
+
+GUESTS = range(28_000, 32_768)
+"""pids drawn for pub and sub: guests that nobody refers to by name."""
+
+
+class JsonLines(logging.Formatter):
+    """Logs as one JSON object per line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return one line; never a payload or a key, because none is ever logged."""
+        told = {
+            "t": round(record.created, 6),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info and record.exc_info[0] is not None:
+            told["error"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(told).decode()
+
+
+def set_up_logs(kind: str) -> None:
+    """Send logs to standard error in the form asked for. Raises UsageError."""
+    if kind not in ("off", "text", "json"):
+        raise UsageError(f"--log is off, text or json, not {kind!r}")
+    if kind == "off":
+        return
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if kind == "json" else logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.getLogger("whence").addHandler(handler)
+    logging.getLogger("whence").setLevel(logging.INFO)
+
+
+def guest(pid: int | None) -> int:
+    """Return the pid given, or draw one."""
+    return pid if pid is not None else random.SystemRandom().choice(GUESTS)
+
+
+def node_of(
+    pid: int, listen: str, contacts: list[str] | None, cluster: str, certs: Path | None, insecure: bool, **more: Any
+) -> Node:
+    """Return a node made from the usual options. Raises UsageError."""
+    files: dict[str, Any] = {}
+    if certs is not None:
+        name = certs / f"member-{pid}"
+        files = {
+            "certificate": name.with_suffix(".pem"),
+            "key": name.with_suffix(".key"),
+            "authority": certs / "ca.pem",
+        }
+    return join(pid, listen=listen, contacts=contacts or [], cluster=cluster, insecure=insecure, **files, **more)
+
+
+def status_path(pid: int) -> Path:
+    """Return where a node's status socket is unless told otherwise."""
+    base = os.environ.get("XDG_RUNTIME_DIR") or f"{tempfile.gettempdir()}/whence-{os.getuid()}"
+    return Path(base) / f"whence-{pid}.sock"
+
+
+@contextlib.asynccontextmanager
+async def until_told() -> AsyncIterator[asyncio.Event]:
+    """Yield an event that SIGINT and SIGTERM set."""
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(name, stop.set)
+    try:
+        yield stop
+    finally:
+        for name in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(name)
+
+
+def now_text() -> str:
+    """Return the time for people."""
+    return time.strftime("%H:%M:%S")

@@ -1,0 +1,131 @@
+"""whence node: a long-running member, from flags or a TOML file."""
+
+import asyncio
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from whence.cli import live
+from whence.cli.output import complain, parse_settings, print_json
+from whence.errors import UsageError
+from whence.group import Group, endpoint
+from whence.net.run import run
+from whence.net.status import serve_metrics, serve_status
+
+KEYS = (
+    "pid", "listen", "contacts", "cluster", "data", "trace", "certs", "insecure", "groups", "status", "metrics",
+    "settings", "durable", "permits", "log",
+)  # fmt: skip
+"""What a configuration file may say."""
+
+
+def node(
+    config: Annotated[
+        Path | None, typer.Option(help="A TOML file with the same names; flags override what it says.")
+    ] = None,
+    pid: Annotated[int | None, typer.Option(help="This process's name, 0 to 32767.")] = None,
+    listen: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where others reach it.")] = None,
+    contact: live.Contacts = None,
+    group: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=LEVEL", help="A group to be a member of; may be repeated.")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="What must survive a crash is kept here.")] = None,
+    durable: Annotated[bool, typer.Option(help="Groups store what is published here; needs --data.")] = False,
+    trace: Annotated[Path | None, typer.Option(help="Write a trace here, for whence gather and whence check.")] = None,
+    cluster: Annotated[str | None, typer.Option(help="Only processes of the same cluster talk to each other.")] = None,
+    certs: live.Certs = None,
+    insecure: live.Insecure = False,
+    settings: live.Settings = None,
+    status: Annotated[Path | None, typer.Option(help="Local socket for whence top.")] = None,
+    metrics: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Serve metrics for Prometheus.")] = None,
+    log: Annotated[str | None, typer.Option(help="Logs on standard error: off, text or json.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object when the node is up.")] = False,
+) -> None:
+    """Run a member until SIGINT or SIGTERM: it relays, mends, traces and keeps what its groups need.
+
+    Example: whence node --pid 1 --listen 127.0.0.1:4000 --group alps=fifo
+    Exit code 0: stopped as told. 2: it could not start, or its disk failed.
+    """
+    flags: dict[str, Any] = {
+        "pid": pid, "listen": listen, "contacts": contact, "data": data, "trace": trace, "cluster": cluster,
+        "certs": certs, "insecure": insecure or None, "status": status, "metrics": metrics, "log": log,
+        "durable": durable or None, "groups": _groups(group) if group else None,
+        "settings": parse_settings(settings) if settings else None,
+    }  # fmt: skip
+    told = {**_read(config), **{name: value for name, value in flags.items() if value is not None}}
+    if "pid" not in told:
+        raise UsageError("a node needs a name: give --pid, a number from 0 to 32767")
+    live.set_up_logs(told.get("log", "text"))
+    run(_run(told, json))
+
+
+def _groups(pairs: list[str]) -> dict[str, str]:
+    groups = {}
+    for pair in pairs:
+        name, equals, level = pair.partition("=")
+        if not equals or not name:
+            raise UsageError(f"--group takes NAME=LEVEL, such as alps=fifo, not {pair!r}")
+        groups[name] = level
+    return groups
+
+
+def _read(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        told = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"--config {path} cannot be read: {error}") from None
+    unknown = [name for name in told if name not in KEYS]
+    if unknown:
+        raise UsageError(f"--config {path} says {unknown[0]!r}; known are {', '.join(KEYS)}")
+    return told
+
+
+async def _run(told: dict[str, Any], json: bool) -> None:
+    permits = {group: {int(pid): str(rights) for pid, rights in table.items()}
+               for group, table in told.get("permits", {}).items()}  # fmt: skip
+    certs = told.get("certs")
+    made = live.node_of(
+        told["pid"], told.get("listen", "127.0.0.1:0"), told.get("contacts"), told.get("cluster", "whence"),
+        Path(certs) if certs else None, bool(told.get("insecure")), data=told.get("data"), trace=told.get("trace"),
+        permits=permits,
+    )  # fmt: skip
+    async with live.until_told() as stop, made as running:
+        servers = [await serve_status(running.live, Path(told.get("status") or live.status_path(told["pid"])))]
+        if "metrics" in told:
+            servers.append(await serve_metrics(running.live, *endpoint(told["metrics"])))
+        groups = [
+            await running.open(
+                name, level, settings=told.get("settings"), durable=bool(told.get("durable")), overflow="drop"
+            )
+            for name, level in told.get("groups", {}).items()
+        ]
+        if json:
+            print_json(0, pid=running.pid, address=running.address, groups=[group.name for group in groups])
+        else:
+            complain(f"process {running.pid} is up at {running.address}; stop it with ctrl-c")
+        await _serve(groups, stop)
+        for server in servers:
+            server.close()
+
+
+async def _serve(groups: list[Group], stop: asyncio.Event) -> None:
+    """Take deliveries until told to stop, or until a group fails. Raises what it failed with."""
+
+    async def drain(group: Group) -> None:
+        async for _ in group.batches():
+            pass
+
+    stopping = asyncio.create_task(stop.wait())
+    draining = [asyncio.create_task(drain(group)) for group in groups]
+    done, _ = await asyncio.wait([stopping, *draining], return_when=asyncio.FIRST_COMPLETED)
+    for task in (stopping, *draining):
+        task.cancel()
+    for task in done:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error
+    for group in groups:
+        await group.close()

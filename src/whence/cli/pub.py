@@ -1,0 +1,94 @@
+"""whence pub: publish lines from standard input."""
+
+import asyncio
+import os
+import sys
+from typing import Annotated
+
+import msgspec
+import typer
+
+from whence.cli import live
+from whence.cli.output import complain, parse_settings, print_json
+from whence.errors import UsageError
+from whence.net.run import run
+
+LINES_AT_ONCE = 512
+
+
+def pub(
+    group: Annotated[str, typer.Argument(help="The group to publish in.")],
+    contact: live.Contacts = None,
+    level: Annotated[str, typer.Option(help="The group's level.")] = "fifo",
+    ndjson: Annotated[bool, typer.Option(help="Each line must be JSON; others are refused.")] = False,
+    until: Annotated[str, typer.Option(help="Wait until all is accepted or settled.")] = "settled",
+    members: Annotated[int, typer.Option(help="Wait until the group has so many members, this one among them.")] = 2,
+    pid: live.Pid = None,
+    listen: live.Listen = "127.0.0.1:0",
+    cluster: live.Cluster = "whence",
+    certs: live.Certs = None,
+    insecure: live.Insecure = False,
+    settings: live.Settings = None,
+    log: live.Log = "off",
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
+) -> None:
+    """Publish each line of standard input as an event, then leave.
+
+    Example: seq 100 | whence pub alps --contact 127.0.0.1:4000
+    Exit code 0: everything reached what --until says. 2: it did not.
+    """
+    if until not in ("accepted", "settled"):
+        raise UsageError(f"--until is accepted or settled, not {until!r}")
+    live.set_up_logs(log)
+    made = live.node_of(live.guest(pid), listen, contact, cluster, certs, insecure)
+
+    async def main() -> int:
+        count = 0
+        lines_in = Lines(ndjson=ndjson)
+        loop = asyncio.get_running_loop()
+        async with made as node:
+            joined = await node.open(group, level, settings=parse_settings(settings or []), receive=False)
+            await joined.gathered(members)
+            receipt = None
+            while lines := await loop.run_in_executor(None, lines_in.some):
+                receipt = await joined.publish_many(lines)
+                count += len(lines)
+            if receipt is not None:
+                await (receipt.settled() if until == "settled" else receipt.accepted())
+            await joined.close()
+        return count
+
+    count = run(main())
+    if json:
+        print_json(0, group=group, published=count, until=until)
+    else:
+        complain(f"published {count} events in group {group!r}, {until}")
+
+
+class Lines:
+    """Standard input as lines, as many at a time as are there."""
+
+    def __init__(self, *, ndjson: bool) -> None:
+        self._ndjson = ndjson
+        self._ready: list[bytes] = []
+        self._rest = b""
+        self._ended = False
+
+    def some(self) -> list[bytes]:
+        """Return at least a line, or nothing at the end. Raises UsageError for a line that is not JSON."""
+        while not self._ready and not self._ended:
+            data = os.read(sys.stdin.fileno(), 1 << 16)
+            *self._ready, self._rest = (self._rest + data).split(b"\n")
+            if not data:
+                self._ended = True
+                self._ready = [self._rest] if self._rest else []
+        taken, self._ready = self._ready[:LINES_AT_ONCE], self._ready[LINES_AT_ONCE:]
+        return [self._checked(line.rstrip(b"\r")) for line in taken]
+
+    def _checked(self, line: bytes) -> bytes:
+        if self._ndjson:
+            try:
+                msgspec.json.decode(line)
+            except msgspec.DecodeError as error:
+                raise UsageError(f"with --ndjson every line is JSON, and {line[:40]!r} is not: {error}") from None
+        return line

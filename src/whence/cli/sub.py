@@ -1,0 +1,103 @@
+"""whence sub: print deliveries as lines or NDJSON."""
+
+import asyncio
+import sys
+from base64 import b64encode
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from whence.cli import live
+from whence.cli.output import parse_settings, print_json
+from whence.group import Delivery
+from whence.net.run import run
+
+
+def sub(
+    group: Annotated[str, typer.Argument(help="The group to listen to.")],
+    contact: live.Contacts = None,
+    level: Annotated[str, typer.Option(help="The group's level.")] = "fifo",
+    ndjson: Annotated[bool, typer.Option(help="Print each delivery as a JSON object with all that is known.")] = False,
+    count: Annotated[int | None, typer.Option(help="Stop after so many deliveries.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="Stop after so long.")] = None,
+    pid: live.Pid = None,
+    listen: live.Listen = "127.0.0.1:0",
+    cluster: live.Cluster = "whence",
+    certs: live.Certs = None,
+    insecure: live.Insecure = False,
+    settings: live.Settings = None,
+    log: live.Log = "off",
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end and no deliveries.")] = False,
+) -> None:
+    """Print every event of a group as it is delivered.
+
+    Example: whence sub alps --contact 127.0.0.1:4000 | grep error
+    Exit code 0: --count reached, --seconds over or stopped by a signal. 1: the group ended before --count.
+    """
+    live.set_up_logs(log)
+    made = live.node_of(live.guest(pid), listen, contact, cluster, certs, insecure)
+    told = run(_listen(made, group, level, parse_settings(settings or []), count, seconds, _printer(ndjson, json)))
+    if json:
+        print_json(0, group=group, **told)
+    if count is not None and told["delivered"] < count and not told["stopped"]:
+        raise typer.Exit(1)
+
+
+def _printer(ndjson: bool, quiet: bool) -> Any:
+    out = sys.stdout.buffer
+    encode = msgspec.json.Encoder().encode
+
+    def show(delivery: Delivery) -> None:
+        if quiet:
+            return
+        out.write((encode(as_json(delivery)) if ndjson else delivery.payload) + b"\n")
+
+    return show
+
+
+def as_json(delivery: Delivery) -> dict[str, Any]:
+    """Return a delivery as NDJSON shows it: payloads as JSON or text where they are, else as base64."""
+    told: dict[str, Any] = {
+        "sender": delivery.sender, "event": list(delivery.event), "position": delivery.position,
+        "level": delivery.level, "held_ms": delivery.held_ns / 1e6,
+        "latency_ms": delivery.latency_ns / 1e6 if delivery.latency_ns is not None else None,
+    }  # fmt: skip
+    if delivery.gaps:
+        told["gaps"] = [list(span) for span in delivery.gaps]
+    if delivery.ticket is not None:
+        told["ticket"], told["epoch"] = delivery.ticket, delivery.epoch
+    try:
+        return {**told, "payload": delivery.payload.decode()}
+    except UnicodeDecodeError:
+        return {**told, "payload_base64": b64encode(delivery.payload).decode()}
+
+
+async def _listen(
+    made: Any, group: str, level: str, settings: dict[str, str], count: int | None, seconds: float | None, show: Any
+) -> dict[str, Any]:
+    delivered, stopped = 0, False
+    async with live.until_told() as stop, made as node:
+        joined = await node.open(group, level, settings=settings)
+
+        async def take() -> None:
+            nonlocal delivered
+            async for batch in joined.batches():
+                for delivery in batch:
+                    show(delivery)
+                    delivered += 1
+                    if delivered == count:
+                        return
+                sys.stdout.flush()
+
+        taking, stopping = asyncio.create_task(take()), asyncio.create_task(stop.wait())
+        done, _ = await asyncio.wait([taking, stopping], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        stopped = taking not in done
+        for task in (taking, stopping):
+            task.cancel()
+        sys.stdout.flush()
+        skipped = joined.skipped
+        if taking in done:
+            taking.result()
+        await joined.close()
+    return {"delivered": delivered, "skipped": skipped, "stopped": stopped}

@@ -1,0 +1,80 @@
+"""whence top: a live view of a running node."""
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group as Stack
+from rich.live import Live
+from rich.table import Table
+
+from whence.cli.live import status_path
+from whence.cli.output import print_json, stdout
+from whence.errors import UsageError
+from whence.net.status import ask
+
+
+def top(
+    pid: Annotated[int | None, typer.Option(help="The node on this machine to look at.")] = None,
+    socket: Annotated[Path | None, typer.Option(help="Its status socket, if it is not where it usually is.")] = None,
+    every: Annotated[float, typer.Option(help="Seconds between two looks.")] = 1.0,
+    once: Annotated[bool, typer.Option(help="Look once and exit.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Look once and print one JSON object.")] = False,
+) -> None:
+    """Watch a running node: members, links, rates, what is held, gaps and lag.
+
+    Exit code 0: seen. 2: no such node runs here.
+    """
+    if pid is None and socket is None:
+        raise UsageError("which node? give --pid or --socket")
+    path = socket if socket is not None else status_path(pid or 0)
+    told = asyncio.run(ask(path))
+    if json:
+        print_json(0, **told)
+        return
+    if once:
+        stdout().print(page(told, {}, 1.0))
+        return
+    with Live(page(told, {}, 1.0), console=stdout(), auto_refresh=False, screen=False) as shown:
+        before, at = told, time.monotonic()
+        while True:
+            time.sleep(every)
+            told = asyncio.run(ask(path))
+            now = time.monotonic()
+            shown.update(page(told, before, now - at), refresh=True)
+            before, at = told, now
+
+
+def page(told: dict[str, Any], before: dict[str, Any], seconds: float) -> Stack:
+    """Lay out a status for a person; rates are against an earlier one."""
+    address = ":".join(map(str, told["address"]))
+    title = (
+        f"process {told['pid']} (life {told['boot']}) of {told['cluster']} at {address}, up {told['uptime_s']:.0f} s"
+    )
+    groups = Table(
+        "group", "level", "members", "delivered", "per s", "published", "unsettled", "held", "skipped", "late",
+        "tickets", title=title, title_justify="left",
+    )  # fmt: skip
+    earlier = {group["name"]: group for group in before.get("groups", [])}
+    for group in told["groups"]:
+        known = earlier.get(group["name"], group)
+        gauges = group["gauges"]
+        lag = group["published"] - group["settled"] if group["settled"] is not None else None
+        tickets = {name: value for name, (value, _) in gauges.items() if "ticket" in name or "lease" in name}
+        groups.add_row(
+            group["name"], group["level"], "?" if group["members"] is None else str(len(group["members"]) + 1),
+            f"{group['delivered']:,}", f"{(group['delivered'] - known['delivered']) / seconds:,.0f}",
+            f"{group['published']:,}", "?" if lag is None else f"{lag:,}",
+            str(gauges.get("held_bundles", [0])[0]), f"{group['skipped']:,}", f"{group['late']:,}",
+            ", ".join(f"{name} {value}" for name, value in tickets.items()) or "none",
+        )  # fmt: skip
+    peers = Table("peer", "life", "address", "connected", "round trip", "waiting", "dropped")
+    for peer in told["peers"]:
+        peers.add_row(
+            str(peer["pid"]), str(peer["boot"] or "?"), peer["address"] or "?", "yes" if peer["connected"] else "no",
+            "?" if peer["rtt_ms"] is None else f"{peer['rtt_ms']:.2f} ms", f"{peer['waiting_bytes']:,} B",
+            str(peer["dropped_frames"]),
+        )  # fmt: skip
+    return Stack(groups, peers)

@@ -1,0 +1,172 @@
+"""What a running node tells of itself: one dictionary, as JSON on a local socket and as metrics over HTTP.
+
+Nothing here changes the node, and nothing tells of payloads or keys. The local socket is readable for its owner only.
+"""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from whence.errors import JoinError
+from whence.net.clock import steady_ns
+from whence.net.driver import Driver
+from whence.net.node import LiveNode
+from whence.net.peer import Peer
+
+REQUEST_S = 5.0
+"""How long a request may take to arrive."""
+
+
+def status(live: LiveNode) -> dict[str, Any]:
+    """Return everything worth knowing of a node now."""
+    switch = live.switch
+    return {
+        "pid": live.me.pid,
+        "boot": live.me.boot,
+        "cluster": live.settings.cluster,
+        "address": list(switch.endpoint),
+        "uptime_s": round((steady_ns() - live.started_ns) / 1e9, 3),
+        "counts": dict(sorted(switch.counts.items())),
+        "peers": [_peer(live, peer) for _, peer in sorted(switch.peers.items())],
+        "groups": [_group(driver) for _, driver in sorted(live.drivers.items())],
+    }
+
+
+def _peer(live: LiveNode, peer: Peer) -> dict[str, Any]:
+    address = live.switch.book.find(peer.pid)
+    rtt_ns = live.switch.detector.rtt_ns(peer.pid)
+    return {
+        "pid": peer.pid,
+        "connected": peer.link is not None,
+        "boot": peer.link.peer.boot if peer.link is not None and peer.link.peer is not None else None,
+        "address": f"{address.host}:{address.port}" if address is not None else None,
+        "rtt_ms": round(rtt_ns / 1e6, 3) if rtt_ns is not None else None,
+        "waiting_bytes": peer.waiting_bytes(),
+        "dropped_frames": peer.dropped,
+    }
+
+
+def _group(driver: Driver) -> dict[str, Any]:
+    view = driver.member.view()
+    return {
+        "name": driver.group,
+        "level": driver.role.level,
+        "member": driver.joined,
+        "members": list(view) if view is not None else None,
+        "delivered": driver.position,
+        "published": driver.published,
+        "settled": driver.settled(),
+        "skipped": driver.counts["skipped"],
+        "late": driver.counts["late"],
+        "counts": dict(sorted(driver.counts.items())),
+        "gauges": {gauge.name: [gauge.value, gauge.bound] for gauge in driver.gauges()},
+    }
+
+
+def metrics(live: LiveNode) -> str:
+    """Return the same as text that Prometheus reads."""
+    told = status(live)
+    lines = [
+        "# TYPE whence_uptime_seconds gauge", f"whence_uptime_seconds {told['uptime_s']}",
+        "# TYPE whence_peers_connected gauge", f"whence_peers_connected {sum(p['connected'] for p in told['peers'])}",
+        "# TYPE whence_link_events_total counter",
+    ]  # fmt: skip
+    lines += [f'whence_link_events_total{{kind="{_safe(name)}"}} {count}' for name, count in told["counts"].items()]
+    for name, key, kind in (
+        ("whence_peer_waiting_bytes", "waiting_bytes", "gauge"),
+        ("whence_peer_dropped_frames_total", "dropped_frames", "counter"),
+        ("whence_peer_rtt_milliseconds", "rtt_ms", "gauge"),
+    ):
+        lines.append(f"# TYPE {name} {kind}")
+        lines += [f'{name}{{peer="{p["pid"]}"}} {p[key]}' for p in told["peers"] if p[key] is not None]
+    for key in ("delivered", "published", "skipped", "late"):
+        lines.append(f"# TYPE whence_{key}_events_total counter")
+        lines += [f"whence_{key}_events_total{_of(group)} {group[key]}" for group in told["groups"]]
+    lines.append("# TYPE whence_buffer gauge")
+    for group in told["groups"]:
+        for name, (value, bound) in group["gauges"].items():
+            lines.append(f"whence_buffer{_of(group, buffer=name)} {value}")
+            lines.append(f"whence_buffer_bound{_of(group, buffer=name)} {bound}")
+    lines.append("# TYPE whence_member_events_total counter")
+    for group in told["groups"]:
+        lines += [f"whence_member_events_total{_of(group, kind=k)} {count}" for k, count in group["counts"].items()]
+    return "\n".join(lines) + "\n"
+
+
+def _of(group: dict[str, Any], **more: str) -> str:
+    labels = {"group": group["name"], "level": group["level"], **more}
+    return "{" + ",".join(f'{name}="{_safe(value)}"' for name, value in labels.items()) + "}"
+
+
+def _safe(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+async def serve_status(live: LiveNode, path: Path) -> asyncio.Server:
+    """Answer every line on a local socket with the status as a line of JSON. Raises JoinError."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while await reader.readline():
+                writer.write(msgspec.json.encode(status(live)) + b"\n")
+                await writer.drain()
+        except (ConnectionError, ValueError):
+            pass
+        finally:
+            writer.close()
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        before = os.umask(0o177)
+        try:
+            return await asyncio.start_unix_server(answer, path)
+        finally:
+            os.umask(before)
+    except OSError as error:
+        raise JoinError(f"the status socket {path} cannot be made: {error.strerror or error}") from error
+
+
+async def serve_metrics(live: LiveNode, host: str, port: int) -> asyncio.Server:
+    """Answer GET /metrics. Raises JoinError."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(REQUEST_S):
+                request = await reader.readuntil(b"\r\n\r\n")
+            found = request.startswith((b"GET /metrics ", b"GET / "))
+            body = metrics(live).encode() if found else b"only /metrics is here\n"
+            head = f"HTTP/1.1 {'200 OK' if found else '404 Not Found'}\r\nContent-Length: {len(body)}\r\n"
+            writer.write(
+                (head + "Content-Type: text/plain; version=0.0.4\r\nConnection: close\r\n\r\n").encode() + body
+            )
+            await writer.drain()
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass
+        finally:
+            writer.close()
+
+    try:
+        return await asyncio.start_server(answer, host, port, limit=1 << 14)
+    except OSError as error:
+        raise JoinError(f"metrics cannot be served at {host}:{port}: {error.strerror or error}") from error
+
+
+async def ask(path: Path) -> dict[str, Any]:
+    """Return the status of the node behind a local socket. Raises JoinError."""
+    try:
+        async with asyncio.timeout(REQUEST_S):
+            reader, writer = await asyncio.open_unix_connection(path, limit=1 << 24)
+            writer.write(b"status\n")
+            line = await reader.readline()
+            writer.close()
+    except (OSError, TimeoutError) as error:
+        raise JoinError(f"no node answers at {path}: {str(error) or 'it took too long'}") from None
+    try:
+        told: dict[str, Any] = msgspec.json.decode(line)
+    except msgspec.DecodeError as error:
+        raise JoinError(f"what answers at {path} is no node: {error}") from None
+    return told

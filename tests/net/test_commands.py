@@ -1,0 +1,122 @@
+"""The commands of the live system, as people and scripts run them: real processes, pipes, exit codes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.net.test_kill import free_port
+
+WHENCE = [sys.executable, "-c", "from whence.cli import main; main()"]
+DEADLINE_S = 60
+
+
+def whence(*arguments: object, stdin: str = "", code: int = 0) -> str:
+    """Run a command to its end; return its standard output."""
+    done = subprocess.run(
+        [*WHENCE, *map(str, arguments)], input=stdin, capture_output=True, text=True, timeout=DEADLINE_S
+    )
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+@contextmanager
+def running(*arguments: object) -> Iterator[tuple["subprocess.Popen[str]", dict[str, Any]]]:
+    """Run a node until the end of the block; give its first line."""
+    process = subprocess.Popen(
+        [*WHENCE, "node", *map(str, arguments), "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        yield process, json.loads(process.stdout.readline())
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=DEADLINE_S)
+        assert process.returncode == 0, errors
+
+
+def test_a_line_published_here_is_printed_there(tmp_path: Path) -> None:
+    common = ("--set", "round_ns=20000000")
+    sock = tmp_path / "status.sock"
+    metrics_at = f"127.0.0.1:{free_port()}"
+    options = ("--status", sock, "--metrics", metrics_at, "--trace", tmp_path / "trace", *common)
+    with running("--pid", 1, "--group", "alps=fifo", *options) as (_, told):
+        contact = ("--contact", told["address"])
+        assert told["pid"] == 1
+        listener = subprocess.Popen(
+            [*WHENCE, "sub", "alps", *contact, "--ndjson", "--count", "3", *common], stdout=subprocess.PIPE, text=True
+        )
+        published = whence("pub", "alps", *contact, "--members", 3, "--json", *common, stdin="one\ntwo\nthree\n")
+        assert json.loads(published)["published"] == 3
+        lines, _ = listener.communicate(timeout=DEADLINE_S)
+        assert listener.returncode == 0
+        assert [json.loads(line)["payload"] for line in lines.splitlines()] == ["one", "two", "three"]
+        seen = json.loads(whence("top", "--socket", sock, "--json"))
+        assert seen["groups"][0]["delivered"] == 3
+        assert "alps" in whence("top", "--socket", sock, "--once")
+        with urllib.request.urlopen(f"http://{metrics_at}/metrics", timeout=DEADLINE_S) as answer:
+            text = answer.read().decode()
+        assert 'whence_delivered_events_total{group="alps",level="fifo"} 3' in text
+        assert "whence_peers_connected" in text
+    gathered = json.loads(whence("gather", tmp_path / "trace", "--group", "alps", "--out", tmp_path / "out", "--json"))
+    assert gathered["level"] == "fifo"
+    verdicts = json.loads(whence("check", tmp_path / "out", "--promise", "no_duplicates", "--json"))["verdicts"]
+    assert verdicts == {"no_duplicates": "holds"}
+
+
+def test_a_node_reads_a_file_and_flags_override_it(tmp_path: Path) -> None:
+    config = tmp_path / "node.toml"
+    config.write_text(f'pid = 5\ngroups = {{ alps = "eventual" }}\nstatus = "{tmp_path}/s.sock"\nlog = "json"\n')
+    with running("--config", config, "--pid", 6) as (_, told):
+        assert told["pid"] == 6
+        assert told["groups"] == ["alps"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("node",), "needs a name"),
+        (("node", "--pid", 1, "--group", "alps"), "NAME=LEVEL"),
+        (("node", "--pid", 99999), "a pid is"),
+        (("node", "--config", "nowhere.toml"), "cannot be read"),
+        (("node", "--pid", 1, "--listen", "0.0.0.0:0"), "beyond loopback"),
+        (("node", "--pid", 1, "--log", "loud"), "--log"),
+        (("sub", "alps", "--contact", "nonsense"), "host:port"),
+        (("pub", "alps", "--until", "noon"), "--until"),
+        (("top",), "which node"),
+        (("top", "--socket", "nowhere.sock"), "no node answers"),
+        (("certs", "member", 1, "--dir", "nowhere"), "holds no authority"),
+        (("certs", "member", 99999), "a pid is"),
+        (("gather", "nowhere", "--group", "alps", "--out", "nowhere"), "no spool"),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_sentence_with_exit_code_2(arguments: tuple[object, ...], sentence: str) -> None:
+    said = whence(*arguments, code=2)
+    assert sentence in said
+    assert len(said.strip().splitlines()) == 1
+
+
+def test_certificates_are_made_and_found_fit(tmp_path: Path) -> None:
+    assert json.loads(whence("certs", "ca", "--dir", tmp_path, "--json"))["authority"].endswith("ca.pem")
+    assert set(json.loads(whence("certs", "member", 1, 2, "--dir", tmp_path, "--json"))["members"]) == {"1", "2"}
+    checks = json.loads(whence("doctor", "--certs", tmp_path, "--data", tmp_path, "--json"))["checks"]
+    assert checks["certificates"]["state"] == "fine"
+    os.chmod(tmp_path / "member-1.key", 0o644)
+    assert json.loads(whence("doctor", "--certs", tmp_path, "--json"))["checks"]["certificates"]["state"] == "worse"
+    whence("doctor", "--certs", tmp_path / "nowhere", code=1)
+    whence("doctor", "--listen", "192.0.2.1:1", code=1)
+
+
+def test_lines_that_are_not_json_are_refused(tmp_path: Path) -> None:
+    with running("--pid", 1, "--group", "alps=fifo", "--status", tmp_path / "s") as (_, told):
+        said = whence("pub", "alps", "--contact", told["address"], "--ndjson", stdin='{"a": 1}\nnope\n', code=2)
+        assert "every line is JSON" in said

@@ -8,7 +8,7 @@ not got it yet. Crashes are transient; what was synced survives, what was only w
 from random import Random
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from whence.core.members.overlay import Overlay
 from whence.sim.network import Latency, LatencyShape, NetworkModel
@@ -69,6 +69,16 @@ def draw(level: str, seed: int) -> Scenario:
         heal_at_ns=SAFETY_NS, live_from_ns=live_from, live_until_ns=live_from + LIVE_NS, deadline_ns=DEADLINE_NS,
         rest_at_ns=live_from + LIVE_NS + REST_NS, end_at_ns=live_from + LIVE_NS + REST_NS + MS,
     )  # fmt: skip
+
+
+def draw_calm(level: str, seed: int) -> Scenario:
+    """Draw for a rival: the same trees, groups and traffic, links that are slow and overtake, but nothing is lost."""
+    full = draw(level, seed)
+    settings = {name: full.settings[name] for name in ("tree", "groups", "f")}
+    calm = NetworkModel(latency=full.network.latency, reorder=full.network.reorder, straggle_ns=500 * MS)
+    slow = [fault for fault in full.faults if fault.kind == "slow"]
+    mistakes = [act for act in full.acts if level == "neighbourhood"]
+    return structs.replace(full, settings=settings, network=calm, faults=slow, acts=mistakes)
 
 
 def _network(shape: str, dice: Random, *, lossy: bool) -> NetworkModel:

@@ -36,7 +36,7 @@ class Thesis(Sessions):
             if value > known.get(key, 0) and key in pairs:
                 known[key] = value
                 rows.setdefault(key >> NODE_BITS, {})[key & NODE_MASK] = value
-        self.cost.add(_put_rows(into, ids) + _put_rows(into, rows))
+        self.cost.add(put_rows(into, ids) + put_rows(into, rows))
         return 0
 
     def hear(self, peer: int, flags: int, carried: Carried, reader: Reader) -> Head:
@@ -60,7 +60,7 @@ class Thesis(Sessions):
         return rows
 
 
-def _put_rows(into: bytearray, rows: Vectors) -> int:
+def put_rows(into: bytearray, rows: Vectors) -> int:
     """Write rows of numbers; return how many bytes the thesis counts for them."""
     put(into, len(rows))
     for numbers in rows.values():

@@ -1,0 +1,48 @@
+"""How members of the rivals are made: CBCAST, Causal Barriers and Delta-Neighbourhood on the overlay of `causal`."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from whence.core.members.overlay import Place, overlay_of
+from whence.core.order.barriers import Barriers
+from whence.core.order.cbcast import Cbcast
+from whence.core.order.neighbourhood import Neighbourhood
+from whence.core.settings import parse
+from whence.core.spread.tree import Settings, TreeMember
+from whence.types import Process
+
+
+class Rival(NamedTuple):
+    """The recipe of a rival."""
+
+    make: Callable[[Process, Place, Settings], TreeMember]
+
+    def settings_from(self, given: Mapping[str, Any]) -> Settings:
+        """Make settings from values by name. Raises SettingError."""
+        settings = parse(given, Settings)
+        overlay_of(settings.overlay)
+        return settings
+
+    def build(self, me: Process, settings: Settings, around: Any) -> TreeMember:
+        """Compose a member that has not started yet."""
+        return self.make(me, Place(overlay_of(settings.overlay), me.pid), settings)
+
+    def destinations(self, settings: Settings, group: int) -> tuple[int, ...]:
+        """Return the members of a group."""
+        return overlay_of(settings.overlay).table(group).members
+
+    def first_peers(self, settings: Settings) -> int:
+        """Return none: everybody knows the tree."""
+        return 0
+
+    def reads_wall_clock(self) -> bool:
+        """Return False: they read no clock."""
+        return False
+
+
+RIVALS = {
+    "cbcast": Rival(lambda me, place, settings: TreeMember(me, place, Cbcast(place), settings.limits)),
+    "barriers": Rival(lambda me, place, settings: TreeMember(me, place, Barriers(place), settings.limits)),
+    "neighbourhood": Rival(lambda me, place, settings: Neighbourhood(me, place, settings.limits)),
+}
+"""By level."""

@@ -1,0 +1,208 @@
+"""Along the tree: each message goes from its origin over every edge beyond which a member of its group lies, once.
+
+Promises: every member gets every message, in the order of each link.
+Assumes: no crashes and no loss: links may be slow and reorder, as the rivals' papers have them; a copy that overtook
+another waits for its turn.
+Costs: one copy per edge of the route; what the order adds to it is counted by the rivals' own formulas.
+Source: LoCaMu section 11.2, baselines as implemented.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Protocol
+
+from msgspec import Meta, Struct
+
+from whence.core.members.overlay import GROUPS_MAX, OverlaySettings, Place
+from whence.core.order.localized.links import Cost
+from whence.core.ready import Delivery, Gauge, Item, Note, Ready, Send
+from whence.core.varint import Reader
+from whence.errors import LimitError, NotMemberError, UsageError
+from whence.limits import SEQ_MAX, Limits
+from whence.types import Bundle, Instant, Process, packed
+
+HEAD_BYTES_MAX = 1 << 20
+"""Causal Barriers name every destination, and for each what it must have delivered."""
+
+TURN_END = 1 << 40
+
+WAITING_MAX = 1 << 16
+
+
+class TreeCopy(Item, frozen=True, tag=81):
+    """A message on one edge of its route; `turn` is its place on the link."""
+
+    group: Annotated[int, Meta(ge=0, lt=GROUPS_MAX)]
+    turn: Annotated[int, Meta(ge=0, lt=TURN_END)]
+    head: Annotated[bytes, Meta(max_length=HEAD_BYTES_MAX)]
+    bundle: Bundle
+
+    def sound(self) -> bool:
+        """Tell whether the bundle is one."""
+        return self.bundle.sound()
+
+    def bundle_count(self) -> int:
+        """Return one."""
+        return 1
+
+    def payload_bytes(self) -> int:
+        """Return the bundle's bytes."""
+        return len(self.bundle.body)
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """What can be set for the rivals on a tree."""
+
+    overlay: OverlaySettings = OverlaySettings()
+    limits: Limits = Limits()
+
+
+class TreeOrder(Protocol):
+    """A rival's order: what it writes on a message, and when a message may be delivered."""
+
+    cost: Cost
+
+    def stamp(self, group: int, bundle: Bundle) -> Any:
+        """Return what a message published now comes after."""
+
+    def encode(self, peer: int, stamp: Any) -> bytes:
+        """Write a stamp for a link, and count its bytes."""
+
+    def decode(self, peer: int, reader: Reader) -> Any:
+        """Read a stamp from a link. Raises ValueError."""
+
+    def admit(self, group: int, stamp: Any, bundle: Bundle, *, member: bool) -> list[tuple[int, Bundle]]:
+        """Take a message; return the groups and bundles that may now be delivered here, in order."""
+
+    def waiting(self) -> int:
+        """Return how many messages are held."""
+
+
+class TreeMember:
+    """One node of a tree that forwards, and delivers in a rival's order."""
+
+    def __init__(self, me: Process, place: Place, order: TreeOrder, limits: Limits) -> None:
+        self.me = me
+        self.order = order
+        self._place = place
+        self._limits = limits
+        self._up = False
+        self._published = 0
+        self._turns: dict[int, int] = {}
+        self._expected: dict[int, int] = {}
+        self._early: dict[tuple[int, int], TreeCopy] = {}
+
+    @property
+    def cost(self) -> Cost:
+        """What stamps took on the wire."""
+        return self.order.cost
+
+    def found(self, peers: Sequence[Process], now: Instant) -> Ready:
+        """Start."""
+        self._up = True
+        return Ready(notes=[Note("join")])
+
+    def join(self, contacts: Sequence[int], now: Instant) -> Ready:
+        """Refuse: the tree is fixed. Raises NotMemberError."""
+        raise NotMemberError("the tree of this overlay is fixed; nobody can join it")
+
+    def leave(self, now: Instant) -> Ready:
+        """Refuse: the tree is fixed. Raises NotMemberError."""
+        raise NotMemberError("the tree of this overlay is fixed; nobody can leave it")
+
+    def restore(self, records: Sequence[bytes], now: Instant) -> Ready:
+        """Take up nothing: the rivals have no memory across crashes."""
+        return Ready()
+
+    def publish(self, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
+        """Publish to group 0. Raises as publish_to."""
+        return self.publish_to(0, payloads, now)
+
+    def publish_to(self, group: int, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
+        """Publish events to a group as one bundle. Raises NotMemberError, UsageError or LimitError."""
+        if not self._up:
+            raise NotMemberError("only a member may publish, and this one has not started")
+        if not 0 <= group < self._place.overlay.group_count:
+            raise UsageError(f"groups are numbered 0 to {self._place.overlay.group_count - 1}, not {group}")
+        check_publication(self._limits, payloads, self._published)
+        bundle = packed(self.me, self._published + 1, payloads)
+        self._published += bundle.count
+        ready = Ready()
+        stamp = self.order.stamp(group, bundle)
+        if self.me.pid in self._place.overlay.table(group).is_member:
+            ready.deliver.append(Delivery(bundle))
+        self._forward(group, stamp, bundle, self.me.pid, ready)
+        return bundle, ready
+
+    def receive(self, sender: Process, item: Item, now: Instant) -> Ready:
+        """Take a copy in its turn."""
+        ready, peer = Ready(), sender.pid
+        if not self._up or not isinstance(item, TreeCopy) or peer not in self._place.overlay.neighbours(self.me.pid):
+            ready.notes.append(Note("drop", "stranger", peer=peer))
+            return ready
+        expected = self._expected.get(peer, 0)
+        if item.turn < expected or item.group >= self._place.overlay.group_count or len(self._early) >= WAITING_MAX:
+            ready.notes.append(Note("drop", "duplicate", item.bundle, peer))
+            return ready
+        self._early[peer, item.turn] = item
+        while (copy := self._early.pop((peer, expected), None)) is not None:
+            expected = self._expected[peer] = expected + 1
+            self._take(peer, copy, ready)
+        return ready
+
+    def _take(self, peer: int, copy: TreeCopy, ready: Ready) -> None:
+        try:
+            reader = Reader(copy.head)
+            stamp = self.order.decode(peer, reader)
+            reader.end()
+        except ValueError:
+            ready.notes.append(Note("reject", "no_head", copy.bundle, peer))
+            return
+        member = self.me.pid in self._place.overlay.table(copy.group).is_member
+        self._forward(copy.group, stamp, copy.bundle, peer, ready)
+        for _, bundle in self.order.admit(copy.group, stamp, copy.bundle, member=member):
+            ready.deliver.append(Delivery(bundle))
+
+    def _forward(self, group: int, stamp: Any, bundle: Bundle, upstream: int, ready: Ready) -> None:
+        overlay, me = self._place.overlay, self.me.pid
+        for peer in overlay.neighbours(me):
+            if peer != upstream and overlay.needs(group, me, peer):
+                turn = self._turns.get(peer, 0)
+                self._turns[peer] = turn + 1
+                copy = TreeCopy(group, turn, self.order.encode(peer, stamp), bundle)
+                ready.send.append(Send((peer,), copy))
+
+    def unreachable(self, peer: int, now: Instant) -> Ready:
+        """Do nothing: links are reliable, by assumption."""
+        return Ready()
+
+    def act(self, name: str, argument: int, now: Instant) -> Ready:
+        """Refuse. Raises UsageError."""
+        raise UsageError(f"members of this level know no act {name!r}")
+
+    def tick(self, now: Instant) -> Ready:
+        """Do nothing: nothing is ever due."""
+        return Ready()
+
+    def view(self) -> tuple[int, ...] | None:
+        """Return None: the driver knows the tree."""
+        return None
+
+    def gauges(self) -> list[Gauge]:
+        """Return what is held until its turn, and until what it follows."""
+        return [
+            Gauge("early_copies", len(self._early), WAITING_MAX, rests=True),
+            Gauge("held_messages", self.order.waiting(), WAITING_MAX, rests=True),
+        ]
+
+
+def check_publication(limits: Limits, payloads: Sequence[bytes], published: int) -> None:
+    """Check a publication's size. Raises LimitError."""
+    events, size = len(payloads), sum(map(len, payloads))
+    if not events:
+        raise LimitError("the least number of events to publish", 1, 0)
+    if events > limits.publish_events_max:
+        raise LimitError("publish_events_max", limits.publish_events_max, events)
+    if size > limits.publish_bytes_max:
+        raise LimitError("publish_bytes_max", limits.publish_bytes_max, size)
+    if published + events > SEQ_MAX:
+        raise LimitError("events in one life of a process", SEQ_MAX, published + events)

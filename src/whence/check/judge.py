@@ -45,7 +45,7 @@ PROMISES_OF: Final[dict[str, tuple[str, ...]]] = {
     "total": (*_BASE, "total_order", "optimistic_causal", *_ARRIVAL),
     "cbcast": _CAUSAL,
     "barriers": _CAUSAL,
-    "neighbourhood": _CAUSAL,
+    "neighbourhood": (*_BASE, "fifo", *_ARRIVAL),
     "canary": _FIFO,
 }
 """What each level promises. The canary promises what it is known to break."""

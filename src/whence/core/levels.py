@@ -16,6 +16,7 @@ from whence.core.node import Node
 from whence.core.order.arrival import Arrival
 from whence.core.order.fifo import Fifo, FifoSettings
 from whence.core.order.localized.recipe import Causal
+from whence.core.order.rivals import RIVALS
 from whence.core.ready import Dice
 from whence.core.settings import parse
 from whence.core.spread.direct import Direct, DirectSettings
@@ -112,7 +113,7 @@ GOSSIP: dict[str, Parts] = {
 }
 """The levels on top of PrCast."""
 
-LEVELS: dict[str, Recipe] = {**GOSSIP, "optimistic": ClusterParts(), "total": Merging(), "causal": Causal()}
+LEVELS: dict[str, Recipe] = {**GOSSIP, "optimistic": ClusterParts(), "total": Merging(), "causal": Causal(), **RIVALS}
 """Every level that is built, by name."""
 
 

@@ -266,7 +266,9 @@ class SimProcess:
             self._write(Kind.REJECT, reason=type(refusal).__name__)
             return None
         if not (ready.deliver and isinstance(ready.deliver[0], Returned)):
-            self._write_published(bundle, ready.mark, None)
+            destinations = self._world.destinations
+            dests = None if group is None or destinations is None else destinations(group)
+            self._write_published(bundle, ready.mark, dests)
         if self._stalling and not ready.persist and not self._uncommitted:
             self._uncommitted.append(ready)
             self._committed = 1

@@ -17,10 +17,12 @@ from whence.core.members.tickets import items as tickets
 from whence.core.members.views import Subscribe, Welcome
 from whence.core.merge.items import Alive, Aside, Batch, Bye, Follow, Offer, Opened, Stream, Taken
 from whence.core.order.localized import items as causal
+from whence.core.order.neighbourhood import NearAck, NearCopy
 from whence.core.order.recovery import Recover, Recovered
 from whence.core.ready import Item
 from whence.core.spread.direct import Have, Push, Want
 from whence.core.spread.gossip import Gossip
+from whence.core.spread.tree import TreeCopy
 from whence.types import Boot, GroupId, PeerId
 
 NUMBERS: dict[int, type[Item]] = {
@@ -56,6 +58,9 @@ NUMBERS: dict[int, type[Item]] = {
     78: causal.FenceAsk,
     79: causal.FenceTell,
     80: causal.Lost,
+    81: TreeCopy,
+    82: NearCopy,
+    83: NearAck,
     40: tickets.Renew,
     41: tickets.Alive,
     42: tickets.Fenced,
@@ -87,6 +92,7 @@ AnyItem = Union[  # noqa: UP007 - the decoder reads this at run time
     Offer, Batch, Taken, Follow, Opened, Stream, Aside, Alive, Bye,
     causal.Copy, causal.Trail, causal.Ack, causal.Ask, causal.Probe, causal.Back, causal.Lookup,
     causal.Named, causal.FenceAsk, causal.FenceTell, causal.Lost,
+    TreeCopy, NearCopy, NearAck,
     tickets.Renew, tickets.Alive, tickets.Fenced, tickets.Update, tickets.AckUpdate, tickets.NotCoordinator,
     tickets.Probe, tickets.Fresh, tickets.Exclude, tickets.AckExclude, tickets.RequestFence, tickets.AckFence,
     tickets.ClusterJoin, tickets.AckClusterJoin, tickets.RejectClusterJoin, tickets.Cleave, tickets.AckCleave,

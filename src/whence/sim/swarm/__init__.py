@@ -17,6 +17,9 @@ SWARMS: dict[str, Callable[[str, int], Scenario]] = {
     "canary": gossip.draw,
     "optimistic": tickets.draw,
     "causal": tree.draw,
+    "cbcast": tree.draw_calm,
+    "barriers": tree.draw_calm,
+    "neighbourhood": tree.draw_calm,
     "total": merge.draw,
 }
 """Who draws the scenarios of a level."""

@@ -1,0 +1,31 @@
+"""The door without asyncio: the same laws, from ordinary threads."""
+
+import pytest
+
+from tests.net.live import QUICK
+from whence import blocking
+from whence.errors import JoinError, LimitError
+from whence.limits import BUNDLE_BYTES_MAX
+
+
+def test_scripts_publish_and_take_without_a_loop() -> None:
+    with blocking.join(1) as one, blocking.join(2, contacts=[one.address]) as two:
+        here, there = one.open("alps", settings=QUICK), two.open("alps", settings=QUICK)
+        here.gathered(2)
+        there.gathered(2)
+        first = here.publish(b"a", until="settled")
+        assert (first.pid, first.seq) == (1, 1)
+        assert here.publish_many([b"b", b"c"]).seq == 2
+        assert [delivery.payload for delivery in there.take(3, timeout_s=30)] == [b"a", b"b", b"c"]
+        assert list(there.take(1, timeout_s=0.05)) == []
+        there.close()
+        assert list(there) == []
+
+
+def test_errors_come_out_where_the_call_was_made() -> None:
+    with blocking.join(1) as node:
+        group = node.open("alps")
+        with pytest.raises(LimitError):
+            group.publish(bytes(BUNDLE_BYTES_MAX + 1))
+    with pytest.raises(JoinError), blocking.join(1, contacts=["127.0.0.1:9"]):
+        pass

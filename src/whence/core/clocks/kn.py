@@ -210,7 +210,9 @@ class Kn:
         self._c, self._kn = c, kn
 
     def _r(self, rt: int) -> int:
-        return self._decoded(self._rests_at, rt) if self._timing.bounded else self._rests_at
+        """Return r; where clocks are bounded, the latest it can be: a process is never ahead of its own clock."""
+        modulus = self._timing.bounded
+        return rt - (rt - self._rests_at) % modulus if modulus else self._rests_at
 
     def _decoded(self, rests_at: int, rt: int) -> int:
         """Return the clock value that is this modulo B: the latest one that is not ahead of every clock."""

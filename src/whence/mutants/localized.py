@@ -234,6 +234,13 @@ class NoFence(Inbox):
         return not self.state.missing(waiting.deps, waiting.head.ids)
 
 
+class AnyPathIsSafe(State):
+    """Known by numbers alone, takes copies that name too few forwarders (E15)."""
+
+    def is_safe(self, names: Vectors, h: int, last: int, target: int) -> bool:
+        return True
+
+
 class HoldsWithoutBound(Inbox):
     """Holds as many copies as come."""
 
@@ -385,6 +392,7 @@ _BUGS: tuple[tuple[str, str, str, Callable[[Causal], Causal]], ...] = (
         "sees_one_hop_too_little", "causal", "knows only 2f hops around it",
         lambda recipe: recipe._replace(overlay=_shortsighted),
     ),
+    ("any_path_is_safe", "no_duplicates", "takes copies that cannot be recognised", _state(AnyPathIsSafe)),
     ("holds_copies_without_bound", "bounds", "holds as many copies as come", _inbox(HoldsWithoutBound)),
     ("sends_before_it_writes", "agreement", "acts before the journal is durable", _member(SendsBeforeItWrites)),
     ("remembers_only_its_own", "agreement", "loses what it forwarded in a crash", _member(RemembersOnlyItsOwn)),

@@ -51,6 +51,7 @@ def draw(level: str, seed: int) -> Scenario:
         "tree": ",".join(map(str, plan.parents)),
         "groups": ";".join(" ".join(map(str, sorted(members))) for members in plan.groups),
         "f": f,
+        "identity": dice.choice(("uid", "uid", "uid", "paper")),
         "coding": dice.choice(("whole", "whole", "predicted", "thesis")),
         "replay": dice.random() < 0.7,
         "retry_ns": 100 * MS,

@@ -110,13 +110,21 @@ class Inbox:
 
     def known(self, waiting: Waiting) -> Record | None:
         """Return the record of a message that was processed and is still kept."""
-        return self.state.records.get(waiting.uid)
+        if self.state.index is None:
+            return self.state.records.get(waiting.uid)
+        return self.state.by_numbers(waiting.head.ids, waiting.head.extra)
 
     def is_ready(self, waiting: Waiting, now: Instant, ready: Ready) -> bool:
         """Tell whether everything a copy follows was processed here."""
-        if self.state.missing(waiting.deps, waiting.head.ids):
+        if self.state.missing(waiting.deps, waiting.head.ids) or not self.is_safe(waiting.head):
             return False
         return self.passes_fence is None or self.passes_fence(waiting, now, ready)
+
+    def is_safe(self, head: Head) -> bool:
+        """Tell whether a copy of an unknown message may be its first: always, where messages have names."""
+        if self.state.index is None:
+            return True
+        return self.state.is_safe(head.ids | head.extra, head.h, head.last, self.state.me)
 
     def pump(self, now: Instant, ready: Ready) -> None:
         """Process held copies until none can be."""

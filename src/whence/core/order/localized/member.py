@@ -245,7 +245,10 @@ class Localized:
         head = self._head(sender, trail.head, ready)
         if head is None:
             return
-        record = self.state.records.get((trail.pid, trail.boot, trail.first))
+        if self.state.index is None:
+            record = self.state.records.get((trail.pid, trail.boot, trail.first))
+        else:
+            record = self.state.by_numbers(head.ids, head.extra)
         if record is not None:
             self.duplicate(record, head, now, ready)
         self.outbox.owe([sender.pid], now)

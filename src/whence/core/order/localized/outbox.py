@@ -83,8 +83,9 @@ class Outbox:
             ready.send.append(Send((target,), Copy(self.links.first(record, target), record.bundle)))
 
     def may_send(self, record: Record, target: int) -> bool:
-        """Tell whether a copy may go to a target: always, where messages have names of their own."""
-        return True
+        """Tell whether a copy may go to a target that lacks it: always, where messages have names of their own."""
+        state = self.state
+        return state.index is None or state.is_safe(record.names, record.h, state.me, target)
 
     def transmit(self, record: Record, target: int, ready: Ready) -> None:
         """Send a copy again, without payload to a target that has it."""

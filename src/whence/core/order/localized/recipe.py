@@ -48,7 +48,7 @@ class Causal(NamedTuple):
 
     def compose(self, me: Process, settings: Settings, overlay: Overlay) -> Localized:
         """Compose a member at its place in an overlay."""
-        state = self.state(Place(overlay, me.pid))
+        state = self.state(Place(overlay, me.pid), paper=settings.localized.identity == "paper")
         links = (self.links or CODINGS[settings.localized.coding])(state, settings.localized)
         outbox = self.outbox(state, links, settings.localized, Suspects())
         return self.member(me, settings, state, links, outbox, self.inbox)

@@ -64,8 +64,10 @@ class Record:
 class State:
     """The durable part of a member, and what is derived from it."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, *, paper: bool = False) -> None:
         self.place = place
+        self.index: dict[tuple[int, int], Record] | None = {} if paper else None
+        """By pair and number, where messages are known by their numbers alone (the thesis)."""
         self.me = place.me
         self.past: Cells = {}
         self.ahead: dict[int, dict[int, None]] = {}
@@ -175,6 +177,8 @@ class State:
         record.names = kept if not extra else kept | self._local(extra, kept)
         self.records[record.uid] = record
         self.retained_bytes += len(bundle.body)
+        if self.index is not None:
+            self._list(record, record.names)
         self._note_completeness(record)
         if len(changed) > CHANGES_MAX:
             del changed[: CHANGES_MAX // 2]
@@ -187,6 +191,8 @@ class State:
         fresh = self._local(vectors, record.names)
         if fresh:
             record.names = record.names | fresh
+            if self.index is not None:
+                self._list(record, fresh)
             for target in record.targets:
                 if not self.is_done(record, target):
                     record.left[target] = None
@@ -203,6 +209,10 @@ class State:
     def forget(self, record: Record) -> None:
         """Drop a record."""
         del self.records[record.uid]
+        if self.index is not None:
+            for source, numbers in record.names.items():
+                for target, number in numbers.items():
+                    self.index.pop((pair(source, target), number), None)
         self.retained_bytes -= len(record.bundle.body)
         for target in record.targets:
             self._close(self.own, target, record.mine[target])
@@ -244,6 +254,30 @@ class State:
             del record.left[target]
             self._close(self.own, target, record.mine[target])
         return self.is_collectable(record)
+
+    def by_numbers(self, *parts: Vectors) -> Record | None:
+        """Return the record that shares a number with vectors."""
+        assert self.index is not None
+        for vectors in parts:
+            for source, numbers in vectors.items():
+                for target, number in numbers.items():
+                    record = self.index.get((pair(source, target), number))
+                    if record is not None:
+                        return record
+        return None
+
+    def is_safe(self, names: Vectors, h: int, last: int, target: int) -> bool:
+        """Tell whether a copy names enough forwarders for any two such copies to share one (PATHISSAFE)."""
+        place = self.place
+        window = min(place.overlay.radius, h + place.hops(last, target))
+        near = place.overlay.near(target)
+        return window - sum(source in near for source in names) <= place.f
+
+    def _list(self, record: Record, vectors: Vectors) -> None:
+        assert self.index is not None
+        for source, numbers in vectors.items():
+            for target, number in numbers.items():
+                self.index[pair(source, target), number] = record
 
     def _mark_all(self, vectors: Vectors) -> None:
         me = self.me

@@ -60,9 +60,6 @@ class Spread(Protocol):
     def settled(self) -> int | None:
         """Return the last of the member's own events that every peer it knows has; None if that is never known."""
 
-    def settled(self) -> int | None:
-        """Return the last of the member's own events that every peer it knows has; None if that is never known."""
-
 
 class Members(Protocol):
     """Know whom to talk to."""
@@ -105,13 +102,6 @@ class Members(Protocol):
 
     def gauges(self) -> list[Gauge]:
         """Return how full the buffers are."""
-
-
-class Grouped(Protocol):
-    """A member that serves several groups of one overlay."""
-
-    def publish_to(self, group: int, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
-        """Publish events to a group as one bundle."""
 
 
 class Grouped(Protocol):

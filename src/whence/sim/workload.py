@@ -11,7 +11,7 @@ from msgspec import structs
 
 from whence.core.levels import settings_from
 from whence.errors import UsageError
-from whence.sim import merging
+from whence.sim import forest, merging
 from whence.sim.network import NetworkModel
 from whence.sim.scenario import SECOND_NS, Clocks, Fault, Publish, Scenario
 from whence.sim.streams import Streams
@@ -47,6 +47,8 @@ def simulation(
     """
     _check_between("nodes", nodes, 2, NODES_MAX)
     _check_between("events", events, 1, EVENTS_MAX)
+    if level in forest.LEVELS:
+        return _on_a_tree(level, nodes, events, seed, faults, settings or {})
     if level == "total":
         return _merged(nodes, events, seed, faults, settings or {})
     chosen = {"rounds": rounds_for(nodes)} | (settings or {})
@@ -67,6 +69,14 @@ def simulation(
         heal_at_ns=heal_at, live_from_ns=live_from, live_until_ns=live_until, deadline_ns=wait,
         end_at_ns=live_until + wait, reach_min=REACH_MIN,
     )  # fmt: skip
+
+
+def _on_a_tree(level: str, nodes: int, events: int, seed: int, faults: str, settings: dict[str, Any]) -> Scenario:
+    trouble = None if faults in ("none", "swarm") else read_trouble(faults)
+    scenario = forest.simulation(level, nodes, events, seed, faults, settings, trouble)
+    if trouble is not None:
+        check_trouble(faults, trouble, nodes, scenario.heal_at_ns)
+    return scenario
 
 
 def _merged(nodes: int, events: int, seed: int, faults: str, settings: dict[str, Any]) -> Scenario:

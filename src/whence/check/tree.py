@@ -27,9 +27,8 @@ def tree_diagram(trace: Trace, parents: list[int]) -> str:
     for node, parent in enumerate(parents):
         if parent >= 0:
             canvas.line(*places[parent], *places[node], FAINT, 2.0)
-    around = {
-        link: copies for link, copies in sent.items() if parents[link[0]] != link[1] and parents[link[1]] != link[0]
-    }
+    edges = [link for node, parent in enumerate(parents) for link in ((node, parent), (parent, node))]
+    around = {link: copies for link, copies in sent.items() if link not in edges}
     most = max(around.values(), default=1)
     for (source, target), copies in sorted(around.items()):
         width = 0.8 + 2.2 * copies / most
@@ -37,8 +36,8 @@ def tree_diagram(trace: Trace, parents: list[int]) -> str:
     delivered = Counter(row[0] for row in trace.rows[Kind.DELIVER])
     crashed = Counter(row[0] for row in trace.rows[Kind.CRASH])
     for node, (x, y) in enumerate(places):
-        canvas.dot(x, y, 15, COLOURS[0] if node not in crashed else PAPER, WRONG if node in crashed else PAPER, 2.5)
-        canvas.text(x, y + 4, str(delivered[node]), 11, INK if node in crashed else INK, "middle", bold=True)
+        canvas.dot(x, y, 15, PAPER, WRONG if node in crashed else COLOURS[0], 2.5)
+        canvas.text(x, y + 4, str(delivered[node]), 11, INK, "middle", bold=True)
         canvas.text(x, y + 30, f"node {node}", 10, QUIET, "middle")
         if node in crashed:
             canvas.text(x + 16, y - 12, f"×{crashed[node]}", 12, WRONG, bold=True)

@@ -47,11 +47,11 @@ def simulation(
             for at in range(count)
         ]
 
-    network, clocks, planned = NetworkModel(), Clocks(), []
+    network, clocks, planned = NetworkModel(fifo_links=True), Clocks(), []
     if trouble is not None:
         network, clocks, planned = trouble.network, trouble.clocks, trouble.faults
     elif troubled:
-        network = NetworkModel(loss=0.05, duplicate=0.02, reorder=0.05)
+        network = NetworkModel(fifo_links=True, loss=0.05, duplicate=0.02)
         clocks = Clocks(offset_ns=SECOND_NS, drift_ppm=200)
         planned = crashes_within(overlay, max(1, nodes // 6), heal_at, seed)
     return Scenario(
@@ -81,7 +81,7 @@ def crashes_within(overlay: Overlay, count: int, end: int, seed: int) -> list[Fa
 
 
 def recovering(seed: int, nodes: int = 31, events: int = 120) -> Scenario:
-    """Make the demo's scenario: a tree whose subtrees are groups; nodes crash within f, lose what was not synced, return."""
+    """Make the demo's scenario: subtrees are groups; nodes crash within f, lose what was not synced, and return."""
     settings = {"tree": "binary", "tree_nodes": nodes, "groups": "subtrees"}
     dice = Streams(seed).of("demo")
     end = events * 2 // 3 * SPACING_NS
@@ -96,7 +96,7 @@ def recovering(seed: int, nodes: int = 31, events: int = 120) -> Scenario:
     ]  # fmt: skip
     return Scenario(
         level="causal", seed=seed, nodes=nodes, settings=settings, publishes=publishes,
-        network=NetworkModel(latency=Latency(shape="uniform", low_ns=MS, high_ns=10 * MS), loss=0.03, reorder=0.03),
+        network=NetworkModel(latency=Latency(shape="uniform", low_ns=MS, high_ns=10 * MS), fifo_links=True, loss=0.02),
         faults=crashes_within(overlay, 8, end, seed), sync_ns=2 * MS,
         heal_at_ns=end, live_from_ns=live_from, live_until_ns=live_from + events // 3 * SPACING_NS,
         deadline_ns=DEADLINE_NS, rest_at_ns=live_from + events // 3 * SPACING_NS + REST_NS,

@@ -50,7 +50,7 @@ TREE = (
     "Causal multicast on a tree of 31 nodes; every subtree is a group. Nodes crash, at most one of any three on a path "
     "at a time, lose what was not yet on disk, come back and get all they missed, in order and once."
 )
-TREE_PICTURE = "The tree: events delivered at each node, who crashed how often, and the detours that copies took meanwhile."
+TREE_PICTURE = "Events delivered at each node, who crashed how often, and the detours that copies took meanwhile."
 BUG = (
     "The fifo level with a bug on purpose: it delivers whatever comes first. The schedule that showed it was cut to "
     "the smallest that still does."

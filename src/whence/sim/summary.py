@@ -10,9 +10,10 @@ from typing import Any
 from msgspec import Struct
 
 from whence.trace.memory import Row, Run, Trace
-from whence.trace.schema import COLUMNS_OF, IDS, M_INC, M_PID, M_SEQ, REASON, STAMP_BYTES, T_TRUE, Kind
+from whence.trace.schema import COLUMNS_OF, DESTS, IDS, M_INC, M_PID, M_SEQ, REASON, STAMP_BYTES, T_TRUE, Kind
 
 _T = COLUMNS_OF[Kind.PUBLISH].index(T_TRUE)
+_DESTS = COLUMNS_OF[Kind.PUBLISH].index(DESTS)
 _EVENT = COLUMNS_OF[Kind.PUBLISH].index(M_PID)
 assert COLUMNS_OF[Kind.PUBLISH][_EVENT : _EVENT + 3] == COLUMNS_OF[Kind.DELIVER][_EVENT : _EVENT + 3]
 assert COLUMNS_OF[Kind.DELIVER][_EVENT : _EVENT + 3] == (M_PID, M_INC, M_SEQ)
@@ -34,6 +35,8 @@ class Summary:
 
     def __init__(self, run: Run) -> None:
         self._published_at: dict[tuple[int, int, int], int] = {}
+        self._addressed: dict[tuple[int, int, int], int] = {}
+        """How many members an event names, where it does."""
         self._delivered: list[tuple[tuple[int, int, int], int, bool]] = []
         self._changes: list[tuple[int, int]] = [(0, sum(map(len, run.groups.values())))]
         self._members: dict[tuple[int, int], None] = {
@@ -48,6 +51,8 @@ class Summary:
         self._rows += trace.count()
         for row in rows[Kind.PUBLISH]:
             self._published_at[row[_EVENT : _EVENT + 3]] = row[_T]
+            if row[_DESTS] is not None:
+                self._addressed[row[_EVENT : _EVENT + 3]] = len(row[_DESTS])
         for row in rows[Kind.DELIVER]:
             self._delivered.append((row[_EVENT : _EVENT + 3], row[_T], row[0] == row[_EVENT]))
         self._add_traffic(rows[Kind.SEND])
@@ -97,7 +102,9 @@ class Summary:
         """Return how many deliveries there would be if every member got what was published while it was one."""
         times = [time for time, _ in self._changes]
         members = list(accumulate(change for _, change in self._changes))
-        return sum(members[bisect_right(times, at) - 1] for at in self._published_at.values())
+        named = self._addressed
+        to_all = (at for event, at in self._published_at.items() if event not in named)
+        return sum(named.values()) + sum(members[bisect_right(times, at) - 1] for at in to_all)
 
     def _latency(self) -> Latency:
         published_at = self._published_at

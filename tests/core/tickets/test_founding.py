@@ -1,0 +1,108 @@
+"""Seeds: at most one founder per generation, whatever is slow, lost or restarted (tickets_twolayer 4.9; trap F21)."""
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.core.tickets.test_records import alone
+from whence.core.members.tickets.founding import Arbiter, Ballot
+from whence.core.members.tickets.items import GenerationRead, GenerationValue, Genesis, GenesisAnswer
+from whence.core.members.tickets.records import pack
+from whence.core.members.tickets.turn import Turn
+from whence.core.ready import Ready
+from whence.types import Process
+
+A, B = Process(7, 1), Process(8, 1)
+RECORD = pack(alone())
+
+
+def seed() -> Arbiter:
+    arbiter = Arbiter()
+    arbiter.begin()
+    return arbiter
+
+
+def read(arbiter: Arbiter, who: Process, number: int, now: int = 0, hold_ns: int = 0) -> GenerationValue | None:
+    ready = Ready()
+    arbiter.read(who, GenerationRead(number), b"", hold_ns, Turn(Process(0, 1), now, ready))
+    items = [send.item for send in ready.send]
+    assert not items or isinstance(items[0], GenerationValue)
+    return items[0] if items else None  # type: ignore[return-value]
+
+
+def propose(arbiter: Arbiter, who: Process, number: int, generation: int = 1) -> bool:
+    ready = Ready()
+    arbiter.accept(who, Genesis(number, generation, RECORD), Turn(Process(0, 1), 0, ready))
+    (item,) = [send.item for send in ready.send]
+    assert isinstance(item, GenesisAnswer)
+    return item.accepted
+
+
+def test_a_promise_keeps_lower_founders_out() -> None:
+    arbiter = seed()
+    assert read(arbiter, A, 1)
+    value = read(arbiter, B, 2)
+    assert value is not None
+    assert value.promised
+    assert not propose(arbiter, A, 1)
+    assert propose(arbiter, B, 2)
+    assert not propose(arbiter, A, 3, generation=1), "that generation has a founder"
+    assert propose(arbiter, B, 2), "asked again, it says so again"
+
+
+def test_an_attempt_heard_of_lately_is_not_disturbed() -> None:
+    arbiter = seed()
+    read(arbiter, A, 1, now=0, hold_ns=100)
+    refused = read(arbiter, B, 2, now=50, hold_ns=100)
+    assert refused is not None
+    assert not refused.promised
+    taken = read(arbiter, B, 3, now=101, hold_ns=100)
+    assert taken is not None
+    assert taken.promised
+
+
+def test_what_a_seed_said_it_has_written_down_before() -> None:
+    arbiter, ready = seed(), Ready()
+    turn = Turn(Process(0, 1), 0, ready)
+    arbiter.read(A, GenerationRead(1), b"", 0, turn)
+    arbiter.accept(A, Genesis(1, 1, RECORD), turn)
+    assert len(ready.persist) == 2
+    again = Arbiter()
+    assert again.restore(ready.persist[-1])
+    assert (again.generation, again.genesis, again.promised) == (1, RECORD, Ballot(1, 7))
+    assert not propose(again, B, 0)
+
+
+@pytest.mark.parametrize("journal", [b"", b"short", b"\x00" * 16 + b"no record"])
+def test_a_journal_that_is_none_is_not_taken_up(journal: bytes) -> None:
+    arbiter = Arbiter()
+    assert not arbiter.restore(journal)
+    assert read(arbiter, A, 1) is None, "a seed that knows nothing says nothing"
+
+
+@given(st.integers(0, 2**32), st.integers(3, 5))
+def test_of_all_founders_of_a_generation_at_most_one_has_a_majority(randomness: int, seeds: int) -> None:
+    """Random interleavings of reads and proposals, with losses, against the count of votes."""
+    random = Random(randomness)
+    arbiters = [seed() for _ in range(seeds)]
+    most = seeds // 2 + 1
+    elected: dict[int, set[int]] = {}
+    votes: dict[tuple[int, int, int], set[int]] = {}
+    promises: dict[tuple[int, int], dict[int, int]] = {}
+    for _ in range(120):
+        who, number, at = random.choice((A, B, Process(9, 1))), random.randrange(1, 6), random.randrange(seeds)
+        held = promises.setdefault((who.pid, number), {})
+        if random.random() < 0.5 or len(held) < most:
+            value = read(arbiters[at], who, number)
+            if value is not None and value.promised:
+                held.setdefault(at, value.generation)
+            continue
+        generation = max(held.values()) + 1
+        if propose(arbiters[at], who, number, generation):
+            voters = votes.setdefault((generation, who.pid, number), set())
+            voters.add(at)
+            if len(voters) >= most:
+                elected.setdefault(generation, set()).add(who.pid * 100 + number)
+    assert all(len(founders) == 1 for founders in elected.values())

@@ -1,0 +1,252 @@
+"""Coordinators together: who may act, how tickets come and go, and what one lost message does (spec 4.4 to 4.9)."""
+
+import pytest
+
+from tests.core.tickets.town import ROUND_NS, SETTINGS, TICKETS, Town, town_of
+from whence.core.members.tickets import items as say
+from whence.core.members.tickets.founding import STEPS as PHASES
+from whence.core.members.tickets.founding import Phase
+from whence.core.members.tickets.records import unpack
+from whence.core.members.tickets.seat import STEPS, Standing
+from whence.core.members.tickets.settings import TicketSettings
+from whence.core.ready import Item, Ready
+from whence.errors import LeaseSuspendedError, NotCoordinatorError, SettingError, UsageError
+from whence.types import Process
+
+ALL = list(range(TICKETS))
+
+
+def test_one_founder_coordinates_everything() -> None:
+    town = Town()
+    for pid in (0, 1, 4):
+        town.cjoin(pid)
+    town.rounds(0.5)
+    assert len(town.acting()) <= 1
+    town.rounds(8)
+    assert town.covered() == ALL
+    assert town.reasons().count("founded") == 1
+
+
+@pytest.mark.parametrize("coordinators", [1, 2, 4, 6])
+def test_tickets_are_shared_and_each_has_one_that_acts_for_it(coordinators: int) -> None:
+    """Lemma 4.1: the intervals of all coordinators are disjoint and, at rest, cover every ticket."""
+    town = town_of(coordinators)
+    assert town.covered() == ALL
+    epochs = [epoch for _, epoch, _ in town.acting().values()]
+    assert len(set(epochs)) == coordinators or coordinators > 2
+
+
+def test_who_has_no_ticket_is_told_why_and_when_to_retry() -> None:
+    town = town_of(1)
+    with pytest.raises(NotCoordinatorError, match="has not asked for a ticket; call cjoin first"):
+        town.desks[5].authorize(town.now)
+    town.desks[5].cjoin(town.now)
+    with pytest.raises(NotCoordinatorError, match=r"still asking.*retry in") as refusal:
+        town.desks[5].authorize(town.now)
+    assert refusal.value.retry_ns == SETTINGS.ticket_round_ns
+
+
+def test_a_lease_that_ran_out_suspends_and_a_renewed_one_resumes() -> None:
+    town = town_of(2)
+    claim = town.desks[1].authorize(town.now)
+    town.lost = lambda source, target, item: 1 in (source, target)
+    town.now += SETTINGS.lease_ns + 1
+    with pytest.raises(LeaseSuspendedError, match="lease has run out; retry in"):
+        town.desks[1].authorize(town.now)
+    assert town.desks[1].status(town.now).standing == "suspended"
+    town.lost = lambda source, target, item: False
+    town.rounds(2)
+    assert town.desks[1].authorize(town.now) == claim
+    status = town.desks[1].status(town.now)
+    assert (status.standing, status.ticket, status.epoch) == ("active", *claim)
+    assert 0 < status.lease_left_ns <= SETTINGS.lease_ns
+
+
+def test_a_coordinator_that_slept_says_how_long_its_lease_has_been_over() -> None:
+    town = town_of(1)
+    seat = town.desks[0].seat
+    assert seat is not None
+    ended = seat.until()
+    town.now = ended + 7 * ROUND_NS
+    ready = Ready()
+    town.desks[0].tick(town.now, ready)
+    suspended = [note for note in ready.notes if note.kind == "ticket_suspend"]
+    assert [note.late_ns for note in suspended] == [7 * ROUND_NS]
+
+
+def test_a_crashed_coordinator_is_fenced_and_its_tickets_come_back() -> None:
+    """Invariant 2: crash, three missed greetings, fences, one drained lease, takeover."""
+    town = town_of(4)
+    gone = town.acting()[2]
+    town.crash(2)
+    began = town.now
+    while town.covered() != ALL:
+        town.rounds(0.5)
+        assert town.now - began < 14 * ROUND_NS
+    assert town.now - began > SETTINGS.wait_ns, "not before the last lease had ended"
+    assert "exclusion" in town.reasons()
+    town.cjoin(5)
+    town.rounds(8)
+    taken = [claim for claim in town.acting().values() if claim[0] == gone[0]]
+    assert all(epoch > gone[1] for _, epoch, _ in taken), "a ticket given again has a higher epoch"
+
+
+def test_a_chain_of_dead_neighbours_is_closed_in_one_pass() -> None:
+    """Traps F12 and F30: two successors in a row die; with k = 2 nobody else loses anything."""
+    town = town_of(5, 8, k=2, seeds="0,1,2,3,6,7")
+    order = sorted(town.acting().items(), key=lambda each: -each[1][0])
+    victims = [pid for pid, _ in order if pid not in (0, 1)][:2]
+    for pid in victims:
+        town.crash(pid)
+    town.rounds(18)
+    assert town.covered() == ALL
+    assert len(town.acting()) == 3
+
+
+def test_a_leaver_is_silent_before_its_ticket_is_given_back() -> None:
+    """Trap B5: it stops acting first, and only then is its interval absorbed."""
+    town = town_of(3)
+    town.cleave(1)
+    assert 1 not in town.acting()
+    assert town.covered() != ALL
+    town.rounds(6)
+    assert town.covered() == ALL
+    assert town.desks[1].seat is None
+    assert "ticket_absorb" in town.reasons()
+    assert "exclusion" not in town.reasons()
+
+
+def test_the_last_coordinator_must_stay() -> None:
+    """Traps B10 and F20: the theorem assumes that there is one."""
+    town = town_of(1)
+    with pytest.raises(UsageError, match="last coordinator"):
+        town.cleave(0)
+    assert town.covered() == ALL
+
+
+def test_leavers_without_anyone_to_take_over_close_in_the_end_and_the_cluster_is_founded_anew() -> None:
+    town = town_of(2)
+    town.cleave(1)
+    town.desks[0].applicant.wanted = False
+    ready = Ready()
+    town.desks[0].depart(town.now, ready)
+    town.take(0, ready)
+    town.cjoin(5)
+    town.rounds(40)
+    assert town.covered() == ALL
+    assert "refounded" in town.reasons()
+
+
+def test_a_joiner_that_never_heard_of_its_ticket_refuses_it_for_good() -> None:
+    """Traps F23 and F24: the ticket is reusable at once, and a late copy of the answer is not taken."""
+    town = town_of(1)
+    late: list[tuple[int, say.AckClusterJoin]] = []
+
+    def hold_back(source: int, target: int, item: Item) -> bool:
+        if isinstance(item, say.AckClusterJoin) and target == 5:
+            late.append((source, item))
+            return True
+        return False
+
+    town.lost = hold_back
+    town.cjoin(5)
+    while "soft_close" not in town.reasons():
+        town.step()
+    town.lost = lambda source, target, item: False
+    refused = unpack(late[0][1].record).claim
+    ready = Ready()
+    town.desks[5].receive(town.desks[late[0][0]].me, late[0][1], town.now, ready)
+    town.take(5, ready)
+    assert town.desks[5].seat is None or town.desks[5].seat.claim != refused
+    town.rounds(10)
+    assert town.covered() == ALL
+    assert "exclusion" not in town.reasons(), "nobody had to be fenced"
+
+
+def test_a_coordinator_answers_only_for_the_claim_it_is_now() -> None:
+    """Section 1 and trap B8: the same process with an earlier claim is somebody else, and says that it is closed."""
+    town = town_of(3)
+    seat = town.desks[2].seat
+    assert seat is not None
+    old = seat.claim
+    town.cleave(2)
+    town.rounds(6)
+    town.cjoin(2)
+    town.rounds(6)
+    now = town.desks[2].seat
+    assert now is not None
+    assert now.claim != old
+    ready = Ready()
+    town.desks[2].receive(Process(1, 1), say.Update(*old, 0, 1, 99, b""), town.now, ready)
+    assert [type(send.item) for send in ready.send] == [say.NotCoordinator]
+    ready = Ready()
+    town.desks[2].receive(Process(1, 1), say.Exclude(*now.claim), town.now, ready)
+    assert [type(send.item) for send in ready.send] == [say.AckExclude]
+    ready = Ready()
+    town.desks[2].receive(Process(1, 1), say.Fenced(*old), town.now, ready)
+    assert town.desks[2].seat is now, "a fence for an earlier self does not close this one"
+
+
+def test_a_restarted_witness_is_another_process() -> None:
+    """Trap F34: its answers under a new life renew nothing."""
+    town = town_of(2)
+    seat = town.desks[1].seat
+    assert seat is not None
+    before = seat.until()
+    for witness in seat.record.witnesses:
+        reborn = Process(witness.pid, 2)
+        ready = Ready()
+        town.desks[1].receive(reborn, say.Alive(*seat.claim, seat.record.version, town.now), town.now, ready)
+    assert seat.until() == before
+
+
+def test_when_all_coordinators_are_lost_another_generation_begins_above_all_epochs() -> None:
+    """Spec 4.9, trap F22: every claim of the last generation is closed first."""
+    town = town_of(2)
+    top = max(epoch for _, epoch, _ in town.acting().values())
+    for pid in (0, 1):
+        desk = town.desks[pid]
+        assert desk.seat is not None
+        ready = Ready()
+        desk.applicant.wanted = False
+        turn = desk._turn(town.now, ready)
+        desk.seat.close(turn)
+        desk._end(turn)
+    town.cjoin(5)
+    town.rounds(20)
+    assert town.covered() == ALL
+    (claim,) = town.acting().values()
+    assert claim[1] > top
+    assert "refounded" in town.reasons()
+
+
+def test_a_round_costs_each_coordinator_what_the_paper_allows() -> None:
+    """Spec 4.11: 2 (2k + 1) small messages and 2, per coordinator and ticket round."""
+    town = town_of(4)
+    town.rounds(10)
+    town.said.clear()
+    town.rounds(20)
+    per_round = len(town.said) / 4 / 20
+    assert per_round <= 2 * 3 + 2
+
+
+def test_seeds_are_needed_for_every_failure_planned_for() -> None:
+    with pytest.raises(SettingError, match="at least 2k \\+ 1 = 3 peers"):
+        TicketSettings(k=1, seeds="0,1")
+    assert TicketSettings(k=1, seeds="0,1", allow_unsafe_liveness=True).witnesses == 3
+    with pytest.raises(SettingError, match="numbers with commas"):
+        TicketSettings(seeds="a,b,c")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"tickets": 0}, {"k": 9}, {"lease_rounds": 0.5}, {"drift_max": 1.0}, {"exclude_chance": 0.0}, {"answer_ns": 1}],
+)
+def test_a_setting_that_cannot_work_is_refused_by_name(given: dict[str, float]) -> None:
+    with pytest.raises(SettingError, match=next(iter(given))):
+        TicketSettings(**{"seeds": "0,1,2,3,4,5,6,7,8", **given})  # type: ignore[arg-type]
+
+
+def test_every_standing_and_phase_is_in_its_table() -> None:
+    assert set(STEPS) == set(Standing)
+    assert set(PHASES) == set(Phase)

@@ -157,8 +157,8 @@ async def whence_node(
 
         try:
             told = await timed(publish, lambda: taken[0], seconds, talk)
-            commit = node.live._commits.get("bench")
-            told["syncs"] = commit.log.syncs if commit is not None else 0
+            kept = node.live._kept.get("bench")
+            told["syncs"] = kept.commit.log.syncs if kept is not None else 0
             told["skipped"] = group.skipped
             await asyncio.sleep(0.3)
             return told

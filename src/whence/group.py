@@ -81,9 +81,9 @@ class Receipt:
 
     async def stored(self) -> EventId:
         """Wait until the events survive a crash of this process. Raises StorageError, UsageError."""
-        if not self._flight.durable:
-            raise UsageError("this group stores nothing; open it with durable=True and a data directory")
         await asyncio.shield(self._flight.accepted)
+        if not self._flight.driver.stores:
+            raise UsageError("this group stores nothing; open it with durable=True and a data directory")
         await asyncio.shield(self._flight.stored)
         return self.event
 
@@ -103,11 +103,10 @@ class Receipt:
 class _Flight:
     """The events that will travel as one bundle."""
 
-    __slots__ = ("accepted", "driver", "durable", "first", "payloads", "process", "size", "stored")
+    __slots__ = ("accepted", "driver", "first", "payloads", "process", "size", "stored")
 
-    def __init__(self, driver: Driver, loop: asyncio.AbstractEventLoop, *, durable: bool) -> None:
+    def __init__(self, driver: Driver, loop: asyncio.AbstractEventLoop) -> None:
         self.driver = driver
-        self.durable = durable
         self.payloads: list[bytes] = []
         self.size = 0
         self.process: Process | None = None
@@ -119,15 +118,12 @@ class _Flight:
 class Group:
     """A group this process is a member of."""
 
-    def __init__(
-        self, node: "Node", driver: Driver, inbox: Inbox, *, durable: bool, flush_s: float, wait_s: float
-    ) -> None:
+    def __init__(self, node: "Node", driver: Driver, inbox: Inbox, *, flush_s: float, wait_s: float) -> None:
         self.name = driver.group
         self.level = Level(driver.role.level)
         self._node = node
         self._driver = driver
         self._inbox = inbox
-        self._durable = durable
         self._flush_s, self._wait_s = flush_s, wait_s
         self._loop = asyncio.get_running_loop()
         self._flight: _Flight | None = None
@@ -205,7 +201,7 @@ class Group:
             self.flush()
             flight = None
         if flight is None:
-            self._flight = flight = _Flight(driver, self._loop, durable=self._durable)
+            self._flight = flight = _Flight(driver, self._loop)
             plan = self._loop.call_later if self._flush_s else None
             self._timer = plan(self._flush_s, self.flush) if plan is not None else self._loop.call_soon(self.flush)
         at = len(flight.payloads)
@@ -408,7 +404,7 @@ class Node:
         driver = await live.open(
             name, str(level), inbox, settings or {}, founders=founders, durable=durable, timeout_s=timeout_s
         )
-        group = Group(self, driver, inbox, durable=durable, flush_s=flush_s, wait_s=publish_wait_s)
+        group = Group(self, driver, inbox, flush_s=flush_s, wait_s=publish_wait_s)
         self.groups[name] = group
         return group
 

@@ -59,7 +59,7 @@ class Worker:
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize("level", ["fifo", "eventual"])
+@pytest.mark.parametrize("level", ["fifo", "eventual", "causal"])
 def test_acknowledged_events_survive_the_death_of_their_publisher(tmp_path: Path, level: str, long_mode: bool) -> None:
     """Process 0 is spared and sees everything; the others are killed at random moments and started again."""
     random, ports = Random(f"kills {level}"), [free_port() for _ in range(3)]
@@ -89,7 +89,7 @@ def test_acknowledged_events_survive_the_death_of_their_publisher(tmp_path: Path
     wanted = {event for worker in workers for event in worker.stored}
     assert len(wanted) > 50
     assert missing_at_0(tmp_path, wanted) == set()
-    verdicts = judge(gather([tmp_path / "trace"], "alps", "kills", "test"))
+    verdicts = judge(gather([tmp_path / "trace"], "alps", "kills", "test", durable=level == "causal"))
     assert [(v.promise, v.sentence) for v in verdicts if v.outcome is Outcome.BROKEN] == []
     assert {v.promise for v in verdicts if v.holds} >= {"integrity", "no_duplicates"}
 

@@ -74,6 +74,7 @@ def test_a_silent_peer_is_suspected_and_dropped() -> None:
             assert peer.link is not None
             started[1].live.switch.pause_reading(pause=True)
             started[1].live.switch._beat.cancel()  # type: ignore[union-attr]
+            started[1].live.drivers["alps"].stop()
             await until(lambda: started[0].live.switch.counts["suspected"] > 0)
 
     within(main())

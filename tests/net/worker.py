@@ -45,7 +45,10 @@ async def main(pid: int, port: int, directory: Path, level: str, contacts: list[
         settings=NetSettings(call_ns=10_000_000_000),
     )  # fmt: skip
     async with node:
-        group = await node.open("alps", level, durable=True, settings={"round_ns": 20_000_000})
+        if level == "causal":
+            group = await node.open("alps", level, durable=True, founders=[0, 1, 2])
+        else:
+            group = await node.open("alps", level, durable=True, settings={"round_ns": 20_000_000})
         say("joined")
         tasks = [asyncio.create_task(publish(group, quiet)), asyncio.create_task(take(group))]
         await stop.wait()

@@ -8,19 +8,21 @@ import asyncio
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from whence.core.levels import Recipe, Surroundings
 from whence.core.members.full import Directory
-from whence.core.ready import Delivery, Gap, Gauge, Item, Late, Ready
+from whence.core.ready import Delivery, Gap, Gauge, Item, Late, Ready, Returned
 from whence.core.spread.direct import Push
 from whence.core.stages import Member
 from whence.errors import ClosedError, InternalError, NotMemberError, StorageError, UsageError, WhenceError
 from whence.net.clock import steady_ns, wall_ns
 from whence.net.commit import Commit
 from whence.net.scribe import Scribe
+from whence.store.steps import Steps
 from whence.trace.schema import Kind
 from whence.types import ANY_BOOT, Bundle, Process
 from whence.wire.items import Packet
@@ -73,11 +75,18 @@ class Role(NamedTuple):
     dice: Callable[[], float]
 
 
+class Kept(NamedTuple):
+    """What one group keeps on disk."""
+
+    commit: Commit
+    steps: Steps
+
+
 class Driver:
     """Runs one member."""
 
     def __init__(
-        self, role: Role, outside: Outside, sink: Sink, scribe: Scribe | None, commit: Commit | None, *, durable: bool
+        self, role: Role, outside: Outside, sink: Sink, scribe: Scribe | None, kept: Kept | None, *, durable: bool
     ) -> None:
         self.role = role
         self.group = role.group
@@ -90,7 +99,8 @@ class Driver:
         self._outside = outside
         self._sink = sink
         self._scribe = scribe
-        self._commit = commit
+        self._commit = kept.commit if kept is not None else None
+        self._steps = kept.steps if kept is not None else None
         self._durable = durable
         self._loop = asyncio.get_running_loop()
         self._clock = wall_ns if role.recipe.reads_wall_clock() else steady_ns
@@ -120,6 +130,9 @@ class Driver:
         """Take up what earlier lives persisted: the member's own records, and bundles that were promised to be kept."""
         own = [record[1:] for record in records if record[:1] == OF_MEMBER]
         self._member_persists = bool(own)
+        if self._steps is not None:
+            with suppress(UsageError):  # levels that forget at a crash know no such act
+                self.member.act("consumed", self._steps.count, self._clock())
         self._do(lambda now: self.member.restore(own, now))
         for record in records:
             if record[:1] == OF_DRIVER:
@@ -136,11 +149,11 @@ class Driver:
         self._check()
         bundle, ready = self.member.publish(payloads, self._clock())
         self.published += bundle.count
-        if self._scribe is not None:
+        if self._scribe is not None and not _returns(ready):
             self._scribe.published(bundle, ready.mark)
-        if self._durable:
-            if self._scribe is not None:
-                self._scribe.spool.flush()  # what a later life offers again must be known to have been published
+        if (self._durable or ready.persist) and self._scribe is not None:
+            self._scribe.spool.flush()  # what a later life offers again must be known to have been published
+        if self._durable and not ready.persist:  # a member that keeps its own events needs no second book of them
             self._unsettled.append(bundle)
             self._persist(ready, [OF_DRIVER + _encode_bundle(bundle)], stored)
         else:
@@ -211,6 +224,11 @@ class Driver:
         """Return how full the member's buffers are."""
         return self.member.gauges()
 
+    @property
+    def stores(self) -> bool:
+        """Tell whether what is published here survives a crash of the process."""
+        return self._commit is not None and (self._durable or self._member_persists)
+
     def settled(self) -> int | None:
         """Return the last own event that needs nothing more; None where the level cannot tell."""
         tell: Callable[[], int | None] | None = getattr(self.member, "settled", None)
@@ -260,12 +278,18 @@ class Driver:
 
     def _perform(self, ready: Ready) -> None:
         scribe = self._scribe
+        if _returns(ready):
+            self._deliver(ready.deliver.pop(0))  # a publication is told of before it is sent
         for send in ready.send:
             size = self._outside.send(self.group, send.to, send.item, send.boot)
             if scribe is not None:
                 scribe.sent(send.to, send.item, size)
         for step in ready.deliver:
             self._deliver(step)
+        if ready.deliver and self._steps is not None:
+            if scribe is not None:
+                scribe.spool.flush()
+            self._steps.add(len(ready.deliver))
         for note in ready.notes:
             self._note(note)
         wake_at = ready.wake_at
@@ -274,7 +298,12 @@ class Driver:
 
     def _deliver(self, step: object) -> None:
         if not isinstance(step, Delivery | Gap | Late):
-            self.counts[type(step).__name__.lower()] += 1
+            assert isinstance(step, Returned)
+            if self._scribe is not None:
+                self._scribe.published(step.bundle, None)
+                self._scribe.spool.flush()
+            if self._steps is not None:
+                self._steps.add(1)
             return
         if self._scribe is not None:
             self._scribe.delivered(step, self.position)
@@ -345,6 +374,11 @@ class Driver:
             raise self.failure
         if self.left:
             raise ClosedError(f"the member of group {self.group!r} has left or was closed")
+
+
+def _returns(ready: Ready) -> bool:
+    """Tell whether a Ready begins with word of a publication."""
+    return bool(ready.deliver) and isinstance(ready.deliver[0], Returned)
 
 
 COMPACT_BYTES = 4 << 20

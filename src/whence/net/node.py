@@ -20,12 +20,13 @@ from whence.limits import GROUP_NAME_CHARS_MAX, PEER_ID_MAX
 from whence.net import tls
 from whence.net.clock import next_boot, steady_ns
 from whence.net.commit import Commit
-from whence.net.driver import Driver, Role, Sink
+from whence.net.driver import Driver, Kept, Role, Sink
 from whence.net.permits import Permits
 from whence.net.scribe import Scribe
-from whence.net.settings import LIVE_DEFAULTS, NetSettings
+from whence.net.settings import NetSettings, defaults_of
 from whence.net.switch import Switch
 from whence.store.log import Log
+from whence.store.steps import Steps
 from whence.trace.schema import Kind
 from whence.trace.spool import Spool
 from whence.types import Process
@@ -70,7 +71,7 @@ class LiveNode:
         self._data, self._trace = data, trace
         self._insecure = insecure or safety is not None
         self._spools: dict[str, Spool] = {}
-        self._commits: dict[str, Commit] = {}
+        self._kept: dict[str, Kept] = {}
         self._founders: dict[str, list[Process]] = {}
         self._seen: dict[str, dict[int, Presence]] = {}
         """What connected peers said of their place in each group."""
@@ -101,8 +102,9 @@ class LiveNode:
             driver.stop()
         self._flush_traces()
         await self.switch.close()
-        for commit in self._commits.values():
-            await commit.close()
+        for kept in self._kept.values():
+            await kept.commit.close()
+            kept.steps.close()
         for spool in self._spools.values():
             spool.close()
 
@@ -140,12 +142,16 @@ class LiveNode:
         timeout_s: float = 30.0,
     ) -> Driver:
         """Become a member of a group. Raises UsageError, SettingError, StorageError, JoinError."""
-        driver, records = self._prepare(group, level, sink, given, durable=durable)
+        driver, records = self._prepare(group, level, sink, {**defaults_of(level, founders), **given}, durable=durable)
         try:
             async with asyncio.timeout(timeout_s):
-                if records:
+                remembers = bool(getattr(driver.role.recipe, "durable", False)) and self._data is not None
+                if records or (remembers and self.me.boot > 1):
                     driver.restore(records)
-                await self._enter(driver, founders)
+                if driver.joined:
+                    self._tell(group, Place.MEMBER)
+                else:
+                    await self._enter(driver, founders)
                 await driver.until(lambda: driver.joined or driver.left)
         except TimeoutError:
             self._drop(group)
@@ -167,28 +173,30 @@ class LiveNode:
             raise UsageError(f"level {level!r} is not built; there are: {', '.join(LEVELS)}")
         if durable and self._data is None:
             raise UsageError("durable needs a data directory; give data=…")
+        if level == "total" and self._data is None:
+            raise UsageError("level total counts the lives of a process; give data=…, a directory that lasts")
         if not self.permits.may(self.me.pid, group, "read"):
             raise UsageError(f"process {self.me.pid} has no permission to read group {group!r}")
         recipe = LEVELS[level]
-        settings = recipe.settings_from({**LIVE_DEFAULTS.get(level, {}), **given})
-        commit, records = self._journal(group)
+        settings = recipe.settings_from(given)
+        kept, records = self._journal(group)
         scribe = self._scribe(group, level)
         role = Role(group, level, recipe, settings, self.me, self._random.random)
-        driver = Driver(role, self, sink, scribe, commit, durable=durable)
+        driver = Driver(role, self, sink, scribe, kept, durable=durable)
         self.drivers[group] = driver
         if scribe is not None and self.me.boot > 1:
             scribe.write(Kind.RESTART)
         return driver, records
 
-    def _journal(self, group: str) -> tuple[Commit | None, list[bytes]]:
+    def _journal(self, group: str) -> tuple[Kept | None, list[bytes]]:
         if self._data is None:
             return None, []
-        if group not in self._commits:
-            journal = Log(self._data / "groups" / f"{group.encode().hex()}.journal")
-            self._commits[group] = Commit(journal)
-        journal = self._commits[group].log
-        records, journal.records = journal.records, []
-        return self._commits[group], records
+        if group not in self._kept:
+            stem = self._data / "groups" / group.encode().hex()
+            self._kept[group] = Kept(Commit(Log(stem.with_suffix(".journal"))), Steps(stem.with_suffix(".steps")))
+        kept = self._kept[group]
+        records, kept.commit.log.records = kept.commit.log.records, []
+        return kept, records
 
     def _scribe(self, group: str, level: str) -> Scribe | None:
         if self._trace is None:

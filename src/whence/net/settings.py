@@ -1,5 +1,7 @@
 """What can be set for a live node, with what each bound costs and what happens when it is reached."""
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from whence.core.link.detector import DetectorSettings
@@ -52,3 +54,13 @@ LIVE_DEFAULTS: dict[str, dict[str, object]] = {
     "fifo": {"spread": "direct", "view_size": 64, "subs_max": 64, "unsubs_max": 64},
 }
 """What a live group of a level is opened with unless the caller says otherwise (decision 0005)."""
+
+
+def defaults_of(level: str, founders: Sequence[int]) -> dict[str, object]:
+    """Return what a live group is opened with unless the caller says otherwise; some follows from its founders."""
+    given = dict(LIVE_DEFAULTS.get(level, {}))
+    if founders and level == "causal":
+        given["tree_nodes"] = max(founders) + 1
+    if founders and level == "optimistic":
+        given["seeds"] = ",".join(map(str, founders))
+    return given

@@ -112,7 +112,8 @@ def gather(directories: Iterable[Path], group: str, run_id: str, version: str, *
     if not lives:
         raise TraceError(f"no spool of group {group!r} was found; give the directories that live nodes wrote traces to")
     nodes = sorted({node for node, _ in lives})
-    run = Run(run_id=run_id, version=version, level=level, seed=0, nodes=nodes, groups={group: []}, **about)
+    described: dict[str, Any] = {"seed": 0, "groups": {group: []}, **about}
+    run = Run(run_id=run_id, version=version, level=level, nodes=nodes, **described)
     trace = Trace(run)
     for (node, inc), entries in sorted(lives.items()):
         followed = any(other == node and later > inc for other, later in lives)

@@ -1,0 +1,64 @@
+"""Every level that is built runs live, on the same driver, and keeps its promises by the same oracles."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.net.live import QUICK, nodes, take, within
+from whence.check.judge import judge
+from whence.check.verdict import Outcome
+from whence.errors import UsageError
+from whence.group import Group, join
+from whence.trace.spool import gather
+
+LEVELS = ["eventual", "fifo", "optimistic", "causal", "total"]
+EVENTS = 20
+
+
+async def ready_to_publish(group: Group) -> None:
+    """At level optimistic only owners of a ticket publish: ask for one and wait until it is there."""
+    if group.level == "optimistic":
+        await group.act("cjoin")
+        await group._driver.until(lambda: group._driver.counts["ticket_acquire"] > 0)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_live_group_keeps_the_promises_of_its_level(level: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            join(0, data=tmp_path / "0", trace=tmp_path / "t") as a,
+            join(1, data=tmp_path / "1", trace=tmp_path / "t", contacts=[a.address]) as b,
+            join(2, data=tmp_path / "2", trace=tmp_path / "t", contacts=[a.address]) as c,
+        ):
+            settings = QUICK if level in ("eventual", "fifo") else {}
+            groups = await asyncio.gather(
+                *[node.open("alps", level, founders=[0, 1, 2], settings=settings) for node in (a, b, c)]
+            )
+            if level in ("eventual", "fifo", "optimistic"):
+                for group in groups:
+                    await group.gathered(3)
+            await asyncio.gather(*map(ready_to_publish, groups))
+            for number in range(EVENTS):
+                for group in groups:
+                    receipt = await group.publish(b"%d" % number)
+                    await receipt.accepted()
+            taken = [await take(group, 3 * EVENTS) for group in groups]
+            if level == "total":
+                assert [d.event for d in taken[0]] == [d.event for d in taken[1]] == [d.event for d in taken[2]]
+
+    within(main())
+    about = {"durable": level == "causal", "groups": {"alps": [0, 1, 2]}}
+    trace = gather([tmp_path / "t"], "alps", "live", "test", **about)
+    verdicts = judge(trace)
+    assert [(v.promise, v.sentence) for v in verdicts if v.outcome is Outcome.BROKEN] == []
+    assert {v.promise for v in verdicts if v.holds} >= {"integrity", "no_duplicates"}
+
+
+def test_level_total_without_a_data_directory_says_what_it_needs() -> None:
+    async def main() -> None:
+        async with nodes(1) as (node,):
+            with pytest.raises(UsageError, match="counts the lives"):
+                await node.open("alps", "total")
+
+    within(main())

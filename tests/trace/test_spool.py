@@ -1,0 +1,78 @@
+"""Spools: rows on file before anything else, bounded, gathered from many processes into one trace."""
+
+from pathlib import Path
+
+import pytest
+
+from whence.errors import TraceError
+from whence.trace.reader import read_trace
+from whence.trace.schema import COLUMNS_OF, Kind
+from whence.trace.spool import Spool, gather
+from whence.trace.writer import write_trace
+
+
+def row(kind: Kind, node: int, inc: int, ev: int, **values: object) -> tuple[object, ...]:
+    given = {"node": node, "inc": inc, "ev": ev, "t_clk": ev, "grp": "alps", **values}
+    return tuple(given.get(name) for name in COLUMNS_OF[kind])
+
+
+def spooled(directory: Path, node: int, inc: int, *rows: tuple[Kind, tuple[object, ...]]) -> None:
+    spool = Spool(directory, "alps", "fifo", node, inc)
+    for kind, each in rows:
+        spool.add(kind, each)
+    spool.close()
+
+
+def test_spools_of_many_processes_become_one_trace(tmp_path: Path) -> None:
+    published = row(Kind.PUBLISH, 0, 1, 1, m_pid=0, m_inc=1, m_seq=1, payload_bytes=1)
+    spooled(tmp_path / "a", 0, 1, (Kind.JOIN, row(Kind.JOIN, 0, 1, 0)), (Kind.PUBLISH, published))
+    gap = row(Kind.GAP, 1, 1, 1, ids=((0, 1, 1),))
+    spooled(tmp_path / "b", 1, 1, (Kind.JOIN, row(Kind.JOIN, 1, 1, 0)), (Kind.GAP, gap))
+    trace = gather([tmp_path / "a", tmp_path / "b"], "alps", "run", "1")
+    assert trace.run.nodes == [0, 1]
+    assert trace.run.level == "fifo"
+    assert trace.rows[Kind.PUBLISH] == [published]
+    assert trace.rows[Kind.GAP] == [gap]
+    assert read_trace(write_trace(tmp_path / "out", trace)).count() == trace.count()
+
+
+def test_a_life_that_another_follows_has_crashed_unless_it_left(tmp_path: Path) -> None:
+    spooled(tmp_path, 0, 1, (Kind.JOIN, row(Kind.JOIN, 0, 1, 0)))
+    spooled(tmp_path, 0, 2, (Kind.JOIN, row(Kind.JOIN, 0, 2, 0)), (Kind.LEAVE, row(Kind.LEAVE, 0, 2, 1)))
+    spooled(tmp_path, 0, 3, (Kind.JOIN, row(Kind.JOIN, 0, 3, 0)))
+    crashes = gather([tmp_path], "alps", "run", "1").rows[Kind.CRASH]
+    assert [(crash[0], crash[1], crash[2]) for crash in crashes] == [(0, 1, 1)]
+
+
+def test_rows_are_on_file_after_a_flush_and_a_torn_tail_is_left_out(tmp_path: Path) -> None:
+    spool = Spool(tmp_path, "alps", "fifo", 0, 1)
+    spool.add(Kind.JOIN, row(Kind.JOIN, 0, 1, 0))
+    spool.flush()
+    [file] = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes() + b"\x05\x00\x00\x00torn")
+    assert gather([tmp_path], "alps", "run", "1").count() == 1
+    spool.close()
+    spool.close()
+
+
+def test_segments_are_bounded_in_size_and_number_and_what_is_missing_shows(tmp_path: Path) -> None:
+    spool = Spool(tmp_path, "alps", "fifo", 0, 1, segment_bytes=500, segments_max=3)
+    for number in range(200):
+        spool.add(Kind.NOTE, row(Kind.NOTE, 0, 1, number, reason="x"))
+        spool.flush()
+    spool.close()
+    assert len(list(tmp_path.iterdir())) <= 3
+    rows = gather([tmp_path], "alps", "run", "1").rows[Kind.NOTE]
+    assert rows[-1][2] == 199
+    assert rows[0][2] > 0
+
+
+def test_what_is_no_spool_is_named(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="no spool of group"):
+        gather([tmp_path], "alps", "run", "1")
+    (tmp_path / f"spool-{b'alps'.hex()}-0-1-000000.rows").write_bytes(b"nonsense")
+    with pytest.raises(TraceError, match="is no spool"):
+        gather([tmp_path], "alps", "run", "1")
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(TraceError, match="cannot be written"):
+        Spool(tmp_path / "file" / "x", "alps", "fifo", 0, 1)

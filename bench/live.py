@@ -113,12 +113,15 @@ async def floor_node(index: int, nodes: int, size: int, seconds: float, talk: "T
             frame = _HEADER.pack(len(body), crc32(body)) + body
             counter[0] += len(batch)  # one's own events are delivered too
             for link in links:
-                link.transport.write(frame)
+                if not link.transport.is_closing():
+                    link.transport.write(frame)
             await asyncio.sleep(0)
             for link in links:
                 await link.writable.wait()
 
-    return await timed(publish, lambda: counter[0], seconds, talk)
+    told = await timed(publish, lambda: counter[0], seconds, talk)
+    await asyncio.sleep(1.0)  # the others may not be done
+    return told
 
 
 # --- whence ---
@@ -132,14 +135,21 @@ async def whence_node(
 
     from whence.group import join
 
-    data = tempfile.mkdtemp(prefix="whence-bench-") if durable else None
+    data = tempfile.mkdtemp(prefix="whence-bench-") if durable or level == "total" else None
     first = join(index, listen="127.0.0.1:0", data=data)
     async with first as node:
         ports = await talk.ready(int(node.address.rpartition(":")[2]))
         for other in range(index):
             await node.live.switch.call("127.0.0.1", ports[other])
-        group = await node.open("bench", level, durable=durable)
-        await group.gathered(nodes)
+        founders = list(range(nodes)) if level in ("causal", "optimistic", "total") else []
+        group = await node.open("bench", level, durable=durable, founders=founders)
+        if level == "optimistic":
+            await group.act("cjoin")
+            await group.noted("ticket_acquire", 60)
+        if group.members() is not None:
+            await group.gathered(nodes, 60)
+        else:
+            await asyncio.sleep(1)
         taken = [0]
 
         async def take() -> None:
@@ -160,7 +170,7 @@ async def whence_node(
             kept = node.live._kept.get("bench")
             told["syncs"] = kept.commit.log.syncs if kept is not None else 0
             told["skipped"] = group.skipped
-            await asyncio.sleep(0.3)
+            await asyncio.sleep(1.0)
             return told
         finally:
             taking.cancel()

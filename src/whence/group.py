@@ -288,6 +288,19 @@ class Group:
             known = 1 + len(self.members() or ())
             raise JoinError(f"group {self.name!r} has {known} members after {timeout_s:g} s, not {count}") from None
 
+    @property
+    def pid(self) -> int:
+        """Return the name of this process."""
+        return self._driver.role.me.pid
+
+    async def noted(self, kind: str, timeout_s: float = 30.0) -> None:
+        """Wait until the member has noted something at least once, such as ticket_acquire. Raises JoinError."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._driver.until(lambda: self._driver.counts[kind] > 0 or self._driver.left)
+        except TimeoutError:
+            raise JoinError(f"the member of {self.name!r} noted no {kind} within {timeout_s:g} s") from None
+
     async def act(self, name: str, argument: int = 0) -> None:
         """Let the member do what only its level knows, such as asking for a ticket. Raises UsageError."""
         self._driver.act(name, argument)

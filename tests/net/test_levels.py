@@ -20,7 +20,7 @@ async def ready_to_publish(group: Group) -> None:
     """At level optimistic only owners of a ticket publish: ask for one and wait until it is there."""
     if group.level == "optimistic":
         await group.act("cjoin")
-        await group._driver.until(lambda: group._driver.counts["ticket_acquire"] > 0)
+        await group.noted("ticket_acquire")
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -322,9 +322,9 @@ class Driver:
         self.counts[f"{note.kind}:{note.reason}" if note.reason else note.kind] += 1
         if self._scribe is not None:
             self._scribe.noted(note)
+        self._changed.set()
         if note.kind == "join":
             self.joined = True
-            self._changed.set()
             self._outside.member_changed(self.group)
         elif note.kind == "leave":
             self.joined = False

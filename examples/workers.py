@@ -1,0 +1,78 @@
+"""A pool of workers on tickets: each job is done under a ticket, and its epoch fences late writes out.
+
+A worker that owns a ticket publishes results marked with the ticket and its epoch. The store that receives them keeps
+the highest epoch of each ticket and refuses anything older, so a worker that was paused and replaced does no harm.
+
+    python examples/workers.py
+"""
+
+import asyncio
+
+import whence
+from whence.group import Delivery, Group
+from whence.net.run import run
+
+JOBS = 12
+
+
+class Store:
+    """Takes results, unless a newer owner of the same ticket has written."""
+
+    def __init__(self) -> None:
+        self.epochs: dict[int, int] = {}
+        self.results: dict[bytes, int] = {}
+        self.refused = 0
+
+    def take(self, delivery: Delivery) -> None:
+        """Keep a result under its fencing token."""
+        ticket, epoch = delivery.ticket, delivery.epoch
+        if ticket is None or epoch is None:
+            raise SystemExit("broken: a result without a ticket")
+        if epoch < self.epochs.get(ticket, 0):
+            self.refused += 1
+            return
+        self.epochs[ticket] = epoch
+        self.results[delivery.payload] = delivery.sender
+
+
+async def work(group: Group, jobs: "asyncio.Queue[bytes]") -> None:
+    """Own a ticket, then do jobs until none is left."""
+    await group.act("cjoin")
+    await group.noted("ticket_acquire")
+    while not jobs.empty():
+        job = jobs.get_nowait()
+        await (await group.publish(job)).accepted()
+        await asyncio.sleep(0.02)
+
+
+async def main() -> None:
+    """Run two workers and a store."""
+    jobs: asyncio.Queue[bytes] = asyncio.Queue()
+    for number in range(JOBS):
+        jobs.put_nowait(b"job %d" % number)
+    async with (
+        whence.join(0) as keeper,
+        whence.join(1, contacts=[keeper.address]) as one,
+        whence.join(2, contacts=[keeper.address]) as two,
+    ):
+        groups = await asyncio.gather(
+            *[node.open("pool", "optimistic", founders=[0, 1, 2]) for node in (keeper, one, two)]
+        )
+        store = Store()
+        working = asyncio.gather(work(groups[1], jobs), work(groups[2], jobs))
+        async for delivery in groups[0]:
+            store.take(delivery)
+            print(f"{delivery.payload.decode()} by worker {delivery.sender}: ticket {delivery.ticket}, "
+                  f"epoch {delivery.epoch}")  # fmt: skip
+            if len(store.results) == JOBS:
+                break
+        await working
+        last = next(iter(store.epochs))
+        store.take(delivery.__class__(b"late write", 9, delivery.event, "optimistic", 0, 0, None, (), None, last, 0))
+    print(f"{len(store.results)} jobs done; a late write with an old token was refused: {store.refused == 1}")
+    if store.refused != 1:
+        raise SystemExit("broken: the fencing token did not fence")
+
+
+if __name__ == "__main__":
+    run(main())

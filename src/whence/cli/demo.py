@@ -14,6 +14,7 @@ from whence.check.explain import story
 from whence.check.history import History
 from whence.check.judge import judge_history
 from whence.check.spread import spread_diagram
+from whence.check.tenure import tenure_diagram
 from whence.check.tree import tree_diagram
 from whence.check.verdict import Outcome, Verdict
 from whence.cli.check import BROKEN
@@ -21,6 +22,7 @@ from whence.cli.output import directory, print_json, progress, stdout, verdict_t
 from whence.cli.page import Section, write_page
 from whence.core.members.overlay import parents_of
 from whence.mutants import CANARY, recipe_with
+from whence.sim.clusters import killed
 from whence.sim.explore import judged
 from whence.sim.forest import recovering
 from whence.sim.run import run
@@ -51,6 +53,12 @@ TREE = (
     "at a time, lose what was not yet on disk, come back and get all they missed, in order and once."
 )
 TREE_PICTURE = "Events delivered at each node, who crashed how often, and the detours that copies took meanwhile."
+CLUSTER = (
+    "A cluster at level optimistic: only coordinators publish, each under its ticket. One is killed: its ticket is "
+    "fenced, waited out and given to a newcomer under a higher epoch. Two members are cut off, and are told what they "
+    "skip."
+)
+TENURE = "Who owned each ticket when, and who could give it away; a cross where a process crashed, a triangle at a gap."
 BUG = (
     "The fifo level with a bug on purpose: it delivers whatever comes first. The schedule that showed it was cut to "
     "the smallest that still does."
@@ -95,6 +103,10 @@ def demo(
         tree = _grow_a_tree(into, seed, partial(_advance, bar, task))
         results["causal"] = tree.facts, tree.verdicts
         sections.append(tree)
+        task = bar.add_task("optimistic: a cluster whose coordinator is killed", total=SLICES)
+        cluster = _kill_a_coordinator(into, seed, partial(_advance, bar, task))
+        results["optimistic"] = cluster.facts, cluster.verdicts
+        sections.append(cluster)
         task = bar.add_task("planting a bug", total=None)
         sections.append(canary := _catch_the_canary(into, seed))
     page = write_page(into / "report.html", sections, nodes, seed)
@@ -127,6 +139,18 @@ def _grow_a_tree(into: Path, seed: int, on_slice: Callable[[Trace, float], None]
     picture.write_text(tree_diagram(trace, parents), encoding="utf-8")
     facts = summarize(trace) | {"faults": dict(sorted(outcome.effective.items())), "trace": str(kept)}
     return Section("causal", TREE, TREE_PICTURE, facts, judge_history(History(trace)), picture)
+
+
+def _kill_a_coordinator(into: Path, seed: int, on_slice: Callable[[Trace, float], None]) -> Section:
+    """Run a cluster with churn in which a ticket is fenced and reused, and draw who held which ticket when."""
+    outcome = run(killed(20, 200, seed), on_slice=on_slice)
+    kept = write_trace(into, outcome.trace)
+    trace = read_trace(kept)
+    picture = into / "tickets-optimistic.svg"
+    picture.write_text(tenure_diagram(trace), encoding="utf-8")
+    facts = summarize(trace) | {"gaps": len(trace.rows[Kind.GAP]), "faults": dict(sorted(outcome.effective.items()))}
+    facts |= {"trace": str(kept)}
+    return Section("optimistic", CLUSTER, TENURE, facts, judge_history(History(trace)), picture)
 
 
 def _catch_the_canary(into: Path, seed: int) -> Section:

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from whence.core.levels import settings_from
 from whence.errors import UsageError
-from whence.sim import forest, merging
+from whence.sim import clusters, forest, merging
 from whence.sim.network import NetworkModel
 from whence.sim.scenario import SECOND_NS, Clocks, Fault, Publish, Scenario
 from whence.sim.streams import Streams
@@ -49,6 +49,8 @@ def simulation(
     _check_between("events", events, 1, EVENTS_MAX)
     if level in forest.LEVELS:
         return _on_a_tree(level, nodes, events, seed, faults, settings or {})
+    if level == "optimistic":
+        return _clustered(nodes, events, seed, faults, settings or {})
     if level == "total":
         return _merged(nodes, events, seed, faults, settings or {})
     chosen = {"rounds": rounds_for(nodes)} | (settings or {})
@@ -74,6 +76,15 @@ def simulation(
 def _on_a_tree(level: str, nodes: int, events: int, seed: int, faults: str, settings: dict[str, Any]) -> Scenario:
     trouble = None if faults in ("none", "swarm") else read_trouble(faults)
     scenario = forest.simulation(level, nodes, events, seed, faults, settings, trouble)
+    if trouble is not None:
+        check_trouble(faults, trouble, nodes, scenario.heal_at_ns)
+    return scenario
+
+
+def _clustered(nodes: int, events: int, seed: int, faults: str, settings: dict[str, Any]) -> Scenario:
+    trouble = None if faults in ("none", "swarm") else read_trouble(faults)
+    chosen = {"rounds": rounds_for(nodes)} | settings
+    scenario = clusters.simulation(nodes, events, seed, faults, chosen, trouble)
     if trouble is not None:
         check_trouble(faults, trouble, nodes, scenario.heal_at_ns)
     return scenario

@@ -12,7 +12,7 @@ from typing import Any
 from whence.core.clocks.hlc import Hlc
 from whence.core.clocks.kn import Kn, KnStamp
 from whence.core.clocks.stamp import Timing, low_key
-from whence.core.order.merged import BUNDLE, Fate, Merger
+from whence.core.order.merged import BUNDLE, Fate, Merger, entry_of
 from whence.limits import MergeLimits
 from whence.types import Process, packed
 
@@ -242,7 +242,7 @@ class World:
         if self.rules.synchronous and self.hlc[0].wrong(message.hlc, rt) is not None:
             return
         bundle = packed(Process(message.source, 1), message.event + 1, [b""])
-        if merger.arrive(rt, (*self.key(message), rt, 0, bundle)) is Fate.LATE:
+        if merger.arrive(rt, entry_of(self.key(message), rt, 0, bundle)) is Fate.LATE:
             output.late.append(message.event)
         self.drain(target)
 

@@ -74,7 +74,7 @@ class TakesCopiesTwice(Merger):
     """Does not look whether it has seen a bundle."""
 
     def arrive(self, rt: int, entry: Entry) -> Fate:
-        self._seen.pop(entry[2], None)
+        self._seen.discard(entry[2])
         self.last = FIRST_KEY
         return super().arrive(rt, (*entry[:3], entry[3] + len(self._heap), *entry[4:]))
 

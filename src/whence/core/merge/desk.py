@@ -11,7 +11,7 @@ from typing import Final
 
 from whence.core.clocks.stamp import FIRST_KEY, MergeKey
 from whence.core.merge.items import STREAM_BUNDLES_MAX, STREAM_BYTES_MAX, Bye, Follow, Opened, Stream, key_from_bytes
-from whence.core.order.merged import BUNDLE, Entry, key_of
+from whence.core.order.merged import BUNDLE, SIZE, Entry, key_of
 from whence.core.ready import Gauge, Ready, Send
 from whence.limits import MergeLimits
 from whence.types import Bundle, Instant, Process
@@ -56,15 +56,15 @@ class Log:
         """Keep what was just released."""
         self._entries += released
         self._ticks += [rt] * len(released)
-        self._bytes += sum([len(entry[BUNDLE].body) for entry in released])
+        self._bytes += sum([entry[SIZE] for entry in released])
         over = len(self._entries) - self._bundles_max
         if over > 0 or self._bytes > self._bytes_max:
             self._cut(self._surplus(max(over, 0)))
 
     def _surplus(self, over: int) -> int:
-        held = self._bytes - sum([len(entry[BUNDLE].body) for entry in self._entries[:over]])
+        held = self._bytes - sum([entry[SIZE] for entry in self._entries[:over]])
         while held > self._bytes_max:
-            held -= len(self._entries[over][BUNDLE].body)
+            held -= self._entries[over][SIZE]
             over += 1
         return over
 
@@ -77,7 +77,7 @@ class Log:
     def _cut(self, count: int) -> None:
         gone = self._entries[:count]
         self.floor = max(self.floor, key_of(gone[-1]))
-        self._bytes -= sum([len(entry[BUNDLE].body) for entry in gone])
+        self._bytes -= sum([entry[SIZE] for entry in gone])
         del self._entries[:count], self._ticks[:count]
         self.start += count
 

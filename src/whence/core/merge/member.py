@@ -34,7 +34,7 @@ from whence.core.merge.items import (
 from whence.core.merge.outbox import Outbox, name_of
 from whence.core.merge.settings import ALL_TOPICS, TOPICS_MAX, TotalSettings
 from whence.core.node import STEPS, Life
-from whence.core.order.merged import BUNDLE, Entry, Fate, Merger, key_of
+from whence.core.order.merged import BUNDLE, Entry, Fate, Merger, entry_of, key_of
 from whence.core.ready import Delivery, Gauge, Item, Late, Mark, Note, Ready, Send
 from whence.errors import LimitError, NotMemberError, StalledError, UsageError
 from whence.limits import SEQ_MAX
@@ -151,7 +151,7 @@ class MergeMember:
         self._published += bundle.count
         ready.mark = self._mark(key)
         if self._merger is not None:
-            self._arrive((*key, now, self._topic, bundle), ready)
+            self._arrive(entry_of(key, now, self._topic, bundle), ready)
         worth_until = self._clock.physical(stamp) + self._timing.delta
         self._outbox.send(bundle, self._topic, self._targets, now, worth_until, ready, own=True)
         return bundle, self._end(now, ready)
@@ -258,7 +258,7 @@ class MergeMember:
             self._reject(wrong, bundle, ready)
             return
         if self._merger is not None:
-            self._arrive((*key, now, topic, bundle), ready)
+            self._arrive(entry_of(key, now, topic, bundle), ready)
             if bundle.process == sender:
                 self._merger.heard(self._rt, sender, key, bundle.first, bundle.last + 1)
         elif self._settings.is_relay(self.me.pid):

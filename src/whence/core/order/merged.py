@@ -27,18 +27,24 @@ from whence.types import Bundle, Instant, Process, packed
 
 ReleaseRule: TypeAlias = Literal["paper", "tight", "frontier"]
 
-MEMORY_FACTOR = 4
+MEMORY_FACTOR = 2
 """What was released is remembered for so many times δ + ε; a copy older than that is dropped as stale."""
 
 
-Entry: TypeAlias = tuple[int, int, int, Instant, int, Bundle]
-"""A bundle in its place: k_hi, k_mid, k_lo, when it arrived, its topic, the bundle.
+Entry: TypeAlias = tuple[int, int, int, Instant, int, int, Bundle]
+"""A bundle in its place: k_hi, k_mid, k_lo, when it arrived, its topic, its payload bytes, the bundle.
 
 A plain tuple, and the key first, so that entries compare by it at the least cost; keys are unique.
 """
 
-BUNDLE: Final = 5
-"""Where an entry holds its bundle."""
+SIZE: Final = 5
+BUNDLE: Final = 6
+"""Where an entry holds its payload bytes and its bundle."""
+
+
+def entry_of(key: MergeKey, since: Instant, topic: int, bundle: Bundle) -> Entry:
+    """Return a bundle in its place."""
+    return (*key, since, topic, len(bundle.body), bundle)
 
 
 def key_of(entry: Entry) -> MergeKey:
@@ -82,7 +88,7 @@ class _Saved(msgspec.Struct, array_like=True):
     last: MergeKey
     position: int
     entries: list[Entry]
-    seen: list[tuple[int, list[int]]]
+    seen: list[tuple[int, int, list[int]]]
 
 
 class Merger:
@@ -104,34 +110,41 @@ class Merger:
         self._heap: list[Entry] = []
         self._bytes = 0
         self._memory_ticks = MEMORY_FACTOR * (timing.delta + timing.epsilon)
-        self._seen: dict[int, int] = {}
-        """k_lo of what is held, was released or was late, with its l."""
-        self._fading: deque[tuple[int, list[int]]] = deque()
-        """What left the heap, by the tick at which it is forgotten: (tick, every k_lo)."""
+        self._seen: set[int] = set()
+        """k_lo of what is held, was released or was late."""
+        self._fading: deque[tuple[int, int, list[int]]] = deque()
+        """What left the heap, by the tick at which it is forgotten: (tick, the last k_hi, every k_lo)."""
         self._remembered = 0
         self._stale_up_to = -1
         """No l at or below this is taken: copies of it may have been released and forgotten."""
         self._heard: dict[Process, _Heard] = {}
         self._frontier_from: int | None = None
         """Publishers that are there have been heard by then."""
+        self._read_at = -1
+        self._stale_below = 0
+        """The k_hi below which nothing is taken at the tick last read."""
         self._scan_at = self._tidy_at = 0
 
     # --- arriving ---
 
     def arrive(self, rt: int, entry: Entry) -> Fate:
         """Take a bundle whose stamp is known to make sense."""
-        k_lo = entry[2]
-        if k_lo in self._seen:
+        k_hi, k_lo, seen = entry[0], entry[2], self._seen
+        if k_lo in seen:
             return Fate.DUPLICATE
-        physical = (entry[0] >> 20) + self._origin
-        if physical <= self._stale_up_to or physical < rt - self._memory_ticks:
-            return Fate.STALE
-        self._seen[k_lo] = physical
-        if entry[0] <= self.last[0] and entry[:3] <= self.last:
-            self._fade(rt, [k_lo])
-            return Fate.LATE
+        if rt != self._read_at:
+            self._read_at = rt
+            self._stale_below = key_below(max(rt - self._memory_ticks, self._stale_up_to + 1), self._origin)
+        if k_hi <= self.last[0] or k_hi < self._stale_below:
+            if k_hi < self._stale_below:
+                return Fate.STALE
+            if entry[:3] <= self.last:
+                seen.add(k_lo)
+                self._fade(rt, k_hi, [k_lo])
+                return Fate.LATE
+        seen.add(k_lo)
         heappush(self._heap, entry)
-        self._bytes += len(entry[5].body)
+        self._bytes += entry[5]
         return Fate.KEPT
 
     def heard(self, rt: int, publisher: Process, key: MergeKey, first: int, following: int) -> None:
@@ -206,7 +219,7 @@ class Merger:
         purged = len(self._heap) - len(kept)
         self._heap = kept
         heapify(kept)
-        self._bytes = sum(len(entry[BUNDLE].body) for entry in kept)
+        self._bytes = sum(entry[SIZE] for entry in kept)
         self.purged += purged
         if rt >= self._tidy_at or self._tidy_at > rt + self._memory_ticks:
             self._tidy(rt)
@@ -216,9 +229,10 @@ class Merger:
         """Rebuild what is remembered from what it follows from, once in the time it is remembered for."""
         self._tidy_at = rt + self._memory_ticks
         self._fading = deque(batch for batch in self._fading if batch[0] <= rt + self._memory_ticks)
-        self._remembered = sum(len(batch) for _, batch in self._fading)
-        left = {k_lo: self._seen.get(k_lo, -1) for _, batch in self._fading for k_lo in batch}
-        self._seen = left | {entry[2]: tick_of(key_of(entry), self._origin) for entry in self._heap}
+        self._remembered = sum(len(batch) for _, _, batch in self._fading)
+        self._seen = {k_lo for _, _, batch in self._fading for k_lo in batch}
+        self._seen.update([entry[2] for entry in self._heap])
+        self._read_at = -1
         if self._stale_up_to > rt + self._timing.lead_max:
             self._stale_up_to = rt - self._memory_ticks
         silent = rt - self._memory_ticks
@@ -234,10 +248,10 @@ class Merger:
         elif kind == 1:
             key = key_below(far, self._origin)
             garbage = packed(Process(0, 1), 1, [b"garbage"])
-            self._heap += [(key, 0, len(self._heap) + at, rt, 0, garbage) for at in range(3)]
+            self._heap += [(key, 0, len(self._heap) + at, rt, 0, 7, garbage) for at in range(3)]
         elif kind == 2:
             self._stale_up_to = far
-            self._fading.appendleft((far, [1]))
+            self._fading.appendleft((far, 1, [1]))
         else:
             self._heap.reverse()
             self._bytes += 1 << 20
@@ -259,7 +273,6 @@ class Merger:
         self.last, self.position = saved.last, saved.position
         self._heap = list(saved.entries)
         self._fading = deque(saved.seen)
-        self._seen = {k_lo: tick - self._memory_ticks for tick, batch in saved.seen for k_lo in batch}
         self._scan_at = self._tidy_at = rt
         return self.guard(rt)
 
@@ -297,39 +310,39 @@ class Merger:
     def _make_room(self, out: list[Entry]) -> None:
         """Release the first in order before their time until what is held fits."""
         heap, limits = self._heap, self._limits
-        held = self._bytes - sum(len(entry[BUNDLE].body) for entry in out)
+        held = self._bytes - sum(entry[SIZE] for entry in out)
         while heap and (len(heap) > limits.buffer_bundles_max or held > limits.buffer_bytes_max):
             out.append(heappop(heap))
-            held -= len(out[-1][BUNDLE].body)
+            held -= out[-1][SIZE]
             self.early += 1
 
     def _leave(self, rt: int, out: list[Entry]) -> list[Entry]:
         """Let entries go: keep the last key, and remember them for a while. None at or below the last key goes."""
         if out[0][:3] <= self.last:  # only a heap that was corrupted has such
-            self._bytes -= sum(len(entry[BUNDLE].body) for entry in out if entry[:3] <= self.last)
+            self._bytes -= sum(entry[SIZE] for entry in out if entry[:3] <= self.last)
             out = [entry for entry in out if entry[:3] > self.last]
             if not out:
                 return out
-        self._bytes -= sum([len(entry[BUNDLE].body) for entry in out])
-        self._fade(rt, [entry[2] for entry in out])
+        self._bytes -= sum([entry[SIZE] for entry in out])
+        self._fade(rt, out[-1][0], [entry[2] for entry in out])
         self.last = out[-1][:3]
         self.position += len(out)
         return out
 
-    def _fade(self, rt: int, gone: list[int]) -> None:
-        self._fading.append((rt + self._memory_ticks, gone))
+    def _fade(self, rt: int, last: int, gone: list[int]) -> None:
+        self._fading.append((rt + self._memory_ticks, last, gone))
         self._remembered += len(gone)
 
     def _forget(self, rt: int) -> None:
         """Forget what is too old to be taken again; where memory is full, sooner, and take no more of that age."""
         fading, seen = self._fading, self._seen
         while fading and fading[0][0] <= rt:
-            _, batch = fading.popleft()
+            _, _, batch = fading.popleft()
             self._remembered -= len(batch)
-            for k_lo in batch:
-                seen.pop(k_lo, None)
+            seen.difference_update(batch)
         while self._remembered > self._limits.remembered_max:
-            _, batch = fading.popleft()
+            _, last, batch = fading.popleft()
             self._remembered -= len(batch)
-            for k_lo in batch:
-                self._stale_up_to = max(self._stale_up_to, seen.pop(k_lo, -1))
+            seen.difference_update(batch)
+            self._stale_up_to = max(self._stale_up_to, tick_of((last, 0, 0), self._origin))
+            self._read_at = -1

@@ -1,0 +1,120 @@
+"""Members of a localized overlay in one hand: the test decides what arrives, in which order, and who crashes."""
+
+from typing import Any
+
+from whence.core.levels import LEVELS
+from whence.core.order.localized.member import Localized
+from whence.core.order.localized.recipe import Causal
+from whence.core.ready import Delivery, Item, Ready, Returned
+from whence.types import EventId, Process
+from whence.wire.codec import decode, encode
+
+MS = 1_000_000
+
+
+class Grove:
+    """All members of a tree; copies wait until the test lets them through."""
+
+    def __init__(self, recipe: Causal | None = None, **settings: Any) -> None:
+        self.recipe: Any = recipe or LEVELS["causal"]
+        self.settings = self.recipe.settings_from({"coding": "whole", **settings})
+        self.now = 0
+        self.boots: dict[int, int] = {}
+        self.members: dict[int, Any] = {}
+        self.journals: dict[int, list[bytes]] = {}
+        self.flying: list[tuple[Process, int, Item]] = []
+        self.delivered: dict[int, list[EventId]] = {}
+        self.returned: dict[int, list[EventId]] = {}
+        self.steps: dict[int, int] = {}
+        self.notes: list[str] = []
+
+    def start(self, *nodes: int) -> "Grove":
+        for node in nodes:
+            self.boots[node] = 1
+            self.members[node] = self._build(node)
+            self.journals[node] = []
+            self.apply(node, self.members[node].found([], self.now))
+        return self
+
+    def _build(self, node: int) -> Localized:
+        member: Localized = self.recipe.build(Process(node, self.boots[node]), self.settings, None)
+        assert member.view() is None
+        return member
+
+    def publish(self, node: int, group: int = 0, payload: bytes = b"x") -> EventId:
+        bundle, ready = self.members[node].publish_to(group, [payload], self.now)
+        self.apply(node, ready)
+        return EventId(bundle.pid, bundle.boot, bundle.first)
+
+    def apply(self, node: int, ready: Ready) -> None:
+        self.journals.setdefault(node, []).extend(ready.persist)
+        sender = Process(node, self.boots[node])
+        for send in ready.send:
+            for target in send.to:
+                item = decode(encode("g", sender, [send.item])).items[0]
+                self.flying.append((sender, target, item))
+        for step in ready.deliver:
+            self.steps[node] = self.steps.get(node, 0) + 1
+            assert isinstance(step, Delivery | Returned)
+            name = EventId(step.bundle.pid, step.bundle.boot, step.bundle.first)
+            (self.delivered if isinstance(step, Delivery) else self.returned).setdefault(node, []).append(name)
+        self.notes += [str(note.reason) for note in ready.notes]
+
+    def crash(self, node: int) -> None:
+        del self.members[node]
+        self.flying = [copy for copy in self.flying if copy[1] != node]
+
+    def restart(self, node: int) -> None:
+        self.boots[node] += 1
+        member = self.members[node] = self._build(node)
+        member.act("consumed", self.steps.get(node, 0), self.now)
+        self.apply(node, member.restore(self.journals[node], self.now))
+
+    def pass_on(self, source: int | None = None, target: int | None = None, kind: type[Item] = Item) -> int:
+        """Let waiting items through, in order; those that they cause wait."""
+        chosen = [
+            copy
+            for copy in self.flying
+            if (source is None or copy[0].pid == source)
+            and (target is None or copy[1] == target)
+            and isinstance(copy[2], kind)
+        ]
+        for copy in chosen:
+            self.flying.remove(copy)
+            self.arrive(copy)
+        return len(chosen)
+
+    def arrive(self, copy: tuple[Process, int, Item]) -> None:
+        sender, target, item = copy
+        if target in self.members:
+            self.apply(target, self.members[target].receive(sender, item, self.now))
+        elif sender.pid in self.members:
+            self.apply(sender.pid, self.members[sender.pid].unreachable(target, self.now))
+
+    def drop(self, source: int | None = None, target: int | None = None) -> None:
+        self.flying = [
+            copy
+            for copy in self.flying
+            if not ((source is None or copy[0].pid == source) and (target is None or copy[1] == target))
+        ]
+
+    def tick(self, by_ns: int) -> None:
+        self.now += by_ns
+        for node in list(self.members):
+            self.apply(node, self.members[node].tick(self.now))
+
+    def settle(self, rounds: int = 60) -> None:
+        """Let everything through and time pass until nothing moves."""
+        for _ in range(rounds):
+            for _ in range(50):
+                if not self.pass_on():
+                    break
+            self.tick(200 * MS)
+
+    def at_rest(self) -> list[tuple[int, str, int]]:
+        return [
+            (node, gauge.name, gauge.value)
+            for node, member in self.members.items()
+            for gauge in member.gauges()
+            if gauge.rests and gauge.value
+        ]

@@ -1,0 +1,90 @@
+"""Codings of heads: each reads back what was told, and varints are what they are."""
+
+from random import Random
+
+import pytest
+
+from whence.core.members.overlay import Overlay, Place
+from whence.core.order.localized.heads import Head, decode_whole, encode_whole
+from whence.core.order.localized.links import Links
+from whence.core.order.localized.recipe import CODINGS
+from whence.core.order.localized.settings import LocalizedSettings
+from whence.core.order.localized.state import NOBODY, State
+from whence.core.varint import Reader, packed
+from whence.types import Bundle, Process
+from whence.types import packed as bundled
+
+PARENTS = [-1, 0, 0, 1, 1, 2, 2]
+
+
+def a_message(random: Random, first: int) -> Bundle:
+    return bundled(Process(random.randrange(7), 1), first, [b"x"])
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("replay", [False, True])
+@pytest.mark.parametrize("coding", ["predicted", "thesis"])
+@pytest.mark.parametrize("f", [1, 2])
+def test_a_head_coded_on_what_the_link_carried_says_the_same_as_a_whole_one(
+    coding: str, replay: bool, ordered: bool, f: int
+) -> None:
+    """Two neighbours talk both ways in random turns; every head is read as the whole one would be.
+
+    Dependencies may be missing only where the receiver told them itself, and may be told higher only up to that.
+    """
+    random = Random(f"{coding} {replay} {ordered} {f}")
+    overlay = Overlay(PARENTS, [range(7)], f)
+    settings = LocalizedSettings(replay=replay, ordered_links=ordered)
+    states = {node: State(Place(overlay, node)) for node in (0, 1)}
+    links = {node: CODINGS[coding](states[node], settings) for node in (0, 1)}
+    plain = {node: Links(states[node], settings) for node in (0, 1)}
+    for turn in range(1, 200):
+        sender, receiver = random.choice(((0, 1), (1, 0)))
+        bundle = a_message(random, turn)
+        for key in random.sample(sorted(states[sender].place.pairs), 2):
+            if key & 0xFFFF != sender and key >> 16 != sender:
+                states[sender].grow({key: states[sender].past.get(key, 0) + random.randint(1, 3)})
+        record = states[sender].admit(bundle, 0, NOBODY, 0, {}, {})
+        told = plain[sender].head_of(record, receiver)
+        read = links[receiver].read(sender, 1, links[sender].first(record, receiver))
+        assert read is not None
+        assert (read.group, read.epoch, read.last, read.h, read.extra) == (0, 1, sender, 0, {})
+        assert read.ids == told.ids
+        mine = states[receiver].past
+        for key in told.deps.keys() | read.deps.keys():
+            exact, got = told.deps.get(key, 0), read.deps.get(key, 0)
+            assert got == exact or max(got, exact) <= mine.get(key, 0), (key, got, exact)
+        states[receiver].merge(read.deps)
+        states[receiver].admit(bundle, 0, sender, 1, read.ids, {})
+    assert links[0].cost.copies + links[1].cost.copies == 199
+    if coding == "predicted" and f == 1:
+        assert links[0].cost.bytes / links[0].cost.copies < 20
+
+
+def test_a_whole_head_reads_back_as_it_was() -> None:
+    head = Head(3, 1, 4, 2, {4: {5: 1, 6: 300}, 1: {}}, {2: {4: 7}}, {4 << 16 | 5: 9, 1 << 16 | 2: 70_000})
+    back = decode_whole(encode_whole(head), 100)
+    for name in ("group", "epoch", "last", "h", "ids", "extra", "deps"):
+        assert getattr(back, name) == getattr(head, name)
+
+
+def test_a_whole_head_with_more_cells_than_there_can_be_is_refused() -> None:
+    head = Head(0, 1, 0, 0, {0: dict.fromkeys(range(50), 1)}, {}, {})
+    with pytest.raises(ValueError, match=r"below|more than"):
+        decode_whole(encode_whole(head), 40)
+
+
+def test_numbers_read_back_and_what_is_none_is_refused() -> None:
+    numbers = [0, 1, 127, 128, 300, 2**40 - 1, 2**62]
+    reader = Reader(packed(numbers))
+    assert [reader.take() for _ in numbers] == numbers
+    reader.end()
+    for wrong in (b"", b"\x80", b"\xff" * 12):
+        with pytest.raises(ValueError, match=r"number"):
+            Reader(wrong).take()
+    with pytest.raises(ValueError, match="below"):
+        Reader(b"\x05").below(5)
+    with pytest.raises(ValueError, match="too early"):
+        Reader(b"\x05").bytes(2)
+    with pytest.raises(ValueError, match="more than"):
+        Reader(b"\x05").end()

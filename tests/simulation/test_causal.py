@@ -1,0 +1,108 @@
+"""Causal multicast explored: schedules of trees, none broken; every planted bug found; faults within f and beyond."""
+
+import pytest
+from msgspec import structs
+
+from whence.check.judge import PROMISES_OF
+from whence.check.verdict import Outcome
+from whence.core.members.overlay import OverlaySettings, overlay_of
+from whence.mutants import find, mutants_of
+from whence.sim.explore import MUTANT_SCHEDULES_MAX, explore, hunt, judged
+from whence.sim.forest import crashes_within, recovering, simulation
+from whence.sim.run import run
+from whence.sim.scenario import Fault
+from whence.sim.swarm import draw
+
+pytestmark = pytest.mark.no_cover
+
+PARTS = 4
+RIVALS = ("cbcast", "barriers", "neighbourhood")
+RARE = ("no_fence", "sees_one_hop_too_little", "ignores_dependencies", "any_path_is_safe")
+"""Bugs that take more than fifty schedules: hunted at full length in long mode only."""
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_schedule_on_a_tree_breaks_a_promise(part: int, long_mode: bool) -> None:
+    """120 schedules, 10,000 in long mode: f from 1 to 3, crashes with torn writes, mistakes, loss, slow links."""
+    schedules = (10_000 if long_mode else 120) // PARTS
+    total = explore("causal", schedules, seed=1 + part * schedules, workers=1)
+    assert total.broken is None
+    assert total.unknown == 0
+    assert total.delivered > total.published > schedules
+
+
+@pytest.mark.parametrize("level", RIVALS)
+def test_no_schedule_without_faults_breaks_a_promise_of_a_rival(level: str, long_mode: bool) -> None:
+    total = explore(level, 1_000 if long_mode else 60, seed=1, workers=1)
+    assert total.broken is None
+    assert total.unknown == 0
+
+
+@pytest.mark.parametrize("name", [mutant.name for mutant in mutants_of("causal")])
+def test_a_planted_bug_is_caught_by_the_promise_it_must_break(name: str, long_mode: bool) -> None:
+    """And the schedule that shows it shows nothing against the level without the bug."""
+    if name in RARE and not long_mode:
+        pytest.skip("takes hundreds of schedules")
+    mutant = find("causal", name)
+    caught = hunt("causal", name, mutant.law, seed=1)
+    assert caught.caught
+    assert caught.schedules <= MUTANT_SCHEDULES_MAX
+    assert caught.seed is not None
+    sound = {verdict.promise: verdict.outcome for verdict in judged(draw("causal", caught.seed))[1]}
+    assert sound[mutant.law] is Outcome.HOLDS
+
+
+def test_the_swarm_draws_every_kind_of_tree_coding_identity_and_f() -> None:
+    drawn = [draw("causal", seed) for seed in range(1, 300)]
+    for name, values in (("f", 3), ("coding", 3), ("identity", 2), ("replay", 2), ("held_copies_max", 2)):
+        assert len({scenario.settings[name] for scenario in drawn}) == values
+    assert len({scenario.shape for scenario in drawn}) == 9
+    assert {fault.disk for scenario in drawn for fault in scenario.faults if fault.kind == "crash"} == {"lost", "torn"}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_within_f_everybody_gets_everything_and_all_is_forgotten(seed: int) -> None:
+    outcome, verdicts = judged(recovering(seed))
+    assert outcome.effective["restart"]
+    assert [verdict.promise for verdict in verdicts] == list(PROMISES_OF["causal"])
+    assert all(verdict.holds for verdict in verdicts)
+
+
+def test_beyond_f_order_is_kept_and_progress_resumes_when_all_are_back() -> None:
+    """Half of the tree is down at once: nothing is promised of time, everything of order."""
+    calm = recovering(5)
+    down = Fault(kind="crash", at_ns=10**8, until_ns=10**9, nodes=list(range(1, 31, 2)), disk="torn")
+    _, verdicts = judged(structs.replace(calm, faults=[down]))
+    assert all(verdict.holds for verdict in verdicts)
+
+
+def test_crashes_within_f_leave_enough_of_every_path_up() -> None:
+    overlay = overlay_of(OverlaySettings(tree_nodes=63, f=2))
+    faults = crashes_within(overlay, 30, 10**10, seed=3)
+    assert len(faults) > 5
+    for fault in faults:
+        down = [
+            other
+            for other in faults
+            if other.at_ns <= fault.at_ns < other.until_ns
+            and overlay.distance(other.nodes[0], fault.nodes[0]) <= 2 * overlay.f
+        ]
+        assert len(down) <= 2 * overlay.f
+
+
+@pytest.mark.parametrize("level", ["causal", *RIVALS])
+def test_simulations_for_people_hold_what_the_level_promises(level: str) -> None:
+    faults = "swarm" if level == "causal" else "none"
+    _, verdicts = judged(simulation(level, 15, 30, 1, faults, {"groups": "subtrees"}))
+    assert all(verdict.holds for verdict in verdicts)
+
+
+def test_memory_is_flat_and_nothing_is_left_however_long_a_run_is() -> None:
+    """Ten times the events: no gauge of any node rises higher than a quarter above."""
+    highest = []
+    for events in (60, 600):
+        trace = run(simulation("causal", 15, events, 1, "none", {})).trace
+        notes = list(trace.records("note"))  # type: ignore[arg-type]
+        highest.append(max(note["value"] for note in notes if note["reason"] == "records"))
+        assert all(note["value"] == 0 for note in notes if note["reason"].endswith("_at_rest"))
+    assert highest[1] <= highest[0] * 1.25 + 2

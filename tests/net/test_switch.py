@@ -1,17 +1,22 @@
 """Connections break, peers are slow, gone or closed out: what the switch does about it."""
 
 import asyncio
+import socket
 from pathlib import Path
 
 import pytest
 
 from tests.net.live import DEADLINE_S, QUICK, fast, nodes, open_all, take, within
 from whence.core.link.detector import DetectorSettings
+from whence.core.members.views import Subscribe
 from whence.errors import JoinError, SettingError, StorageError, UsageError
 from whence.group import Node, join
+from whence.net.certs import make_authority, make_member
 from whence.net.clock import next_boot, steady_ns
 from whence.net.permits import Permits
 from whence.net.settings import NetSettings
+from whence.types import Process
+from whence.wire.codec import encode
 
 MS = 1_000_000
 
@@ -188,3 +193,35 @@ def test_settings_that_cannot_work_are_refused() -> None:
         NetSettings(outbox_high_bytes=1 << 30)
     with pytest.raises(SettingError, match="cluster"):
         NetSettings(cluster="")
+
+
+def test_gossip_can_travel_as_datagrams_and_strangers_datagrams_are_dropped() -> None:
+    async def main() -> None:
+        async with nodes(3, settings=fast(udp=True)) as started:
+            groups = await open_all(started, settings={**QUICK, "spread": "gossip"})
+            for number in range(10):
+                await groups[0].publish(b"%d" % number)
+            for group in groups[1:]:
+                assert sorted(int(d.payload) for d in await take(group, 10)) == list(range(10))
+            counts = started[1].live.switch.counts
+            assert counts["datagrams_taken"] > 0
+            port = int(started[1].address.rpartition(":")[2])
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+                stranger.sendto(b"garbage", ("127.0.0.1", port))
+                stranger.sendto(encode("alps", Process(66, 1), [Subscribe(joining=False)]), ("127.0.0.1", port))
+            await until(lambda: counts["datagram_refused"] >= 2)
+
+    within(main())
+
+
+def test_datagrams_and_certificates_exclude_each_other(tmp_path: Path) -> None:
+    make_authority(tmp_path, "test")
+    certificate, key = make_member(tmp_path, 1)
+    node = join(1, certificate=certificate, key=key, authority=tmp_path / "ca.pem", settings=fast(udp=True))
+
+    async def main() -> None:
+        with pytest.raises(UsageError, match="not encrypted"):
+            async with node:
+                pass
+
+    within(main())

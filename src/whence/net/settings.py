@@ -36,12 +36,14 @@ class NetSettings(Struct, frozen=True, kw_only=True):
     """Connections in all. Full: further ones are closed at once."""
     linger_ns: int = 2_000_000_000
     """Of two connections between two processes one is idle; it is closed after so long."""
+    udp: bool = False
+    """Send gossip that fits a datagram over UDP. Not with TLS: datagrams are not encrypted."""
     detector: DetectorSettings = DetectorSettings()
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value = getattr(self, name)
-            if isinstance(value, int) and value < 1:
+            if isinstance(value, int) and not isinstance(value, bool) and value < 1:
                 raise SettingError(f"{name} must be at least 1, not {value}")
         if not 1 <= len(self.cluster) <= 64:
             raise SettingError(f"cluster must have 1 to 64 characters, not {len(self.cluster)}")

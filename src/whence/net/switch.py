@@ -18,12 +18,14 @@ from whence.core.link.addresses import unpack as unpack_addresses
 from whence.core.link.detector import Detector, Ping, Pong
 from whence.core.link.greeting import NONCE_BYTES, Greeting
 from whence.core.ready import Item
-from whence.errors import JoinError, RemoteProtocolError
+from whence.core.spread.gossip import Gossip
+from whence.errors import JoinError, RemoteProtocolError, UsageError
 from whence.net import tls
 from whence.net.clock import steady_ns
 from whence.net.link import Link
 from whence.net.peer import Peer
 from whence.net.settings import NetSettings
+from whence.net.udp import DATAGRAM_BYTES_MAX, Datagrams
 from whence.types import ANY_BOOT, Process
 from whence.wire.codec import encode_parts
 from whence.wire.items import Packet
@@ -62,6 +64,7 @@ class Switch:
         self._safety = safety
         self._loop = asyncio.get_running_loop()
         self._server: asyncio.Server | None = None
+        self._datagrams: Datagrams | None = None
         self._links: dict[Link, asyncio.TimerHandle | None] = {}
         self._dirty: list[Peer] = []
         self._tasks: dict[asyncio.Task[None], None] = {}
@@ -75,8 +78,10 @@ class Switch:
     # --- coming up and going down ---
 
     async def start(self, host: str, port: int) -> None:
-        """Listen, and begin to watch. Raises JoinError where the address cannot be had."""
+        """Listen, and begin to watch. Raises JoinError where the address cannot be had, UsageError for UDP with TLS."""
         context = self._safety.server if self._safety is not None else None
+        if context is not None and self.settings.udp:
+            raise UsageError("datagrams are not encrypted: turn off udp, or do without certificates")
         try:
             self._server = await self._loop.create_server(
                 lambda: self._link(None, dialed=False), host, port, ssl=context, backlog=256,
@@ -85,6 +90,10 @@ class Switch:
         except OSError as error:
             raise JoinError(f"cannot listen at {host}:{port}: {error.strerror or error}") from error
         bound = self._server.sockets[0].getsockname()
+        if self.settings.udp:
+            _, self._datagrams = await self._loop.create_datagram_endpoint(
+                lambda: Datagrams(self._datagram, self._count), local_addr=(host, bound[1])
+            )
         self.endpoint = (host if host not in ("0.0.0.0", "::", "") else "", bound[1])
         self.book = Book(Address(*self.me, *self.endpoint)) if self.endpoint[0] else self.book
         self._heartbeat()
@@ -96,6 +105,8 @@ class Switch:
             self._beat.cancel()
         if self._server is not None:
             self._server.close()
+        if self._datagrams is not None:
+            self._datagrams.close()
         for task in list(self._tasks):
             task.cancel()
         self.flush()
@@ -121,7 +132,10 @@ class Switch:
     def send(self, group: str, to: Iterable[int], item: Item, boot: int = ANY_BOOT) -> int:
         """Queue an item for some peers; return its size on the wire."""
         frame = encode_parts(group, self.me, [item], boot)
+        light = self._datagrams is not None and isinstance(item, Gossip) and len(frame[1]) < DATAGRAM_BYTES_MAX - 8
         for pid in to:
+            if light and self._send_light(pid, frame):
+                continue
             peer = self.peers.get(pid)
             if peer is None:
                 if pid == self.me.pid:
@@ -135,6 +149,30 @@ class Switch:
             elif not peer.dirty:
                 self._plan_flush(peer)
         return len(frame[0]) + len(frame[1])
+
+    def _send_light(self, pid: int, frame: tuple[bytes, bytes]) -> bool:
+        """Send a frame as a datagram to a peer that is connected; return False if it is not."""
+        peer, address = self.peers.get(pid), self.book.find(pid)
+        if peer is None or peer.link is None or address is None or self._datagrams is None:
+            return False
+        self._datagrams.send(frame, address.host, address.port)
+        self.counts["datagrams_sent"] += 1
+        return True
+
+    def _datagram(self, host: str, packet: Packet, size: int) -> None:
+        """Take a datagram of a connected process, from that process's own host."""
+        peer = self.peers.get(packet.pid)
+        link = peer.link if peer is not None else None
+        known = link is not None and link.peer == (packet.pid, packet.boot) and bool(packet.group)
+        if not known or link is None or link.transport is None or link.transport.get_extra_info("peername")[0] != host:
+            self.counts["datagram_refused"] += 1
+        else:
+            link.fresh = True
+            self.counts["datagrams_taken"] += 1
+            self._host.packet(packet, size)
+
+    def _count(self, what: str) -> None:
+        self.counts[what] += 1
 
     def _plan_flush(self, peer: Peer) -> None:
         peer.dirty = True

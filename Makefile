@@ -21,7 +21,7 @@ demo: setup ## Watch a simulated group communicate under faults and see every pr
 	@$(BIN)/whence demo
 
 test: lint ## Check the style and types, then run every test with coverage of core and wire.
-	@$(BIN)/pytest -n $(WORKERS) --dist worksteal --cov --cov-config=pyproject.toml --cov-report=term
+	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup --cov --cov-config=pyproject.toml --cov-report=term
 
 lint: setup ## Check style, format and types.
 	@$(BIN)/ruff check
@@ -29,7 +29,7 @@ lint: setup ## Check style, format and types.
 	@$(BIN)/mypy --strict $(wildcard src tests bench examples)
 
 long: setup ## Run every test at full size, the long ones too; takes far longer than make test.
-	@$(BIN)/pytest -n $(WORKERS) --dist worksteal --long
+	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup --long
 
 bench: setup ## Run every benchmark; each prints one JSON line.
 	@shopt -s nullglob; \

@@ -46,9 +46,25 @@ install() {
         die "pip could not install what Whence needs; connect to a Python package index and run this again (pip's own words: .venv/setup.log)"
 }
 
+java_version() { java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -1; }
+
+# Spark runs on a Java machine; 17 is the oldest it takes.
+require_java() {
+    local package=openjdk-17-jre-headless
+    [ "$(java_version)" -ge 17 ] 2>/dev/null && return
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+        die "Spark needs Java 17 or newer; install the package $package and run this again"
+    fi
+    say "installing $package"
+    {
+        apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$package"
+    } >/dev/null 2>&1 || die "apt-get could not install $package; install Java 17 or newer by hand and run this again"
+}
+
+require_java
 { recent .venv/bin/python && .venv/bin/python -m pip --version >/dev/null 2>&1; } || make_venv
 : >.venv/setup.log
 say "installing Whence and its tools (a minute or two the first time)"
 install --upgrade pip
-install --editable '.[dev]'
+install --editable '.[dev,spark]'
 say "ready: .venv/bin/whence"

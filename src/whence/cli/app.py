@@ -20,6 +20,7 @@ from whence.cli.simulate import simulate
 from whence.cli.size import size
 from whence.cli.sub import sub
 from whence.cli.top import top
+from whence.cli.verify import verify
 from whence.errors import WhenceError
 
 USAGE = 2
@@ -49,6 +50,7 @@ app.command()(gather)
 app.command()(doctor)
 app.add_typer(certs, name="certs")
 app.command()(size)
+app.command()(verify)
 
 
 def _print_version(asked: bool) -> None:

@@ -1,0 +1,108 @@
+"""The pipeline's own columns, spelled once beside those of trace/schema.py, and the sentences made of them."""
+
+from functools import reduce
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from whence.trace.layout import TYPES
+from whence.trace.schema import COLUMNS, EV, GRP, INC, M_INC, M_PID, M_SEQ, NODE, Kind
+
+RUN_ID, KIND = "run_id", "kind"
+LIFE = "life"
+"""0 where a process remembers across crashes, so that its lives are one; else its incarnation."""
+EVENT = "event"
+"""An event's number in its run, by the order its first publish row lies on disk."""
+RANK = "rank"
+"""An event's place among those of its publisher, by its sequence number."""
+NTH = "nth"
+"""The how-many-eth delivery of an event by a process."""
+FILE, ROW = "file", "row"
+PROMISE, IDS_SHOWN, EVS, SENTENCE, ABSENCE = "promise", "events", "evs", "sentence", "rests_on_absence"
+
+MESSAGE: Final = (GRP, M_PID, M_INC, M_SEQ)
+PROCESS: Final = (RUN_ID, NODE, LIFE)
+PLACE: Final = (INC, EV)
+"""Program order within a process."""
+
+BEFORE_ALL, AFTER_ALL = -1, 2**63 - 1
+
+VIOLATIONS: Final = (
+    "run_id string, promise string, node int, inc int, grp string, "
+    "events array<struct<pid:int,inc:int,seq:bigint>>, evs array<bigint>, sentence string, rests_on_absence boolean"
+)
+"""What speaks against a promise, one row each: where, which events show it, and the sentence that says so."""
+
+NEVER_NULL: Final = (NODE, INC, EV)
+NEVER_NULL_IN: Final = {Kind.PUBLISH: MESSAGE, Kind.DELIVER: MESSAGE}
+
+
+def ddl_of(name: str) -> str:
+    """Return the Spark type of a trace's column."""
+    kind = TYPES[name]
+    if pa.types.is_list(kind):
+        inner = "struct<pid:int,inc:int,seq:bigint>" if pa.types.is_struct(kind.value_type) else "int"
+        return f"array<{inner}>"
+    simple = {pa.int32(): "int", pa.int64(): "bigint", pa.string(): "string", pa.binary(): "binary"}
+    return simple[kind]
+
+
+TRACE_DDL: Final = ", ".join(f"{name} {ddl_of(name)}" for name in COLUMNS)
+
+
+def place(inc: Column, ev: Column) -> Column:
+    """Return a row's place in its process, as one value that compares."""
+    return F.struct(inc.alias(INC), ev.alias(EV))
+
+
+def who(node: Column | str = NODE, inc: Column | str = INC) -> Column:
+    """Name a process in a sentence."""
+    node, inc = (F.col(each) if isinstance(each, str) else each for each in (node, inc))
+    later = F.concat(F.lit("process "), node.cast("string"), F.lit(" in its life "), inc.cast("string"))
+    return F.when(inc <= 1, F.concat(F.lit("process "), node.cast("string"))).otherwise(later)
+
+
+def what(pid: str = M_PID, inc: str = M_INC, seq: str = M_SEQ) -> Column:
+    """Name an event in a sentence."""
+    return F.concat(F.lit("event "), F.col(seq).cast("string"), F.lit(" of "), who(pid, inc))
+
+
+def text(*parts: Column | str) -> Column:
+    """Put a sentence together; what is null leaves the sentence whole."""
+    shown = [F.lit(part) if isinstance(part, str) else F.coalesce(part.cast("string"), F.lit("None")) for part in parts]
+    return F.concat(*shown)
+
+
+def counted(count: Column, one: str, many: str) -> Column:
+    """Say how many of something there are."""
+    return text(F.format_number(count, 0), F.when(count == 1, F.lit(f" {one}")).otherwise(F.lit(f" {many}")))
+
+
+def message(pid: str = M_PID, inc: str = M_INC, seq: str = M_SEQ) -> Column:
+    """Return an event's identity as witnesses show it."""
+    return F.struct(F.col(pid).alias("pid"), F.col(inc).alias("inc"), F.col(seq).alias("seq"))
+
+
+def violations(
+    rows: DataFrame,
+    promise: str,
+    sentence: Column,
+    *,
+    events: Column | None = None,
+    evs: Column | None = None,
+    absence: bool = False,
+) -> DataFrame:
+    """Return the rows as violations of a promise; they have run_id, node, inc and grp."""
+    shown = F.array().cast("array<struct<pid:int,inc:int,seq:bigint>>") if events is None else events
+    return rows.select(
+        RUN_ID, F.lit(promise).alias(PROMISE), NODE, INC, GRP, shown.alias(IDS_SHOWN),
+        (F.array().cast("array<bigint>") if evs is None else evs).alias(EVS), sentence.alias(SENTENCE),
+        F.lit(absence).alias(ABSENCE),
+    )  # fmt: skip
+
+
+def union(tables: list[DataFrame]) -> DataFrame:
+    """Put tables of one shape under each other."""
+    return reduce(DataFrame.unionByName, tables)

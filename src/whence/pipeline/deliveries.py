@@ -1,0 +1,251 @@
+"""Who published what, who delivered it as its how-many-eth event, who belonged to which group: what promises rest on.
+
+Program order is a process's rows by (life, number); a process is one life of a node, or all its lives where it
+remembers across crashes. Clocks play no part in it.
+"""
+
+from functools import cached_property
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from whence.pipeline.columns import (
+    AFTER_ALL,
+    BEFORE_ALL,
+    EVENT,
+    FILE,
+    KIND,
+    LIFE,
+    MESSAGE,
+    NTH,
+    PLACE,
+    PROCESS,
+    RANK,
+    ROW,
+    RUN_ID,
+    place,
+    union,
+)
+from whence.pipeline.events import Events, incomplete_runs
+from whence.trace.schema import (
+    BOUND,
+    DESTS,
+    EPOCH,
+    EV,
+    GRP,
+    IDS,
+    INC,
+    K_HI,
+    K_LO,
+    K_MID,
+    LATE_NS,
+    M_INC,
+    M_PID,
+    M_SEQ,
+    NODE,
+    PAYLOAD_BYTES,
+    PAYLOAD_CRC,
+    REASON,
+    T_CLK,
+    T_TRUE,
+    TICKET,
+    VALUE,
+    Kind,
+)
+
+_OF_PUBLISH = (DESTS, T_TRUE, PAYLOAD_BYTES, PAYLOAD_CRC, K_HI, K_MID, K_LO)
+_IN_LINE = (
+    Kind.PUBLISH, Kind.DELIVER, Kind.GAP, Kind.JOIN, Kind.LEAVE, Kind.CRASH, Kind.RESTART,
+    Kind.TICKET_ACQUIRE, Kind.TICKET_RELEASE, Kind.TICKET_SUSPEND,
+)  # fmt: skip
+
+_TRAFFIC = (Kind.SEND, Kind.RECV, Kind.DROP, Kind.REJECT, Kind.LATE, Kind.RESET)
+_TOLD = (
+    RUN_ID, KIND, NODE, LIFE, INC, EV, T_CLK, T_TRUE, *MESSAGE, *_OF_PUBLISH[:1], PAYLOAD_BYTES, PAYLOAD_CRC,
+    K_HI, K_MID, K_LO, TICKET, EPOCH, IDS, REASON, VALUE, BOUND, LATE_NS, FILE, ROW,
+)  # fmt: skip
+"""What promises read: everything but the traffic, whose rows only count."""
+
+
+class Tables:
+    """The tables of some runs, each made when it is first asked for and kept where several promises read it."""
+
+    def __init__(self, events: Events) -> None:
+        self.events = events.events
+        self._told: DataFrame | None = None
+        self.runs = events.runs
+        self.founders = events.founders
+        self.lives = events.lives.persist()
+        self._kept = [self.lives]
+
+    def keep(self, table: DataFrame) -> DataFrame:
+        """Keep a table that is read more than once, in memory or on disk."""
+        self._kept.append(table.persist())
+        return table
+
+    def close(self) -> None:
+        """Let go of everything that was kept."""
+        for table in self._kept:
+            table.unpersist()
+
+    def of(self, *kinds: Kind) -> DataFrame:
+        """Return the rows of some kinds."""
+        if self._told is None:
+            told = [kind.value for kind in Kind if kind not in _TRAFFIC]
+            self._told = self.keep(self.events.filter(F.col(KIND).isin(told)).select(*_TOLD))
+        return self._told.filter(F.col(KIND).isin([kind.value for kind in kinds]))
+
+    @cached_property
+    def incomplete(self) -> DataFrame:
+        """The runs in which rows are missing, and which."""
+        return self.keep(incomplete_runs(self.lives))
+
+    @cached_property
+    def node_lives(self) -> DataFrame:
+        """The first and the last life of every node that left a row."""
+        return self.keep(
+            self.lives.groupBy(RUN_ID, NODE).agg(F.min(INC).alias("first_life"), F.max(INC).alias("last_life"))
+        )
+
+    @cached_property
+    def numbered(self) -> DataFrame:
+        """Every publish row; NTH tells the first of an identity from the ones that take it again."""
+        again = Window.partitionBy(RUN_ID, *MESSAGE).orderBy(FILE, ROW)
+        return self.of(Kind.PUBLISH).withColumn(NTH, F.row_number().over(again))
+
+    @cached_property
+    def published(self) -> DataFrame:
+        """Every event once: its number in the run and its place among its publisher's."""
+        in_run = Window.partitionBy(RUN_ID).orderBy(FILE, ROW)
+        of_publisher = Window.partitionBy(RUN_ID, GRP, M_PID, M_INC).orderBy(M_SEQ)
+        return self.keep(
+            self.numbered.filter(F.col(NTH) == 1)
+            .select(
+                RUN_ID, NODE, INC, LIFE, EV, *MESSAGE, *_OF_PUBLISH, TICKET, EPOCH,
+                (F.row_number().over(in_run) - 1).alias(EVENT),
+                (F.row_number().over(of_publisher) - 1).alias(RANK),
+            )
+        )  # fmt: skip
+
+    @cached_property
+    def republished(self) -> DataFrame:
+        """Publish rows of an identity that was already taken."""
+        return self.numbered.filter(F.col(NTH) > 1)
+
+    @cached_property
+    def arrivals(self) -> DataFrame:
+        """Every deliver row with what was published: `o_…` columns are the publication's, null where there is none."""
+        origin = self.published.select(
+            RUN_ID, *MESSAGE, EVENT, RANK, *(F.col(name).alias(f"o_{name}") for name in _OF_PUBLISH)
+        )
+        mine = self.of(Kind.DELIVER).select(
+            *PROCESS, INC, EV, *MESSAGE, T_TRUE, PAYLOAD_BYTES, PAYLOAD_CRC, K_HI, K_MID, K_LO
+        )
+        again = Window.partitionBy(*PROCESS, *MESSAGE).orderBy(*PLACE)
+        counted = mine.withColumn(NTH, F.row_number().over(again))
+        first_ev = F.first(EV).over(again.rowsBetween(Window.unboundedPreceding, 0))
+        return self.keep(counted.withColumn("first_ev", first_ev).join(origin, [RUN_ID, *MESSAGE], "left"))
+
+    @cached_property
+    def delivered(self) -> DataFrame:
+        """Every process's first delivery of every event: what all promises but one are about."""
+        return self.arrivals.filter((F.col(NTH) == 1) & F.col(EVENT).isNotNull())
+
+    @cached_property
+    def given_up(self) -> DataFrame:
+        """Every event a process gave up in a gap row, with the first such row's place."""
+        shown = self.of(Kind.GAP).select(*PROCESS, *PLACE, GRP, F.explode(IDS).alias("id"))
+        named = shown.select(
+            *PROCESS, *PLACE, GRP,
+            F.col("id.pid").alias(M_PID), F.col("id.inc").alias(M_INC), F.col("id.seq").alias(M_SEQ),
+        )  # fmt: skip
+        known = named.join(self.published.select(RUN_ID, *MESSAGE, EVENT), [RUN_ID, *MESSAGE])
+        return self.keep(known.groupBy(*PROCESS, EVENT).agg(F.min(place(F.col(INC), F.col(EV))).alias("gap")))
+
+    @cached_property
+    def processes(self) -> DataFrame:
+        """Every process, whether it is up at the end, and its first step; founders that left no row too."""
+        is_turn = F.col(KIND).isin(Kind.CRASH.value, Kind.RESTART.value)
+        here = place(F.col(INC), F.col(EV))
+        lines = self.of(*_IN_LINE).groupBy(*PROCESS).agg(
+            F.max_by(KIND, F.when(is_turn, here)).alias("turn"),
+            F.min_by(T_TRUE, here).alias("began"),
+            F.bool_or(F.col(KIND) == Kind.LEAVE.value).alias("left"),
+            F.lit(True).alias("has_rows"),
+        )  # fmt: skip
+        every = union([lines.select(*PROCESS), self._founding.select(*PROCESS)]).distinct()
+        durable = self.runs.select(RUN_ID, "durable")
+        known = every.join(lines, list(PROCESS), "left").join(self.node_lives, [RUN_ID, NODE], "left")
+        is_last = F.coalesce(F.col(LIFE) == F.col("last_life"), F.lit(True)) | F.col("durable")
+        not_down = F.coalesce(F.col("turn") != Kind.CRASH.value, F.lit(True))
+        return self.keep(
+            known.join(F.broadcast(durable), RUN_ID).select(
+                *PROCESS, (not_down & is_last).alias("up"), "began",
+                F.coalesce("left", F.lit(False)).alias("left"), F.coalesce("has_rows", F.lit(False)).alias("has_rows"),
+                F.when(F.col(LIFE) == 0, F.coalesce("last_life", F.lit(1))).otherwise(F.col(LIFE)).alias(INC),
+            )
+        )  # fmt: skip
+
+    @cached_property
+    def _founding(self) -> DataFrame:
+        """The founders as processes: a node founds in its first life."""
+        born = self.founders.join(self.node_lives, [RUN_ID, NODE], "left")
+        durable = F.broadcast(self.runs.select(RUN_ID, "durable"))
+        life = F.when(F.col("durable"), 0).otherwise(F.coalesce("first_life", F.lit(1)))
+        return born.join(durable, RUN_ID).select(RUN_ID, NODE, life.alias(LIFE), GRP)
+
+    @cached_property
+    def stays(self) -> DataFrame:
+        """Every stay of a process in a group, from its founding or a join row to a leave or crash row.
+
+        `since`, `until` are true time: BEFORE_ALL for founders, AFTER_ALL while it lasts; where the row that begins or
+        ends it has no true time they are AFTER_ALL and BEFORE_ALL, so that nothing is owed for certain. `first`,
+        `last` are the places of these rows.
+        """
+        marks = _stay_marks(self)
+        line = Window.partitionBy(*PROCESS, GRP).orderBy("at", "order")
+        turns = marks.withColumn("before", F.lag("begins").over(line)).filter(
+            F.when(F.col("before").isNull(), F.col("begins")).otherwise(F.col("before") != F.col("begins"))
+        )
+        ends = turns.withColumn("end", F.lead(F.struct("at", T_TRUE)).over(line)).filter("begins")
+        return self.keep(ends.select(
+            *PROCESS, GRP,
+            F.when(F.col("is_founding"), BEFORE_ALL).otherwise(F.coalesce(T_TRUE, F.lit(AFTER_ALL))).alias("since"),
+            F.when(F.col("end").isNull(), AFTER_ALL).otherwise(
+                F.coalesce(F.col(f"end.{T_TRUE}"), F.lit(BEFORE_ALL))).alias("until"),
+            F.col("at").alias("first"),
+            F.coalesce(F.col("end.at"), _at(F.lit(2**31 - 1), F.lit(AFTER_ALL))).alias("last"),
+            "is_founding",
+        ))  # fmt: skip
+
+
+def _at(inc: Column, ev: Column) -> Column:
+    return place(inc.cast("int"), ev.cast("bigint"))
+
+
+def _stay_marks(tables: Tables) -> DataFrame:
+    """Return what begins and ends stays: foundings, joins, leaves, and crashes of processes that forget."""
+    shape = (*PROCESS, GRP, "at", "order", T_TRUE, "begins", "is_founding")
+    here = _at(F.col(INC), F.col(EV))
+    foundings = tables._founding.select(
+        *PROCESS, GRP, _at(F.lit(-1), F.lit(-1)).alias("at"), F.lit(0).alias("order"),
+        F.lit(None).cast("bigint").alias(T_TRUE), F.lit(True).alias("begins"), F.lit(True).alias("is_founding"),
+    )  # fmt: skip
+    turns = tables.of(Kind.JOIN, Kind.LEAVE).select(
+        *PROCESS, GRP, here.alias("at"), F.lit(1).alias("order"), T_TRUE,
+        (F.col(KIND) == Kind.JOIN.value).alias("begins"), F.lit(False).alias("is_founding"),
+    )  # fmt: skip
+    begun = union([foundings, turns.filter("begins")]).select(*PROCESS, GRP).distinct()
+    crashes = tables.of(Kind.CRASH).filter(F.col(LIFE) > 0).select(*PROCESS, here.alias("at"), T_TRUE)
+    downs = crashes.join(begun, list(PROCESS)).select(
+        *PROCESS, GRP, "at", F.lit(1).alias("order"), T_TRUE,
+        F.lit(False).alias("begins"), F.lit(False).alias("is_founding"),
+    )  # fmt: skip
+    return union([table.select(*shape) for table in (foundings, turns, downs)])
+
+
+def stays_of(tables: Tables) -> DataFrame:
+    """Return, for every process and group, all its stays as one array."""
+    return tables.stays.groupBy(*PROCESS, GRP).agg(
+        F.collect_list(F.struct("first", "last", "since", "until")).alias("stays")
+    )

@@ -1,0 +1,304 @@
+"""Ingest: the runs below some paths become clean events; what cannot be used is set aside with a reason, and counted.
+
+A file counts when it is whole Parquet with the trace's columns; a run counts when its run.json is there, which is
+written last. Files that a writer has not finished have names that readers skip. A row counts when it says whose it is
+and which number it has. A row that was shipped twice counts once. What is missing shows in the numbers: every life of
+a process numbers its rows 0, 1, 2, …, and a life with a hole makes its run incomplete.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from whence.check.coverage import REPAIR_ROUNDS
+from whence.check.judge import promises_of
+from whence.check.tickets import DRIFT_MAX
+from whence.errors import TraceError
+from whence.pipeline.columns import FILE, KIND, LIFE, NEVER_NULL, NEVER_NULL_IN, ROW, RUN_ID, TRACE_DDL, union
+from whence.pipeline.session import SMALL_BYTES
+from whence.trace.layout import RUN_FILE, SCHEMA, TYPES, parts
+from whence.trace.memory import Run
+from whence.trace.reader import read_run
+from whence.trace.schema import COLUMNS, EV, GRP, INC, NODE, WHO, Kind
+
+_TRAFFIC = (Kind.SEND.value, Kind.RECV.value)
+"""Most rows of a trace are these; only their numbers matter to promises."""
+
+_UNREADABLE = (pa.ArrowException, OSError, ValueError, TypeError, MemoryError, OverflowError)
+RUNS_DDL = pa.schema(
+    [
+        (RUN_ID, pa.string()), ("level", pa.string()), ("durable", pa.bool_()), ("reach_min", pa.float64()),
+        ("owes_all", pa.bool_()), ("full_view", pa.bool_()), ("heal_at", pa.int64()), ("live_from", pa.int64()),
+        ("live_until", pa.int64()), ("deadline_ns", pa.int64()), ("skew_ns", pa.int64()),
+        ("tickets", pa.int32()), ("k", pa.int32()), ("repair_ns", pa.int64()), ("slower", pa.float64()),
+        ("promises", pa.list_(pa.string())),
+    ]
+)  # fmt: skip
+
+
+FILES_READ = 64
+"""More files than this are put into one first, where all are small."""
+
+FILE_BYTES_READ = 1 << 20
+"""Files up to this are read whole before use, so that a torn page is found before Spark meets it."""
+
+
+class SetAside(NamedTuple):
+    """What was not used, and why. `rows` is None where nobody can count them."""
+
+    run_id: str | None
+    path: str
+    reason: str
+    rows: int | None = None
+
+
+class Input(NamedTuple):
+    """What lies below the paths that were given: runs with their files, by the directory that holds them."""
+
+    runs: dict[str, Run]
+    files: dict[Path, list[Path]]
+    set_aside: list[SetAside]
+    bytes: int
+
+
+class Events(NamedTuple):
+    """Clean events of all runs, and what is known about each run and each life in it."""
+
+    runs: DataFrame
+    founders: DataFrame
+    events: DataFrame
+    lives: DataFrame
+    set_aside: list[SetAside]
+
+
+# --- what lies on disk ---
+
+
+def find_input(paths: Iterable[Path | str], *, thorough: bool = False) -> Input:
+    """Look at every run below the paths; `thorough` reads every page. Raises TraceError where there is none at all."""
+    runs: dict[str, Run] = {}
+    files: dict[Path, list[Path]] = {}
+    aside: list[SetAside] = []
+    size = 0
+    for directory in [run for path in paths for run in _runs_below(Path(path))]:
+        try:
+            run = read_run(directory)
+            promises_of(run)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the other runs are judged
+            aside.append(SetAside(None, str(directory), str(error)))
+            continue
+        if run.run_id in runs:
+            aside.append(SetAside(run.run_id, str(directory), "another run with the same run_id was given before it"))
+            continue
+        runs[run.run_id] = run
+        for file in [file for kind in Kind for file in parts(directory, kind)]:
+            wrong = _wrong_with(file, thorough or file.stat().st_size < FILE_BYTES_READ)
+            if wrong is not None:
+                aside.append(SetAside(run.run_id, str(file), wrong))
+            else:
+                files.setdefault(directory.parent, []).append(file)
+                size += file.stat().st_size
+    if not runs:
+        first = aside[0] if aside else None
+        raise TraceError(first.reason if first else "give the directory of a trace")
+    return Input(runs, files, aside, size)
+
+
+def _runs_below(path: Path) -> list[Path]:
+    """Return the directories of runs: the path itself, or all run_id=… below it."""
+    if not path.is_dir():
+        what = "is not a directory" if path.exists() else "does not exist"
+        raise TraceError(f"{path} {what}; give the directory of a trace (it holds {RUN_FILE})")
+    if path.name.startswith("run_id="):
+        return [path]
+    runs = sorted(entry for entry in path.glob("run_id=*") if entry.is_dir())
+    if not runs:
+        raise TraceError(f"{path} holds no run_id=… directory; give the directory of a trace, or one that holds some")
+    return runs
+
+
+def _wrong_with(file: Path, thorough: bool) -> str | None:
+    """Say why a file cannot be used, or None."""
+    try:
+        with pq.ParquetFile(file, page_checksum_verification=thorough) as parquet:
+            have = parquet.schema_arrow
+            for name in COLUMNS:
+                if name not in have.names:
+                    return f"it lacks the column {name}"
+                if not _same(have.field(name).type, TYPES[name]):
+                    return f"its column {name} is {have.field(name).type} and must be {TYPES[name]}"
+            if thorough:
+                parquet.read(use_threads=False)
+    except _UNREADABLE as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        return f"it is not a whole Parquet file: {lines[0]}"
+    return None
+
+
+def _same(have: Any, want: Any) -> bool:
+    if pa.types.is_list(want) and pa.types.is_list(have):
+        return _same(have.value_type, want.value_type)
+    return bool(have == want)
+
+
+# --- as tables ---
+
+
+def read_events(
+    spark: SparkSession, found: Input, asked: list[str] | None = None, scratch: Path | None = None
+) -> Events:
+    """Return clean events: rows that say nothing are set aside, rows shipped twice are used once.
+
+    `asked` names the promises to judge; without it each run is judged by its own. `scratch` is a directory that lasts
+    as long as the events are read, where Spark and this process share a disk.
+    """
+    raw = raw_events(spark, found, scratch)
+    lives = lives_of(raw).persist()
+    mute = rows_by_run(lives, "mute", F.col("mute"))
+    aside = [*found.set_aside, *_set_aside(mute, "rows without node, inc, ev or the event they tell of")]
+    events = speaking_rows(raw) if mute else raw
+    if rows_by_run(lives, "twice", F.col("rows") - F.col("numbers")):
+        events = events.dropDuplicates([RUN_ID, KIND, *COLUMNS])
+        before, lives = rows_by_run(lives, "rows", F.col("rows")), lives_of(events).persist()
+        after = rows_by_run(lives, "rows", F.col("rows"))
+        gone = {run_id: rows - after.get(run_id, 0) for run_id, rows in before.items()}
+        aside += _set_aside(gone, "rows that are there twice")
+    runs = runs_table(spark, found, asked)
+    durable = F.broadcast(runs.select(RUN_ID, "durable"))
+    events = events.join(durable, RUN_ID).withColumn(LIFE, F.when(F.col("durable"), 0).otherwise(F.col(INC)))
+    return Events(runs, founders_table(spark, found), events.drop("durable"), lives.filter("node is not null"), aside)
+
+
+def rows_by_run(lives: DataFrame, name: str, rows: Column) -> dict[str, int]:
+    """Return how many rows of each run are of some sort, for the report; runs without any are left out."""
+    sums = lives.groupBy(RUN_ID).agg(F.sum(rows).alias(name)).filter(F.col(name) > 0)
+    return {row[RUN_ID]: row[name] for row in sums.collect()}
+
+
+def _set_aside(rows: dict[str, int], reason: str) -> list[SetAside]:
+    return [SetAside(run_id, f"run {run_id}", reason, count) for run_id, count in sorted(rows.items()) if count]
+
+
+def raw_events(spark: SparkSession, found: Input, scratch: Path | None = None) -> DataFrame:
+    """Return every row of every usable file, with its run, its kind and where it lies.
+
+    Many small files are first put into one: opening a thousand of them costs Spark a minute.
+    """
+    if scratch is not None and found.bytes < SMALL_BYTES and sum(map(len, found.files.values())) > FILES_READ:
+        pq.write_table(_in_one(found), scratch / "events.parquet", compression="lz4")
+        return spark.read.parquet(str(scratch / "events.parquet"))
+    tables = [
+        spark.read.schema(f"{TRACE_DDL}, {RUN_ID} string, {KIND} string")
+        .option("basePath", str(base))
+        .parquet(*map(str, files))
+        .select("*", F.col("_metadata.file_name").alias(FILE), F.col("_metadata.row_index").alias(ROW))
+        for base, files in sorted(found.files.items())
+    ]
+    if not tables:
+        return spark.createDataFrame([], f"{TRACE_DDL}, {RUN_ID} string, {KIND} string, {FILE} string, {ROW} bigint")
+    return union(tables)
+
+
+def _in_one(found: Input) -> pa.Table:
+    """Read small files as one table, with the columns and the order that Spark would give them."""
+    tables = []
+    for file in [file for files in found.files.values() for file in files]:
+        run_id, kind = (name.split("=", 1)[1] for name in file.parts[-3:-1])
+        wanted = list(WHO if kind in _TRAFFIC else COLUMNS)
+        table = pq.read_table(file, columns=wanted, partitioning=None, use_threads=False).cast(
+            pa.schema([(name, TYPES[name]) for name in wanted])
+        )
+        rows = table.num_rows
+        where = {RUN_ID: pa.array([run_id] * rows), KIND: pa.array([kind] * rows), FILE: pa.array([file.name] * rows)}
+        for name, column in where.items():
+            table = table.append_column(name, column)
+        tables.append(table.append_column(ROW, pa.array(range(rows), pa.int64())))
+    shape = pa.schema([*SCHEMA, *((name, pa.string()) for name in (RUN_ID, KIND, FILE)), (ROW, pa.int64())])
+    return pa.concat_tables([*tables, shape.empty_table()], promote_options="default").select(shape.names)
+
+
+def _is_mute() -> Column:
+    mute = F.lit(False)
+    for name in NEVER_NULL:
+        mute = mute | F.col(name).isNull()
+    for kind, names in NEVER_NULL_IN.items():
+        for name in names:
+            mute = mute | ((F.col(KIND) == kind.value) & F.col(name).isNull())
+    return mute
+
+
+def speaking_rows(raw: DataFrame) -> DataFrame:
+    """Return the rows that say whose they are and what they tell of."""
+    return raw.filter(~_is_mute())
+
+
+def lives_of(events: DataFrame) -> DataFrame:
+    """Return, for every life of every node, how many rows it left, how many numbers they have, and up to which.
+
+    The numbers are counted exactly, 64 to a word: each word is the union of the bits of its rows.
+    """
+    bit = F.when(F.col(EV) >= 0, F.call_function("shiftleft", F.lit(1).cast("bigint"), (F.col(EV) % 64).cast("int")))
+    words = events.groupBy(RUN_ID, NODE, INC, F.shiftright(EV, 6).alias("word")).agg(
+        F.count("*").alias("rows"), F.bit_or(bit).alias("bits"), F.max(EV).alias("last_ev"),
+        F.count_if(_is_mute()).alias("mute"),
+    )  # fmt: skip
+    return words.groupBy(RUN_ID, NODE, INC).agg(
+        F.sum(F.col("rows") - F.col("mute")).alias("rows"),
+        F.coalesce(F.sum(F.bit_count("bits")), F.lit(0)).alias("numbers"),
+        F.max("last_ev").alias("last_ev"), F.sum("mute").alias("mute"),
+    )  # fmt: skip
+
+
+def incomplete_runs(lives: DataFrame) -> DataFrame:
+    """Return the runs in which rows are missing or contradict each other, each with a sentence about one life."""
+    hole = (F.col("rows") != F.col("numbers")) | (F.col("numbers") != F.col("last_ev") + 1)
+    said = F.format_string(
+        "the trace is incomplete: the rows of process %d in its life %d should be numbered from 0 without gaps, and "
+        "there are %d rows with %d numbers up to %d",
+        NODE, INC, "rows", "numbers", "last_ev",
+    )  # fmt: skip
+    return lives.filter(hole).groupBy(RUN_ID).agg(F.min(said).alias("incomplete"))
+
+
+def runs_table(spark: SparkSession, found: Input, asked: list[str] | None = None) -> DataFrame:
+    """Return what each run says about itself."""
+    rows = [_described(run, asked) for run in found.runs.values()]
+    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=RUNS_DDL))
+
+
+def _described(run: Run, asked: list[str] | None) -> dict[str, Any]:
+    phases = run.phases
+    skew = run.epsilon * run.tick_ns if run.epsilon is not None and run.tick_ns is not None else None
+    return {
+        RUN_ID: run.run_id, "level": run.level, "durable": run.durable, "reach_min": run.reach_min,
+        "owes_all": run.durable or run.parameters.get("agreement") == "all",
+        "full_view": run.parameters.get("view") == "full",
+        "heal_at": phases and phases.heal_at, "live_from": phases and phases.live_from,
+        "live_until": phases and phases.live_until, "deadline_ns": phases and phases.deadline_ns,
+        "skew_ns": skew, "tickets": _whole(run, "tickets"), "k": _whole(run, "k"),
+        "repair_ns": REPAIR_ROUNDS * int(run.parameters.get("ticket_round_ns", 0)),
+        "slower": 1 - float(run.parameters.get("drift_max", DRIFT_MAX)),
+        "promises": list(promises_of(run)) if asked is None else asked,
+    }  # fmt: skip
+
+
+def _whole(run: Run, name: str) -> int | None:
+    value = run.parameters.get(name)
+    return value if isinstance(value, int) else None
+
+
+def founders_table(spark: SparkSession, found: Input) -> DataFrame:
+    """Return who was a member of which group from the start."""
+    rows = [
+        (run.run_id, grp, node) for run in found.runs.values() for grp, nodes in run.groups.items() for node in nodes
+    ]
+    schema = pa.schema([(RUN_ID, pa.string()), (GRP, pa.string()), (NODE, pa.int32())])
+    columns = list(zip(*rows, strict=True)) or [(), (), ()]
+    return spark.createDataFrame(
+        pa.table([pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema)
+    )

@@ -1,0 +1,183 @@
+"""Causal order, strict and optimistic: judged on happened-before that is rebuilt here, one run at a time.
+
+Strict: when a process delivers an event, it has delivered everything that event follows and that is meant for it.
+Optimistic: it never delivers an event after one that follows it; what is skipped is skipped for good. Per delivery one
+look at the vector of its event's past: everything in it is counted off once, so that a process costs its deliveries
+times the publishers, plus the events it lacks.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from whence.check.verdict import what, who
+from whence.pipeline.closure import Closure, Process, Step
+from whence.pipeline.columns import AFTER_ALL, BEFORE_ALL, EVENT, LIFE, MESSAGE, PROCESS, RUN_ID, VIOLATIONS
+from whence.pipeline.deliveries import Tables
+from whence.trace.schema import DESTS, EV, GRP, INC, NODE, T_TRUE
+from whence.types import EventId
+
+CAUSAL, OPTIMISTIC, INTEGRITY = "causal", "optimistic_causal", "integrity"
+
+_ID = pa.struct([("pid", pa.int32()), ("inc", pa.int32()), ("seq", pa.int64())])
+SHAPE = pa.schema(
+    [
+        (RUN_ID, pa.string()), ("promise", pa.string()), (NODE, pa.int32()), (INC, pa.int32()), (GRP, pa.string()),
+        ("events", pa.list_(_ID)), ("evs", pa.list_(pa.int64())), ("sentence", pa.string()),
+        ("rests_on_absence", pa.bool_()),
+    ]
+)  # fmt: skip
+
+
+def against_causal(tables: Tables, asked: DataFrame) -> DataFrame:
+    """Return what speaks against causal orders in the runs that were asked about (run_id, promises)."""
+    steps = _steps(tables).join(F.broadcast(asked), RUN_ID)
+    stays = tables.stays.join(F.broadcast(asked.select(RUN_ID)), RUN_ID).select(*PROCESS, GRP, "since", "until")
+    return steps.groupBy(RUN_ID).cogroup(stays.groupBy(RUN_ID)).applyInArrow(_judged, VIOLATIONS)
+
+
+def _steps(tables: Tables) -> DataFrame:
+    """Return every publication and delivery of known events, in the few columns that happened-before rests on."""
+    none = F.lit(None)
+    delivered = tables.arrivals.filter(F.col(EVENT).isNotNull()).select(
+        *PROCESS, INC, EV, EVENT, F.lit(False).alias("is_publish"), (F.col("nth") == 1).alias("is_first"),
+        *(none.cast(kind).alias(name) for name, kind in zip(MESSAGE, ("string", "int", "int", "bigint"), strict=True)),
+        none.cast("array<int>").alias(DESTS), none.cast("bigint").alias(T_TRUE),
+    )  # fmt: skip
+    number = tables.published.select(RUN_ID, *MESSAGE, EVENT)
+    published = tables.numbered.join(number, [RUN_ID, *MESSAGE]).select(
+        *PROCESS, INC, EV, EVENT, F.lit(True).alias("is_publish"), (F.col("nth") == 1).alias("is_first"),
+        *MESSAGE, DESTS, T_TRUE,
+    )  # fmt: skip
+    return published.unionByName(delivered)
+
+
+class _Published(NamedTuple):
+    grp: str
+    id: EventId
+    dests: tuple[int, ...] | None
+    t_true: int | None
+
+
+class _Run:
+    """One run in memory: its lines, its events, who belonged when."""
+
+    def __init__(self, steps: pa.Table, stays: pa.Table) -> None:
+        steps = steps.sort_by([(name, "ascending") for name in (NODE, LIFE, INC, EV)])
+        self.lines: dict[Process, list[Step]] = {}
+        self.published: dict[int, _Published] = {}
+        columns = [steps.column(name).to_pylist() for name in (NODE, LIFE, EVENT, "is_publish", INC, EV, "is_first")]
+        for node, life, *step in zip(*columns, strict=True):
+            self.lines.setdefault((node, life), []).append(Step(*step))
+        firsts = steps.filter(pa.compute.and_(steps.column("is_publish"), steps.column("is_first")))
+        columns = [firsts.column(name).to_pylist() for name in (EVENT, *MESSAGE, DESTS, T_TRUE)]
+        for event, grp, pid, inc, seq, dests, t_true in zip(*columns, strict=True):
+            self.published[event] = _Published(grp, EventId(pid, inc, seq), dests, t_true)
+        self.stays: dict[tuple[Process, str], list[tuple[int, int]]] = {}
+        columns = [stays.column(name).to_pylist() for name in (NODE, LIFE, GRP, "since", "until")]
+        for node, life, grp, since, until in zip(*columns, strict=True):
+            self.stays.setdefault(((node, life), grp), []).append((since, until))
+        self.closure = Closure(self.lines, max(self.published, default=-1) + 1)
+
+    def is_owed(self, event: int, process: Process) -> bool:
+        """Tell whether an event is addressed to a process that certainly was a member when it was published."""
+        row = self.published[event]
+        if row.dests is not None and process[0] not in row.dests:
+            return False
+        stays, at = self.stays.get((process, row.grp), ()), row.t_true
+        if at is None:
+            return (BEFORE_ALL, AFTER_ALL) in stays
+        return any(since <= at < until for since, until in stays)
+
+
+def _judged(steps: pa.Table, stays: pa.Table) -> pa.Table:
+    """Judge one run by what it promises."""
+    if not steps.num_rows:
+        return SHAPE.empty_table()
+    run_id, promises = steps.column(RUN_ID)[0].as_py(), steps.column("promises")[0].as_py()
+    run = _Run(steps, stays)
+    found: list[dict[str, Any]] = []
+    if CAUSAL in promises:
+        found += _lacking(run)
+    if OPTIMISTIC in promises:
+        found += _overtaken(run)
+    if INTEGRITY in promises and any(row.t_true is None for row in run.published.values()):
+        found += _impossible(run)
+    return pa.Table.from_pylist([{RUN_ID: run_id} | row for row in found], schema=SHAPE)
+
+
+def _violation(
+    promise: str, step: Step, process: Process, grp: str, ids: list[EventId], evs: list[int], sentence: str,
+    absence: bool = False,
+) -> dict[str, Any]:  # fmt: skip
+    events = [{"pid": each.pid, "inc": each.boot, "seq": each.seq} for each in ids]
+    return {
+        "promise": promise, NODE: process[0], INC: step.inc, GRP: grp, "events": events, "evs": evs,
+        "sentence": sentence, "rests_on_absence": absence,
+    }  # fmt: skip
+
+
+def _lacking(run: _Run) -> Iterator[dict[str, Any]]:
+    """Yield every cause that was meant for a process and not there when its effect was delivered."""
+    closure, published = run.closure, run.published
+    for process, line in run.lines.items():
+        have = bytearray(len(closure.slot))
+        counted = [0] * len(closure.of_slot)
+        later = {step.event: step for step in line if step.is_first and not step.is_publish}
+        for step in line:
+            past = closure.past[step.event]
+            if step.is_first and not step.is_publish and past is not None:
+                lacking = []
+                for slot, count in enumerate(past):
+                    if count > counted[slot]:
+                        lacking += [each for each in closure.of_slot[slot][counted[slot] : count] if not have[each]]
+                        counted[slot] = count
+                for cause in lacking:
+                    have[cause] = 1
+                    if run.is_owed(cause, process):
+                        yield _late(process, step, published[step.event], published[cause], later.get(cause))
+            have[step.event] = 1
+
+
+def _late(process: Process, step: Step, effect: _Published, cause: _Published, later: Step | None) -> dict[str, Any]:
+    fate = "came only later" if later else "never came"
+    sentence = (
+        f"{who(process[0], step.inc)} delivered {what(effect.id)} although it had not delivered {what(cause.id)}, "
+        f"which comes before it and {fate}"
+    )
+    evs = [step.ev, later.ev] if later else [step.ev]
+    return _violation(CAUSAL, step, process, effect.grp, [cause.id, effect.id], evs, sentence, later is None)
+
+
+def _overtaken(run: _Run) -> Iterator[dict[str, Any]]:
+    """Yield every delivery after one that follows it, with the first such."""
+    closure, published = run.closure, run.published
+    for process, line in run.lines.items():
+        firsts = [step for step in line if step.is_first and not step.is_publish]
+        reach = [0] * len(closure.of_slot)
+        for step in firsts:
+            slot, past = closure.slot[step.event], closure.past[step.event]
+            if slot >= 0 and reach[slot] > closure.place[step.event]:
+                early = next(other for other in firsts if closure.precedes(step.event, other.event))
+                late, name = published[step.event], published[early.event]
+                sentence = (
+                    f"{who(process[0], step.inc)} delivered {what(late.id)} after {what(name.id)}, which follows it"
+                )
+                yield _violation(OPTIMISTIC, step, process, late.grp, [late.id, name.id], [early.ev, step.ev], sentence)
+            for at, count in enumerate(past or ()):
+                if count > reach[at]:
+                    reach[at] = count
+
+
+def _impossible(run: _Run) -> Iterator[dict[str, Any]]:
+    """Yield deliveries that no order of the steps allows: without true time, this is how an early effect shows."""
+    for process, event in run.closure.impossible:
+        step = next(
+            step for step in run.lines[process] if step.event == event and step.is_first and not step.is_publish
+        )
+        name = run.published[event]
+        sentence = f"{who(process[0], step.inc)} delivered {what(name.id)} before it can have been published"
+        yield _violation(INTEGRITY, step, process, name.grp, [name.id], [step.ev], sentence)

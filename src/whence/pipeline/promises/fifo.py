@@ -1,0 +1,93 @@
+"""FIFO: events of one process are delivered in the order it published them, and none is skipped in silence.
+
+`reached` is the furthest place among a publisher's events that a receiver has come to before a row: one running
+maximum per receiver and publisher. Below it, a delivery is an inversion; beyond the next, it leaps. A receiver that
+joined after the start may begin anywhere with each publisher, once per time it joined.
+"""
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from whence.pipeline.columns import (
+    EVENT,
+    PLACE,
+    PROCESS,
+    RANK,
+    RUN_ID,
+    message,
+    place,
+    text,
+    union,
+    violations,
+    what,
+    who,
+)
+from whence.pipeline.deliveries import Tables
+from whence.pipeline.promises.gaps import against_gaps
+from whence.trace.schema import DESTS, EV, GRP, INC, M_INC, M_PID, M_SEQ, NODE
+
+PROMISE = "fifo"
+
+PUBLISHER = (GRP, M_PID, M_INC)
+
+
+def against_fifo(tables: Tables) -> DataFrame:
+    """Return deliveries out of order, what they leapt over in silence, and deliveries of what was given up."""
+    steps = _steps(tables)
+    return union([_inversions(steps), _leaps(tables, steps), against_gaps(tables, PROMISE)])
+
+
+def _steps(tables: Tables) -> DataFrame:
+    """Return every first delivery with how far its receiver had come with its publisher."""
+    line = Window.partitionBy(*PROCESS, *PUBLISHER).orderBy(*PLACE)
+    before = line.rowsBetween(Window.unboundedPreceding, -1)
+    furthest = F.max(F.struct(RANK, F.col(M_SEQ).alias("early_seq"), F.col(EV).alias("early_ev"))).over(before)
+    rows = tables.delivered.select(*PROCESS, *PLACE, *PUBLISHER, M_SEQ, EVENT, RANK).withColumn("furthest", furthest)
+    return rows.withColumn("reached", F.coalesce(F.col(f"furthest.{RANK}"), F.lit(-1)))
+
+
+def _inversions(steps: DataFrame) -> DataFrame:
+    late = steps.filter(F.col(RANK) < F.col("reached")).withColumn("early_seq", F.col("furthest.early_seq"))
+    sentence = text(who(), " delivered ", what(), " after event ", F.col("early_seq"), " of the same process")
+    shown = F.array(message(), message(seq="early_seq"))
+    return violations(late, PROMISE, sentence, events=shown, evs=F.array("furthest.early_ev", EV))
+
+
+def _leaps(tables: Tables, steps: DataFrame) -> DataFrame:
+    """Return what deliveries leapt over: neither delivered by that process ever, nor given up before, yet for it."""
+    here = place(F.col(INC), F.col(EV))
+    leaps = steps.filter(F.col(RANK) > F.col("reached") + 1)
+    leaps = leaps.join(_first_since_join(tables, steps), [*PROCESS, *PUBLISHER, *PLACE], "left_anti")
+    skipped = leaps.select(
+        *PROCESS, *PLACE, *PUBLISHER, M_SEQ, F.explode(F.sequence(F.col("reached") + 1, F.col(RANK) - 1)).alias(RANK)
+    )
+    missing = tables.published.select(
+        RUN_ID, *PUBLISHER, RANK, EVENT, DESTS, F.col(M_SEQ).alias("missing_seq")
+    )  # fmt: skip
+    silent = (
+        skipped.join(missing, [RUN_ID, *PUBLISHER, RANK])
+        .filter(F.col(DESTS).isNull() | F.array_contains(DESTS, F.col(NODE)))
+        .join(tables.delivered.select(*PROCESS, EVENT), [*PROCESS, EVENT], "left_anti")
+        .join(tables.given_up, [*PROCESS, EVENT], "left")
+        .filter(F.col("gap").isNull() | (F.col("gap") > here))
+    )
+    sentence = text(
+        who(), " delivered ", what(), " but neither delivered event ", F.col("missing_seq"),
+        " before it nor reported it as skipped",
+    )  # fmt: skip
+    shown = F.array(message(seq="missing_seq"), message())
+    return violations(silent, PROMISE, sentence, events=shown, evs=F.array(EV), absence=True)
+
+
+def _first_since_join(tables: Tables, steps: DataFrame) -> DataFrame:
+    """Return, per publisher, the first delivery in order since each join of the receiver."""
+    here = place(F.col(INC), F.col(EV))
+    joins = tables.stays.groupBy(*PROCESS, GRP).agg(
+        F.bool_or("is_founding").alias("is_founder"),
+        F.collect_list(F.when(~F.col("is_founding"), F.col("first"))).alias("joins"),
+    )
+    known = steps.filter(F.col(RANK) >= F.col("reached")).join(F.broadcast(joins), [*PROCESS, GRP], "left")
+    epoch = F.when(F.col("joins").isNull(), 0).otherwise(F.size(F.filter("joins", lambda join: join < here)))
+    since = known.withColumn("joined", epoch).filter((F.col("joined") > 0) | ~F.coalesce("is_founder", F.lit(False)))
+    firsts = Window.partitionBy(*PROCESS, *PUBLISHER, "joined").orderBy(*PLACE)
+    return since.withColumn("nth", F.row_number().over(firsts)).filter("nth = 1").select(*PROCESS, *PUBLISHER, *PLACE)

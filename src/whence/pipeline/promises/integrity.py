@@ -1,0 +1,61 @@
+"""Integrity: what is delivered was published before, as it was, in this group, and was meant for this member."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from whence.pipeline.columns import EVENT, LIFE, PROCESS, message, place, text, union, violations, what, who
+from whence.pipeline.deliveries import Tables, stays_of
+from whence.trace.schema import EV, GRP, INC, M_INC, M_PID, NODE, PAYLOAD_BYTES, PAYLOAD_CRC, T_TRUE
+
+PROMISE = "integrity"
+
+
+def against_integrity(tables: Tables) -> DataFrame:
+    """Return what was published twice, in another's name, delivered unpublished, or delivered not as published."""
+    return union([_taken_again(tables), _in_anothers_name(tables), _unpublished(tables), _wrong_deliveries(tables)])
+
+
+def _taken_again(tables: Tables) -> DataFrame:
+    sentence = text(what(), " was published a second time, by ", who())
+    return violations(tables.republished, PROMISE, sentence, events=F.array(message()), evs=F.array(EV))
+
+
+def _in_anothers_name(tables: Tables) -> DataFrame:
+    wrong = (F.col(NODE) != F.col(M_PID)) | ((F.col(INC) != F.col(M_INC)) & (F.col(LIFE) > 0))
+    sentence = text(who(), " published ", what(), ": an event in another process's name")
+    return violations(
+        tables.published.filter(wrong), PROMISE, sentence, events=F.array(message()), evs=F.array(EV)
+    )  # fmt: skip
+
+
+def _unpublished(tables: Tables) -> DataFrame:
+    rows = tables.arrivals.filter(F.col(EVENT).isNull())
+    sentence = text(who(), " delivered ", what(), ", which nobody published in group '", F.col(GRP), "'")
+    return violations(rows, PROMISE, sentence, events=F.array(message()), evs=F.array(EV), absence=True)
+
+
+def _wrong_deliveries(tables: Tables) -> DataFrame:
+    rows = tables.delivered.join(F.broadcast(stays_of(tables)), [*PROCESS, GRP], "left")
+    here = place(F.col(INC), F.col(EV))
+    belongs = F.exists("stays", lambda stay: (stay["first"] <= here) & (here <= stay["last"]))
+    strange = ~F.coalesce(F.array_contains("o_dests", F.col(NODE)), F.lit(True))
+    outside = ~F.coalesce(belongs, F.lit(False))
+    too_early = F.col(T_TRUE) < F.col(f"o_{T_TRUE}")
+    wrong = (
+        F.when(strange, F.lit("which was not addressed to it"))
+        .when(outside, text("and is no member of group '", F.col(GRP), "' at that point"))
+        .when(too_early, F.lit("before it was published"))
+        .when(_differs(PAYLOAD_CRC), _changed(PAYLOAD_CRC, "checksum"))
+        .when(_differs(PAYLOAD_BYTES), _changed(PAYLOAD_BYTES, "bytes"))
+    )
+    found = rows.withColumn("wrong", wrong).filter(F.col("wrong").isNotNull())
+    sentence = text(who(), " delivered ", what(), ", ", F.col("wrong"))
+    return violations(found, PROMISE, sentence, events=F.array(message()), evs=F.array(EV))
+
+
+def _differs(name: str) -> Column:
+    return F.col(name) != F.col(f"o_{name}")
+
+
+def _changed(name: str, word: str) -> Column:
+    return text(f"with {word} ", F.col(name), " where ", F.col(f"o_{name}"), " was published")

@@ -1,0 +1,162 @@
+"""Uniform total order: in each group, the delivery sequences of all processes, crashed ones too, fit into one order.
+
+Two certificates settle most groups natively. With keys: every process delivers in increasing key, and an event has one
+key everywhere. Without: every sequence is the beginning of the longest, that is, the n-th deliveries of all processes
+are one event. Only groups that show neither are sorted topologically, one at a time, in memory; what remains lies on
+or between cycles, and the witness is two processes that disagree, or else the shortest cycle.
+"""
+
+from collections import deque
+from itertools import combinations, pairwise
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from whence.check.verdict import what, who
+from whence.pipeline.columns import EVENT, LIFE, PLACE, PROCESS, RUN_ID, VIOLATIONS
+from whence.pipeline.deliveries import Tables
+from whence.pipeline.promises.causal import SHAPE
+from whence.trace.schema import EV, GRP, INC, K_HI, K_LO, K_MID, M_INC, M_PID, M_SEQ, NODE
+from whence.types import EventId
+
+PROMISE = "total_order"
+_KEY = (K_HI, K_MID, K_LO)
+
+Process: TypeAlias = tuple[int, int]
+Sequences: TypeAlias = dict[Process, list[int]]
+
+
+def against_total_order(tables: Tables, asked: DataFrame) -> DataFrame:
+    """Return the disagreements in the runs that were asked about (run_id)."""
+    rows = tables.delivered.join(F.broadcast(asked), RUN_ID)
+    open_groups = uncertified(rows)
+    left = rows.join(open_groups, [RUN_ID, GRP]).select(*PROCESS, *PLACE, GRP, EVENT, M_PID, M_INC, M_SEQ)
+    return left.groupBy(RUN_ID, GRP).applyInArrow(_judged, VIOLATIONS)
+
+
+def uncertified(delivered: DataFrame) -> DataFrame:
+    """Return the groups (run_id, grp) that show neither certificate."""
+    line = Window.partitionBy(*PROCESS, GRP).orderBy(*PLACE)
+    key = F.struct(*(F.coalesce(F.col(name), F.lit(0)).alias(name) for name in _KEY))
+    own_key = F.struct(*(F.coalesce(F.col(f"o_{name}"), F.lit(0)).alias(name) for name in _KEY))
+    steps = delivered.select(
+        RUN_ID, GRP, EVENT, F.row_number().over(line).alias("at"),
+        (F.col(K_HI).isNull() | F.coalesce(F.lag(key).over(line) >= key, F.lit(False)) | (key != own_key)).alias("off"),
+    )  # fmt: skip
+    at = steps.groupBy(RUN_ID, GRP, "at").agg(
+        F.min(EVENT).alias("low"), F.max(EVENT).alias("high"), F.bool_or("off").alias("off")
+    )
+    return (
+        at.groupBy(RUN_ID, GRP)
+        .agg(F.bool_or(F.col("low") != F.col("high")).alias("differs"), F.bool_or("off").alias("off"))
+        .filter("differs and off")
+        .select(RUN_ID, GRP)
+    )
+
+
+def _judged(group: pa.Table) -> pa.Table:
+    """Judge the sequences of one group."""
+    group = group.sort_by([(name, "ascending") for name in (NODE, LIFE, INC, EV)])
+    sequences: Sequences = {}
+    rows: dict[tuple[Process, int], tuple[int, int]] = {}
+    ids: dict[int, EventId] = {}
+    columns = [group.column(name).to_pylist() for name in (NODE, LIFE, INC, EV, EVENT, M_PID, M_INC, M_SEQ)]
+    for node, life, inc, ev, event, *name in zip(*columns, strict=True):
+        sequences.setdefault((node, life), []).append(event)
+        rows[(node, life), event] = inc, ev
+        ids[event] = EventId(*name)
+    tangled = _tangled(sequences)
+    left = {process: [event for event in line if event in tangled] for process, line in sequences.items()}
+    found = (_inversions(left, rows, ids) or [_cycle(left, rows, ids)]) if tangled else []
+    where = {RUN_ID: group.column(RUN_ID)[0].as_py(), GRP: group.column(GRP)[0].as_py(), "promise": PROMISE}
+    return pa.Table.from_pylist([where | row for row in found], schema=SHAPE)
+
+
+def _tangled(sequences: Sequences) -> set[int]:
+    """Return the events that no order can place: peel off what nothing precedes, then what nothing follows."""
+    edges = list(dict.fromkeys(edge for line in sequences.values() for edge in pairwise(line)))
+    left = _peel({event for line in sequences.values() for event in line}, edges)
+    return _peel(left, [(b, a) for a, b in edges if a in left and b in left]) if left else left
+
+
+def _peel(events: set[int], edges: list[tuple[int, int]]) -> set[int]:
+    follows: dict[int, list[int]] = {}
+    waits = dict.fromkeys(events, 0)
+    for before, after in edges:
+        follows.setdefault(before, []).append(after)
+        waits[after] += 1
+    free = [event for event, count in waits.items() if not count]
+    for event in free:  # grows while we walk it
+        for after in follows.get(event, ()):
+            waits[after] -= 1
+            if not waits[after]:
+                free.append(after)
+    return {event for event, count in waits.items() if count}
+
+
+def _inversions(
+    sequences: Sequences, rows: dict[tuple[Process, int], tuple[int, int]], ids: dict[int, EventId]
+) -> list[dict[str, Any]]:
+    """Return, for each two processes that disagree, the two closest events they deliver in opposite orders."""
+    places = {process: {event: at for at, event in enumerate(line)} for process, line in sequences.items()}
+    found = []
+    for one, other in combinations(sorted(sequences), 2):
+        here, there = places[one], places[other]
+        common = [event for event in sequences[one] if event in there]
+        turned = [(a, b) for a, b in pairwise(common) if there[a] > there[b]]
+        if turned:
+            a, b = min(turned, key=lambda pair: here[pair[1]] - here[pair[0]])
+            sentence = (
+                f"{who(one[0], rows[one, b][0])} delivered {what(ids[a])} before {what(ids[b])}, and "
+                f"{who(other[0], rows[other, a][0])} delivered them the other way round"
+            )
+            found.append(_witness(one, [a, b], rows, ids, sentence))
+    return found
+
+
+def _cycle(
+    sequences: Sequences, rows: dict[tuple[Process, int], tuple[int, int]], ids: dict[int, EventId]
+) -> dict[str, Any]:
+    """Return the shortest cycle: no two processes disagree, but several together leave no order."""
+    edges: dict[int, dict[int, Process]] = {}
+    for process, line in sorted(sequences.items()):
+        for before, after in pairwise(line):
+            edges.setdefault(before, {}).setdefault(after, process)
+    cycle = min((_cycle_through(event, edges) for event in edges), key=lambda found: len(found) or len(edges) + 1)
+    chain = ", ".join(
+        f"{what(ids[a])} before {what(ids[b])} at process {edges[a][b][0]}" for a, b in pairwise([*cycle, cycle[0]])
+    )
+    process = edges[cycle[0]][cycle[1]]
+    return _witness(process, cycle, rows, ids, f"no single order explains the deliveries: {chain}")
+
+
+def _cycle_through(start: int, edges: dict[int, dict[int, Process]]) -> list[int]:
+    """Return a shortest cycle through an event; empty when there is none."""
+    came_from: dict[int, int] = {}
+    queue = deque([start])
+    while queue:
+        event = queue.popleft()
+        for after in edges.get(event, ()):
+            if after == start:
+                path = [event]
+                while path[-1] != start:
+                    path.append(came_from[path[-1]])
+                return path[::-1]
+            if after not in came_from:
+                came_from[after] = event
+                queue.append(after)
+    return []
+
+
+def _witness(
+    process: Process, events: list[int], rows: dict[tuple[Process, int], tuple[int, int]], ids: dict[int, EventId],
+    sentence: str,
+) -> dict[str, Any]:  # fmt: skip
+    (_, first), (inc, second) = rows[process, events[0]], rows[process, events[1]]
+    return {
+        NODE: process[0], INC: inc,
+        "events": [{"pid": ids[event].pid, "inc": ids[event].boot, "seq": ids[event].seq} for event in events],
+        "evs": [first, second], "sentence": sentence, "rests_on_absence": False,
+    }  # fmt: skip

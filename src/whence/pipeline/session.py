@@ -1,0 +1,124 @@
+"""The one place that builds a Spark session: the worker's Python, partitions by data size, quiet logs, ANSI mode.
+
+`local[*]` runs inside this process, `spark://…` on a cluster that sees the same files, `sc://…` through Spark Connect.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from whence.errors import UsageError
+
+try:
+    from pyspark.sql import SparkSession
+except ImportError as error:  # pragma: no cover - the extra is part of every tested environment
+    raise UsageError("this command needs Spark; install it with: pip install 'whence[spark]'") from error
+
+LOCAL: Final = "local[*]"
+JAVA_MIN: Final = 17
+PARTITION_BYTES: Final = 32 << 20
+"""Compressed input per shuffle partition: some 200 MiB once it is rows, which sorts in memory."""
+PARTITIONS_MAX: Final = 2000
+SMALL_BYTES: Final = 64 << 20
+"""Below this a job is over in seconds, most of them spent on planning and compiling."""
+MEMORY: Final = "2g"
+"""Enough for 20 million rows; sorts spill to disk beyond it. `--conf spark.driver.memory=…` asks for more."""
+
+_LOGGING = Path(__file__).with_name("log4j2.properties")
+_WHERE_LOCAL = (str(Path(__file__).parents[2]),)
+
+_SETTINGS: Final[dict[str, str]] = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    "spark.sql.files.openCostInBytes": "65536",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+}
+_AT_START: Final[dict[str, str]] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "FATAL",
+    "spark.driver.memory": MEMORY,
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+    "spark.speculation": "false",
+}
+
+
+def session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
+    """Return the Spark session, made on first use. Raises UsageError where Java or the cluster is missing."""
+    master = master or os.environ.get("WHENCE_MASTER") or LOCAL
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    wanted = _SETTINGS | dict(conf or {})
+    if master.startswith("sc://"):
+        return _connected(master, wanted)
+    require_java()
+    builder = SparkSession.builder.appName("whence").master(master)
+    at_start = _AT_START | ({"spark.driver.host": "localhost"} if master.startswith("local") else {})
+    for name, value in (at_start | wanted).items():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()
+    except Exception as error:
+        raise UsageError(f"--master {master}: Spark does not start there: {first_line(error)}") from error
+
+
+def _connected(url: str, wanted: Mapping[str, str]) -> SparkSession:
+    try:
+        spark = SparkSession.builder.remote(url).getOrCreate()
+        for name, value in wanted.items():
+            if name.startswith("spark.sql."):
+                spark.conf.set(name, value)
+    except Exception as error:
+        raise UsageError(f"--master {url}: no Spark Connect server answers there: {first_line(error)}") from error
+    return spark
+
+
+def require_java() -> None:
+    """Make sure that a Java of the right age runs. Raises UsageError that says what to install."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    try:
+        told = subprocess.run([java or "java", "-version"], capture_output=True, text=True, check=True, timeout=60)
+        version = int(told.stderr.split('"')[1].split(".")[0].split("-")[0])
+    except (OSError, subprocess.SubprocessError, IndexError, ValueError):
+        version = 0
+    if version < JAVA_MIN:
+        found = f"only Java {version} was found" if version else "no Java was found"
+        raise UsageError(f"Spark needs Java {JAVA_MIN} or newer and {found}; install openjdk-{JAVA_MIN}-jre-headless")
+
+
+def suit(spark: SparkSession, input_bytes: int) -> int:
+    """Suit the session to the size of its input; return the number of shuffle partitions.
+
+    A small job is over before the code compiled for it would pay, and its plan needs no second thoughts.
+    """
+    is_small = input_bytes < SMALL_BYTES
+    partitions = min(PARTITIONS_MAX, max(_cores(spark), -(-input_bytes // PARTITION_BYTES)))
+    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    spark.conf.set("spark.sql.codegen.wholeStage", str(not is_small).lower())
+    spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if is_small else "FALLBACK")
+    spark.conf.set("spark.sql.adaptive.enabled", str(not is_small).lower())
+    return partitions
+
+
+def is_local(spark: SparkSession) -> bool:
+    """Tell whether Spark runs inside this process and sees its files."""
+    return (spark.conf.get("spark.master", "") or "").startswith("local")
+
+
+def _cores(spark: SparkSession) -> int:
+    try:
+        return int(spark.sparkContext.defaultParallelism)
+    except Exception:  # noqa: BLE001 - a Connect session has no context to ask
+        return 2
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of what an error says that says something."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0][:300] if lines else type(error).__name__

@@ -1,0 +1,23 @@
+"""One Spark session for all tests of the pipeline, all of them on one worker, so that one JVM starts."""
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from whence.pipeline.session import session
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "/pipeline/" in item.path.as_posix():
+            item.add_marker(pytest.mark.xdist_group("spark"))
+            item.add_marker(pytest.mark.filterwarnings("default"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A session of two cores; it lasts as long as the worker, because starting another takes seconds."""
+    made = session("local[2]")
+    yield made
+    made.stop()

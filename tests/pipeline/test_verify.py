@@ -1,0 +1,190 @@
+"""Spark and the in-process oracles judge the same traces, each from its own code: they must agree row for row."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.check.scribe import Scribe
+from tests.check.worlds import any_world, causal_world, swapped
+from whence.check.judge import ORACLES, judge
+from whence.check.verdict import VIOLATIONS_MAX, Outcome, Verdict
+from whence.errors import TraceError, UsageError
+from whence.mutants import mutants_of, recipe_with
+from whence.pipeline.verify import Verified, verify
+from whence.sim.run import run
+from whence.sim.swarm import SWARMS, draw
+from whence.trace.memory import Trace
+from whence.trace.schema import Kind
+from whence.trace.writer import write_trace
+
+EVERY = [promise for promise in ORACLES if promise != "determinism"]
+"""The fingerprint of a trace is for one reader of all rows in order; Spark does not judge it."""
+
+
+def tickets_misused() -> Trace:
+    """A ticket with two owners at once, an epoch that goes back, and a use without ownership."""
+    scribe = Scribe(level="optimistic")
+    scribe.row(Kind.TICKET_ACQUIRE, 0, ticket=1, epoch=3)
+    scribe.publish(0, ticket=1, epoch=3)
+    scribe.row(Kind.TICKET_ACQUIRE, 1, ticket=1, epoch=2)
+    scribe.row(Kind.TICKET_RELEASE, 0, ticket=1, epoch=3)
+    scribe.publish(0, ticket=1, epoch=3)
+    scribe.row(Kind.TICKET_SUSPEND, 1, ticket=1, epoch=2)
+    scribe.row(Kind.TICKET_ACQUIRE, 2, ticket=1, epoch=3)
+    scribe.crash(2)
+    return scribe.trace
+
+
+def tickets_after_healing(acted_for: int) -> Trace:
+    """A cluster of four tickets whose first owner acts for some; a lease that ran out unnoticed."""
+    scribe = Scribe(level="optimistic", parameters={"tickets": 4, "k": 1, "ticket_round_ns": 10})
+    scribe.row(Kind.TICKET_ACQUIRE, 1, ticket=2, epoch=1)
+    scribe.publish(1, ticket=2, epoch=1)
+    scribe.row(Kind.TICKET_SUSPEND, 1, ticket=2, epoch=1, late_ns=1500)
+    scribe.phases()
+    scribe.row(Kind.TICKET_ACQUIRE, 0, ticket=1, epoch=2, value=acted_for)
+    scribe.row(Kind.TICKET_ACQUIRE, 2, ticket=0, epoch=3)
+    return scribe.trace
+
+
+def tickets_kept() -> Trace:
+    scribe = Scribe(level="optimistic")
+    for epoch, node in enumerate((0, 1, 2, 0), 1):
+        scribe.row(Kind.TICKET_ACQUIRE, node, ticket=1, epoch=epoch)
+        scribe.publish(node, ticket=1, epoch=epoch)
+        scribe.row(Kind.TICKET_RELEASE, node, ticket=1, epoch=epoch)
+    return scribe.trace
+
+
+def without_true_time() -> Trace:
+    """A live trace in which an effect comes before its cause."""
+    scribe = Scribe(level="causal")
+    first = scribe.publish(0, t_true=None)
+    scribe.deliver(1, first, t_true=None)
+    second = scribe.publish(1, t_true=None)
+    scribe.deliver(0, second, t_true=None)
+    scribe.trace.rows[Kind.DELIVER].reverse()
+    return scribe.trace
+
+
+def durable_lives() -> Trace:
+    scribe = Scribe(level="causal", durable=True)
+    one = scribe.broadcast(0)
+    scribe.crash(1)
+    scribe.restart(1)
+    scribe.deliver(1, one)
+    scribe.publish(1)
+    scribe.phases()
+    scribe.broadcast(2)
+    return scribe.trace
+
+
+def with_rows_missing() -> Trace:
+    trace = causal_world(3, 4, 60)
+    del trace.rows[Kind.DELIVER][5:9]
+    return trace
+
+
+def made_traces(long_mode: bool) -> dict[str, Trace]:
+    count, schedules = (40, 4) if long_mode else (8, 1)
+    traces = {f"any-{seed}": any_world(seed, 4, 60) for seed in range(count)}
+    for seed in range(count // 2):
+        traces[f"causal-{seed}"] = causal_world(seed, 4, 60, partial=seed % 2 == 0)
+        traces[f"swapped-{seed}"] = swapped(causal_world(seed, 4, 60, partial=seed % 2 == 1), Random(seed))
+    for level in ("eventual", "fifo", "canary"):
+        for seed in range(2 * schedules):
+            traces[f"{level}-{seed}"] = run(draw(level, seed), recipe_with(level, None)).trace
+    for level in ("eventual", "fifo", *([*SWARMS] if long_mode else [])):
+        for mutant in mutants_of(level):
+            for seed in range(schedules):
+                traces[f"{level}-{mutant.name}-{seed}"] = run(draw(level, seed), recipe_with(level, mutant.name)).trace
+    by_hand = (tickets_misused, tickets_kept, without_true_time, durable_lives, with_rows_missing)
+    for acted_for in (2, 4):
+        traces[f"acted-for-{acted_for}"] = tickets_after_healing(acted_for)
+    for level in ("optimistic", "causal", "cbcast", "barriers", "neighbourhood", "total"):
+        if level in SWARMS:
+            traces[f"{level}-1"] = run(draw(level, 1), recipe_with(level, None)).trace
+    return traces | {make.__name__: make() for make in by_hand}
+
+
+@pytest.fixture(scope="module")
+def told(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, long_mode: bool
+) -> tuple[dict[str, Trace], Verified]:
+    """Many runs in one directory, judged in one go."""
+    directory = tmp_path_factory.mktemp("traces")
+    traces = made_traces(long_mode)
+    for name, trace in traces.items():
+        trace.run.run_id = name
+        write_trace(directory, trace)
+    return traces, verify(spark, [directory], EVERY)
+
+
+def shown(verdict: Verdict) -> set[tuple[object, ...]]:
+    return {(witness.node, witness.inc, witness.grp, witness.ids, witness.evs) for witness in verdict.violations}
+
+
+def test_spark_and_the_oracles_agree_on_every_run_and_promise(told: tuple[dict[str, Trace], Verified]) -> None:
+    """Outcome, count and, where all are listed, the very rows; planted bugs included."""
+    traces, verified = told
+    assert not verified.set_aside
+    assert len(verified.runs) == len(traces)
+    for judged in verified.runs:
+        wanted = {verdict.promise: verdict for verdict in judge(traces[judged.run.run_id], EVERY)}
+        for verdict in judged.verdicts:
+            want, name = wanted[verdict.promise], (judged.run.run_id, verdict.promise)
+            assert (*name, verdict.outcome, verdict.count) == (*name, want.outcome, want.count)
+            if want.count <= VIOLATIONS_MAX:
+                assert (*name, shown(verdict)) == (*name, shown(want))
+            if verdict.outcome is Outcome.HOLDS:
+                assert verdict.sentence == want.sentence
+
+
+def test_the_traces_show_every_promise_kept_and_broken(told: tuple[dict[str, Trace], Verified]) -> None:
+    """An agreement on traces that break nothing would be worth nothing."""
+    seen = {(verdict.promise, verdict.outcome) for judged in told[1].runs for verdict in judged.verdicts}
+    assert seen >= {(promise, outcome) for promise in EVERY for outcome in (Outcome.HOLDS, Outcome.BROKEN)}
+
+
+def test_every_witness_tells_its_story_in_a_sentence(told: tuple[dict[str, Trace], Verified]) -> None:
+    traces, verified = told
+    for judged in verified.runs:
+        wanted = {verdict.promise: verdict for verdict in judge(traces[judged.run.run_id], EVERY)}
+        for verdict in judged.verdicts:
+            if verdict.promise not in ("total_order", "optimistic_causal") and verdict.count <= VIOLATIONS_MAX:
+                theirs = {witness.sentence for witness in wanted[verdict.promise].violations}
+                assert {witness.sentence for witness in verdict.violations} == theirs
+
+
+def test_input_that_cannot_be_used_is_set_aside_with_a_reason(spark: SparkSession, tmp_path: Path) -> None:
+    """A torn file, a run that did not finish and rows shipped twice; the rest is judged."""
+    for name in ("whole", "torn", "unfinished", "twice"):
+        trace = causal_world(1, 4, 60)
+        trace.run.run_id = name
+        write_trace(tmp_path, trace)
+    torn = next((tmp_path / "run_id=torn" / "kind=deliver").glob("*.parquet"))
+    torn.write_bytes(torn.read_bytes()[:-100])
+    (tmp_path / "run_id=unfinished" / "run.json").unlink()
+    shipped = next((tmp_path / "run_id=twice" / "kind=deliver").glob("*.parquet"))
+    shipped.with_name("part-00001.parquet").write_bytes(shipped.read_bytes())
+    done = verify(spark, [tmp_path])
+    outcomes = {judged.run.run_id: {verdict.outcome for verdict in judged.verdicts} for judged in done.runs}
+    assert outcomes["whole"] == outcomes["twice"] == {Outcome.HOLDS, Outcome.UNKNOWN}
+    assert outcomes["torn"] == {Outcome.UNKNOWN}
+    reasons = {each.run_id or Path(each.path).name: each for each in done.set_aside}
+    assert set(reasons) == {"torn", "run_id=unfinished", "twice"}
+    assert "not a whole Parquet file" in reasons["torn"].reason
+    assert "did not finish" in reasons["run_id=unfinished"].reason
+    assert reasons["twice"].rows == len(causal_world(1, 4, 60).rows[Kind.DELIVER])
+
+
+def test_what_is_no_trace_is_refused_in_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="does not exist"):
+        verify(spark, [tmp_path / "nowhere"])
+    with pytest.raises(TraceError, match="holds no run_id"):
+        verify(spark, [tmp_path])
+    write_trace(tmp_path, causal_world(1, 3, 20))
+    with pytest.raises(UsageError, match="no promise that Spark judges is called 'kindness'"):
+        verify(spark, [tmp_path], ["kindness"])

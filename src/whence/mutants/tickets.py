@@ -315,7 +315,10 @@ class AnswersForAnyClaim(Desk):
 
 
 class FoundsWithOneVote(Founding):
-    """Founds once a single seed accepted it."""
+    """Founds once a single seed promised and accepted."""
+
+    def _needed(self) -> int:
+        return 1
 
     def on_answer(self, sender: Process, item: say.GenesisAnswer, turn: Turn) -> None:
         super().on_answer(sender, item, turn)

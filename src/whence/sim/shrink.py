@@ -32,6 +32,7 @@ class Shrinker:
             scenario = self._first_that_breaks(scenario, _sooner(scenario))
             scenario = self._without(scenario, "faults")
             scenario = self._without(scenario, "publishes")
+            scenario = self._without(scenario, "acts")
             for reduce in (_calmer, _fewer_members, _single_events):
                 scenario = self._until_none_breaks(scenario, reduce)
         return scenario
@@ -111,7 +112,8 @@ def _without_member(scenario: Scenario, gone: int) -> Scenario:
         for publish in scenario.publishes
         if publish.node != gone
     ]
-    return structs.replace(scenario, nodes=scenario.nodes - 1, faults=faults, publishes=publishes)
+    acts = [structs.replace(act, node=moved([act.node])[0]) for act in scenario.acts if act.node != gone]
+    return structs.replace(scenario, nodes=scenario.nodes - 1, faults=faults, publishes=publishes, acts=acts)
 
 
 def _single_events(scenario: Scenario) -> Iterator[Scenario]:

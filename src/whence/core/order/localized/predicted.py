@@ -42,27 +42,33 @@ class Predicted(Sessions):
         else:
             put(into, index)
         news = self._news(record, target, carried)
-        known, told = carried.known, dict[int, int]()
+        known = carried.known
+        deltas = {key: value - known.get(key, 0) for key, value in news.items()}
+        numbers = record.numbers
+        if self._pruned:
+            numbers = [record.ids[key >> NODE_BITS][key & NODE_MASK] for key in shape[2:]]
         surprises = []
-        ids = record.ids
-        for place, key in enumerate(shape[2:]):
-            number = ids[key >> NODE_BITS][key & NODE_MASK]
-            if number != known.get(key, 0) + 1:
+        told = news
+        for place, (key, number) in enumerate(zip(shape[2:], numbers, strict=True)):
+            before = known.get(key, 0)
+            if number != before + 1:
                 surprises.append((place, number))
+            if number > before:
+                told[key] = number
         if surprises:
             flags |= SURPRISES
             put(into, len(surprises))
             for place, number in surprises:
                 put(into, place)
                 put(into, number)
-        if news:
+        if deltas:
             flags |= NEWS
-            self._put_news(into, news, carried)
-            told.update(news)
-        for key in shape[2:]:
-            number = ids[key >> NODE_BITS][key & NODE_MASK]
-            if number > known.get(key, 0):
-                known[key] = told[key] = number
+            put(into, len(deltas))
+            place_of = self._state.place.place_of
+            for key, delta in deltas.items():
+                put(into, place_of[key])
+                put(into, delta)
+        known.update(told)
         if self._place.f == 1:
             self._keep(carried, told)
         self.cost.add(len(into) + name_bytes(record))
@@ -75,6 +81,7 @@ class Predicted(Sessions):
         shape = record.shape
         if shape is None:
             shape = record.shape = _flat(record, record.ids)
+            record.numbers = [number for numbers in record.ids.values() for number in numbers.values()]
         return shape
 
     def _news(self, record: Record, target: int, carried: Carried) -> dict[int, int]:
@@ -126,14 +133,6 @@ class Predicted(Sessions):
         while unheard and unheard[0][0] <= turn:
             _raise(known, unheard.popleft()[1])
 
-    def _put_news(self, into: bytearray, news: dict[int, int], carried: Carried) -> None:
-        known, place_of = carried.known, self._state.place.place_of
-        put(into, len(news))
-        for key, value in news.items():
-            put(into, place_of[key])
-            put(into, value - known.get(key, 0))
-            known[key] = value
-
     def hear(self, peer: int, flags: int, carried: Carried, reader: Reader) -> Head:
         """Foresee, and correct by what is written."""
         if flags & HEARD:
@@ -153,15 +152,16 @@ class Predicted(Sessions):
                 known[key] = fresh[key] = known.get(key, 0) + reader.below(NUMBER_END)
         reader.end()
         deps = known.copy()
+        told = dict(zip(keys, numbers, strict=True))
+        if flags & (SURPRISES | NEWS):
+            told = {key: number for key, number in told.items() if number > known.get(key, 0)}
+        known.update(told)
+        fresh.update(told)
         ids: Vectors = {}
-        for key, number in zip(keys, numbers, strict=True):
-            source = key >> NODE_BITS
-            vector = ids.get(source)
-            if vector is None:
-                vector = ids[source] = {}
-            vector[key & NODE_MASK] = number
-            if number > known.get(key, 0):
-                known[key] = fresh[key] = number
+        start = 0
+        for source, targets in carried.rows_of(shape):
+            ids[source] = dict(zip(targets, numbers[start : start + len(targets)], strict=True))
+            start += len(targets)
         if peer not in ids:
             raise ValueError("a head without its forwarder's numbers")
         overlay = self._place.overlay

@@ -8,7 +8,7 @@ numbers, belong to a session; everything else is whole.
 
 from collections import deque
 
-from whence.core.members.overlay import Cells
+from whence.core.members.overlay import NODE_BITS, NODE_MASK, Cells
 from whence.core.order.localized.heads import WHOLE, Head
 from whence.core.order.localized.links import Links
 from whence.core.order.localized.settings import LocalizedSettings
@@ -22,6 +22,9 @@ FRESH = 1 << 2
 SESSION_END = 1 << 31
 TURN_END = 1 << 40
 
+ROWS_MAX = 1024
+"""Shapes whose rows are kept ready."""
+
 
 class LostError(Exception):
     """A head cannot be read because what it builds on is not kept any more."""
@@ -31,7 +34,7 @@ class Carried:
     """What one direction of a link has carried in a session."""
 
     __slots__ = (
-        "base", "base_turn", "boot", "changes", "fresh", "known", "session", "shapes", "shapes_by_index",
+        "base", "base_turn", "boot", "changes", "fresh", "known", "rows", "session", "shapes", "shapes_by_index",
         "told_turn", "turn", "unheard",
     )  # fmt: skip
 
@@ -52,6 +55,19 @@ class Carried:
         self.told_turn = 0
         self.shapes: dict[tuple[int, ...], int] = {}
         self.shapes_by_index: list[tuple[int, ...]] = []
+        self.rows: dict[tuple[int, ...], list[tuple[int, tuple[int, ...]]]] = {}
+
+    def rows_of(self, shape: tuple[int, ...]) -> list[tuple[int, tuple[int, ...]]]:
+        """Return the forwarders of a shape with their targets, in order."""
+        found = self.rows.get(shape)
+        if found is None:
+            grouped: dict[int, list[int]] = {}
+            for key in shape[2:]:
+                grouped.setdefault(key >> NODE_BITS, []).append(key & NODE_MASK)
+            found = [(source, tuple(targets)) for source, targets in grouped.items()]
+            if len(self.rows) < ROWS_MAX:
+                self.rows[shape] = found
+        return found
 
 
 class Sessions(Links):

@@ -32,8 +32,8 @@ class Record:
     """A message that was processed here and is still needed."""
 
     __slots__ = (
-        "bundle", "changes", "deps", "group", "h", "have", "ids", "left", "mine", "names", "raw", "shape", "targets",
-        "uid",
+        "bundle", "changes", "deps", "group", "h", "have", "ids", "left", "mine", "names", "numbers", "raw", "shape",
+        "targets", "uid",
     )  # fmt: skip
 
     def __init__(self, uid: Uid, bundle: Bundle, group: int, h: int, targets: tuple[int, ...]) -> None:
@@ -57,6 +57,8 @@ class Record:
         """How many changes the past had seen when `deps` were taken."""
         self.shape: tuple[int, ...] | None = None
         """Group, hops and who is numbered by whom, flat: what predicted coding names by an index."""
+        self.numbers: list[int] = []
+        """The numbers of the shape, in its order."""
         self.raw: dict[int, Head] = {}
         """Copies as they came, by forwarder, for replay."""
 

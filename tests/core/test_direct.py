@@ -64,9 +64,11 @@ def test_a_bundle_is_handed_up_on_first_sight_only() -> None:
     assert [note.reason for note in ready.notes] == ["duplicate"]
 
 
-def test_whoever_has_less_asks_for_the_rest_once_a_round() -> None:
+def test_whoever_has_lacked_something_for_a_round_asks_for_the_rest_once_a_round() -> None:
     direct = direct_of()
     told(direct, Push([one(3), one(3, 2)]))
+    assert told(direct, have((3, 1, 1, 6, 6)))[1].send == [], "it may be on its way"
+    round_of(direct)
     _, ready = told(direct, have((3, 1, 1, 6, 6)))
     assert ready.send == [Send((2,), Want(WANT.pack(3, 1, 3)), 1)]
     assert told(direct, have((3, 1, 1, 6, 6)), Process(4, 1))[1].send == [], "asked already"
@@ -74,8 +76,18 @@ def test_whoever_has_less_asks_for_the_rest_once_a_round() -> None:
     assert told(direct, have((3, 1, 1, 6, 6)))[1].send != [], "a new round, a new try"
 
 
+def test_what_makes_progress_is_not_asked_for() -> None:
+    direct = direct_of()
+    for seq in range(1, 9):
+        assert told(direct, have((3, 1, 1, 99, 99)))[1].send == []
+        told(direct, Push([one(3, seq)]))
+        round_of(direct)
+
+
 def test_what_nobody_keeps_any_more_is_not_asked_for() -> None:
     direct = direct_of()
+    told(direct, have((3, 1, 10, 12, 1)))
+    round_of(direct)
     _, ready = told(direct, have((3, 1, 10, 12, 1)))
     assert ready.send == [Send((2,), Want(WANT.pack(3, 1, 10)), 1)]
     told(direct, Push([one(3, 10), one(3, 11)]))

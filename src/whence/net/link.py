@@ -23,7 +23,7 @@ _HEADER = Layout("<II")
 GREETING_BYTES_MAX = 1024
 """The longest frame of a peer that has not greeted."""
 
-BUFFER_BYTES = 256 << 10
+BUFFER_BYTES = 512 << 10
 """What one read may take at most; a frame that is larger gets a buffer of its own size."""
 
 WRITE_HIGH_BYTES = 1 << 20

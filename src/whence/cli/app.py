@@ -20,6 +20,7 @@ from whence.cli.simulate import simulate
 from whence.cli.size import size
 from whence.cli.sub import sub
 from whence.cli.top import top
+from whence.cli.tune import tune
 from whence.cli.verify import verify
 from whence.errors import WhenceError
 
@@ -48,6 +49,7 @@ app.command()(sub)
 app.command()(top)
 app.command()(gather)
 app.command()(doctor)
+app.command()(tune)
 app.add_typer(certs, name="certs")
 app.command()(size)
 app.command()(verify)

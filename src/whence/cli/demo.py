@@ -14,6 +14,7 @@ from whence.check.explain import story
 from whence.check.history import History
 from whence.check.judge import judge_history
 from whence.check.spread import spread_diagram
+from whence.check.streams import sequences, streams_diagram
 from whence.check.tenure import tenure_diagram
 from whence.check.tree import tree_diagram
 from whence.check.verdict import Outcome, Verdict
@@ -25,6 +26,7 @@ from whence.mutants import CANARY, recipe_with
 from whence.sim.clusters import killed
 from whence.sim.explore import judged
 from whence.sim.forest import recovering
+from whence.sim.merging import failover
 from whence.sim.run import run
 from whence.sim.scenario import Scenario
 from whence.sim.shrink import shrink
@@ -59,6 +61,11 @@ CLUSTER = (
     "skip."
 )
 TENURE = "Who owned each ticket when, and who could give it away; a cross where a process crashed, a triangle at a gap."
+MERGED = (
+    "Twelve members at level total, two of them mergers, on a network that loses and doubles. One merger is killed; "
+    "its followers turn to the other and resume after their last key. Every sequence is the same."
+)
+STREAMS = "A line per member, a mark per delivery, coloured by the merger it came from; a cross where one was killed."
 BUG = (
     "The fifo level with a bug on purpose: it delivers whatever comes first. The schedule that showed it was cut to "
     "the smallest that still does."
@@ -107,6 +114,10 @@ def demo(
         cluster = _kill_a_coordinator(into, seed, partial(_advance, bar, task))
         results["optimistic"] = cluster.facts, cluster.verdicts
         sections.append(cluster)
+        task = bar.add_task("total: two mergers, one of which is killed", total=SLICES)
+        merged = _kill_a_merger(into, seed, partial(_advance, bar, task))
+        results["total"] = merged.facts, merged.verdicts
+        sections.append(merged)
         task = bar.add_task("planting a bug", total=None)
         sections.append(canary := _catch_the_canary(into, seed))
     page = write_page(into / "report.html", sections, nodes, seed)
@@ -151,6 +162,24 @@ def _kill_a_coordinator(into: Path, seed: int, on_slice: Callable[[Trace, float]
     facts = summarize(trace) | {"gaps": len(trace.rows[Kind.GAP]), "faults": dict(sorted(outcome.effective.items()))}
     facts |= {"trace": str(kept)}
     return Section("optimistic", CLUSTER, TENURE, facts, judge_history(History(trace)), picture)
+
+
+def _kill_a_merger(into: Path, seed: int, on_slice: Callable[[Trace, float], None]) -> Section:
+    """Run a group with two mergers, kill one, and draw how its followers go on with the other's stream."""
+    outcome = run(failover(12, 300, seed), on_slice=on_slice)
+    kept = write_trace(into, outcome.trace)
+    trace = read_trace(kept)
+    picture = into / "streams-total.svg"
+    picture.write_text(streams_diagram(trace), encoding="utf-8")
+    lines = sequences(trace)
+    longest = max(lines.values(), key=len)
+    same = sum(line == longest for line in lines.values())
+    facts = summarize(trace) | {
+        "identical sequences": f"{same} of {len(lines)}; the killed merger's is the beginning of them: "
+        f"{all(line == longest[: len(line)] for line in lines.values())}",
+        "faults": dict(sorted(outcome.effective.items())), "trace": str(kept),
+    }  # fmt: skip
+    return Section("total", MERGED, STREAMS, facts, judge_history(History(trace)), picture)
 
 
 def _catch_the_canary(into: Path, seed: int) -> Section:

@@ -1,0 +1,66 @@
+"""whence tune: from observed delays and clock offsets to the tick, ε and δ of level total."""
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.table import Table
+
+from whence.check.delays import Observed, Proposal, observe, propose, trade_off
+from whence.cli.output import print_json, stdout
+from whence.errors import UsageError
+from whence.trace.reader import read_trace
+
+
+def tune(
+    trace: Annotated[Path, typer.Argument(help="A trace, as simulate --out or a live node leaves it.")],
+    on_time: Annotated[float, typer.Option(help="The part of what was observed that δ must cover.")] = 0.9999,
+    tick_ns: Annotated[int | None, typer.Option(min=1000, help="The tick; a millisecond if not given.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the trade-off into this SVG file.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+) -> None:
+    """Propose tick, ε and δ for level total from a trace, and show what a shorter wait would cost.
+
+    A delay is the receiver's clock at arrival minus the publisher's at publication, from publish, deliver and late
+    rows; at level total, from the mergers' rows. Example: whence tune out/run --plot out/tuning.svg
+    """
+    if not 0 < on_time <= 1:
+        raise UsageError(f"--on-time must be above 0 and at most 1, not {on_time}")
+    read = read_trace(trace)
+    observed = observe(read)
+    proposal = propose(observed, on_time, tick_ns)
+    if plot is not None:
+        try:
+            plot.parent.mkdir(parents=True, exist_ok=True)
+            plot.write_text(trade_off(proposal), encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"--plot: cannot write {plot}: {error.strerror}") from None
+    if json:
+        print_json(
+            read.run.seed, trace=str(trace), observations=len(observed.delays_ns), offset_ns=observed.offset_ns,
+            offset_exact=observed.exact, events_per_second=round(observed.events_per_second, 3),
+            plot=None if plot is None else str(plot), **msgspec.to_builtins(proposal),
+        )  # fmt: skip
+        return
+    _show(observed, proposal, plot)
+
+
+def _show(observed: Observed, proposal: Proposal, plot: Path | None) -> None:
+    console = stdout()
+    table = Table("covers", "δ ticks", "beyond δ", "late at most", "latency at most", "buffer", title_justify="left",
+                  title=f"{len(observed.delays_ns):,} observed delays")  # fmt: skip
+    for choice in proposal.choices:
+        mark = "bold green" if choice.delta == proposal.delta else ""
+        table.add_row(
+            f"{choice.quantile:.2%}", f"{choice.delta:,}", f"{choice.beyond_delta:.3%}", f"{choice.late_at_most:.3%}",
+            f"{choice.latency_ms:,.1f} ms", f"{choice.buffer_bytes / 1024:,.1f} KiB", style=mark,
+        )  # fmt: skip
+    console.print(table)
+    sure = "known from true time" if observed.exact else "estimated from delays both ways"
+    console.print(f"clocks differ by {observed.offset_ns / 1e6:,.3f} ms at most ({sure})")
+    console.print(
+        f"proposed: --set tick_ns={proposal.tick_ns} --set epsilon={proposal.epsilon} --set delta={proposal.delta}"
+    )
+    if plot is not None:
+        console.print(f"plot: {plot}")

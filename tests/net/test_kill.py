@@ -1,4 +1,4 @@
-"""Real processes, killed at any moment and started again: nothing acknowledged is lost or repeated."""
+"""Real processes, killed or stopped at any moment and started again: nothing acknowledged is lost or repeated."""
 
 import signal
 import socket
@@ -61,7 +61,7 @@ class Worker:
 @pytest.mark.no_cover
 @pytest.mark.parametrize("level", ["fifo", "eventual", "causal"])
 def test_acknowledged_events_survive_the_death_of_their_publisher(tmp_path: Path, level: str, long_mode: bool) -> None:
-    """Process 0 is spared and sees everything; the others are killed at random moments and started again."""
+    """Process 0 is spared and sees everything; the others are killed or stopped at random moments, and go on."""
     random, ports = Random(f"kills {level}"), [free_port() for _ in range(3)]
     workers = [Worker(pid, ports[pid], tmp_path, level, [f"127.0.0.1:{ports[0]}"] if pid else []) for pid in range(3)]
     try:
@@ -70,6 +70,9 @@ def test_acknowledged_events_survive_the_death_of_their_publisher(tmp_path: Path
         for _ in range(KILLS_LONG if long_mode else KILLS):
             victim = workers[random.choice((1, 2))]
             time.sleep(random.uniform(0.0, 0.4))
+            if random.random() < 0.3:
+                paused(victim, random.uniform(0.2, 2.5))
+                continue
             victim.end(signal.SIGKILL)
             victim.start()
             if random.random() < 0.7:
@@ -92,6 +95,13 @@ def test_acknowledged_events_survive_the_death_of_their_publisher(tmp_path: Path
     verdicts = judge(gather([tmp_path / "trace"], "alps", "kills", "test", durable=level == "causal"))
     assert [(v.promise, v.sentence) for v in verdicts if v.outcome is Outcome.BROKEN] == []
     assert {v.promise for v in verdicts if v.holds} >= {"integrity", "no_duplicates"}
+
+
+def paused(worker: Worker, seconds: float) -> None:
+    """Stop a process for a while, as a suspended machine or a long collection would."""
+    worker.process.send_signal(signal.SIGSTOP)
+    time.sleep(seconds)
+    worker.process.send_signal(signal.SIGCONT)
 
 
 def missing_at_0(directory: Path, wanted: set[tuple[int, ...]]) -> set[tuple[int, ...]]:

@@ -43,10 +43,10 @@ def scenario(
     for node in who:
         start = dice.randrange(10 * MS)
         above = [0] if groups == "all" else _ancestors(node, counts["subtrees"])
-        for at in range(messages):
-            publishes.append(
-                Publish(at_ns=start + at * 10 * MS, node=node, group=dice.choice(above), size=PAYLOAD_BYTES)
-            )
+        publishes += [
+            Publish(at_ns=start + at * 10 * MS, node=node, group=dice.choice(above), size=PAYLOAD_BYTES)
+            for at in range(messages)
+        ]
     return Scenario(
         level=level, seed=seed, nodes=nodes, publishes=publishes,
         settings={"tree": "binary", "tree_nodes": nodes, "groups": groups, **settings},

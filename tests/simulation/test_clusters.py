@@ -1,0 +1,125 @@
+"""Clusters under a swarm of faults: every promise holds, every trap of the papers is met and caught."""
+
+from collections import Counter
+
+import pytest
+from msgspec import structs
+
+from whence.check.judge import PROMISES_OF, judge
+from whence.check.verdict import Outcome
+from whence.mutants import Mutant, mutants_of, recipe_with
+from whence.sim.clusters import killed, simulation
+from whence.sim.explore import hunt, judged
+from whence.sim.run import run
+from whence.sim.scenario import Clocks, Scenario
+from whence.sim.swarm import draw
+from whence.trace.memory import Trace
+from whence.trace.schema import COLUMNS_OF, EPOCH, TICKET, Kind
+
+SCHEDULES, SCHEDULES_LONG = 30, 5_000
+QUICK = 12
+"""Schedules in which a bug that is quickly caught shows; the long mode hunts all of them."""
+
+QUICKLY_CAUGHT = (
+    "gives_its_own", "absorbs_anybody", "leaves_late", "accepts_every_founder", "founds_without_walking",
+    "forgets_fences", "timers_never_end", "delivers_the_obsolete", "own_events_wait", "advances_only_one",
+    "ignores_epochs", "never_skips", "library_without_bound", "tells_too_much",
+)  # fmt: skip
+"""Those that the normal mode hunts."""
+
+MUST_MEET = (
+    "exclusion", "refounded", "soft_close", "ackcjoin_lost", "lease_overslept", "partition_healed", "ticket_takeover",
+    "ticket_absorb", "restart", "cut", "slow", "pause", "crash_between_effects", "pause_before_send", "cleave",
+)  # fmt: skip
+"""What an exploration of clusters must have done."""
+
+
+def broken(scenario: Scenario, mutant: str | None = None) -> list[str]:
+    return [verdict.sentence for verdict in judged(scenario, mutant)[1] if verdict.outcome is Outcome.BROKEN]
+
+
+@pytest.mark.no_cover
+def test_clusters_keep_every_promise_under_a_swarm_of_faults(long_mode: bool) -> None:
+    for seed in range(1, 1 + (SCHEDULES_LONG if long_mode else SCHEDULES)):
+        assert broken(draw("optimistic", seed)) == [], f"seed {seed}"
+
+
+@pytest.mark.no_cover
+@pytest.mark.long
+def test_the_swarm_meets_everything_the_protocol_has_a_rule_for() -> None:
+    met: Counter[str] = Counter()
+    for seed in range(600):
+        met += run(draw("optimistic", seed)).effective
+    assert {kind: met[kind] for kind in MUST_MEET if met[kind] < 2} == {}
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("bug", mutants_of("optimistic"), ids=lambda bug: bug.name)
+def test_a_planted_trap_is_caught(bug: Mutant, long_mode: bool) -> None:
+    """Every trap of the papers that we planted breaks the promise it is meant to break."""
+    if not long_mode and bug.name not in QUICKLY_CAUGHT:
+        pytest.skip("long: takes more schedules")
+    caught = hunt("optimistic", bug.name, bug.law, 1, 1000 if long_mode else QUICK)
+    assert caught.caught, f"{bug.name} breaks {bug.law} in none of {caught.schedules} schedules"
+
+
+def test_every_promise_of_a_cluster_is_broken_by_some_planted_bug() -> None:
+    """But integrity, liveness and views, whose bugs are planted in the levels below."""
+    planted = {bug.law for bug in mutants_of("optimistic")}
+    assert set(PROMISES_OF["optimistic"]) - planted == {"integrity", "liveness", "views"}
+    assert len(mutants_of("optimistic")) >= 20
+
+
+def ids_repeat(trace: Trace) -> list[tuple[int, int]]:
+    """Return tickets and epochs under which two processes published."""
+    at_ticket, at_epoch = COLUMNS_OF[Kind.PUBLISH].index(TICKET), COLUMNS_OF[Kind.PUBLISH].index(EPOCH)
+    owners: dict[tuple[int, int], tuple[int, int]] = {}
+    repeated = []
+    for row in trace.rows[Kind.PUBLISH]:
+        claim = (row[at_ticket], row[at_epoch])
+        if owners.setdefault(claim, row[:2]) != row[:2]:
+            repeated.append(claim)
+    return repeated
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("drift_ppm", [400_000, 0])
+def test_clocks_beyond_the_bound_cost_exclusivity_at_most(drift_ppm: int, long_mode: bool) -> None:
+    """Spec 4.12: no two events share an id and nothing is delivered against causal order, even when leases overlap.
+
+    Pauses between the lease check and the send are part of the swarm (`pause_before_send`).
+    """
+    stalled = 0
+    for seed in range(1, 2000 if long_mode else 60):
+        drawn = draw("optimistic", seed)
+        faults = [structs.replace(fault, between_effects=True) for fault in drawn.faults if fault.kind == "pause"]
+        if not faults:
+            continue
+        outcome = run(structs.replace(drawn, clocks=Clocks(drift_ppm=drift_ppm), faults=faults))
+        stalled += outcome.effective["pause_before_send"]
+        verdicts = judge(outcome.trace, ["integrity", "no_duplicates", "optimistic_causal"])
+        assert [verdict.sentence for verdict in verdicts if not verdict.holds] == [], f"seed {seed}"
+        assert ids_repeat(outcome.trace) == [], f"seed {seed}"
+    assert stalled
+
+
+def test_a_killed_coordinators_ticket_is_fenced_and_reused_and_gaps_are_told() -> None:
+    outcome, verdicts = judged(killed(12, 60, 7))
+    assert [verdict.promise for verdict in verdicts if not verdict.holds] == []
+    assert outcome.effective["exclusion"]
+    assert outcome.effective["ticket_takeover"]
+    assert outcome.trace.rows[Kind.GAP]
+
+
+def test_a_calm_cluster_delivers_everything_to_everybody() -> None:
+    outcome, verdicts = judged(simulation(9, 40, 3, "none", {"tickets": 9}))
+    assert [verdict.promise for verdict in verdicts if not verdict.holds] == []
+    assert len(outcome.trace.rows[Kind.DELIVER]) == 9 * len(outcome.trace.rows[Kind.PUBLISH]) > 300
+
+
+def test_a_member_without_a_ticket_is_refused_and_says_so_in_the_trace() -> None:
+    scenario = simulation(6, 20, 3, "none", {"tickets": 6})
+    outcome = run(structs.replace(scenario, acts=[]), recipe_with("optimistic", None))
+    assert not outcome.trace.rows[Kind.PUBLISH]
+    assert outcome.effective["publish_refused"] == 20
+    assert {row[-3] for row in outcome.trace.rows[Kind.REJECT]} == {"NotCoordinatorError"}

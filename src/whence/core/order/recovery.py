@@ -179,4 +179,4 @@ def _as_ranges(keys: list[tuple[int, int]]) -> bytes:
 
 
 def _ranges(data: bytes) -> Iterator[tuple[int, int, int, int]]:
-    return _RANGE.iter_unpack(data)  # type: ignore[return-value]
+    return _RANGE.iter_unpack(data)

@@ -1,0 +1,97 @@
+"""Stored means stored: acknowledged after the disk, refused when the disk refuses, offered again by the next life."""
+
+import asyncio
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.net.live import QUICK, take, within
+from whence.errors import StorageError
+from whence.group import Node, join
+from whence.net import driver
+from whence.store.log import DiskFile, Log
+
+
+class Full(DiskFile):
+    """A disk that has just become full."""
+
+    def write(self, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def fill_disk(node: Node) -> None:
+    log = node.live._kept["alps"].commit.log
+    log._file.close()
+    log._file = Full(log.path)
+
+
+def test_a_full_disk_refuses_clearly_and_nothing_is_acknowledged_or_sent(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with join(1, data=tmp_path) as one, join(2, contacts=[one.address]) as two:
+            here = await one.open("alps", durable=True, settings=QUICK)
+            there = await two.open("alps", settings=QUICK)
+            await here.gathered(2)
+            await there.gathered(2)
+            await here.publish(b"safe", until="stored")
+            fill_disk(one)
+            with pytest.raises(StorageError, match="No space left"):
+                await here.publish(b"lost", until="stored")
+            with pytest.raises(StorageError, match="No space left"):
+                await here.publish(b"after")
+            with pytest.raises(StorageError, match="No space left"):
+                await take(here, 2)
+            await there.publish(b"mine")
+            assert [d.payload for d in await take(there, 2)] == [b"safe", b"mine"], "the refused event never left"
+
+    within(main())
+
+
+def test_events_stored_while_nobody_listened_are_offered_by_the_next_life(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with join(1, data=tmp_path) as alone:
+            group = await alone.open("alps", durable=True, settings=QUICK)
+            for number in range(5):
+                await group.publish(b"%d" % number, until="stored")
+            await alone.live.switch.close()  # dies without a word
+        async with join(2) as two:
+            there = await two.open("alps", settings=QUICK)
+            async with join(1, data=tmp_path, contacts=[two.address]) as again:
+                await again.open("alps", durable=True, settings=QUICK)
+                taken = await take(there, 5)
+        assert [(int(d.payload), d.event.boot) for d in taken] == [(number, 1) for number in range(5)]
+
+    within(main())
+
+
+def test_the_journal_forgets_what_is_settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "COMPACT_BYTES", 10_000)
+
+    async def main() -> None:
+        async with join(1, data=tmp_path) as one, join(2, contacts=[one.address]) as two:
+            here = await one.open("alps", durable=True, settings=QUICK, receive=False)
+            there = await two.open("alps", settings=QUICK, receive=False)
+            await here.gathered(2)
+            await there.gathered(2)
+            for _ in range(20):
+                await here.publish(b"x" * 2000, until="stored")
+            await here.publish(b"last", until="settled")
+            while not here._driver.counts["compactions"]:
+                await asyncio.sleep(0.02)
+            size = one.live._kept["alps"].commit.log.size
+            assert size < 20 * 2000
+
+    within(main())
+    assert len(Log(tmp_path / "groups" / f"{b'alps'.hex()}.journal").records) < 21
+
+
+def test_many_publishers_share_one_sync(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with join(1, data=tmp_path) as one:
+            group = await one.open("alps", durable=True, receive=False)
+            for _ in range(5):
+                await asyncio.gather(*[group.publish(b"x", until="stored") for _ in range(100)])
+            assert one.live._kept["alps"].commit.log.syncs <= 15
+
+    within(main())

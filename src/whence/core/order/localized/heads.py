@@ -26,7 +26,7 @@ EPOCH_END = 1 << 31
 class Head:
     """A decoded head."""
 
-    __slots__ = ("deps", "epoch", "extra", "group", "h", "ids", "last", "whole")
+    __slots__ = ("deps", "epoch", "extra", "group", "h", "ids", "last", "recent", "whole")
 
     def __init__(
         self,
@@ -49,6 +49,8 @@ class Head:
         self.ids = ids
         self.extra = extra
         self.deps = deps
+        self.recent: Cells | None = None
+        """The dependencies that may be new here, where the link knows; the others are in the past already."""
         self.whole = whole
         """All cells of the forwarder are there; else those the receiver told it itself may be missing."""
 

@@ -270,7 +270,9 @@ class Localized:
         """Process a message for the first time: one transaction, then its effects."""
         head, state = waiting.head, self.state
         h = min(head.h + self._place.near[head.last], self._place.overlay.radius)
-        grown = state.merge(waiting.deps)
+        grown = state.merge(waiting.deps if head.recent is None else head.recent)
+        if head.recent is not None:
+            self.links.merged(head)
         record = state.admit(waiting.bundle, head.group, head.last, h, head.ids, head.extra)
         if self._settings.replay and head.whole:
             record.raw[head.last] = head

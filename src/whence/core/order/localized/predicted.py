@@ -12,7 +12,8 @@ from whence.core.members.overlay import GROUPS_MAX, NODE_BITS, NODE_MASK, pair
 from whence.core.order.localized.heads import NODES, NUMBER_END, PREDICTED, Head, Vectors
 from whence.core.order.localized.links import name_bytes
 from whence.core.order.localized.sessions import SESSION_END, TURN_END, Carried, LostError, Sessions
-from whence.core.order.localized.state import Record
+from whence.core.order.localized.settings import LocalizedSettings
+from whence.core.order.localized.state import Record, State
 from whence.core.varint import Reader, put
 
 NEW_SHAPE, SURPRISES, NEWS, HEARD = 1 << 3, 1 << 4, 1 << 5, 1 << 6
@@ -29,10 +30,16 @@ class Predicted(Sessions):
 
     form = PREDICTED
 
+    def __init__(self, state: State, settings: LocalizedSettings) -> None:
+        super().__init__(state, settings)
+        self._pruned |= state.place.f == 1  # what the receiver told is left out, so nobody could replay it anyway
+        self._cuts: dict[tuple[tuple[int, ...], int], tuple[tuple[int, ...], list[int]]] = {}
+        """Shapes as a target sees them, and the places of their numbers in the whole."""
+
     def tell(self, record: Record, target: int, carried: Carried, into: bytearray) -> int:
         """Write what the receiver cannot foresee."""
         flags = self._tell_heard(target, carried, into)
-        shape = self._shape_of(record, target)
+        shape, numbers = self._shape_of(record, target)
         index = carried.shapes.get(shape)
         if index is None:
             flags |= NEW_SHAPE
@@ -44,9 +51,6 @@ class Predicted(Sessions):
         news = self._news(record, target, carried)
         known = carried.known
         deltas = {key: value - known.get(key, 0) for key, value in news.items()}
-        numbers = record.numbers
-        if self._pruned:
-            numbers = [record.ids[key >> NODE_BITS][key & NODE_MASK] for key in shape[2:]]
         surprises = []
         told = news
         for place, (key, number) in enumerate(zip(shape[2:], numbers, strict=True)):
@@ -74,15 +78,23 @@ class Predicted(Sessions):
         self.cost.add(len(into) + name_bytes(record))
         return flags
 
-    def _shape_of(self, record: Record, target: int) -> tuple[int, ...]:
-        """Return group, hops and all pairs of forwarder and target that are numbered."""
-        if self._pruned:
-            return _flat(record, self.pruned(record.ids, target))
-        shape = record.shape
-        if shape is None:
-            shape = record.shape = _flat(record, record.ids)
+    def _shape_of(self, record: Record, target: int) -> tuple[tuple[int, ...], list[int]]:
+        """Return group, hops and all pairs of forwarder and target that are numbered; and the numbers."""
+        whole = record.shape
+        if whole is None:
+            whole = record.shape = _flat(record, record.ids)
             record.numbers = [number for numbers in record.ids.values() for number in numbers.values()]
-        return shape
+        if not self._pruned:
+            return whole, record.numbers
+        cut = self._cuts.get((whole, target))
+        if cut is None:
+            pairs = self._place.overlay.pairs(target)
+            places = [place for place, key in enumerate(whole[2:]) if key in pairs]
+            cut = (whole[:2] + tuple(whole[2 + place] for place in places), places)
+            if len(self._cuts) < SHAPES_MAX:
+                self._cuts[whole, target] = cut
+        numbers = record.numbers
+        return cut[0], [numbers[place] for place in cut[1]]
 
     def _news(self, record: Record, target: int, carried: Carried) -> dict[int, int]:
         """Return the cells of the dependencies above what the link carried."""
@@ -149,14 +161,16 @@ class Predicted(Sessions):
             listed = self._place.overlay.listed_pairs(peer)
             for _ in range(reader.below(len(listed) + 1)):
                 key = listed[reader.below(len(listed))]
-                known[key] = fresh[key] = known.get(key, 0) + reader.below(NUMBER_END)
+                known[key] = fresh[key] = carried.pending[key] = known.get(key, 0) + reader.below(NUMBER_END)
         reader.end()
         deps = known.copy()
+        recent = carried.pending
         told = dict(zip(keys, numbers, strict=True))
         if flags & (SURPRISES | NEWS):
             told = {key: number for key, number in told.items() if number > known.get(key, 0)}
         known.update(told)
         fresh.update(told)
+        carried.pending = recent | told
         ids: Vectors = {}
         start = 0
         for source, targets in carried.rows_of(shape):
@@ -165,7 +179,17 @@ class Predicted(Sessions):
         if peer not in ids:
             raise ValueError("a head without its forwarder's numbers")
         overlay = self._place.overlay
-        return Head(shape[0], overlay.epoch, peer, shape[1], ids, {}, deps, whole=self._place.f > 1)
+        head = Head(shape[0], overlay.epoch, peer, shape[1], ids, {}, deps, whole=self._place.f > 1)
+        if self._place.f == 1:
+            head.recent = recent
+            carried.latest = head
+        return head
+
+    def merged(self, head: Head) -> None:
+        """Learn that a head was taken into the past: what the link carried before it need not be looked at again."""
+        carried = self._came.get(head.last)
+        if carried is not None and carried.latest is head:
+            carried.pending = {}
 
     def _take_shape(self, flags: int, carried: Carried, reader: Reader) -> tuple[int, ...]:
         shapes = carried.shapes_by_index

@@ -34,8 +34,8 @@ class Carried:
     """What one direction of a link has carried in a session."""
 
     __slots__ = (
-        "base", "base_turn", "boot", "changes", "fresh", "known", "rows", "session", "shapes", "shapes_by_index",
-        "told_turn", "turn", "unheard",
+        "base", "base_turn", "boot", "changes", "fresh", "known", "latest", "pending", "rows", "session", "shapes",
+        "shapes_by_index", "told_turn", "turn", "unheard",
     )  # fmt: skip
 
     def __init__(self, session: int, boot: int = 0) -> None:
@@ -53,6 +53,9 @@ class Carried:
         self.fresh: Cells = {}
         """Receiver: what was read since the other end was told so, last at told_turn."""
         self.told_turn = 0
+        self.pending: Cells = {}
+        """Receiver: what was carried since a head was last taken into the past; `latest` is the last one read."""
+        self.latest: Head | None = None
         self.shapes: dict[tuple[int, ...], int] = {}
         self.shapes_by_index: list[tuple[int, ...]] = []
         self.rows: dict[tuple[int, ...], list[tuple[int, tuple[int, ...]]]] = {}

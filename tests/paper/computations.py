@@ -41,6 +41,7 @@ class Message:
     target: int
     source: int
     r: int
+    """When it was put on its way: δ counts from here."""
     kn: KnStamp
     hlc: int
     known: int

@@ -154,7 +154,8 @@ def corrupted(world: World) -> None:
     for _ in range(6):
         r = min(world.rt) + random.randint(-rules.delta, span)
         stamp, hlc = KnStamp(r, *garbage(random, rules)), (r + random.randint(0, 9)) << 20
-        world.transit.append(Message(len(world.events), random.randrange(world.all), 0, r, stamp, hlc, 0))
+        target = random.randrange(world.all)
+        world.transit.append(Message(len(world.events), target, 0, world.rt[target], stamp, hlc, 0))
         world.events.append(nowhere)
     for merger in world.mergers:
         rt = world.rt[-1]
@@ -290,7 +291,7 @@ def bounded_run(kind: type[Kn], number: int) -> bool:
     """Tell whether stamps with clocks modulo B, read back by their receivers, equal the unbounded ones."""
     random = Random(f"bounded {number}")
     epsilon, delta, n = random.randint(1, 3), random.randint(0, 4), 3
-    shared = {"epsilon": epsilon, "delta": delta, "publishers_max": n, "events_per_tick_max": 2}
+    shared = {"epsilon": epsilon, "delta": delta, "publishers_max": n, "events_per_tick_max": 40}
     modulus = 2 * epsilon + delta + 1 + random.randint(0, 3)
     whole = [Kn(Timing(**shared)) for _ in range(n)]
     small = [kind(Timing(**shared, bounded=modulus)) for _ in range(n)]

@@ -33,7 +33,8 @@ def causal(nodes: int, messages: int) -> float:
     cluster.loop.run(planned.end_at_ns)
     spent = process_time() - began
     members: list[Any] = [process.member for process in cluster.processes.values()]
-    return spent / sum(member.cost.copies for member in members) * 1e6
+    copies: int = sum(member.cost.copies for member in members)
+    return spent / copies * 1e6
 
 
 def main() -> None:

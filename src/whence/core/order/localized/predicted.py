@@ -57,7 +57,7 @@ class Predicted(Sessions):
             before = known.get(key, 0)
             if number != before + 1:
                 surprises.append((place, number))
-            if number > before:
+            if number > before and number > told.get(key, 0):  # after a fence, a message may follow its own numbers
                 told[key] = number
         if surprises:
             flags |= SURPRISES

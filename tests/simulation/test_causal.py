@@ -52,6 +52,12 @@ def test_a_planted_bug_is_caught_by_the_promise_it_must_break(name: str, long_mo
     assert sound[mutant.law] is Outcome.HOLDS
 
 
+@pytest.mark.parametrize("seed", [596, 1113, 5540, 6023])
+def test_schedules_that_once_broke_a_promise_hold_now(seed: int) -> None:
+    """Late names that nobody waited for; heads told lower than their own dependencies after a fence."""
+    assert all(verdict.holds for verdict in judged(draw("causal", seed))[1])
+
+
 def test_the_swarm_draws_every_kind_of_tree_coding_identity_and_f() -> None:
     drawn = [draw("causal", seed) for seed in range(1, 300)]
     for name, values in (("f", 3), ("coding", 3), ("identity", 2), ("replay", 2), ("held_copies_max", 2)):

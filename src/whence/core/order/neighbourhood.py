@@ -119,7 +119,7 @@ class Neighbourhood(TreeMember):
         """Take a copy or an acknowledgement."""
         ready, peer = Ready(), sender.pid
         self._suspects.heard(peer)
-        if not self._up or peer not in self._place.near:
+        if not self._up or peer not in self._place.ways:
             ready.notes.append(Note("drop", "stranger", peer=peer))
         elif isinstance(item, NearAck):
             self._acknowledged(peer, item, ready)

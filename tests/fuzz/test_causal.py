@@ -1,0 +1,96 @@
+"""A member of a tree never raises on any item that could be decoded, and stays within its bounds."""
+
+from random import Random
+
+import pytest
+
+from whence import limits
+from whence.core.levels import LEVELS
+from whence.core.order.localized import items
+from whence.core.order.neighbourhood import NearAck, NearCopy
+from whence.core.ready import Item
+from whence.core.spread.tree import TreeCopy
+from whence.core.varint import packed as varints
+from whence.errors import LimitError, UsageError
+from whence.types import Bundle, Process, packed
+from whence.wire.codec import decode, encode
+
+STEPS = 250
+CODINGS = ("whole", "predicted", "thesis")
+
+
+def small(random: Random) -> int:
+    return random.choice((0, 1, 1, 2, 3, 4, 5, 9, 200, limits.SEQ_MAX - 1))
+
+
+def some_head(random: Random, seen: list[bytes]) -> bytes:
+    """Draw a head: one that was really sent, cut or changed, numbers at random, or any bytes."""
+    draw = random.random()
+    if seen and draw < 0.6:
+        head = bytearray(random.choice(seen))
+        for _ in range(random.randrange(3)):
+            head[random.randrange(len(head))] = random.choice((0, 1, 2, 5, 127, 128, 255))
+        return bytes(head[: random.randint(1, len(head))] if random.random() < 0.3 else head)
+    if draw < 0.9:
+        return bytes((random.randrange(128),)) + varints(small(random) for _ in range(random.randrange(20)))
+    return random.randbytes(random.randrange(12))
+
+
+def some_bundle(random: Random) -> Bundle:
+    return packed(Process(random.randrange(6), random.randint(1, 2)), random.randint(1, 9), [random.randbytes(3)])
+
+
+def some_item(random: Random, seen: list[bytes]) -> Item:
+    head, bundle = some_head(random, seen), some_bundle(random)
+    listed = varints(small(random) for _ in range(random.randrange(9)))
+    node, number, more = random.randrange(8), small(random), small(random)
+    return random.choice(
+        (
+            items.Copy(head, bundle), items.Copy(head, bundle), items.Copy(head, bundle),
+            items.Trail(head, bundle.pid, bundle.boot, bundle.first), items.Ack(number, listed),
+            items.Ask(number, more), items.Probe(number), items.Back(1), items.Lookup(node, number, more),
+            items.Named(node, number, bundle.pid, bundle.boot, bundle.first), items.FenceAsk(listed),
+            items.FenceTell(listed, listed), items.Lost(random.randrange(4)),
+            TreeCopy(random.randrange(3), random.randrange(4), head, bundle),
+            NearCopy(random.randrange(3), listed, bundle), NearAck(bundle.pid, bundle.first),
+        )
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("level", ["causal", "cbcast", "barriers", "neighbourhood"])
+def test_any_item_from_anybody_is_survived_within_bounds(level: str, seed: int) -> None:
+    random = Random(seed)
+    given: dict[str, object] = {"tree": "0,0,1,1,2", "groups": "0 1 2 3 4 5;1 3", "f": random.randint(1, 3)}
+    if level == "causal":
+        given |= {"coding": random.choice(CODINGS), "identity": random.choice(("uid", "paper")), "held_copies_max": 4}
+    recipe = LEVELS[level]
+    settings = recipe.settings_from(given)
+    member = recipe.build(Process(1, 1), settings, None)  # type: ignore[arg-type]
+    member.found([], 0)
+    seen: list[bytes] = []
+    now = 0
+    for _ in range(STEPS):
+        now += random.choice((0, 1_000_000, 200_000_000))
+        sender = Process(random.randrange(7), random.randint(1, 3))
+        draw = random.random()
+        try:
+            if draw < 0.75:
+                item = decode(encode("g", sender, [some_item(random, seen)])).items[0]
+                ready = member.receive(sender, item, now)
+            elif draw < 0.85:
+                ready = member.tick(now)
+            elif draw < 0.9:
+                ready = member.publish([b"x"], now)[1]
+            elif draw < 0.95:
+                ready = member.unreachable(random.randrange(7), now)
+            else:
+                ready = member.act(random.choice(("suspect", "trust")), random.randrange(7), now)
+        except (LimitError, UsageError):
+            continue
+        for send in ready.send:
+            decode(encode("g", Process(1, 1), [send.item]))
+            if isinstance(send.item, items.Copy):
+                seen.append(send.item.head)
+        for gauge in member.gauges():
+            assert gauge.value <= gauge.bound, gauge

@@ -70,9 +70,9 @@ def judge(history: History) -> Verdict:
 def holds_of(history: History, findings: Findings) -> dict[Ticket, list[Hold]]:
     """Return every stretch in which a process held a ticket of its own; judge what it published meanwhile."""
     holds: dict[Ticket, list[Hold]] = {}
-    slower = 1 - float(history.run.parameters.get("drift_max", DRIFT_MAX))
+    drift = float(history.run.parameters.get("drift_max", DRIFT_MAX))
     for line in history.lines.values():
-        _walk([(kind, row) for _, _, kind, _, row in line], holds, findings, slower)
+        _walk([(kind, row) for _, _, kind, _, row in line], holds, findings, drift)
     return holds
 
 
@@ -88,16 +88,18 @@ def covers_of(history: History, holds: dict[Ticket, list[Hold]]) -> dict[Ticket,
     return covers
 
 
-def _walk(steps: list[tuple[Kind, Row]], holds: dict[Ticket, list[Hold]], findings: Findings, slower: float) -> None:
+def _walk(steps: list[tuple[Kind, Row]], holds: dict[Ticket, list[Hold]], findings: Findings, drift: float) -> None:
     """Collect one process's stretches of ownership, and judge what it published under a ticket."""
     held: dict[Ticket, Row] = {}
     used: dict[Ticket, Row] = {}
 
-    def end(ticket: Ticket, until: int | None) -> None:
+    def end(ticket: Ticket, at: int | None, late_ns: int = 0) -> None:
+        """End a stretch: as early as the process's clock allows to say, and what it did later is held against it."""
         row, use = held.pop(ticket, None), used.pop(ticket, None)
         if row is not None:
+            until = None if at is None else at - int(late_ns / (1 - drift))
             holds.setdefault(ticket, []).append(Hold(row[AT_T_TRUE], until, row))
-            if use is not None and _before(until, use[AT_T_TRUE]):
+            if use is not None and at is not None and _before(at - int(late_ns / (1 + drift)), use[AT_T_TRUE]):
                 _report_use(use, "whose lease had run out", findings)
 
     for kind, row in steps:
@@ -110,8 +112,7 @@ def _walk(steps: list[tuple[Kind, Row]], holds: dict[Ticket, list[Hold]], findin
             end((row[AT_GRP], row[_AT_TICKET]), row[AT_T_TRUE])
             held[row[AT_GRP], row[_AT_TICKET]] = row
         elif kind is Kind.TICKET_RELEASE or kind is Kind.TICKET_SUSPEND:
-            late_ns = int((row[_AT_LATE] or 0) / slower)
-            end((row[AT_GRP], row[_AT_TICKET]), None if row[AT_T_TRUE] is None else row[AT_T_TRUE] - late_ns)
+            end((row[AT_GRP], row[_AT_TICKET]), row[AT_T_TRUE], row[_AT_LATE] or 0)
         elif kind is Kind.CRASH:
             for ticket in list(held):
                 end(ticket, row[AT_T_TRUE])

@@ -70,10 +70,6 @@ class NumbersContinue(Optimistic):
     def begin_epoch(self, claim: Claim, base: int) -> None:
         super().begin_epoch(Claim(claim.ticket, 1), 0)
 
-    def publish(self, bundle: Bundle, now: Instant, ready: Ready) -> None:
-        super().publish(bundle, now, ready)
-        ready.mark = None
-
 
 class IgnoresEpochs(Optimistic):
     """Compares numbers only, so that an old owner's events may follow a new one's."""
@@ -158,7 +154,7 @@ _ORDER: tuple[tuple[str, str, str, type[Optimistic]], ...] = (
     ("last_one_again", "no_duplicates", "C1: takes the last event delivered for a new one", LastOneAgain),
     ("own_events_wait", "agreement", "C3: does not deliver its own events", OwnEventsWait),
     ("advances_only_one", "optimistic_causal", "C2: moves its clock at the publisher's ticket only", AdvancesOnlyOne),
-    ("numbers_continue", "agreement", "C11: a new owner goes on with the old one's numbers", NumbersContinue),
+    ("numbers_continue", "ticket_exclusivity", "C11: a new owner goes on with the old one's numbers", NumbersContinue),
     ("ignores_epochs", "agreement", "C14: compares numbers without epochs", IgnoresEpochs),
     ("never_skips", "bounds", "C13: waits for ever for what was lost", NeverSkips),
     ("skips_the_held", "optimistic_causal", "C6: delivers what it forces in no causal order", SkipsTheHeld),

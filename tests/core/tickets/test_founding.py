@@ -71,7 +71,7 @@ def test_what_a_seed_said_it_has_written_down_before() -> None:
     assert len(ready.persist) == 2
     again = Arbiter()
     assert again.restore(ready.persist[-1])
-    assert (again.generation, again.genesis, again.promised) == (1, RECORD, Ballot(1, 7))
+    assert (again.generation, again.genesis, again.promised) == (1, RECORD, Ballot(1, 7, 1))
     assert not propose(again, B, 0)
 
 
@@ -106,3 +106,14 @@ def test_of_all_founders_of_a_generation_at_most_one_has_a_majority(randomness: 
             if len(voters) >= most:
                 elected.setdefault(generation, set()).add(who.pid * 100 + number)
     assert all(len(founders) == 1 for founders in elected.values())
+
+
+def test_a_restarted_founder_is_another_one_even_with_the_same_number() -> None:
+    """Trap F34: an answer to its former life must not stand for a founder that no seed has written down."""
+    arbiter = seed()
+    read(arbiter, A, 1)
+    assert propose(arbiter, A, 1)
+    reborn = Process(A.pid, 2)
+    read(arbiter, reborn, 1)
+    assert propose(arbiter, reborn, 1, generation=2)
+    assert arbiter.generation == 2

@@ -250,3 +250,20 @@ def test_a_setting_that_cannot_work_is_refused_by_name(given: dict[str, float]) 
 def test_every_standing_and_phase_is_in_its_table() -> None:
     assert set(STEPS) == set(Standing)
     assert set(PHASES) == set(Phase)
+
+
+def test_a_founder_that_denied_its_claim_never_takes_the_seat() -> None:
+    """Whoever walked past it counts on its word, though the seeds' votes are still on their way."""
+    town = Town()
+    town.lost = lambda source, target, item: isinstance(item, say.GenesisAnswer)
+    town.cjoin(4)
+    while not any(isinstance(item, say.Genesis) for item in town.said):
+        town.step()
+    founding = town.desks[4]._founding
+    assert founding is not None
+    assert founding.record is not None
+    claim, ballot = founding.record.claim, founding.ballot.number
+    town.desks[4].receive(Process(1, 1), say.Exclude(*claim), town.now, Ready())
+    for pid in (0, 1, 2, 3):
+        town.desks[4].receive(Process(pid, 1), say.GenesisAnswer(ballot, True, ballot), town.now, Ready())
+    assert town.desks[4].seat is None

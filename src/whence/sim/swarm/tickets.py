@@ -110,6 +110,9 @@ def _coming_and_going(nodes: list[int], wanting: list[int], end: int, most: int,
         back = at + dice.randrange(4 * TICKET_ROUND_NS)
         if dice.random() < 0.6:
             acts.append(Act(at_ns=back, node=dice.choice((pid, dice.choice(nodes))), name="cjoin"))
+    if most > 1 and dice.random() < 0.25:
+        at = dice.randrange(5 * TICKET_ROUND_NS, end)
+        acts += [Act(at_ns=at + number * MS, node=pid, name="cleave") for number, pid in enumerate(wanting)]
     return sorted(acts, key=lambda act: act.at_ns)
 
 

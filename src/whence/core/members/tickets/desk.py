@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from whence.core.members.tickets import items as say
-from whence.core.members.tickets.founding import Arbiter, Ballot, Founding, Phase
+from whence.core.members.tickets.founding import Arbiter, Founding, Phase
 from whence.core.members.tickets.joining import Applicant, Status
 from whence.core.members.tickets.neighbours import Neighbours
 from whence.core.members.tickets.records import Claim, Record, pack, pack_processes, unpack, unpack_processes
@@ -296,6 +296,10 @@ class Desk:
         if final is None and not forgot:
             turn.note(unknown, *claim)
             self.applicant.refuse(claim, turn.now)
+            proposed = self._founding.record if self._founding is not None else None
+            if proposed is not None and proposed.claim == claim:
+                self._founding = None  # whoever asked now counts on it that we never take the seat
+                self.applicant.found_again_after(self._fails, turn.now)
         record = pack(final) if final is not None else b""
         turn.post(sender, say.NotCoordinator(*claim, forgot, record))
 
@@ -422,8 +426,7 @@ class Desk:
                 self._sit_down(record, record.last_of(record.claim.ticket), turn)
             case Phase.LEARNED:
                 self._founding, self._learn_at = None, None
-                ballot = Ballot(founding.ballot.number, self.me.pid)
-                self.arbiter.learn(ballot, founding.generation, founding.genesis, turn)
+                self.arbiter.learn(founding.ballot, founding.generation, founding.genesis, turn)
             case Phase.MET:
                 self._founding = None
                 self.applicant.hear_active(turn.now)

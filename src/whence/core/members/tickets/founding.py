@@ -30,7 +30,7 @@ from whence.core.members.tickets.walk import Stage, Walk
 from whence.core.ready import Dice
 from whence.types import Instant, Process
 
-_JOURNAL = Layout("<IHIHI")
+_JOURNAL = Layout("<IHIIHII")
 """Promised ballot, accepted ballot, generation; then the founder's record."""
 
 WALK_ROUNDS = 20
@@ -38,10 +38,11 @@ WALK_ROUNDS = 20
 
 
 class Ballot(NamedTuple):
-    """An attempt to found: higher ones win."""
+    """An attempt to found: higher ones win. A restarted process is another one, and its attempts are others."""
 
     number: int
     pid: int
+    boot: int
 
 
 class Arbiter:
@@ -50,8 +51,8 @@ class Arbiter:
     def __init__(self) -> None:
         self.knows = False
         """False after a restart without a journal, until the others have told."""
-        self.promised = Ballot(0, 0)
-        self.accepted = Ballot(0, 0)
+        self.promised = Ballot(0, 0, 0)
+        self.accepted = Ballot(0, 0, 0)
         self.generation = 0
         self.genesis = b""
         self._heard_at: Instant | None = None
@@ -65,11 +66,11 @@ class Arbiter:
         """Take up what an earlier life wrote down; return False if it is not readable."""
         if len(journal) < _JOURNAL.size:
             return False
-        number, pid, accepted, accepted_pid, generation = _JOURNAL.unpack_from(journal)
+        *ballots, generation = _JOURNAL.unpack_from(journal)
         genesis = journal[_JOURNAL.size :]
         if genesis and not readable(genesis):
             return False
-        self.promised, self.accepted = Ballot(number, pid), Ballot(accepted, accepted_pid)
+        self.promised, self.accepted = Ballot(*ballots[:3]), Ballot(*ballots[3:])
         self.generation, self.genesis, self.knows = generation, genesis, True
         return True
 
@@ -80,7 +81,7 @@ class Arbiter:
         """
         if not self.knows:
             return
-        ballot = Ballot(item.ballot, sender.pid)
+        ballot = Ballot(item.ballot, *sender)
         busy = self._heard_at is not None and turn.now - self._heard_at < hold_ns and sender.pid != self.promised.pid
         if ballot > self.promised and not busy:
             self.promised = ballot
@@ -97,8 +98,8 @@ class Arbiter:
         """Accept a founder, unless a higher ballot was promised or its generation is not new."""
         if not self.knows:
             return
-        ballot = Ballot(item.ballot, sender.pid)
-        again = ballot == self.accepted
+        ballot = Ballot(item.ballot, *sender)
+        again = ballot == self.accepted and item.generation == self.generation and item.record == self.genesis
         fine = again or (ballot >= self.promised and item.generation > self.generation)
         if fine:
             self._heard_at = None
@@ -159,7 +160,7 @@ class Founding:
         learning: bool = False,
     ) -> None:
         self.phase = Phase.READING
-        self.ballot = Ballot(number, me.pid)
+        self.ballot = Ballot(number, *me)
         self.highest = number
         self.walk: Walk | None = None
         self.record: Record | None = None

@@ -39,7 +39,7 @@ JUMP = (NODES - 1, 0)
 class NearCopy(Item, frozen=True, tag=82):
     """A message and the last forwarders of it, with their numbers."""
 
-    group: Annotated[int, Meta(ge=0, lt=GROUPS_MAX)]
+    group: Annotated[int, Meta(ge=0, le=GROUPS_MAX - 1)]
     path: Annotated[bytes, Meta(max_length=256)]
     bundle: Bundle
 

@@ -31,8 +31,8 @@ WAITING_MAX = 1 << 16
 class TreeCopy(Item, frozen=True, tag=81):
     """A message on one edge of its route; `turn` is its place on the link."""
 
-    group: Annotated[int, Meta(ge=0, lt=GROUPS_MAX)]
-    turn: Annotated[int, Meta(ge=0, lt=TURN_END)]
+    group: Annotated[int, Meta(ge=0, le=GROUPS_MAX - 1)]
+    turn: Annotated[int, Meta(ge=0, le=TURN_END - 1)]
     head: Annotated[bytes, Meta(max_length=HEAD_BYTES_MAX)]
     bundle: Bundle
 

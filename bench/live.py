@@ -13,6 +13,7 @@ import asyncio
 import json
 import os
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -174,6 +175,8 @@ async def whence_node(
             return told
         finally:
             taking.cancel()
+            if data is not None:
+                shutil.rmtree(data, ignore_errors=True)  # the journal stays open until the node is closed
 
 
 # --- pyzmq ---

@@ -343,6 +343,62 @@ def test_who_leaves_first_sends_what_is_on_its_way_and_followers_move_on() -> No
     assert joining.life is Life.LEFT
 
 
+def test_a_log_that_no_longer_reaches_back_says_so_and_the_follower_asks_elsewhere_first() -> None:
+    group = Group(4, log_bundles_max=3, patience_beats=100)
+    group.lost = (Stream,)
+    for at in range(12):
+        group.publish(0, b"%d" % at)
+        group.run(1)
+    group.run(30)
+    group.lost = ()
+    group.run(30)
+    group.publish(0, b"last")
+    group.run(400)
+    assert group.delivered[3][-1] == b"last"
+    assert group.notes["reset", "gap"] > 0
+    assert group.delivered[3] == sorted(group.delivered[3], key=lambda each: (each == b"last", len(each), each))
+
+
+def test_a_log_keeps_its_bytes_and_its_time() -> None:
+    group = Group(3, log_bytes_max=30, log_ticks=40)
+    for at in range(9):
+        group.publish(0, b"%010d" % at)
+        group.run(1)
+    group.run(30)
+    desk = group.members[0]._desk
+    assert desk is not None
+    assert all(gauge.value <= gauge.bound for gauge in desk.gauges())
+    assert desk.log.start == 6
+    group.run(60)
+    assert desk.log.start == 9
+
+
+def test_whoever_cannot_be_reached_is_left() -> None:
+    group = Group(4)
+    group.run(30)
+    group.do(3, group.members[3].unreachable(1, group.now))
+    assert group.members[3]._following is not None
+    assert group.members[3]._following.merger == 0
+    desk = group.members[1]._desk
+    assert desk is not None
+    group.do(1, group.members[1].unreachable(3, group.now))
+    assert 3 not in desk.followers()
+
+
+def test_bytes_that_are_no_stamp_are_rejected_wherever_they_come() -> None:
+    group = Group(4)
+    broken = mutate.some_bundle(Random(3), Process(2, 1), 1)
+    broken = type(broken)(2, 1, 1, broken.sizes, broken.body, b"no stamp at all")
+    me = Process(2, 1)
+    group.do(0, group.members[0].receive(me, Batch(broken, 0), group.now))
+    group.do(0, group.members[0].receive(me, Alive(b"no", 1), group.now))
+    group.do(3, group.members[3].receive(me, Aside(broken, 1), group.now))
+    group.do(3, group.members[3].receive(me, Batch(broken, 0), group.now))
+    group.do(3, group.members[3].receive(Process(1, 1), Stream((1 << 63) - 1, 0, 1, [broken]), group.now))
+    assert group.notes["reject", "stamp"] == 5
+    assert group.members[0].counts["rejected_stamp"] == 1
+
+
 def test_metrics_tell_what_happened() -> None:
     group = Group(3)
     group.publish(2, b"x")
@@ -352,7 +408,6 @@ def test_metrics_tell_what_happened() -> None:
     assert group.members[0].view() is None
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("pid", [0, 2, 4], ids=["merger", "relay", "follower"])
 @pytest.mark.parametrize("release", ["paper", "frontier"])
 def test_a_member_takes_any_item_from_anyone_at_any_time(pid: int, release: str, long_mode: bool) -> None:

@@ -13,6 +13,7 @@ from whence.cli.demo import demo
 from whence.cli.doctor import doctor
 from whence.cli.explore import explore
 from whence.cli.gather import gather
+from whence.cli.merge import merge, stream
 from whence.cli.node import node
 from whence.cli.output import complain
 from whence.cli.pub import pub
@@ -53,6 +54,8 @@ app.command()(tune)
 app.add_typer(certs, name="certs")
 app.command()(size)
 app.command()(verify)
+app.command()(stream)
+app.command()(merge)
 
 
 def _print_version(asked: bool) -> None:

@@ -1,0 +1,120 @@
+"""whence merge and whence stream: publishers' logs become one causal, deterministic order."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from whence.cli.output import parse_settings, print_json, progress, stdout
+from whence.cli.verify import Conf, Master
+from whence.errors import UsageError
+
+Logs = Annotated[
+    Path,
+    typer.Argument(metavar="LOGS", help="A file or directory of publishers' logs (Parquet or NDJSON), or a trace."),
+]
+Out = Annotated[Path, typer.Option(help="Where the merged order goes.")]
+Mapping = Annotated[
+    Path | None, typer.Option(help='A TOML file that names the columns of foreign logs, such as l = "sent_ms".')
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a sentence.")]
+
+
+def merge(
+    logs: Logs,
+    out: Out,
+    group: Annotated[list[str] | None, typer.Option(help="Only this group; may be given again.")] = None,
+    one: Annotated[
+        bool, typer.Option("--one/--by-group", help="One order over all rows, rather than one for each group.")
+    ] = False,
+    unique: Annotated[bool, typer.Option("--unique", help="Publishers may have written an event twice.")] = False,
+    mapping: Mapping = None,
+    master: Master = None,
+    conf: Conf = None,
+    json: Json = False,
+) -> None:
+    """Merge publishers' logs into one causal, deterministic order.
+
+    The order is that of the keys: the same for any partitioning, any order of files and any machine. Each row gets its
+    position `pos`. With --one, all groups together, or a group too large for one task, are one sequence.
+    """
+    from whence.pipeline import logs as reading
+    from whence.pipeline import merge as merging
+    from whence.pipeline import session as sessions
+
+    named = reading.read_mapping(mapping)
+    reading.format_of(logs)
+    with progress(quiet=json) as bar:
+        bar.add_task("merging on Spark", total=None)
+        spark = sessions.session(master, parse_settings(conf or []))
+        partitions = sessions.suit(spark, sum(Path(file).stat().st_size for file in reading.log_files(logs)))
+        rows = merging.subscribed(reading.read_logs(spark, logs, named), group or None)
+        if unique:
+            rows = merging.unique_events(rows)
+        if one:
+            merging.write_in_one(spark, rows, out, partitions)
+        else:
+            merging.write_by_group(rows, out, partitions)
+        count = spark.read.parquet(str(out)).count()
+    if json:
+        print_json(0, rows=count, out=str(out))
+    else:
+        stdout().print(f"merged {count:,} events into {out}")
+
+
+def stream(
+    logs: Logs,
+    out: Out,
+    work: Annotated[Path, typer.Option(help="Where the stream keeps what is pending, and how far it has read.")],
+    once: Annotated[
+        bool, typer.Option("--once", help="Merge what is there and stop, rather than wait for more.")
+    ] = False,
+    flush: Annotated[
+        bool, typer.Option("--flush", help="With --once: the logs are complete, release what is still pending.")
+    ] = False,
+    mode: Annotated[
+        str, typer.Option(help="evidence (by clocks) or frontier (by how far each publisher is).")
+    ] = "evidence",
+    epsilon: Annotated[int, typer.Option(min=1, help="Clocks differ by less than so many ticks.")] = 5,
+    delta: Annotated[int, typer.Option(min=0, help="Rows land within so many ticks.")] = 100,
+    silent: Annotated[int, typer.Option(min=1, help="frontier: leave out who is silent for so many ticks.")] = 60_000,
+    files_per_batch: Annotated[int, typer.Option(min=1, help="Files merged in one step.")] = 8,
+    mapping: Mapping = None,
+    master: Master = None,
+    conf: Conf = None,
+    json: Json = False,
+) -> None:
+    """Merge publishers' logs as they grow: exactly once and in order, even if this is killed at any moment.
+
+    Released rows go to OUT/released, those that came after their place had passed to OUT/late; only steps with a
+    manifest in OUT/manifests count. Started again, it goes on where it stopped. Writers must move whole files in.
+    """
+    from whence.pipeline import logs as reading
+    from whence.pipeline import session as sessions
+    from whence.pipeline import stream as streaming
+
+    if mode not in ("evidence", "frontier"):
+        raise UsageError(f"--mode must be evidence or frontier, not {mode!r}")
+    if flush and not once:
+        raise UsageError("--flush needs --once: a stream that goes on has nothing to be complete")
+    named = reading.read_mapping(mapping)
+    with progress(quiet=json) as bar:
+        task = bar.add_task("merging on Spark", total=None)
+        spark = sessions.session(master, parse_settings(conf or []))
+        partitions = sessions.suit(spark, 0)
+        rules = streaming.Rules(
+            epsilon=epsilon, delta=delta, mode="frontier" if mode == "frontier" else "evidence", silent=silent,
+            partitions=partitions,
+        )  # fmt: skip
+        streaming.run_stream(
+            spark, logs, out, work, rules, named, once=once, flush=flush, files_per_batch=files_per_batch,
+            on_step=lambda done: bar.update(task, description=f"step {done.step}: {done.rows['released']:,} released"),
+        )  # fmt: skip
+    done = [streaming.read_manifest(out, step) for step in streaming.manifests(out)]
+    facts = {name: sum(each.rows.get(name, 0) for each in done) for name in ("released", "late", "twice")}
+    facts["pending"] = done[-1].rows.get("pending", 0) if done else 0
+    if json:
+        print_json(0, steps=len(done), out=str(out), **facts)
+    else:
+        told = ", ".join(f"{count:,} {name}" for name, count in facts.items())
+        stdout().print(f"{len(done):,} steps: {told}; {out}")

@@ -1,0 +1,147 @@
+"""The streaming merge releases what the batch merge would, once each and in order, whatever kills it and when."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.pipeline.logs import Row, in_order, key_of, made_log, write_files
+from whence.core.clocks.stamp import Timing
+from whence.core.order.merged import Merger, entry_of
+from whence.errors import UsageError
+from whence.limits import MergeLimits
+from whence.pipeline import stream
+from whence.pipeline.stream import LATE, Rules, manifests, read_manifest, read_released, run_stream
+from whence.types import Process, packed
+
+CALM = Rules(epsilon=5, delta=200)
+BRISK = Rules(epsilon=5, delta=20)
+HASTY = Rules(epsilon=1, delta=2)
+
+
+def released(spark: SparkSession, out: Path, cls: str = "released") -> list[tuple[str, int, bytes]]:
+    rows = read_released(spark, out, cls).collect()
+    return sorted((row["grp"], row["pos"] if cls == "released" else 0, bytes(row["payload"])) for row in rows)
+
+
+def streamed(spark: SparkSession, tmp_path: Path, rules: Rules, **how: Any) -> None:
+    how = {"once": True, "flush": True, "files_per_batch": 1} | how
+    run_stream(spark, tmp_path / "logs", tmp_path / "out", tmp_path / "work", rules, {}, **how)
+
+
+def test_a_stream_releases_the_order_of_the_batch_and_of_the_live_merger(spark: SparkSession, tmp_path: Path) -> None:
+    rows = made_log(1)
+    write_files(tmp_path / "logs", rows, 5, 20)
+    streamed(spark, tmp_path, BRISK)
+    assert len(manifests(tmp_path / "out")) == 6
+    got = released(spark, tmp_path / "out")
+    assert got == in_order(rows)
+    assert [payload for _, _, payload in got] == [payload for grp in ("g0", "g1") for payload in live_order(rows, grp)]
+
+
+def live_order(rows: list[Row], grp: str) -> list[bytes]:
+    """Return what the merger of a live member releases, given the same events as they are published."""
+    merger = Merger(Timing(epsilon=5, delta=20), MergeLimits(), "paper")
+    out = []
+    for row in rows:
+        if row["grp"] == grp:
+            bundle = packed(Process(row["pid"], row["inc"]), row["seq"], [row["payload"]])
+            merger.arrive(row["r"], entry_of(key_of(row), row["r"], 0, bundle))
+        out += merger.release(row["r"])
+    out += merger.flush(10**6)
+    return [payload for entry in out for payload in entry[6].payloads()]
+
+
+def test_what_comes_after_its_place_goes_to_the_late_table(spark: SparkSession, tmp_path: Path) -> None:
+    """Nothing is lost: released and late rows together are all rows, and the released are in order."""
+    rows = made_log(2)
+    write_files(tmp_path / "logs", rows, 6, 200)
+    streamed(spark, tmp_path, HASTY)
+    got, late = released(spark, tmp_path / "out"), released(spark, tmp_path / "out", LATE)
+    assert late
+    assert sorted(payload for _, _, payload in got + late) == sorted(row["payload"] for row in rows)
+    kept = {payload for _, _, payload in got}
+    assert got == in_order([row for row in rows if row["payload"] in kept])
+
+
+def test_by_frontier_nothing_is_late_and_the_silent_are_left_out(spark: SparkSession, tmp_path: Path) -> None:
+    rows = made_log(3, publishers=3)
+    gone = [row for row in rows if row["pid"] == 0][:5]
+    rows = [row for row in rows if row["pid"] or row in gone]
+    write_files(tmp_path / "logs", rows, 5, 0)
+    streamed(spark, tmp_path, Rules(mode="frontier", silent=30))
+    assert released(spark, tmp_path / "out") == in_order(rows)
+    last = read_manifest(tmp_path / "out", manifests(tmp_path / "out")[-2])
+    assert last.left_out == [0]
+    assert last.rows["released"] > 0
+
+
+def test_a_step_that_broke_off_anywhere_is_done_again(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the job, between the moves, before the manifest: each time the stream is started again."""
+    rows = made_log(4, events=150)
+    write_files(tmp_path / "logs", [*rows, *rows[140:]], 3, 20)
+    for target, name in ((stream, "_put"), (shutil, "move"), (stream, "_groups_in"), (shutil, "rmtree")):
+        calls = iter((True, *[False] * 1000))
+        real = getattr(target, name)
+
+        def breaks(*args: Any, calls: Any = calls, real: Any = real, **kwargs: Any) -> Any:
+            if next(calls):
+                raise OSError("no space left on device")
+            return real(*args, **kwargs)
+
+        monkeypatch.setattr(target, name, breaks)
+        with pytest.raises(UsageError, match="can be started again"):
+            streamed(spark, tmp_path, BRISK)
+        monkeypatch.undo()
+    streamed(spark, tmp_path, BRISK)
+    assert released(spark, tmp_path / "out") == in_order(rows)
+
+
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=[pytest.mark.long] if seed else []) for seed in range(10)])
+def test_a_stream_killed_at_any_moment_releases_every_row_once(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    """Real processes, kill -9: whatever was going on, the next one goes on from there."""
+    rows = made_log(seed, events=300)
+    write_files(tmp_path / "logs", rows, 12 if seed else 5, 20)
+    command = [
+        sys.executable, "-c", "from whence.cli import main; main()", "stream", str(tmp_path / "logs"), "--out",
+        str(tmp_path / "out"), "--work", str(tmp_path / "work"), "--once", "--flush", "--files-per-batch", "1",
+        "--delta", "20", "--master", "local[1]", "--json",
+    ]  # fmt: skip
+    dice = Random(seed)
+    for kill in range(6 if seed else 1):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
+        enough = len(manifests(tmp_path / "out")) + 1 + kill
+        wait_for_steps(process, tmp_path / "out", enough)
+        try:
+            process.wait(dice.random() * 1.5)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert released(spark, tmp_path / "out") == in_order(rows)
+
+
+def wait_for_steps(process: subprocess.Popen[bytes], out: Path, steps: int) -> None:
+    while process.poll() is None and len(manifests(out)) < steps:
+        try:
+            process.wait(0.1)
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def test_directories_that_do_not_belong_together_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    write_files(tmp_path / "logs", made_log(5, events=20), 1, 0)
+    streamed(spark, tmp_path, CALM)
+    shutil.rmtree(tmp_path / "work")
+    with pytest.raises(UsageError, match="lacks the checkpoint"):
+        streamed(spark, tmp_path, CALM)

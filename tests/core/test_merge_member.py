@@ -234,6 +234,21 @@ def test_a_newcomer_hears_what_comes_after_it_and_a_new_life_waits_epsilon_ticks
     assert group.delivered[0] == [b"before", b"after"]
 
 
+def test_a_newcomer_that_switches_before_it_has_delivered_anything_misses_nothing() -> None:
+    group = Group(3)
+    group.publish(0, b"before")
+    group.run(30)
+    group.start(3, 1)
+    group.do(3, group.members[3].join([0, 1], group.now))
+    group.publish(0, b"after")
+    group.down = [3]
+    group.run(24)
+    group.down = []
+    group.act(3, "switch", 0)
+    group.run(30)
+    assert group.delivered[3] == [b"after"]
+
+
 def test_a_merger_that_comes_back_goes_on_after_its_last_key_and_says_that_it_knows_no_past() -> None:
     group = Group(4)
     group.publish(2, b"before")
@@ -458,7 +473,7 @@ def near(random: Random, tick: int) -> Item:
             Batch(bundles[0], random.randrange(63)),
             Aside(bundles[0], 5),
             Alive(stamp, random.randint(1, 9)),
-            Opened(random.randint(1, 3), start, random.random() < 0.5),
+            Opened(random.randint(1, 3), start, random.random() < 0.5, bytes(24)),
             Stream((1 << 63) - 1, start, start + random.randint(3, 5), bundles),
             Follow(random.randint(1, 3), random.choice((b"", bytes(24))), 1, random.choice((0, 0, start)), start),
             Bye(),

@@ -121,7 +121,9 @@ MAKERS: dict[type[Item], Callable[[Random], Item]] = {
         edge(random, 0, 9), random.choice((b"", random.randbytes(24))), edge(random, 0, 2**63 - 1), edge(random, 0, 99),
         edge(random, 0, 99),
     ),
-    Opened: lambda random: Opened(edge(random, 0, 9), edge(random, 0, 99), random.random() < 0.5),
+    Opened: lambda random: Opened(
+        edge(random, 0, 9), edge(random, 0, 99), random.random() < 0.5, random.randbytes(24)
+    ),
     Stream: some_stream,
     Aside: lambda random: Aside(some_bundle(random), edge(random, 0, 99)),
     Alive: lambda random: Alive(random.randbytes(7), edge(random, 1, limits.SEQ_MAX)),

@@ -14,7 +14,7 @@ from whence import limits
 from whence.core.link.addresses import Address, Addresses, pack
 from whence.core.link.presence import Place, Presence, presence
 from whence.core.members.views import NEWS, Welcome
-from whence.core.merge.items import Follow, Stream, Taken
+from whence.core.merge.items import Follow, Opened, Stream, Taken
 from whence.core.merge.outbox import name_of
 from whence.core.ready import Item
 from whence.core.spread.direct import HAVE, WANT, Have, Want
@@ -126,6 +126,9 @@ AGREEING: dict[type, st.SearchStrategy[Any]] = {
         st.integers(0, 2**63 - 1),
         st.integers(0, 99),
         st.integers(0, 99),
+    ),
+    Opened: st.builds(
+        Opened, st.integers(0, 9), st.integers(0, 99), st.booleans(), st.binary(min_size=24, max_size=24)
     ),
     Stream: st.builds(
         lambda topics, start, more, some: Stream(topics, start, start + more + len(some), some),

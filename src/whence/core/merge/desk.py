@@ -10,7 +10,16 @@ from bisect import bisect_right
 from typing import Final
 
 from whence.core.clocks.stamp import FIRST_KEY, MergeKey
-from whence.core.merge.items import STREAM_BUNDLES_MAX, STREAM_BYTES_MAX, Bye, Follow, Opened, Stream, key_from_bytes
+from whence.core.merge.items import (
+    STREAM_BUNDLES_MAX,
+    STREAM_BYTES_MAX,
+    Bye,
+    Follow,
+    Opened,
+    Stream,
+    key_from_bytes,
+    key_to_bytes,
+)
 from whence.core.order.merged import BUNDLE, SIZE, Entry, key_of
 from whence.core.ready import Gauge, Ready, Send
 from whence.limits import MergeLimits
@@ -119,11 +128,11 @@ class Desk:
         self._patience_ns = patience_ns
         self._beat_at = 0
 
-    def follow(self, sender: Process, asked: Follow, now: Instant, ready: Ready) -> None:
-        """Open a session, or learn how far one is."""
+    def follow(self, sender: Process, asked: Follow, last: MergeKey, now: Instant, ready: Ready) -> None:
+        """Open a session, or learn how far one is; `last` is a key that everything released from now on is above."""
         follower = self._followers.get(sender.pid)
         if asked.position == 0:
-            self._open(sender, asked, now, ready)
+            self._open(sender, asked, last, now, ready)
         elif follower is None or (follower.boot, follower.session) != (sender.boot, asked.session):
             ready.send.append(Send((sender.pid,), Bye(), sender.boot))  # unknown here: it must open another session
         else:
@@ -136,14 +145,15 @@ class Desk:
             elif reached < missing_until:
                 self._send_pieces((sender.pid,), reached, missing_until, follower.topics, ready)
 
-    def _open(self, sender: Process, asked: Follow, now: Instant, ready: Ready) -> None:
+    def _open(self, sender: Process, asked: Follow, last: MergeKey, now: Instant, ready: Ready) -> None:
         if sender.pid not in self._followers and len(self._followers) >= self._followers_max:
             return
         after = key_from_bytes(asked.after)
         position = self.log.end if after is None else self.log.after(after)
         whole = after is None or after >= self.log.floor
         self._followers[sender.pid] = Follower(sender.boot, asked.session, asked.topics, position, now)
-        ready.send.append(Send((sender.pid,), Opened(asked.session, position, whole), sender.boot))
+        opened = Opened(asked.session, position, whole, key_to_bytes(after or last))
+        ready.send.append(Send((sender.pid,), opened, sender.boot))
         self.pump(ready)
 
     def forget(self, pid: int) -> None:

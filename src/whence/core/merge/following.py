@@ -8,7 +8,7 @@ merger no longer has all that came after it, the others are asked first, and if 
 from enum import Enum
 
 from whence.core.clocks.stamp import MergeKey
-from whence.core.merge.items import Bye, Follow, Opened, Stream, key_to_bytes
+from whence.core.merge.items import Bye, Follow, Opened, Stream, key_from_bytes, key_to_bytes
 from whence.core.ready import Note, Ready, Send
 from whence.types import Bundle, Instant, Process
 
@@ -85,6 +85,8 @@ class Following:
             ready.notes.append(Note("reset", "gap", peer=sender.pid))
         self._refusals = 0
         self.stage = Stage.FOLLOWING
+        if self.last is None:
+            self.last = key_from_bytes(item.last)
         self._position, self._boot = item.position, sender.boot
         self._heard_at = now
         self._missing_since = None

@@ -115,6 +115,12 @@ class Opened(Item, frozen=True, array_like=True, tag=24, gc=False):
     position: Position
     whole: bool
     """Nothing is missing between the key that was asked for and the stream."""
+    last: KeyBytes
+    """Everything from the position on has a larger key: what a newcomer resumes after before it has delivered."""
+
+    def sound(self) -> bool:
+        """Tell whether the key is whole."""
+        return len(self.last) == KEY_BYTES
 
 
 class Stream(Item, frozen=True, array_like=True, tag=25, gc=False):

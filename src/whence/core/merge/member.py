@@ -191,11 +191,17 @@ class MergeMember:
     def _serve(self, desk: Desk, sender: Process, item: Item, now: Instant, ready: Ready) -> None:
         if isinstance(item, Follow):
             if self.life is Life.MEMBER:
-                desk.follow(sender, item, now, ready)
+                desk.follow(sender, item, self._newest(), now, ready)
         elif isinstance(item, Bye):
             desk.forget(sender.pid)
         elif isinstance(item, Alive):
             self._alive(sender, item, ready)
+
+    def _newest(self) -> MergeKey:
+        """Return a key that everything this merger releases from now on is above, if it comes within δ."""
+        assert self._merger is not None
+        timing = self._timing
+        return max(self._merger.last, last_key_of(self._rt - timing.delta - timing.epsilon, timing.origin))
 
     def _read(self, following: Following, sender: Process, item: Item, now: Instant, ready: Ready) -> None:
         if isinstance(item, Stream):

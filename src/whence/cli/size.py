@@ -11,9 +11,7 @@ from whence.core.order.sizing import sizes_for
 
 def size(
     members: Annotated[int, typer.Option(min=1, help="Members of the cluster.")] = 25,
-    events_per_round: Annotated[
-        float, typer.Option(min=0.0, help="Events published in a gossip round.")
-    ] = 6.0,
+    events_per_round: Annotated[float, typer.Option(min=0.0, help="Events published in a gossip round.")] = 6.0,
     down: Annotated[float, typer.Option(min=0.0, max=1.0, help="Part of the processes that are down (p_f).")] = 0.08,
     loss: Annotated[float, typer.Option(min=0.0, max=1.0, help="Part of the messages that are lost.")] = 0.01,
     used: Annotated[float, typer.Option(min=0.0, max=1.0, help="Part of the tickets in use (α).")] = 0.5,

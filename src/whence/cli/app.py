@@ -13,6 +13,7 @@ from whence.cli.demo import demo
 from whence.cli.doctor import doctor
 from whence.cli.explore import explore
 from whence.cli.gather import gather
+from whence.cli.measure import metrics, report
 from whence.cli.merge import merge, stream
 from whence.cli.node import node
 from whence.cli.output import complain
@@ -54,6 +55,8 @@ app.command()(tune)
 app.add_typer(certs, name="certs")
 app.command()(size)
 app.command()(verify)
+app.command()(report)
+app.command()(metrics)
 app.command()(stream)
 app.command()(merge)
 

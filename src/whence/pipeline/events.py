@@ -24,10 +24,11 @@ from whence.pipeline.session import SMALL_BYTES
 from whence.trace.layout import RUN_FILE, SCHEMA, TYPES, parts
 from whence.trace.memory import Run
 from whence.trace.reader import read_run
-from whence.trace.schema import COLUMNS, EV, GRP, INC, NODE, WHO, Kind
+from whence.trace.schema import COLUMNS, EV, GRP, INC, NODE, PAYLOAD_BYTES, STAMP_BYTES, WHO, Kind
 
 _TRAFFIC = (Kind.SEND.value, Kind.RECV.value)
-"""Most rows of a trace are these; only their numbers matter to promises."""
+"""Most rows of a trace are these; promises read only their numbers, metrics their sizes."""
+_OF_TRAFFIC = (*WHO, GRP, STAMP_BYTES, PAYLOAD_BYTES)
 
 _UNREADABLE = (pa.ArrowException, OSError, ValueError, TypeError, MemoryError, OverflowError)
 RUNS_DDL = pa.schema(
@@ -209,7 +210,7 @@ def _in_one(found: Input) -> pa.Table:
     tables = []
     for file in [file for files in found.files.values() for file in files]:
         run_id, kind = (name.split("=", 1)[1] for name in file.parts[-3:-1])
-        wanted = list(WHO if kind in _TRAFFIC else COLUMNS)
+        wanted = list(_OF_TRAFFIC if kind in _TRAFFIC else COLUMNS)
         table = pq.read_table(file, columns=wanted, partitioning=None, use_threads=False).cast(
             pa.schema([(name, TYPES[name]) for name in wanted])
         )

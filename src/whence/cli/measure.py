@@ -1,0 +1,69 @@
+"""whence metrics and whence report: any number of runs in numbers and plots."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated
+
+import typer
+
+from whence.cli.check import BROKEN
+from whence.cli.output import directory, parse_settings, print_json, progress, stdout
+from whence.cli.verify import Conf, Master, Traces
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a sentence.")]
+
+
+def metrics(
+    traces: Traces,
+    out: Annotated[Path, typer.Option(help="Where the tables go, one directory of Parquet each.")],
+    master: Master = None,
+    conf: Conf = None,
+    json: Json = False,
+) -> None:
+    """Measure traces: throughput, latency, hold time, loss, recovery and metadata per run, group and window of time."""
+    from whence.pipeline import events, session
+    from whence.pipeline import metrics as measuring
+
+    with progress(quiet=json) as bar:
+        bar.add_task("measuring on Spark", total=None)
+        found = events.find_input(traces)
+        into = directory(out, "--out")
+        spark = session.session(master, parse_settings(conf or []))
+        session.suit(spark, found.bytes)
+        with TemporaryDirectory(prefix="whence-") as scratch:
+            shared = Path(scratch) if session.is_local(spark) else None
+            tables = measuring.Measures(events.read_events(spark, found, None, shared))
+            try:
+                written = measuring.write_metrics(tables, into)
+            finally:
+                tables.close()
+    if json:
+        print_json(0, runs=len(found.runs), tables=[str(path) for path in written])
+    else:
+        stdout().print(f"{len(found.runs):,} runs measured: " + ", ".join(map(str, written)))
+
+
+def report(
+    traces: Traces,
+    out: Annotated[Path, typer.Option(help="The page to write.")],
+    master: Master = None,
+    conf: Conf = None,
+    json: Json = False,
+) -> None:
+    """Judge and measure traces and write one page with verdicts, numbers and plots.
+
+    Exit code 0: nothing is broken. 1: a promise is.
+    """
+    from whence.pipeline import report as reporting
+    from whence.pipeline import session
+
+    with progress(quiet=json) as bar:
+        bar.add_task("judging and measuring on Spark", total=None)
+        spark = session.session(master, parse_settings(conf or []))
+        judged = reporting.write_report(spark, traces, out)
+    if json:
+        print_json(0, runs=len(judged.runs), report=str(out), broken=judged.broken)
+    else:
+        stdout().print(f"report: {out}")
+    if judged.broken:
+        raise typer.Exit(BROKEN)

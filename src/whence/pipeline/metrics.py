@@ -1,0 +1,178 @@
+"""Measure runs: how much, how fast, how late, how lossy and at what cost in metadata, as tables.
+
+    run_metrics      one row per run and group
+    window_metrics   the same over time, in windows of equal length
+    latency_cdf      per run, 101 points of the latency from publication to delivery at others
+    ticket_holds     per run, who held which ticket from when to when
+
+Times are true time where the trace has it, else the processes' own clocks, which may differ by their skew.
+"""
+
+import shutil
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from whence.errors import UsageError
+from whence.pipeline.columns import EVENT, KIND, MESSAGE, PROCESS, RUN_ID
+from whence.pipeline.deliveries import Tables
+from whence.pipeline.promises.tickets import ticket_holds
+from whence.pipeline.session import first_line
+from whence.trace.schema import (
+    EPOCH,
+    GRP,
+    HOLD_NS,
+    IDS,
+    INC,
+    M_PID,
+    NODE,
+    PAYLOAD_BYTES,
+    REASON,
+    STAMP_BYTES,
+    T_CLK,
+    T_TRUE,
+    TICKET,
+    Kind,
+)
+
+_MS: Final = 1_000_000
+POINTS: Final = tuple(point / 100 for point in range(101))
+WINDOWS: Final = 60
+"""Windows a run is cut into where nobody says how long they are."""
+
+
+class Measures(Tables):
+    """The tables of some runs that measuring needs."""
+
+    @cached_property
+    def delays(self) -> DataFrame:
+        """Every first delivery at another process, with how long it took and how long it was held, in ms."""
+        at = F.coalesce(T_TRUE, T_CLK)
+        origin = self.of(Kind.PUBLISH).groupBy(RUN_ID, *MESSAGE).agg(F.min(at).alias("published_at"))
+        rows = self.events.filter(F.col(KIND) == Kind.DELIVER.value)
+        first = rows.groupBy(*PROCESS, *MESSAGE).agg(F.min(at).alias("came_at"), F.min(HOLD_NS).alias(HOLD_NS))
+        known = first.join(origin, [RUN_ID, *MESSAGE])
+        took = (F.col("came_at") - F.col("published_at")) / _MS
+        return self.keep(
+            known.select(
+                *PROCESS, GRP, M_PID, "came_at", took.alias("took_ms"),
+                (F.coalesce(HOLD_NS, F.lit(0)) / _MS).alias("held_ms"),
+                (F.col(NODE) != F.col(M_PID)).alias("from_other"),
+            )
+        )  # fmt: skip
+
+    @cached_property
+    def timed(self) -> DataFrame:
+        """Every row with one time, in ns."""
+        return self.events.withColumn("at", F.coalesce(T_TRUE, T_CLK))
+
+
+def run_metrics(tables: Measures) -> DataFrame:
+    """Return one row per run and group: counts, loss, latency, hold time, recovery, metadata, throughput."""
+    rows = tables.timed.groupBy(RUN_ID, GRP).agg(
+        F.count_if(_is(Kind.PUBLISH)).alias("published"),
+        F.count_if(_is(Kind.DELIVER)).alias("delivered"),
+        F.count_if(_is(Kind.LATE)).alias("late"),
+        F.coalesce(F.sum(F.when(_is(Kind.GAP), F.size(IDS))), F.lit(0)).alias("skipped"),
+        F.count_if(_is(Kind.DROP) & (F.col(REASON) == "duplicate")).alias("duplicates_dropped"),
+        F.count_if(_is(Kind.SEND)).alias("packets"),
+        F.avg(F.when(_is(Kind.SEND), F.col(STAMP_BYTES))).alias("metadata_bytes_mean"),
+        F.max(F.when(_is(Kind.SEND), F.col(STAMP_BYTES))).alias("metadata_bytes_max"),
+        F.avg(F.when(_is(Kind.PUBLISH), F.col(STAMP_BYTES))).alias("stamp_bytes_mean"),
+        F.coalesce(F.sum(F.when(_is(Kind.DELIVER), F.col(PAYLOAD_BYTES))), F.lit(0)).alias("payload_bytes"),
+        ((F.max("at") - F.min("at")) / 1e9).alias("seconds"),
+    )
+    latency = tables.delays.groupBy(RUN_ID, GRP).agg(
+        *_percentiles(F.when(F.col("from_other"), F.col("took_ms")), "latency_ms"),
+        *_percentiles(F.when(F.col("held_ms") > 0, F.col("held_ms")), "hold_ms"),
+        F.count_if(F.col("held_ms") > 0).alias("held"),
+    )
+    known = rows.filter(F.col(GRP).isNotNull()).join(latency, [RUN_ID, GRP], "left")
+    known = known.join(expected_deliveries(tables), [RUN_ID, GRP], "left")
+    known = known.join(F.broadcast(tables.runs.select(RUN_ID, "level")), RUN_ID)
+    lost = 1 - F.col("delivered") / F.nullif(F.col("deliveries_expected"), F.lit(0))
+    waited = F.coalesce("held", F.lit(0)) + F.col("skipped")
+    return known.select(
+        "*", F.greatest(lost, F.lit(0.0)).alias("loss"),
+        (F.coalesce("held", F.lit(0)) / F.nullif(waited, F.lit(0))).alias("recovered"),
+        (F.col("delivered") / F.nullif(F.col("seconds"), F.lit(0.0))).alias("deliveries_per_second"),
+    )  # fmt: skip
+
+
+def expected_deliveries(tables: Measures) -> DataFrame:
+    """Return, per run and group, the deliveries there would be if every member got what was published meanwhile."""
+    at = F.col(T_TRUE)
+    window = tables.published.select(RUN_ID, GRP, T_TRUE, EVENT)
+    stays = tables.stays.select(RUN_ID, GRP, "since", "until")
+    owed = window.join(F.broadcast(stays), [RUN_ID, GRP]).filter((F.col("since") <= at) & (at < F.col("until")))
+    return owed.groupBy(RUN_ID, GRP).agg(F.count("*").alias("deliveries_expected"))
+
+
+def window_metrics(tables: Measures, window_ns: int | None = None) -> DataFrame:
+    """Return, per run, group and window of time, what was published and delivered, and how long it took."""
+    ends = tables.timed.groupBy(RUN_ID).agg(F.min("at").alias("begins"), F.max("at").alias("ends"))
+    length = F.greatest(F.ceil((F.col("ends") - F.col("begins") + 1) / WINDOWS), F.lit(1)).cast("bigint")
+    ends = F.broadcast(ends.withColumn("window_ns", F.lit(window_ns).cast("bigint") if window_ns else length))
+    begins = F.col("begins") + F.floor((F.col("at") - F.col("begins")) / F.col("window_ns")) * F.col("window_ns")
+    events = tables.timed.join(ends, RUN_ID).withColumn("window", begins).filter(F.col(GRP).isNotNull())
+    counts = events.groupBy(RUN_ID, GRP, "window", "window_ns").agg(
+        F.count_if(_is(Kind.PUBLISH)).alias("published"),
+        F.count_if(_is(Kind.DELIVER)).alias("delivered"),
+        F.count_if(_is(Kind.SEND)).alias("packets"),
+        F.coalesce(F.sum(F.when(_is(Kind.GAP), F.size(IDS))), F.lit(0)).alias("skipped"),
+    )
+    delays = tables.delays.withColumn("at", F.col("came_at")).join(ends, RUN_ID).withColumn("window", begins)
+    latency = delays.groupBy(RUN_ID, GRP, "window").agg(
+        *_percentiles(F.when(F.col("from_other"), F.col("took_ms")), "latency_ms")
+    )
+    return counts.join(latency, [RUN_ID, GRP, "window"], "left")
+
+
+def latency_cdf(tables: Measures) -> DataFrame:
+    """Return, per run, 101 points of the latency's distribution."""
+    others = tables.delays.filter("from_other")
+    points = F.percentile_approx("took_ms", list(POINTS), 10_000)
+    curve = others.groupBy(RUN_ID).agg(points.alias("points"))
+    each = curve.select(RUN_ID, F.posexplode("points").alias("percent", "latency_ms"))
+    return each.join(F.broadcast(tables.runs.select(RUN_ID, "level")), RUN_ID)
+
+
+def ticket_timeline(tables: Measures) -> DataFrame:
+    """Return who held which ticket from when to when."""
+    rows = ticket_holds(tables)
+    return rows.select(RUN_ID, GRP, TICKET, EPOCH, NODE, INC, "since", "until", "since_clk", "until_clk")
+
+
+def _is(kind: Kind) -> Column:
+    return F.col(KIND) == kind.value
+
+
+def _percentiles(value: Column, name: str) -> list[Column]:
+    points = F.percentile_approx(value, [0.5, 0.9, 0.99, 1.0], 10_000)
+    return [points[at].alias(f"{name}_{label}") for at, label in enumerate(("p50", "p90", "p99", "max"))]
+
+
+TABLES: Final = {
+    "run_metrics": run_metrics,
+    "window_metrics": window_metrics,
+    "latency_cdf": latency_cdf,
+    "ticket_holds": ticket_timeline,
+}
+
+
+def write_metrics(tables: Measures, out: Path) -> list[Path]:
+    """Write every table as Parquet below a directory; return where. Raises UsageError; nothing half-written stays."""
+    written = []
+    for name, make in TABLES.items():
+        where = out / name
+        try:
+            shutil.rmtree(where, ignore_errors=True)
+            make(tables).coalesce(1).write.parquet(str(where))
+        except Exception as error:
+            shutil.rmtree(where, ignore_errors=True)
+            raise UsageError(f"--out: {where} could not be written and was removed: {first_line(error)}") from error
+        written.append(where)
+    return written

@@ -1,0 +1,209 @@
+"""The report: one HTML page that needs nothing else, with verdicts, numbers and plots of any number of runs."""
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from pyspark.sql import Row, SparkSession
+
+from whence import __version__
+from whence.check.verdict import Outcome, Verdict
+from whence.errors import UsageError
+from whence.pipeline.charts import Bar, Line, Span, bar_chart, line_chart, timeline
+from whence.pipeline.columns import AFTER_ALL, RUN_ID
+from whence.pipeline.events import find_input, read_events
+from whence.pipeline.metrics import Measures, latency_cdf, run_metrics, ticket_timeline, window_metrics
+from whence.pipeline.session import is_local, suit
+from whence.pipeline.verify import Verified, verify
+
+RUNS_PLOTTED = 8
+"""Lines in one plot that an eye can follow; the tables show all."""
+ROWS_SHOWN = 200
+
+_STYLE = """
+:root { color-scheme: light; --ink: #1f2933; --soft: #616e7c; --line: #d9e2ec; --good: #18794e; --bad: #c81e2f; }
+body { font: 16px/1.55 system-ui, "DejaVu Sans", sans-serif; color: var(--ink); margin: 0 auto; max-width: 70rem;
+       padding: 2.5rem 1.5rem 5rem; background: #fff; }
+h1 { font-size: 2rem; margin: 0 0 .25rem; } h2 { margin: 2.5rem 0 .5rem; border-top: 1px solid var(--line);
+     padding-top: 1.5rem; } .soft { color: var(--soft); } .lead { font-size: 1.15rem; }
+table { border-collapse: collapse; margin: 1rem 0 1.5rem; width: 100%; font-size: .92rem; }
+th, td { text-align: left; padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+th { color: var(--soft); font-weight: 600; } th.n, td.n { text-align: right; font-variant-numeric: tabular-nums; }
+.holds { color: var(--good); font-weight: 600; } .broken { color: var(--bad); font-weight: 700; }
+.unknown { color: #946200; font-weight: 600; } figure { margin: 1.2rem 0; }
+figure svg { max-width: 100%; height: auto; }
+"""
+
+_NUMBERS = (
+    ("published", "published", 0), ("delivered", "delivered", 0), ("deliveries_expected", "of", 0), ("loss", "lost", 4),
+    ("skipped", "skipped", 0), ("late", "late", 0), ("recovered", "recovered", 3), ("latency_ms_p50", "p50 ms", 1),
+    ("latency_ms_p99", "p99 ms", 1), ("hold_ms_p99", "held p99 ms", 1), ("metadata_bytes_mean", "metadata B", 1),
+    ("deliveries_per_second", "per second", 0),
+)  # fmt: skip
+
+
+class Measured(NamedTuple):
+    """What the page shows, as rows."""
+
+    runs: list[Row]
+    windows: list[Row]
+    curve: list[Row]
+    holds: list[Row]
+
+
+def measure(spark: SparkSession, paths: Sequence[Path]) -> Measured:
+    """Bring the numbers of all runs below the paths to the report. Raises TraceError."""
+    found = find_input(paths)
+    suit(spark, found.bytes)
+    with TemporaryDirectory(prefix="whence-") as scratch:
+        tables = Measures(read_events(spark, found, None, Path(scratch) if is_local(spark) else None))
+        try:
+            return Measured(
+                run_metrics(tables).orderBy("level", RUN_ID, "grp").collect(),
+                window_metrics(tables).orderBy(RUN_ID, "window").collect(),
+                latency_cdf(tables).orderBy(RUN_ID, "percent").collect(),
+                ticket_timeline(tables).orderBy(RUN_ID, "ticket", "since").collect(),
+            )
+        finally:
+            tables.close()
+
+
+def write_report(spark: SparkSession, paths: Sequence[Path], out: Path) -> Verified:
+    """Judge and measure all runs and write the page; return the verdicts. Raises TraceError and UsageError."""
+    judged = verify(spark, paths)
+    page = report_page(judged, measure(spark, paths))
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = out.with_name(f".{out.name}.unfinished")
+        unfinished.write_text(page, encoding="utf-8")
+        unfinished.replace(out)
+    except OSError as error:
+        raise UsageError(f"--out: {out} cannot be written: {error.strerror}") from None
+    return judged
+
+
+def report_page(judged: Verified, measured: Measured) -> str:
+    """Return the page as text."""
+    outcomes = [verdict.outcome for run in judged.runs for verdict in run.verdicts]
+    tally = {outcome: outcomes.count(outcome) for outcome in Outcome}
+    lead = f"{len(judged.runs):,} runs, {len(outcomes):,} verdicts: {tally[Outcome.HOLDS]:,} hold, "
+    lead += f"{tally[Outcome.BROKEN]:,} broken, {tally[Outcome.UNKNOWN]:,} unknown."
+    parts = [
+        f"<h1>Whence report</h1><p class='lead'>{lead}</p><p class='soft'>version {escape(__version__)}</p>",
+        _section("Verdicts", "Every promise of every run, judged from its trace alone.", _verdicts(judged)),
+        _section("Numbers", "One row per run and group.", _numbers(measured.runs)),
+        _section("How long events take", "From publication to delivery at other members.", _figure(_curve(measured))),
+        _section("Over time", "What the groups published and delivered.", "".join(map(_figure, _rates(measured)))),
+        _section("What order costs", "Waiting and metadata, level by level.", "".join(map(_figure, _costs(measured)))),
+    ]
+    if measured.holds:
+        parts.append(_section("Tickets", "Who held which ticket when.", _figure(_tickets(measured))))
+    if judged.set_aside:
+        rows = "".join(
+            f"<tr><td>{escape(each.path)}</td><td class='n'>{'' if each.rows is None else f'{each.rows:,}'}</td>"
+            f"<td>{escape(each.reason)}</td></tr>"
+            for each in judged.set_aside
+        )
+        table = f"<table><tr><th>what</th><th>rows</th><th>why</th></tr>{rows}</table>"
+        parts.append(_section("Set aside", "What could not be used.", table))
+    return (
+        "<!doctype html><html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
+        f"<title>Whence report</title><style>{_STYLE}</style>{''.join(parts)}</html>\n"
+    )
+
+
+def _section(title: str, words: str, body: str) -> str:
+    return f"<h2>{escape(title)}</h2><p class='soft'>{escape(words)}</p>{body}"
+
+
+def _figure(svg: str) -> str:
+    return f"<figure>{svg}</figure>"
+
+
+def _verdicts(judged: Verified) -> str:
+    """Broken promises first."""
+    order = {Outcome.BROKEN: 0, Outcome.UNKNOWN: 1, Outcome.HOLDS: 2}
+    rows: list[tuple[str, Verdict]] = [(each.run.run_id, verdict) for each in judged.runs for verdict in each.verdicts]
+    rows.sort(key=lambda row: order[row[1].outcome])
+    lines = "".join(
+        f"<tr><td>{escape(run_id)}</td><td>{escape(verdict.promise)}</td>"
+        f"<td class='{verdict.outcome}'>{verdict.outcome}</td><td>{escape(verdict.sentence)}</td></tr>"
+        for run_id, verdict in rows[:ROWS_SHOWN]
+    )
+    more = f"<p class='soft'>and {len(rows) - ROWS_SHOWN:,} more</p>" if len(rows) > ROWS_SHOWN else ""
+    return f"<table><tr><th>run</th><th>promise</th><th>verdict</th><th>because</th></tr>{lines}</table>{more}"
+
+
+def _numbers(runs: list[Row]) -> str:
+    head = "".join(f"<th class='n'>{escape(title)}</th>" for _, title, _ in _NUMBERS)
+    lines = "".join(
+        f"<tr><td>{escape(row[RUN_ID])}</td><td>{escape(row['level'])}</td>"
+        + "".join(f"<td class='n'>{_shown(row[name], digits)}</td>" for name, _, digits in _NUMBERS)
+        + "</tr>"
+        for row in runs[:ROWS_SHOWN]
+    )
+    return f"<table><tr><th>run</th><th>level</th>{head}</tr>{lines}</table>"
+
+
+def _shown(value: Any, digits: int) -> str:
+    return "" if value is None else f"{value:,.{digits}f}"
+
+
+def _curve(measured: Measured) -> str:
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for row in measured.curve:
+        lines.setdefault(row[RUN_ID], []).append((row["latency_ms"], row["percent"]))
+    shown = [Line(name, points) for name, points in list(lines.items())[:RUNS_PLOTTED]]
+    return line_chart("Latency, cumulative", "ms (logarithmic)", "% of deliveries", shown, log_x=True)
+
+
+def _rates(measured: Measured) -> list[str]:
+    charts = []
+    for name, words in (("published", "Events published"), ("delivered", "Events delivered")):
+        lines: dict[str, list[tuple[float, float]]] = {}
+        first = {row[RUN_ID]: row["window"] for row in reversed(measured.windows)}
+        for row in measured.windows:
+            at = (row["window"] - first[row[RUN_ID]]) / 1e9
+            lines.setdefault(row[RUN_ID], []).append((at, row[name] / (row["window_ns"] / 1e9)))
+        shown = [Line(run_id, points) for run_id, points in list(lines.items())[:RUNS_PLOTTED]]
+        charts.append(line_chart(words, "seconds", "per second", shown))
+    return charts
+
+
+def _costs(measured: Measured) -> list[str]:
+    """Each level by the mean of its runs."""
+    levels: dict[str, list[Row]] = {}
+    for row in measured.runs:
+        levels.setdefault(row["level"], []).append(row)
+    charts = []
+    for column, title, unit in (
+        ("latency_ms_p50", "Latency, half of the deliveries", "ms, mean over runs"),
+        ("latency_ms_p99", "Latency, 99 of 100 deliveries", "ms, mean over runs"),
+        ("hold_ms_p99", "Time held before delivery, 99 of 100 that were held", "ms, mean over runs"),
+        ("metadata_bytes_mean", "Metadata of a packet", "bytes, mean over runs"),
+    ):
+        bars = []
+        for level, rows in levels.items():
+            values = [row[column] for row in rows if row[column] is not None]
+            if values:
+                mean = sum(values) / len(values)
+                bars.append(Bar(level, mean, f"{mean:,.1f}"))
+        if bars:
+            charts.append(bar_chart(title, unit, bars))
+    return charts
+
+
+def _tickets(measured: Measured) -> str:
+    end = max((row["until"] for row in measured.holds if row["until"] not in (None, AFTER_ALL)), default=0)
+    last = max([end, *(row["since"] or 0 for row in measured.holds)]) + 1
+    run_id = measured.holds[0][RUN_ID]
+    spans = [
+        Span(f"ticket {row['ticket']:03d}", (row["since"] or 0) / 1e9, min(row["until"] or last, last) / 1e9,
+             f"p{row['node']} e{row['epoch']}")
+        for row in measured.holds
+        if row[RUN_ID] == run_id
+    ]  # fmt: skip
+    rows = sorted({span.row for span in spans})[:24]
+    return timeline(f"Tickets of {run_id}", "seconds", [span for span in spans if span.row in rows])

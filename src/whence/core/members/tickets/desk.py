@@ -379,7 +379,7 @@ class Desk:
         for owner in unpack_processes(item.hints):
             if owner.pid != self.me.pid and not self.neighbours.outlived(owner):
                 self.applicant.hear_hint(owner)
-        self.applicant.on_reject(turn.now, full=item.full)
+        self.applicant.on_reject(sender, turn.now, full=item.full)
 
     def _go_on_joining(self, turn: Turn) -> None:
         applicant = self.applicant

@@ -21,6 +21,9 @@ OWNERS_MAX = 256
 HINTS_KEPT = 32
 """Coordinators named by others. Full: the one named first is forgotten."""
 
+FULL_ROUNDS = 4
+"""Ticket rounds for which a coordinator that had no ticket to give is not asked again."""
+
 QUIET_ROUNDS = 6
 """Ticket rounds without the word of any coordinator after which all are taken for lost."""
 
@@ -41,8 +44,9 @@ class Applicant:
         """Ticket to its latest epoch and owner, by hearsay."""
         self._hints: dict[Process, None] = {}
         """Coordinators named by those who could not help."""
+        self._full: dict[Process, Instant] = {}
+        """Coordinators that had nothing to give, and until when they are not asked again."""
         self._tries = 0
-        self._asked: Process | None = None
         self._found_from: Instant = 0
 
     def want(self, now: Instant) -> None:
@@ -109,17 +113,22 @@ class Applicant:
         self._tries += 1
         wait = min(4 * 2 ** min(self._tries, 6) * self._settings.answer_ns, 4 * self._settings.ticket_round_ns)
         self.next_at = now + int(wait * (0.5 + self._dice()))
-        owners = self.owners()
+        owners = [owner for owner in self.owners() if self._full.get(owner, now) <= now] or self.owners()
         if owners and self._dice() < 0.8:
-            self._asked = owners[int(self._dice() * len(owners))]
-            return self._asked.pid
+            return owners[int(self._dice() * len(owners))].pid
         others = [pid for pid in self._seeds if pid != self._me.pid]
         return others[int(self._dice() * len(others))] if others else self._me.pid
 
-    def on_reject(self, now: Instant, *, full: bool) -> None:
-        """Ask another one soon, or later if all tickets there are taken."""
-        rounds = self._settings.ticket_round_ns * (0.5 + self._dice())
-        self.next_at = now + int(rounds * (2 if full else 0.5))
+    def on_reject(self, sender: Process, now: Instant, *, full: bool) -> None:
+        """Ask another one soon; one that has no ticket to give, only after some rounds."""
+        round_ns = self._settings.ticket_round_ns
+        if full:
+            self._full = {owner: until for owner, until in self._full.items() if until > now}
+            self._full[sender] = now + FULL_ROUNDS * round_ns
+            while len(self._full) > OWNERS_MAX:
+                del self._full[next(iter(self._full))]
+        others = [owner for owner in self.owners() if owner not in self._full]
+        self.next_at = now + int(round_ns * (0.5 + self._dice()) * (0.3 if others or not full else 2))
 
     # --- founding ---
 

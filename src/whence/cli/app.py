@@ -21,6 +21,7 @@ from whence.cli.pub import pub
 from whence.cli.simulate import simulate
 from whence.cli.size import size
 from whence.cli.sub import sub
+from whence.cli.sweep import sweep
 from whence.cli.top import top
 from whence.cli.tune import tune
 from whence.cli.verify import verify
@@ -55,6 +56,7 @@ app.command()(tune)
 app.add_typer(certs, name="certs")
 app.command()(size)
 app.command()(verify)
+app.command()(sweep)
 app.command()(report)
 app.command()(metrics)
 app.command()(stream)

@@ -1,0 +1,49 @@
+"""whence sweep: many simulations as one Spark job."""
+
+import json as text
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from whence.cli.output import directory, parse_settings, print_json, progress, stdout
+from whence.cli.verify import Conf, Master
+
+
+def sweep(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN.toml", help="Levels, sizes and settings to combine.")],
+    out: Annotated[Path, typer.Option(help="Where the results go, as Parquet.")],
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with what is missing.")] = False,
+    master: Master = None,
+    conf: Conf = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+) -> None:
+    """Run simulations as a Spark job: one row per configuration and repetition, judged, with seeds derived.
+
+    A plan: repeat = 20, faults = "swarm", and a table [grid] with lists, such as level = ["fifo"], nodes = [10, 20],
+    events = [100], fanout = [3, 4]. A run that fails is a row with its error; a sweep that stops goes on with --resume.
+    """
+    from whence.pipeline import session
+    from whence.pipeline import sweep as sweeping
+
+    runs = sweeping.read_plan(plan)
+    into = directory(out, "--out")
+    with progress(quiet=json) as bar:
+        task = bar.add_task("simulating on Spark", total=len(runs))
+        spark = session.session(master, parse_settings(conf or []))
+        session.suit(spark, 0)
+        done = sweeping.run_sweep(
+            spark, runs, into, resume=resume, on_progress=lambda n, _: bar.update(task, completed=n)
+        )
+        rows = [row.asDict() for row in sweeping.summary_table(done).orderBy("config").collect()]
+    if json:
+        print_json(0, runs=len(runs), configurations=rows, results=str(into / "results"))
+        return
+    table = Table("configuration", "runs", "broken", "errors", "p50 ms", "p99 ms", "metadata B")
+    for row in rows:
+        named = ", ".join(f"{name} {value}" for name, value in text.loads(row["config"]).items())
+        numbers = (row["latency_ms_p50"], row["latency_ms_p99"], row["metadata_bytes_mean"])
+        shown = ["" if number is None else f"{number:,.1f}" for number in numbers]
+        table.add_row(named, f"{row['runs']:,}", f"{row['broken_runs']:,}", f"{row['errors']:,}", *shown)
+    stdout().print(table)

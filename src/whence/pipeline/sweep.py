@@ -1,0 +1,176 @@
+"""Sweeps: simulations as a Spark job, one row per configuration and repetition; resumable, errors kept per row.
+
+A plan in TOML gives the levels, the sizes and any settings as lists; every combination is a configuration, repeated
+with seeds derived from the configuration itself, so that adding one changes no other:
+
+    repeat = 20
+    faults = "swarm"                 # none, swarm or a file of faults
+    [grid]
+    level = ["eventual", "fifo"]
+    nodes = [10, 20]
+    events = [100]
+    fanout = [3, 4]                  # anything else is a setting of the level
+
+A sweep is cut into jobs of a few minutes, each appended when it is whole: a crash loses one job, and a sweep that is
+started again runs only what is missing.
+"""
+
+import json
+import tomllib
+from collections.abc import Callable, Iterator
+from hashlib import blake2b
+from itertools import product
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from whence.errors import UsageError
+from whence.pipeline.session import first_line
+
+RESULTS: Final = (
+    "config string, number int, seed bigint, level string, nodes int, events int, published bigint, delivered bigint, "
+    "deliveries_expected bigint, skipped bigint, latency_ms_p50 double, latency_ms_p99 double, "
+    "metadata_bytes_mean double, broken string, unknown string, wall_seconds double, error string"
+)
+_SHAPE = pa.schema(
+    [("config", pa.string()), ("number", pa.int32()), ("seed", pa.int64()), ("level", pa.string()),
+     ("nodes", pa.int32()), ("events", pa.int32()), ("published", pa.int64()), ("delivered", pa.int64()),
+     ("deliveries_expected", pa.int64()), ("skipped", pa.int64()), ("latency_ms_p50", pa.float64()),
+     ("latency_ms_p99", pa.float64()), ("metadata_bytes_mean", pa.float64()), ("broken", pa.string()),
+     ("unknown", pa.string()), ("wall_seconds", pa.float64()), ("error", pa.string())]
+)  # fmt: skip
+PLAN_COLUMNS: Final = "config string, number int, seed bigint"
+RUNS_PER_JOB: Final = 500
+RUNS_PER_TASK: Final = 8
+_NEEDED = {"level": str, "nodes": int, "events": int}
+
+
+def read_plan(path: Path) -> list[tuple[str, int, int]]:
+    """Read a plan; return (configuration as JSON, repetition, seed) for every run. Raises UsageError."""
+    try:
+        plan = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"PLAN: {path} cannot be read as TOML: {error}") from None
+    grid, repeat, faults = plan.get("grid"), plan.get("repeat", 1), plan.get("faults", "none")
+    if not isinstance(grid, dict) or not isinstance(repeat, int) or repeat < 1 or not isinstance(faults, str):
+        raise UsageError(
+            f"PLAN: {path} needs a table [grid], and repeat (a whole number) and faults (a word) if at all"
+        )
+    for name, values in grid.items():
+        if not isinstance(values, list) or not values:
+            raise UsageError(f"PLAN: {path}: grid.{name} must be a list of values, such as [1, 2]")
+    for name, kind in _NEEDED.items():
+        if not all(isinstance(value, kind) for value in grid.get(name, [None])):
+            raise UsageError(f"PLAN: {path}: grid.{name} must be a list of values of type {kind.__name__}")
+    configurations = [dict(zip(grid, values, strict=True)) | {"faults": faults} for values in product(*grid.values())]
+    texts = [json.dumps(each, sort_keys=True) for each in configurations]
+    return [(text, number, seed_of(text, number)) for text in texts for number in range(repeat)]
+
+
+def seed_of(config: str, number: int) -> int:
+    """Derive the seed of a configuration's repetition."""
+    return int.from_bytes(blake2b(f"{config}#{number}".encode(), digest_size=6).digest(), "big")
+
+
+def planned(spark: SparkSession, plan: list[tuple[str, int, int]]) -> DataFrame:
+    """Return the plan as a table."""
+    return spark.createDataFrame(plan, PLAN_COLUMNS)
+
+
+def missing(plan: DataFrame, done: DataFrame) -> DataFrame:
+    """Return the runs of a plan that have no result yet."""
+    return plan.join(done.select("config", "number"), ["config", "number"], "left_anti")
+
+
+def results(plan: DataFrame, tasks: int) -> DataFrame:
+    """Return the result of every run of a plan."""
+    return plan.repartition(tasks).mapInArrow(_run_batches, RESULTS)
+
+
+def _run_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        rows = [_result(**row) for row in batch.to_pylist()]
+        yield pa.RecordBatch.from_pylist(rows, schema=_SHAPE)
+
+
+def _result(config: str, number: int, seed: int) -> dict[str, Any]:
+    """Run one simulation and judge it; whatever goes wrong becomes the row's error."""
+    from whence.check.judge import judge
+    from whence.check.verdict import Outcome
+    from whence.mutants import recipe_with
+    from whence.sim.run import run
+    from whence.sim.summary import summarize
+    from whence.sim.workload import simulation
+
+    settings = json.loads(config)
+    level, nodes, events, faults = (settings.pop(name) for name in ("level", "nodes", "events", "faults"))
+    row: dict[str, Any] = {
+        "config": config, "number": number, "seed": seed, "level": level, "nodes": nodes, "events": events
+    }  # fmt: skip
+    try:
+        outcome = run(simulation(level, nodes, events, seed, faults, settings), recipe_with(level, None))
+        facts, verdicts = summarize(outcome.trace), judge(outcome.trace)
+        said = {which: [v.promise for v in verdicts if v.outcome is which] for which in Outcome}
+        latency = facts["latency_ms"]
+        names = ("published", "delivered", "deliveries_expected", "skipped", "metadata_bytes_mean")
+        return row | {name: facts[name] for name in names} | {
+            "latency_ms_p50": latency.p50, "latency_ms_p99": latency.p99, "broken": ",".join(said[Outcome.BROKEN]),
+            "unknown": ",".join(said[Outcome.UNKNOWN]), "wall_seconds": outcome.wall_seconds,
+        }  # fmt: skip
+    except Exception as error:  # noqa: BLE001 - one bad configuration must not stop the others
+        return row | {"error": f"{type(error).__name__}: {first_line(error)}"}
+
+
+def summary_table(done: DataFrame) -> DataFrame:
+    """Return, per configuration, how often a promise broke, with Wilson's interval, and the lowest seed of it."""
+    ran, bad = F.count_if(F.col("error").isNull()), F.count_if(F.col("broken") != "")
+    sums = done.groupBy("config").agg(
+        ran.alias("runs"), bad.alias("broken_runs"), F.count("error").alias("errors"),
+        F.min(F.when(F.col("broken") != "", F.col("seed"))).alias("broken_seed"),
+        F.avg("latency_ms_p50").alias("latency_ms_p50"), F.avg("latency_ms_p99").alias("latency_ms_p99"),
+        F.avg("metadata_bytes_mean").alias("metadata_bytes_mean"),
+        F.sum("delivered").alias("delivered"), F.sum("deliveries_expected").alias("deliveries_expected"),
+    )  # fmt: skip
+    z = 1.96
+    n, p = F.nullif(F.col("runs"), F.lit(0)), F.col("broken_runs") / F.nullif(F.col("runs"), F.lit(0))
+    middle, half = p + z * z / (2 * n), z * F.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    return sums.select(
+        "*", ((middle - half) / (1 + z * z / n)).alias("broken_low"),
+        ((middle + half) / (1 + z * z / n)).alias("broken_high")
+    )  # fmt: skip
+
+
+def run_sweep(
+    spark: SparkSession, plan: list[tuple[str, int, int]], out: Path, *, resume: bool,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> DataFrame:  # fmt: skip
+    """Run what is missing of a plan, job by job; return all results. Raises UsageError."""
+    kept = out / "results"
+    finished = sorted(path for path in kept.glob("job-*") if (path / "_SUCCESS").exists())
+    if finished and not resume:
+        raise UsageError(f"--out: {kept} holds results already; give --resume to go on, or a new directory")
+    done = {(row["config"], row["number"]) for row in _read(spark, finished).select("config", "number").collect()}
+    todo = [each for each in plan if each[:2] not in done]
+    first = len(finished) and int(finished[-1].name.removeprefix("job-")) + 1
+    for number, start in enumerate(range(0, len(todo), RUNS_PER_JOB), first):
+        part = todo[start : start + RUNS_PER_JOB]
+        if on_progress is not None:
+            on_progress(len(done) + start, len(plan))
+        where = kept / f"job-{number:05d}"
+        try:
+            tasks = -(-len(part) // RUNS_PER_TASK)
+            results(planned(spark, part), tasks).coalesce(tasks).write.mode("overwrite").parquet(str(where))
+        except Exception as error:
+            raise UsageError(
+                f"the sweep stopped; --resume goes on with what is missing: {first_line(error)}"
+            ) from error
+    return _read(spark, sorted(path for path in kept.glob("job-*") if (path / "_SUCCESS").exists()))
+
+
+def _read(spark: SparkSession, jobs: list[Path]) -> DataFrame:
+    if not jobs:
+        return spark.createDataFrame([], RESULTS)
+    return spark.read.schema(RESULTS).parquet(*map(str, jobs))

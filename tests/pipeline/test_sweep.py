@@ -1,0 +1,73 @@
+"""Sweeps: every run once, seeds that depend on nothing else, errors kept in their rows, and nothing run twice."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from whence.cli.app import run as command
+from whence.errors import UsageError
+from whence.mutants import recipe_with
+from whence.pipeline.sweep import read_plan, run_sweep, seed_of, summary_table
+from whence.sim.run import run
+from whence.sim.summary import summarize
+from whence.sim.workload import simulation
+
+PLAN = """
+repeat = 2
+[grid]
+level = ["eventual", "fifo"]
+nodes = [4]
+events = [5]
+fanout = [3, 99999]
+"""
+
+
+def test_a_sweep_runs_what_is_missing_and_keeps_errors(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Half of the plan cannot work; it is told so row by row. Then the plan grows, and only the new runs are run."""
+    (tmp_path / "plan.toml").write_text(PLAN)
+    assert command(["sweep", str(tmp_path / "plan.toml"), "--out", str(tmp_path / "out"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["runs"] == 8
+    assert sorted((row["runs"], row["errors"]) for row in told["configurations"]) == [(0, 2), (0, 2), (2, 0), (2, 0)]
+    assert command(["sweep", str(tmp_path / "plan.toml"), "--out", str(tmp_path / "out")]) == 2
+    (tmp_path / "plan.toml").write_text(PLAN.replace("repeat = 2", "repeat = 3"))
+    plan = read_plan(tmp_path / "plan.toml")
+    done = run_sweep(spark, plan, tmp_path / "out", resume=True)
+    rows = done.collect()
+    assert sorted((row["config"], row["number"]) for row in rows) == sorted(each[:2] for each in plan)
+    assert spark.read.parquet(str(tmp_path / "out" / "results" / "job-00001")).count() == 4
+    one = next(row for row in rows if row["error"] is None and row["level"] == "fifo")
+    again = summarize(
+        run(simulation("fifo", 4, 5, one["seed"], "none", {"fanout": 3}), recipe_with("fifo", None)).trace
+    )
+    assert (one["delivered"], one["latency_ms_p99"]) == (again["delivered"], again["latency_ms"].p99)
+    summary = summary_table(done).collect()
+    assert all(row["broken_low"] is None or row["broken_low"] <= 0 < row["broken_high"] < 1 for row in summary)
+
+
+def test_seeds_depend_on_the_configuration_alone(tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text(PLAN)
+    small = read_plan(tmp_path / "plan.toml")
+    (tmp_path / "plan.toml").write_text(PLAN.replace("nodes = [4]", "nodes = [3, 4]"))
+    assert set(small) < set(read_plan(tmp_path / "plan.toml"))
+    assert len({seed for _, _, seed in small}) == len(small)
+    assert seed_of("{}", 0) == seed_of("{}", 0) != seed_of("{}", 1)
+
+
+@pytest.mark.parametrize(
+    ("plan", "words"),
+    [
+        ("[grid", "TOML"),
+        ("repeat = 0\n[grid]", "repeat"),
+        ("[grid]\nlevel = 3", "list"),
+        ("[grid]\nlevel = ['x']", "nodes"),
+    ],
+)
+def test_a_plan_that_is_none_is_refused_in_one_sentence(tmp_path: Path, plan: str, words: str) -> None:
+    (tmp_path / "plan.toml").write_text(plan)
+    with pytest.raises(UsageError, match=words):
+        read_plan(tmp_path / "plan.toml")

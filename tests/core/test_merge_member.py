@@ -308,7 +308,7 @@ def test_a_corrupted_member_repairs_itself_and_the_group_goes_on(kind: int, vict
     for at in range(10):
         group.publish(2, b"%d" % at)
         group.run(1)
-    group.act(victim, "corrupt", kind)
+    group.act(victim, "corrupt_state", kind)
     group.run(2 * 20 + 6 * 3)
     for at in range(10):
         for pid in range(4):

@@ -100,7 +100,7 @@ def test_the_stream_is_right_again_within_two_delta_and_six_epsilon_after_any_co
     settings = settings_of(chosen)
     scenario = simulation("total", 6, 150, 10 + kind, settings=chosen)
     struck_at = 500 * MS
-    acts = [Act(at_ns=struck_at, node=node, name="corrupt", argument=kind) for node in range(6)]
+    acts = [Act(at_ns=struck_at, node=node, name="corrupt_state", argument=kind) for node in range(6)]
     outcome = run(structs.replace(scenario, acts=acts))
     bound_ns = (2 * settings.timing.delta + 6 * settings.timing.epsilon) * settings.merge.tick_ns
     recovered = after(outcome.trace, struck_at + bound_ns)

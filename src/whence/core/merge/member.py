@@ -397,7 +397,7 @@ class MergeMember:
                     raise UsageError("a follower names its topics by the bits of a positive 63-bit number")
                 self._following.topics = argument
                 self._following.begin(now, ready)
-            case "corrupt":
+            case "corrupt_state":
                 self._corrupt(argument)
                 ready.wake_at = now  # the guards see it before anything is done with it
                 return ready

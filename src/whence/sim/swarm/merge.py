@@ -101,7 +101,7 @@ def _phased(level: str, seed: int, shape: str, nodes: int, settings: dict[str, A
     if shape == "corrupted":
         times = sorted(dice.randrange(safety) for _ in range(dice.randint(1, 6)))
         acts += [
-            Act(at_ns=at, node=dice.randrange(nodes), name="corrupt", argument=dice.randrange(8)) for at in times
+            Act(at_ns=at, node=dice.randrange(nodes), name="corrupt_state", argument=dice.randrange(8)) for at in times
         ]  # fmt: skip
     return Scenario(
         level=level, seed=seed, shape=shape, nodes=nodes, settings=settings, network=draw_network(dice),

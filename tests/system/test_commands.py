@@ -422,21 +422,22 @@ def test_a_planted_bug_that_is_caught_is_success(capsys: Capture) -> None:
 
 
 @pytest.mark.parametrize("seed", [7, 9])
-def test_the_demo_runs_both_levels_catches_the_planted_bug_and_leaves_a_report(
+def test_the_demo_runs_every_level_catches_the_planted_bug_and_leaves_a_report(
     capsys: Capture, tmp_path: Path, seed: int
 ) -> None:
     """With any seed: that of a schedule that does not show the bug looks further for one that does."""
     small = ["--nodes", "25", "--events", "40", "--seed", str(seed), "--out", str(tmp_path)]
     fields = printed(capsys, "demo", *small)
     assert fields["canary_caught"] is True
-    assert set(fields["levels"]) == {"eventual", "fifo"}
+    assert set(fields["levels"]) == {"eventual", "fifo", "causal", "optimistic", "total"}
     for told in fields["levels"].values():
         assert set(told["verdicts"].values()) == {"holds"}
         assert read_trace(told["trace"]).count() == told["rows"]
-    for name in ("spread-eventual.svg", "spread-fifo.svg", "planted-bug.svg"):
+    pictures = ["spread-eventual", "spread-fifo", "tree-causal", "tickets-optimistic", "streams-total", "planted-bug"]
+    for name in (f"{picture}.svg" for picture in pictures):
         assert ElementTree.parse(tmp_path / name).getroot().tag == "{http://www.w3.org/2000/svg}svg"
     page = Path(fields["report"]).read_text(encoding="utf-8")
-    assert page.count("<svg") == 3
+    assert page.count("<svg") == len(pictures)
     assert "holds" in page
     assert "http://" not in page.replace("http://www.w3.org", "")
 

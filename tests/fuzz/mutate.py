@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from tests.fuzz.ticket_items import TICKET_MAKERS
+from tests.fuzz.tree_items import TREE_MAKERS
 from whence import limits
 from whence.core.link.addresses import Address, Addresses, pack
 from whence.core.link.detector import Ping, Pong
@@ -129,7 +130,7 @@ MAKERS: dict[type[Item], Callable[[Random], Item]] = {
     Alive: lambda random: Alive(random.randbytes(7), edge(random, 1, limits.SEQ_MAX)),
     Bye: lambda _: Bye(),
 }  # fmt: skip
-MAKERS |= TICKET_MAKERS
+MAKERS |= TICKET_MAKERS | TREE_MAKERS
 """How to make one of each kind of item; a test demands that none is forgotten."""
 
 

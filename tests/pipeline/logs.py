@@ -1,5 +1,6 @@
 """Publishers' logs for tests: hybrid clocks that hear of each other, in files that arrive out of order."""
 
+import os
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -10,6 +11,8 @@ import pyarrow.parquet as pq
 from whence.pipeline.logs import INC_BITS, K_BITS, SEQ_BITS
 
 Row = dict[str, Any]
+
+FIRST_LANDING = 1_700_000_000
 
 
 def made_log(seed: int, publishers: int = 5, events: int = 400, groups: int = 2) -> list[Row]:
@@ -54,4 +57,6 @@ def write_files(directory: Path, rows: list[Row], files: int, jitter: int, seed:
     for number in range(files):
         part = landed[number * size : (number + 1) * size]
         if part:
-            pq.write_table(pa.Table.from_pylist(part), directory / f"part-{number:05d}.parquet")
+            path = directory / f"part-{number:05d}.parquet"
+            pq.write_table(pa.Table.from_pylist(part), path)
+            os.utime(path, (FIRST_LANDING + number, FIRST_LANDING + number))  # Spark takes files in the order of these

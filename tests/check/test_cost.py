@@ -1,7 +1,5 @@
 """What judging costs: near-linear in the deliveries, so that large runs are judged in seconds."""
 
-from time import perf_counter
-
 import msgspec
 
 from tests.check.scribe import Scribe

@@ -162,7 +162,8 @@ def corrupted(world: World) -> None:
         r = min(world.rt) + random.randint(-rules.delta, span)
         stamp, hlc = KnStamp(r, *garbage(random, rules)), (r + random.randint(0, 9)) << 20
         target = random.randrange(world.all)
-        world.transit.append(Message(len(world.events), target, 0, world.rt[target], stamp, hlc, 0))
+        on_its_way_since = world.rt[target if rules.reading == "receiver" else 0]
+        world.transit.append(Message(len(world.events), target, 0, on_its_way_since, stamp, hlc, 0))
         world.events.append(nowhere)
     for merger in world.mergers:
         rt = world.rt[-1]
@@ -175,12 +176,14 @@ def recovery(world: World, order: str) -> tuple[int, int]:
     """Return how late, in own ticks, a wrongly ordered pair of events and a wrong release were still seen."""
     stamps = stream = -1
     events = world.events
-    for event in events:
-        for cause in bits(event.past):
-            first = events[cause]
-            right = less(first.kn, event.kn, world.rules.epsilon) if order == "kn" else first.hlc < event.hlc
-            if not right:
-                stamps = max(stamps, min(first.own_ticks, event.own_ticks))
+    place = world.kn[0].packed
+    keys = [(event.hlc, 0) if order == "hlc" or event.own_ticks < 0 else place(event.kn) for event in events]
+    after_faults = sum(1 << number for number, event in enumerate(events) if event.own_ticks >= 0)
+    for event, key in zip(events, keys, strict=True):
+        causes = event.past & after_faults if event.own_ticks >= 0 else 0
+        for cause in bits(causes):
+            if keys[cause] >= key:
+                stamps = max(stamps, min(events[cause].own_ticks, event.own_ticks))
     for at, output in enumerate(world.output):
         begun = world.start_rt[world.rules.n + at]
         overtaken = 0
@@ -448,4 +451,9 @@ def test_shifting_makes_a_new_array_and_drops_what_leaves_it() -> None:
 
 
 def bits(mask: int) -> list[int]:
-    return [at for at in range(mask.bit_length()) if mask >> at & 1]
+    found = []
+    while mask:
+        low = mask & -mask
+        found.append(low.bit_length() - 1)
+        mask ^= low
+    return found

@@ -12,8 +12,9 @@ from whence.errors import NotMemberError
 from whence.sim.clock import Clock
 from whence.sim.loop import Loop
 from whence.sim.network import Copy, Network, NetworkModel, Port
-from whence.sim.process import SimProcess, World
+from whence.sim.process import SimProcess
 from whence.sim.streams import Streams
+from whence.sim.world import World
 from whence.trace.memory import Row
 from whence.trace.schema import COLUMNS_OF, Kind
 from whence.types import Bundle, Instant, Process, packed

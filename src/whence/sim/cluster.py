@@ -9,9 +9,10 @@ from whence.core.stages import Member
 from whence.sim.clock import Clock
 from whence.sim.loop import Loop
 from whence.sim.network import Network, Port
-from whence.sim.process import SimProcess, World
+from whence.sim.process import SimProcess
 from whence.sim.scenario import Scenario
 from whence.sim.streams import Streams
+from whence.sim.world import World
 from whence.trace.memory import Row
 from whence.trace.schema import Kind
 from whence.types import Bundle, Process

@@ -4,20 +4,19 @@ The trace tells what the process did at its borders, publishing, sending, receiv
 member thinks of it.
 """
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from random import Random
 from typing import cast
-from zlib import crc32
 
-from whence.core.ready import Delivery, Gap, Item, Late, Mark, Note, Ready, Returned
+from whence.core.ready import Delivery, Gap, Item, Late, Note, Ready, Returned
 from whence.core.stages import Grouped, Member
 from whence.errors import NotMemberError, RemoteProtocolError, UsageError
 from whence.sim.clock import Clock
 from whence.sim.disk import Disk
-from whence.sim.loop import Loop
-from whence.sim.network import Copy, Network
-from whence.trace.memory import Row
+from whence.sim.network import Copy
+from whence.sim.recorder import Recorder
+from whence.sim.world import World
 from whence.trace.schema import Kind
 from whence.types import ANY_BOOT, Bundle, EventId, Process
 from whence.wire.codec import decode, encode
@@ -28,51 +27,6 @@ INBOX_COPIES_MAX = 4096
 NEVER = 1 << 63
 """Later than any time of a run."""
 
-_NO_KEY = (None, None, None, None)
-
-
-class World:
-    """What all processes of a run share."""
-
-    __slots__ = (
-        "destinations",
-        "effective",
-        "group",
-        "heard",
-        "loop",
-        "network",
-        "received",
-        "rows",
-        "sent",
-        "sync_ns",
-        "wall_clock",
-    )
-
-    def __init__(
-        self,
-        loop: Loop,
-        network: Network,
-        rows: dict[Kind, list[Row]],
-        group: str,
-        effective: Counter[str],
-        sync_ns: int,
-    ) -> None:
-        self.loop = loop
-        self.network = network
-        self.rows = rows
-        self.sent, self.received = rows[Kind.SEND], rows[Kind.RECV]
-        self.group = group
-        self.effective = effective
-        """Faults that did something, by kind."""
-        self.sync_ns = sync_ns
-        """How long a disk takes to sync; readies that wait for it queue behind each other."""
-        self.wall_clock = False
-        """Members are given the clock on the wall instead of the steady one."""
-        self.destinations: Callable[[int], tuple[int, ...]] | None = None
-        """The members of a group, where one overlay has several."""
-        self.heard: Callable[[int, Bundle], None] | None = None
-        """Called with every delivery: who made it, and of what."""
-
 
 class SimProcess:
     """A peer through all its lives."""
@@ -82,15 +36,12 @@ class SimProcess:
         "_damage",
         "_dice",
         "_doomed",
-        "_ev",
-        "_highest",
         "_inbox",
         "_loop",
         "_me",
         "_overslept",
         "_paused",
-        "_pos",
-        "_rows",
+        "_record",
         "_stalling",
         "_syncing",
         "_uncommitted",
@@ -119,11 +70,9 @@ class SimProcess:
         """Steps the application has taken in all its lives: it keeps that number with its own state."""
         self._world = world
         self._loop = world.loop
-        self._rows = world.rows
+        self._record = Recorder(pid, world.group, world.rows, world.loop, clock)
         self._dice = dice
         self._me = Process(pid, 0)
-        self._ev = 0
-        self._pos = 0
         self._wake_token = 0
         self._wake_at = NEVER
         self._paused = False
@@ -136,8 +85,6 @@ class SimProcess:
         self._syncing = False
         self._committed = 0
         """Readies whose sync is done, and that wait for a paused process to run again."""
-        self._highest: dict[str, int] = {}
-        """How full each buffer was at its fullest."""
 
     # --- lives ---
 
@@ -146,10 +93,10 @@ class SimProcess:
         self.boot += 1
         self._me = Process(self.pid, self.boot)
         self.up, self.joined = True, False
-        self._ev = self._pos = 0
+        self._record.begin_life(self.boot)
         self._wake_at = NEVER
         if self.boot > 1:
-            self._write(Kind.RESTART)
+            self._record.write(Kind.RESTART)
         self.member = member(self._me, self.now())
         return self.member
 
@@ -160,7 +107,7 @@ class SimProcess:
         if self.disk.crash(damage, self._dice):
             self._world.effective[f"disk_{damage}"] += 1
         self.record_gauges()
-        self._write(Kind.CRASH, reason=damage)
+        self._record.write(Kind.CRASH, reason=damage)
         self._stop()
         return True
 
@@ -224,7 +171,7 @@ class SimProcess:
         try:
             self._apply(self.member.act(name, argument, self.now()))
         except UsageError as refusal:
-            self._write(Kind.REJECT, reason=type(refusal).__name__)
+            self._record.write(Kind.REJECT, reason=type(refusal).__name__)
             return False
         return True
 
@@ -263,12 +210,12 @@ class SimProcess:
             else:
                 bundle, ready = cast(Grouped, self.member).publish_to(group, payloads, self.now())
         except UsageError as refusal:
-            self._write(Kind.REJECT, reason=type(refusal).__name__)
+            self._record.write(Kind.REJECT, reason=type(refusal).__name__)
             return None
         if not (ready.deliver and isinstance(ready.deliver[0], Returned)):
             destinations = self._world.destinations
             dests = None if group is None or destinations is None else destinations(group)
-            self._write_published(bundle, ready.mark, dests)
+            self._record.published(bundle, ready.mark, dests)
         if self._stalling and not ready.persist and not self._uncommitted:
             self._uncommitted.append(ready)
             self._committed = 1
@@ -277,20 +224,6 @@ class SimProcess:
         else:
             self._apply(ready)
         return bundle
-
-    def _write_published(self, bundle: Bundle, mark: Mark | None, dests: tuple[int, ...] | None) -> None:
-        clk, true = self.clock.wall(self._loop.now), self._loop.now
-        stamp_bytes = len(bundle.stamp)
-        published = self._rows[Kind.PUBLISH]
-        (physical, k_hi, k_mid, k_lo), ticket, epoch = _read(mark)
-        for seq, payload in enumerate(bundle.payloads(), bundle.first):
-            published.append(
-                (self.pid, self.boot, self._ev, clk, true, self._world.group, bundle.pid, bundle.boot, seq, dests,
-                 physical, k_hi, k_mid, k_lo, stamp_bytes, len(payload), crc32(payload), ticket, epoch, None)
-            )  # fmt: skip
-            self._ev += 1
-            if k_lo is not None:
-                k_lo += 1
 
     def arrive(self, copy: Copy) -> None:
         """Take a copy from the network."""
@@ -307,19 +240,17 @@ class SimProcess:
         try:
             packet = decode(copy.frame)
         except RemoteProtocolError:
-            self._write(Kind.REJECT, peer=copy.source, reason="no_packet")
+            self._record.write(Kind.REJECT, peer=copy.source, reason="no_packet")
             return
         if packet.to_boot != ANY_BOOT and packet.to_boot != self.boot:
-            self._write(Kind.DROP, peer=packet.pid, reason="other_boot")
+            self._record.write(Kind.DROP, peer=packet.pid, reason="other_boot")
             return
-        true, clock = self._loop.now, self.clock
-        steady = clock.steady(true)
+        clock = self.clock
+        steady = clock.steady(self._loop.now)
         now = steady + clock.jumped_ns if self._world.wall_clock else steady
-        self._world.received.append(
-            (self.pid, self.boot, self._ev, steady + clock.jumped_ns, true, packet.group, packet.pid,
-             len(copy.frame) - copy.payload_bytes, copy.payload_bytes)
-        )  # fmt: skip
-        self._ev += 1
+        self._record.received(
+            steady + clock.jumped_ns, packet.group, packet.pid, len(copy.frame) - copy.payload_bytes, copy.payload_bytes
+        )
         sender = Process(packet.pid, packet.boot)
         for item in packet.items:
             if self.member is member:  # it may have stopped at an earlier item
@@ -338,7 +269,8 @@ class SimProcess:
             return
         self._wake_at = NEVER
         self._apply(self.member.tick(self.now()))
-        self._measure()
+        if self.member is not None:
+            self._record.measure(self.member.gauges())
 
     # --- the contract of Ready ---
 
@@ -417,56 +349,28 @@ class SimProcess:
     def _send(self, targets: tuple[int, ...], item: Item, to_boot: int) -> None:
         frame = encode(self._world.group, self._me, [item], to_boot)
         payload_bytes = item.payload_bytes()
-        stamp_bytes = len(frame) - payload_bytes
-        true, ev = self._loop.now, self._ev
-        clk = self.clock.wall(true)
-        sent = self._world.sent
-        pid, boot, group = self.pid, self.boot, self._world.group
-        for target in targets:
-            sent.append((pid, boot, ev, clk, true, group, target, stamp_bytes, payload_bytes))
-            ev += 1
-        self._ev = ev
-        self._world.network.send(pid, targets, frame, payload_bytes)
+        self._record.sent(targets, len(frame) - payload_bytes, payload_bytes)
+        self._world.network.send(self.pid, targets, frame, payload_bytes)
 
     def _deliver(self, step: Delivery | Gap | Late | Returned) -> None:
         self.steps += 1
-        if isinstance(step, Returned):
+        if isinstance(step, Delivery):
+            self._record.delivered(step)
+            if self._world.heard is not None:
+                self._world.heard(self.pid, step.bundle)
+        elif isinstance(step, Returned):
             destinations = self._world.destinations
-            self._write_published(step.bundle, None, None if destinations is None else destinations(step.group))
-            return
-        if isinstance(step, Gap):
-            skipped = tuple(EventId(s.pid, s.boot, seq) for s in step.spans for seq in range(s.first, s.last + 1))
-            self._write(Kind.GAP, ids=skipped)
-            return
-        bundle = step.bundle
-        if isinstance(step, Late):
-            for seq in range(bundle.first, bundle.last + 1):
-                self._write(Kind.LATE, event=EventId(bundle.pid, bundle.boot, seq), late_ns=step.late_ns)
-            return
-        true, ev, pos = self._loop.now, self._ev, self._pos
-        clk = self.clock.wall(true)
-        delivered = self._rows[Kind.DELIVER]
-        pid, boot, group, hold_ns = self.pid, self.boot, self._world.group, step.hold_ns
-        origin, origin_boot = bundle.pid, bundle.boot
-        (physical, k_hi, k_mid, k_lo), ticket, epoch = _read(step.mark)
-        for seq, payload in enumerate(bundle.payloads(), bundle.first):
-            delivered.append(
-                (pid, boot, ev, clk, true, group, origin, origin_boot, seq, pos, hold_ns,
-                 physical, k_hi, k_mid, k_lo, len(payload), crc32(payload), ticket, epoch, None)
-            )  # fmt: skip
-            ev += 1
-            pos += 1
-            if k_lo is not None:
-                k_lo += 1
-        self._ev, self._pos = ev, pos
-        if self._world.heard is not None:
-            self._world.heard(pid, bundle)
+            self._record.published(step.bundle, None, None if destinations is None else destinations(step.group))
+        elif isinstance(step, Gap):
+            self._record.skipped(step)
+        else:
+            self._record.late(step)
 
     def _note(self, note: Note) -> None:
         bundle = note.bundle
         event = None if bundle is None else EventId(bundle.pid, bundle.boot, bundle.first)
         kind = Kind(note.kind)
-        self._write(
+        self._record.write(
             kind, event=event, peer=note.peer, reason=note.reason, ticket=note.ticket, epoch=note.epoch,
             value=note.value, late_ns=note.late_ns,
         )  # fmt: skip
@@ -483,58 +387,14 @@ class SimProcess:
     def record_view(self) -> None:
         """Write down whom the member knows."""
         if self.member is not None and self.joined and (view := self.member.view()) is not None:
-            self._write(Kind.VIEW, view=view)
-
-    def _measure(self) -> None:
-        """Keep how full every buffer was at its fullest."""
-        if self.member is None:
-            return
-        highest = self._highest
-        for gauge in self.member.gauges():
-            if gauge.value > highest.get(gauge.name, -1):
-                highest[gauge.name] = gauge.value
+            self._record.write(Kind.VIEW, view=view)
 
     def record_rest(self) -> None:
         """Write down every buffer that should be empty by now."""
         if self.member is not None and self.joined:
-            for gauge in self.member.gauges():
-                if gauge.rests:
-                    self._write(Kind.NOTE, reason=f"{gauge.name}_at_rest", value=gauge.value, bound=0)
+            self._record.at_rest(self.member.gauges())
 
     def record_gauges(self) -> None:
         """Write down how full every buffer of this life was at its fullest."""
         if self.member is not None:
-            for gauge in self.member.gauges():
-                if gauge.name in self._highest:
-                    self._write(Kind.NOTE, reason=gauge.name, value=self._highest[gauge.name], bound=gauge.bound)
-        self._highest.clear()
-
-    def _write(
-        self,
-        kind: Kind,
-        *,
-        event: EventId | None = None,
-        peer: int | None = None,
-        view: tuple[int, ...] | None = None,
-        late_ns: int | None = None,
-        ticket: int | None = None,
-        epoch: int | None = None,
-        ids: tuple[EventId, ...] | None = None,
-        reason: str | None = None,
-        value: int | None = None,
-        bound: int | None = None,
-    ) -> None:
-        pid, inc, seq = event if event is not None else (None, None, None)
-        true = self._loop.now
-        self._rows[kind].append(
-            (self.pid, self.boot, self._ev, self.clock.wall(true), true, self._world.group, pid, inc, seq, peer, view,
-             late_ns, ticket, epoch, ids, reason, value, bound)
-        )  # fmt: skip
-        self._ev += 1
-
-
-def _read(mark: Mark | None) -> tuple[tuple[int | None, int | None, int | None, int | None], int | None, int | None]:
-    """Return a mark's key, ticket and epoch, all None where there is none."""
-    if mark is None:
-        return _NO_KEY, None, None
-    return mark.key or _NO_KEY, mark.ticket, mark.epoch
+            self._record.fullest(self.member.gauges())

@@ -1,0 +1,156 @@
+"""What a simulated process was seen to do, as rows of the trace.
+
+Rows tell of the borders of a process, publishing, sending, receiving and delivering; never what its member thinks.
+"""
+
+from collections.abc import Iterable
+from zlib import crc32
+
+from whence.core.ready import Delivery, Gap, Gauge, Late, Mark
+from whence.sim.clock import Clock
+from whence.sim.loop import Loop
+from whence.trace.memory import Row
+from whence.trace.schema import Kind
+from whence.types import Bundle, EventId
+
+_NO_KEY = (None, None, None, None)
+
+
+class Recorder:
+    """The rows of one process through all its lives."""
+
+    __slots__ = ("_boot", "_clock", "_ev", "_group", "_highest", "_loop", "_pid", "_pos", "_received", "_rows", "_sent")
+
+    def __init__(self, pid: int, group: str, rows: dict[Kind, list[Row]], loop: Loop, clock: Clock) -> None:
+        self._pid = pid
+        self._boot = 0
+        self._group = group
+        self._rows = rows
+        self._sent, self._received = rows[Kind.SEND], rows[Kind.RECV]
+        self._loop = loop
+        self._clock = clock
+        self._ev = 0
+        """Rows of this life so far: with process and boot it names a row."""
+        self._pos = 0
+        """Deliveries of this life so far."""
+        self._highest: dict[str, int] = {}
+        """How full each buffer was at its fullest."""
+
+    def begin_life(self, boot: int) -> None:
+        """Count rows and deliveries from zero."""
+        self._boot = boot
+        self._ev = self._pos = 0
+
+    def published(self, bundle: Bundle, mark: Mark | None, dests: tuple[int, ...] | None) -> None:
+        """Write a row for each event of a bundle of this process."""
+        clk, true = self._clock.wall(self._loop.now), self._loop.now
+        stamp_bytes = len(bundle.stamp)
+        rows = self._rows[Kind.PUBLISH]
+        (physical, k_hi, k_mid, k_lo), ticket, epoch = _read(mark)
+        for seq, payload in enumerate(bundle.payloads(), bundle.first):
+            rows.append(
+                (self._pid, self._boot, self._ev, clk, true, self._group, bundle.pid, bundle.boot, seq, dests,
+                 physical, k_hi, k_mid, k_lo, stamp_bytes, len(payload), crc32(payload), ticket, epoch, None)
+            )  # fmt: skip
+            self._ev += 1
+            if k_lo is not None:
+                k_lo += 1
+
+    def sent(self, targets: tuple[int, ...], stamp_bytes: int, payload_bytes: int) -> None:
+        """Write a row for each copy that leaves."""
+        true, ev = self._loop.now, self._ev
+        clk = self._clock.wall(true)
+        pid, boot, group, rows = self._pid, self._boot, self._group, self._sent
+        for target in targets:
+            rows.append((pid, boot, ev, clk, true, group, target, stamp_bytes, payload_bytes))
+            ev += 1
+        self._ev = ev
+
+    def received(self, clk: int, group: str, sender: int, stamp_bytes: int, payload_bytes: int) -> None:
+        """Write a row for a copy that came in."""
+        self._received.append(
+            (self._pid, self._boot, self._ev, clk, self._loop.now, group, sender, stamp_bytes, payload_bytes)
+        )  # fmt: skip
+        self._ev += 1
+
+    def delivered(self, step: Delivery) -> None:
+        """Write a row for each event that the application is given."""
+        true, ev, pos = self._loop.now, self._ev, self._pos
+        clk = self._clock.wall(true)
+        rows = self._rows[Kind.DELIVER]
+        bundle = step.bundle
+        pid, boot, group, hold_ns = self._pid, self._boot, self._group, step.hold_ns
+        origin, origin_boot = bundle.pid, bundle.boot
+        (physical, k_hi, k_mid, k_lo), ticket, epoch = _read(step.mark)
+        for seq, payload in enumerate(bundle.payloads(), bundle.first):
+            rows.append(
+                (pid, boot, ev, clk, true, group, origin, origin_boot, seq, pos, hold_ns,
+                 physical, k_hi, k_mid, k_lo, len(payload), crc32(payload), ticket, epoch, None)
+            )  # fmt: skip
+            ev += 1
+            pos += 1
+            if k_lo is not None:
+                k_lo += 1
+        self._ev, self._pos = ev, pos
+
+    def skipped(self, gap: Gap) -> None:
+        """Write one row with all that the application is told it will not be given in its place."""
+        ids = tuple(EventId(span.pid, span.boot, seq) for span in gap.spans for seq in range(span.first, span.last + 1))
+        self.write(Kind.GAP, ids=ids)
+
+    def late(self, step: Late) -> None:
+        """Write a row for each event that missed its place."""
+        bundle = step.bundle
+        for seq in range(bundle.first, bundle.last + 1):
+            self.write(Kind.LATE, event=EventId(bundle.pid, bundle.boot, seq), late_ns=step.late_ns)
+
+    def measure(self, gauges: Iterable[Gauge]) -> None:
+        """Keep how full every buffer was at its fullest."""
+        highest = self._highest
+        for gauge in gauges:
+            if gauge.value > highest.get(gauge.name, -1):
+                highest[gauge.name] = gauge.value
+
+    def fullest(self, gauges: Iterable[Gauge]) -> None:
+        """Write down how full every buffer was at its fullest, and begin anew."""
+        for gauge in gauges:
+            if gauge.name in self._highest:
+                self.write(Kind.NOTE, reason=gauge.name, value=self._highest[gauge.name], bound=gauge.bound)
+        self._highest.clear()
+
+    def at_rest(self, gauges: Iterable[Gauge]) -> None:
+        """Write down every buffer that should be empty by now."""
+        for gauge in gauges:
+            if gauge.rests:
+                self.write(Kind.NOTE, reason=f"{gauge.name}_at_rest", value=gauge.value, bound=0)
+
+    def write(
+        self,
+        kind: Kind,
+        *,
+        event: EventId | None = None,
+        peer: int | None = None,
+        view: tuple[int, ...] | None = None,
+        late_ns: int | None = None,
+        ticket: int | None = None,
+        epoch: int | None = None,
+        ids: tuple[EventId, ...] | None = None,
+        reason: str | None = None,
+        value: int | None = None,
+        bound: int | None = None,
+    ) -> None:
+        """Write one row of a kind that is seldom."""
+        pid, inc, seq = event if event is not None else (None, None, None)
+        true = self._loop.now
+        self._rows[kind].append(
+            (self._pid, self._boot, self._ev, self._clock.wall(true), true, self._group, pid, inc, seq, peer, view,
+             late_ns, ticket, epoch, ids, reason, value, bound)
+        )  # fmt: skip
+        self._ev += 1
+
+
+def _read(mark: Mark | None) -> tuple[tuple[int | None, int | None, int | None, int | None], int | None, int | None]:
+    """Return a mark's key, ticket and epoch, all None where there is none."""
+    if mark is None:
+        return _NO_KEY, None, None
+    return mark.key or _NO_KEY, mark.ticket, mark.epoch

@@ -1,0 +1,50 @@
+"""What all processes of a simulated run share."""
+
+from collections import Counter
+from collections.abc import Callable
+
+from whence.sim.loop import Loop
+from whence.sim.network import Network
+from whence.trace.memory import Row
+from whence.trace.schema import Kind
+from whence.types import Bundle
+
+
+class World:
+    """One run: its time, its network, its trace."""
+
+    __slots__ = (
+        "destinations",
+        "effective",
+        "group",
+        "heard",
+        "loop",
+        "network",
+        "rows",
+        "sync_ns",
+        "wall_clock",
+    )
+
+    def __init__(
+        self,
+        loop: Loop,
+        network: Network,
+        rows: dict[Kind, list[Row]],
+        group: str,
+        effective: Counter[str],
+        sync_ns: int,
+    ) -> None:
+        self.loop = loop
+        self.network = network
+        self.rows = rows
+        self.group = group
+        self.effective = effective
+        """Faults that did something, by kind."""
+        self.sync_ns = sync_ns
+        """How long a disk takes to sync; readies that wait for it queue behind each other."""
+        self.wall_clock = False
+        """Members are given the clock on the wall instead of the steady one."""
+        self.destinations: Callable[[int], tuple[int, ...]] | None = None
+        """The members of a group, where one overlay has several."""
+        self.heard: Callable[[int, Bundle], None] | None = None
+        """Called with every delivery: who made it, and of what."""

@@ -44,7 +44,7 @@ def test_a_head_coded_on_what_the_link_carried_says_the_same_as_a_whole_one(
         for key in random.sample(sorted(states[sender].place.pairs), 2):
             if key & 0xFFFF != sender and key >> 16 != sender:
                 states[sender].grow({key: states[sender].past.get(key, 0) + random.randint(1, 3)})
-        record = states[sender].admit(bundle, 0, NOBODY, 0, {}, {})
+        record = states[sender].admit(bundle, 0, NOBODY, 0, states[sender].shapes.none, (), {})
         told = plain[sender].head_of(record, receiver)
         read = links[receiver].read(sender, 1, links[sender].first(record, receiver))
         assert read is not None
@@ -55,7 +55,7 @@ def test_a_head_coded_on_what_the_link_carried_says_the_same_as_a_whole_one(
             exact, got = told.deps.get(key, 0), read.deps.get(key, 0)
             assert got == exact or max(got, exact) <= mine.get(key, 0), (key, got, exact)
         states[receiver].merge(read.deps)
-        states[receiver].admit(bundle, 0, sender, 1, read.ids, {})
+        states[receiver].admit(bundle, 0, sender, 1, *states[receiver].shapes.flat(read.ids), {})
     assert links[0].cost.copies + links[1].cost.copies == 199
     if coding == "predicted" and f == 1:
         assert links[0].cost.bytes / links[0].cost.copies < 20

@@ -8,13 +8,14 @@ from typing import Any
 
 from whence.core.members.overlay import Cells, Overlay, OverlaySettings, overlay_of, pair
 from whence.core.order.localized import journal
-from whence.core.order.localized.heads import Head, Vectors
+from whence.core.order.localized.heads import Head
 from whence.core.order.localized.inbox import Inbox, Waiting
 from whence.core.order.localized.items import Ack
 from whence.core.order.localized.journal import Admitted, Renamed
 from whence.core.order.localized.member import Localized
 from whence.core.order.localized.outbox import Outbox
 from whence.core.order.localized.recipe import Causal
+from whence.core.order.localized.shapes import Numbers, Shape, Vectors
 from whence.core.order.localized.state import ALL, Record, State
 from whence.core.ready import Delivery, Ready, Returned, Send
 from whence.types import Bundle, Instant
@@ -25,29 +26,34 @@ from whence.types import Bundle, Instant
 class NumbersAnew(State):
     """Gives every message the number 1 (E1)."""
 
-    def admit(self, bundle: Bundle, group: int, last: int, h: int, ids: Vectors, extra: Vectors) -> Record:
+    def admit(
+        self, bundle: Bundle, group: int, last: int, h: int, shape: Shape, numbers: Numbers, extra: Vectors
+    ) -> Record:
         for target in self.place.reach:
             self.past.pop(pair(self.me, target), None)
-        return super().admit(bundle, group, last, h, ids, extra)
+        return super().admit(bundle, group, last, h, shape, numbers, extra)
 
 
 class FollowsItself(State):
     """Puts a message's own numbers among its dependencies, and lets it wait for them (E3)."""
 
-    def admit(self, bundle: Bundle, group: int, last: int, h: int, ids: Vectors, extra: Vectors) -> Record:
-        record = super().admit(bundle, group, last, h, ids, extra)
+    def admit(
+        self, bundle: Bundle, group: int, last: int, h: int, shape: Shape, numbers: Numbers, extra: Vectors
+    ) -> Record:
+        record = super().admit(bundle, group, last, h, shape, numbers, extra)
         record.deps = self.past.copy()
+        record.changes = record.changes_after
         return record
 
-    def missing(self, deps: Cells, ids: Vectors) -> list[tuple[int, int]]:
-        return super().missing(deps, {})
+    def exempt(self, head: Head, source: int) -> int:
+        return 0
 
 
 class ChecksTheWrongColumn(State):
     """Compares the forwarder's column instead of its own (E4)."""
 
-    def missing(self, deps: Cells, ids: Vectors) -> list[tuple[int, int]]:
-        lacking = super().missing(deps, ids)
+    def missing(self, head: Head, deps: Cells) -> list[tuple[int, int]]:
+        lacking = super().missing(head, deps)
         for node in self.place.reach:
             for source in self.place.reach:
                 key = pair(source, node)
@@ -80,16 +86,15 @@ class BelievesOthersOfItself(Inbox):
 class WaitsForNothing(State):
     """Processes what comes."""
 
-    def missing(self, deps: Cells, ids: Vectors) -> list[tuple[int, int]]:
+    def missing(self, head: Head, deps: Cells) -> list[tuple[int, int]]:
         return []
 
 
 class WaitsForForwarderOnly(State):
     """Keeps the order of each forwarder, and no other."""
 
-    def missing(self, deps: Cells, ids: Vectors) -> list[tuple[int, int]]:
-        last = next(reversed(ids))
-        return [(source, number) for source, number in super().missing(deps, ids) if source == last]
+    def missing(self, head: Head, deps: Cells) -> list[tuple[int, int]]:
+        return [(source, number) for source, number in super().missing(head, deps) if source == head.last]
 
 
 class ForgetsWhoseTurnItWas(State):
@@ -120,12 +125,16 @@ class NumbersOnlyTheActive(Outbox):
     """Gives numbers only to those it sends to at once."""
 
     def forward(self, record: Record, now: Instant, ready: Ready) -> None:
-        for target in record.targets:
+        state, given = self.state, dict(zip(record.targets, record.mine, strict=True))
+        for target, number in list(given.items()):
             if target not in self.active:
-                self.state._close(self.state.own, target, record.mine.pop(target))
-                del record.left[target]
-                self.state.past[pair(self.place.me, target)] -= 1
-        record.targets = tuple(record.mine)
+                del given[target], record.left[target], state.own[target][number]
+                state.past[pair(self.place.me, target)] -= 1
+        if len(given) < len(record.targets):
+            ids = {source: numbers for source, numbers in record.ids.items() if source != self.place.me}
+            record.targets, record.mine = tuple(given), tuple(given.values())
+            record.shape, record.numbers = state.shapes.flat(ids | {self.place.me: given})
+            record._ids = None
         super().forward(record, now, ready)
 
 
@@ -223,7 +232,7 @@ class WaivesTheSuspected(Inbox):
     """Does not wait for what a suspected node has numbered."""
 
     def is_ready(self, waiting: Waiting, now: Instant, ready: Ready) -> bool:
-        missing = self.state.missing(waiting.deps, waiting.head.ids)
+        missing = self.state.missing(waiting.head, waiting.deps)
         return all(source in self.outbox.suspects.now for source, _ in missing)
 
 
@@ -231,7 +240,7 @@ class NoFence(Inbox):
     """Lets copies leap over nodes that are still owed something (f >= 2, section 6)."""
 
     def is_ready(self, waiting: Waiting, now: Instant, ready: Ready) -> bool:
-        return not self.state.missing(waiting.deps, waiting.head.ids)
+        return not self.state.missing(waiting.head, waiting.deps)
 
 
 class AnyPathIsSafe(State):

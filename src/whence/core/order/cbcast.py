@@ -9,8 +9,9 @@ Source: Birman, Schiper, Stephenson 1991, as in LoCaMu section 11.2; bytes as in
 """
 
 from whence.core.members.overlay import GROUPS_MAX, NODE_BITS, NODE_MASK, Cells, Place, pair
-from whence.core.order.localized.heads import NODES, Vectors
+from whence.core.order.localized.heads import NODES
 from whence.core.order.localized.links import Cost
+from whence.core.order.localized.shapes import Vectors
 from whence.core.order.localized.thesis import put_rows
 from whence.core.varint import Reader
 from whence.types import Bundle

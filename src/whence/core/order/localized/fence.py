@@ -11,10 +11,11 @@ Source: LoCaMu review, section 6.2.
 """
 
 from whence.core.members.overlay import NODE_BITS, NODE_MASK, Cells, pair
-from whence.core.order.localized.heads import NODES, NUMBER_END, Vectors
+from whence.core.order.localized.heads import NODES, NUMBER_END
 from whence.core.order.localized.inbox import Inbox, Waiting
 from whence.core.order.localized.items import HEAD_BYTES_MAX, LIST_BYTES_MAX, FenceAsk, FenceTell
 from whence.core.order.localized.settings import LocalizedSettings
+from whence.core.order.localized.shapes import Vectors
 from whence.core.order.localized.state import State
 from whence.core.ready import Ready, Send
 from whence.core.varint import Reader, put
@@ -56,14 +57,14 @@ class Fence:
         self._state = state
         self._inbox = inbox
         self._settings = settings
-        self._on = state.place.f > 1
+        self.on = state.place.f > 1
         self.seen: dict[int, Seen] = {}
-        if self._on:
+        if self.on:
             inbox.passes_fence = self.passes
 
     def processed(self, ids: Vectors, extra: Vectors) -> None:
         """Remember the numbers for others of a message that was processed here."""
-        if not self._on:
+        if not self.on:
             return
         me, pairs, most = self._state.me, self._state.place.pairs, self._settings.seen_max
         for vectors in (ids, extra):
@@ -75,7 +76,7 @@ class Fence:
 
     def learn_from(self, forwarder: int, deps: Cells) -> None:
         """Take a forwarder's own column as what it is: what it has processed itself."""
-        if self._on:
+        if self.on:
             for key, value in deps.items():
                 if key & NODE_MASK == forwarder and key in self._state.place.pairs:
                     self._seen_of(key).raise_to(value)
@@ -100,14 +101,14 @@ class Fence:
 
     def _unmet(self, waiting: Waiting, leapt: tuple[int, ...]) -> dict[int, list[tuple[int, int]]]:
         unmet: dict[int, list[tuple[int, int]]] = {}
-        ids = waiting.head.ids
+        ids, fenced = waiting.head.ids, waiting.fenced or {}
         for key, value in waiting.deps.items():
             node, source = key & NODE_MASK, key >> NODE_BITS
             if node not in leapt:
                 continue
             own = ids.get(source, {}).get(node)
             needed = value if own is None else min(value, own - 1)
-            if needed > waiting.fenced.get(key, 0) and (key not in self.seen or needed > self.seen[key].prefix):
+            if needed > fenced.get(key, 0) and (key not in self.seen or needed > self.seen[key].prefix):
                 unmet.setdefault(node, []).append((source, needed))
         return unmet
 
@@ -142,9 +143,10 @@ class Fence:
         for waiting in self._inbox.held.values():
             if peer not in self._state.place.ways[waiting.head.last][:-1]:
                 continue
+            fenced = waiting.fenced = waiting.fenced or {}
             for source, number in confirmed:
                 key = pair(source, peer)
-                waiting.fenced[key] = max(waiting.fenced.get(key, 0), number)
+                fenced[key] = max(fenced.get(key, 0), number)
             deps = waiting.deps
             grown = {key: number for key, number in trail.items() if number > deps.get(key, 0)}
             if grown:

@@ -6,14 +6,10 @@ past at the moment it forwarded.
 A whole head can be read on its own: it is what retransmissions, answers and first copies on a link carry.
 """
 
-from typing import TypeAlias
-
 from whence.core.members.overlay import GROUPS_MAX, NODE_BITS, NODE_MASK, Cells, pair
+from whence.core.order.localized.shapes import Numbers, Shape, Vectors
 from whence.core.varint import Reader, put
 from whence.limits import SEQ_MAX
-
-Vectors: TypeAlias = dict[int, dict[int, int]]
-"""Forwarder to target to number."""
 
 WHOLE, PREDICTED, THESIS = range(3)
 """The first byte of a head: how the rest is coded."""
@@ -24,9 +20,11 @@ EPOCH_END = 1 << 31
 
 
 class Head:
-    """A decoded head."""
+    """A decoded head. Its numbers are vectors, or a shape with its numbers and vectors made when asked for."""
 
-    __slots__ = ("deps", "epoch", "extra", "group", "h", "ids", "last", "recent", "whole")
+    __slots__ = (
+        "_ids", "deps", "epoch", "extra", "group", "h", "last", "number", "numbers", "recent", "shape", "whole",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -34,10 +32,14 @@ class Head:
         epoch: int,
         last: int,
         h: int,
-        ids: Vectors,
+        ids: Vectors | None,
         extra: Vectors,
         deps: Cells,
         *,
+        shape: Shape | None = None,
+        numbers: Numbers = (),
+        number: int = 0,
+        recent: Cells | None = None,
         whole: bool = True,
     ) -> None:
         self.group = group
@@ -46,13 +48,30 @@ class Head:
         """The forwarder whose copy this is: normally the sender."""
         self.h = h
         """Hops from the origin to `last`, at most 2f+1."""
-        self.ids = ids
+        self._ids = ids
+        self.shape = shape
+        self.numbers = numbers
+        self.number = number
+        """The one that its forwarder gave it for the reader, where the link knows it."""
         self.extra = extra
         self.deps = deps
-        self.recent: Cells | None = None
+        self.recent = recent
         """The dependencies that may be new here, where the link knows; the others are in the past already."""
         self.whole = whole
         """All cells of the forwarder are there; else those the receiver told it itself may be missing."""
+
+    @property
+    def ids(self) -> Vectors:
+        """Return its numbers as vectors."""
+        ids = self._ids
+        if ids is None:
+            assert self.shape is not None
+            ids = self._ids = self.shape.vectors(self.numbers)
+        return ids
+
+    def number_for(self, reader: int) -> int:
+        """Return the number that its forwarder gave it for the reader; 0: none."""
+        return self.number or self.ids.get(self.last, {}).get(reader, 0)
 
 
 def encode_whole(head: Head) -> bytes:
@@ -64,7 +83,8 @@ def encode_whole(head: Head) -> bytes:
     _put_vectors(into, head.extra)
     rows: Vectors = {}
     for key, value in head.deps.items():
-        rows.setdefault(key >> NODE_BITS, {})[key & NODE_MASK] = value
+        if value:
+            rows.setdefault(key >> NODE_BITS, {})[key & NODE_MASK] = value
     _put_vectors(into, rows)
     return bytes(into)
 

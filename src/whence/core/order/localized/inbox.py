@@ -25,17 +25,17 @@ class Waiting:
 
     __slots__ = ("bundle", "deps", "fence_asked_at", "fenced", "head", "number", "sender", "since", "uid")
 
-    def __init__(self, sender: int, head: Head, bundle: Bundle, now: Instant) -> None:
+    def __init__(self, sender: int, head: Head, bundle: Bundle, number: int, now: Instant) -> None:
         self.sender = sender
         self.head = head
         self.bundle = bundle
         self.since = now
         self.uid = (bundle.pid, bundle.boot, bundle.first)
-        self.number = 0
+        self.number = number
         self.deps = head.deps
         """What it follows, as told by its forwarder and by the nodes it leapt over."""
         self.fence_asked_at: Instant = -NEVER
-        self.fenced: dict[int, int] = {}
+        self.fenced: dict[int, int] | None = None
         """Cells that the nodes it leapt over have confirmed."""
 
 
@@ -62,12 +62,11 @@ class Inbox:
 
     def take(self, sender: int, head: Head, bundle: Bundle, now: Instant, ready: Ready) -> None:
         """Process a copy, or hold it."""
-        waiting = Waiting(sender, head, bundle, now)
         number = self._number_of(head)
-        if number is None:
+        if not number:
             ready.notes.append(Note("reject", "not_for_me", bundle, sender))
             return
-        waiting.number = number
+        waiting = Waiting(sender, head, bundle, number, now)
         if self.settle(waiting, now, ready):
             if self.held:
                 self.pump(now, ready)
@@ -80,15 +79,14 @@ class Inbox:
         self.held[head.last, number] = waiting
         self._ask_by(now)
 
-    def _number_of(self, head: Head) -> int | None:
-        """Return the number its forwarder gave a copy for this member; None if it is none of ours."""
-        overlay, me = self.state.place.overlay, self.state.me
-        ways = self.state.place.ways.get(head.last)
+    def _number_of(self, head: Head) -> int:
+        """Return the number its forwarder gave a copy for this member; 0 if it is none of ours."""
+        place = self.state.place
+        overlay = place.overlay
         if head.epoch != overlay.epoch or head.group >= overlay.group_count:
-            return None
-        if ways is None or len(ways) > overlay.range:
-            return None
-        return head.ids.get(head.last, {}).get(me) or None
+            return 0
+        hops = place.near.get(head.last, 0)
+        return head.number_for(place.me) if 0 < hops <= overlay.range else 0
 
     def settle(self, waiting: Waiting, now: Instant, ready: Ready) -> bool:
         """Process a copy if it can be; return whether it needs no holding."""
@@ -116,7 +114,7 @@ class Inbox:
 
     def is_ready(self, waiting: Waiting, now: Instant, ready: Ready) -> bool:
         """Tell whether everything a copy follows was processed here."""
-        if self.state.missing(waiting.deps, waiting.head.ids) or not self.is_safe(waiting.head):
+        if self.state.missing(waiting.head, waiting.deps) or not self.is_safe(waiting.head):
             return False
         return self.passes_fence is None or self.passes_fence(waiting, now, ready)
 
@@ -146,7 +144,7 @@ class Inbox:
         wanted: dict[int, int] = {}
         for waiting in list(self.held.values())[:ASKS_MAX]:
             if now - waiting.since >= self.settings.ask_ns:
-                missing = self.state.missing(waiting.deps, waiting.head.ids)
+                missing = self.state.missing(waiting.head, waiting.deps)
                 for source, number in missing:
                     wanted[source] = max(wanted.get(source, 0), number)
                 if not missing:

@@ -9,7 +9,7 @@ from typing import Annotated
 from msgspec import Meta, Struct, ValidationError, msgpack
 
 from whence.core.members.overlay import Cells
-from whence.core.order.localized.heads import Vectors
+from whence.core.order.localized.shapes import Numbers, Vectors
 from whence.types import Bundle
 
 Step = Annotated[int, Meta(ge=0)]
@@ -22,7 +22,9 @@ class Admitted(Struct, frozen=True, tag=1, array_like=True, gc=False):
     group: int
     last: int
     h: int
-    ids: Vectors
+    keys: bytes
+    numbers: Numbers
+    """Its closed vectors, as a shape and its numbers."""
     extra: Vectors
     grown: Cells
     """What its dependencies added to the past."""
@@ -48,11 +50,9 @@ class Marked(Struct, frozen=True, tag=3, array_like=True, gc=False):
 
 
 class Forgotten(Struct, frozen=True, tag=4, array_like=True, gc=False):
-    """A record was needed no more."""
+    """Records were needed no more."""
 
-    pid: int
-    boot: int
-    first: int
+    uids: list[tuple[int, int, int]]
 
 
 Entry = Admitted | Renamed | Marked | Forgotten

@@ -6,8 +6,9 @@ Retransmissions, answers and replays are whole (section 7.2).
 """
 
 from whence.core.members.overlay import Cells
-from whence.core.order.localized.heads import WHOLE, Head, Vectors, decode_whole, encode_whole
+from whence.core.order.localized.heads import WHOLE, Head, decode_whole, encode_whole
 from whence.core.order.localized.settings import LocalizedSettings
+from whence.core.order.localized.shapes import Vectors
 from whence.core.order.localized.state import Record, State
 
 
@@ -25,12 +26,16 @@ class Cost:
         """Count a copy."""
         self.bytes += size
         self.copies += 1
-        self.most = max(self.most, size)
+        if size > self.most:
+            self.most = size
 
 
 def name_bytes(record: Record) -> int:
     """Return how many bytes a message's name takes in its bundle."""
-    return sum(1 if part < 128 else 3 if part < 65536 else 5 for part in record.uid)
+    size = 0
+    for part in record.uid:
+        size += 1 if part < 128 else 3 if part < 65536 else 5
+    return size
 
 
 class Links:
@@ -63,8 +68,7 @@ class Links:
     def head_of(self, record: Record, target: int) -> Head:
         """Return what a record says to a target: the state at its forwarding, never today's."""
         place = self._place
-        names, ids, deps = record.names, record.ids, record.deps
-        extra = {source: numbers for source, numbers in names.items() if source not in ids}
+        ids, extra, deps = record.ids, record.extra, record.deps
         if self._pruned:
             ids, extra, deps = self.pruned(ids, target), self.pruned(extra, target), self.pruned_cells(deps, target)
         return Head(record.group, place.overlay.epoch, place.me, record.h, ids, extra, deps)

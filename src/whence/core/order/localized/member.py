@@ -102,18 +102,25 @@ class Localized:
         state = self.state
         if isinstance(entry, Admitted):
             state.grow(entry.grown)
-            record = state.admit(entry.bundle, entry.group, entry.last, entry.h, entry.ids, entry.extra)
+            shape = state.shapes.unpacked(entry.keys)
+            record = state.admit(
+                entry.bundle, entry.group, entry.last, entry.h, shape, entry.numbers, entry.extra
+            )  # fmt: skip
             self._tell_application(record, entry.last, 0, ready)
-            self.fence.processed(entry.ids, entry.extra)
+            if self.fence.on:
+                self.fence.processed(shape.vectors(entry.numbers), entry.extra)
             if state.is_collectable(record):
                 state.forget(record)
+            return
+        if isinstance(entry, Forgotten):
+            for uid in entry.uids:
+                if uid in state.records:
+                    state.forget(state.records[uid])
             return
         known = state.records.get((entry.pid, entry.boot, entry.first))
         if known is None:
             return
-        if isinstance(entry, Forgotten):
-            state.forget(known)
-        elif isinstance(entry, Renamed):
+        if isinstance(entry, Renamed):
             state.rename(known, entry.vectors)
             self.fence.processed(entry.vectors, {})
             if state.is_collectable(known):
@@ -140,21 +147,23 @@ class Localized:
         bundle = packed(self.me, self._published + 1, payloads)
         self._published += bundle.count
         ready = Ready()
-        record = self.state.admit(bundle, group, NOBODY, 0, {}, {})
-        self._persist(Admitted(bundle, group, NOBODY, 0, {}, {}, {}), ready)
+        record = self.state.admit(bundle, group, NOBODY, 0, self.state.shapes.none, (), {})
+        self._persist(Admitted(bundle, group, NOBODY, 0, b"", (), {}, {}), ready)
         self._processed(record, NOBODY, 0, now, ready)
         return bundle, self._wake(ready)
 
     def receive(self, sender: Process, item: Item, now: Instant) -> Ready:
         """Take an item from a peer."""
         ready = Ready()
-        peer = sender.pid
+        peer, boot = sender
         if not self._up or peer not in self.outbox.peers:
             ready.notes.append(Note("drop", "stranger", peer=peer))
             return ready
-        self.outbox.heard(peer, sender.boot, now, ready)
+        self.outbox.heard(peer, boot, now, ready)
         if isinstance(item, Copy):
-            self._receive_copy(sender, item, now, ready)
+            head = self._head(sender, item.head, ready)
+            if head is not None:
+                self.inbox.take(peer, head, item.bundle, now, ready)
         elif isinstance(item, Ack):
             self.outbox.acknowledged(peer, item, now, ready)
         elif isinstance(item, Trail):
@@ -236,11 +245,6 @@ class Localized:
 
     # --- copies ---
 
-    def _receive_copy(self, sender: Process, copy: Copy, now: Instant, ready: Ready) -> None:
-        head = self._head(sender, copy.head, ready)
-        if head is not None:
-            self.inbox.take(sender.pid, head, copy.bundle, now, ready)
-
     def _receive_trail(self, sender: Process, trail: Trail, now: Instant, ready: Ready) -> None:
         head = self._head(sender, trail.head, ready)
         if head is None:
@@ -268,31 +272,39 @@ class Localized:
 
     def first(self, waiting: Waiting, now: Instant, ready: Ready) -> None:
         """Process a message for the first time: one transaction, then its effects."""
-        head, state = waiting.head, self.state
-        h = min(head.h + self._place.near[head.last], self._place.overlay.radius)
-        grown = state.merge(waiting.deps if head.recent is None else head.recent)
-        if head.recent is not None:
+        head, state, place, bundle = waiting.head, self.state, self._place, waiting.bundle
+        last, extra = head.last, head.extra
+        h = min(head.h + place.near[last], place.overlay.radius)
+        shape, numbers = head.shape, head.numbers
+        if shape is None:
+            shape, numbers = state.shapes.flat(head.ids)
+        if head.recent is None:
+            grown = state.merge(waiting.deps)
+        else:
+            grown = state.merge(head.recent)
             self.links.merged(head)
-        record = state.admit(waiting.bundle, head.group, head.last, h, head.ids, head.extra)
+        record = state.admit(bundle, head.group, last, h, shape, numbers, extra)
         if self._settings.replay and head.whole:
-            record.raw[head.last] = head
-        self._persist(Admitted(waiting.bundle, head.group, head.last, h, head.ids, head.extra, grown), ready)
-        self.fence.processed(head.ids, head.extra)
-        self.fence.learn_from(head.last, head.deps)
-        self._processed(record, head.last, now - waiting.since, now, ready)
-        self.outbox.owe(list(record.names), now)
+            record.raw = {last: head}
+        self._persist(Admitted(bundle, head.group, last, h, shape.packed, numbers, extra, grown), ready)
+        if self.fence.on:
+            self.fence.processed(head.ids, extra)
+            self.fence.learn_from(last, head.deps)
+        self._processed(record, last, now - waiting.since, now, ready)
+        self.outbox.owe(record.forwarders(), now)
 
     def duplicate(self, record: Record, head: Head, now: Instant, ready: Ready) -> None:
         """Take the names of another copy of a message that is known, and nothing else."""
         vectors = head.ids | head.extra if head.extra else head.ids
         if self._settings.replay and head.whole:
-            record.raw.setdefault(head.last, head)
-        self.fence.processed(vectors, {})
+            record.raw = {head.last: head} | (record.raw or {})
+        if self.fence.on:
+            self.fence.processed(vectors, {})
         fresh = self.state.rename(record, vectors)
         if fresh:
             self._persist(Renamed(*record.uid, {source: vectors[source] for source in fresh}), ready)
             self.outbox.reconsider(record, now, ready)
-            self.outbox.owe(list(record.names), now)
+            self.outbox.owe(record.forwarders(), now)
             if self.state.is_collectable(record):
                 self.outbox.forget(record)
 
@@ -308,7 +320,7 @@ class Localized:
             self._steps += 1
             if self._steps > self._consumed:
                 ready.deliver.append(Returned(record.bundle, record.group))
-        if self.me.pid in self._place.overlay.table(record.group).is_member:
+        if record.route.delivers:
             self._steps += 1
             if self._steps > self._consumed:
                 ready.deliver.append(Delivery(record.bundle, hold_ns))
@@ -329,7 +341,7 @@ class Localized:
 
     def told_of(self, record: Record, source: int, number: int) -> Item:
         """Return a source's own copy of a message as it came, or the message's name."""
-        raw = record.raw.get(source)
+        raw = record.raw.get(source) if record.raw else None
         if raw is not None:
             return Copy(self.links.as_it_came(raw), record.bundle)
         return Named(source, number, *record.uid)
@@ -346,10 +358,10 @@ class Localized:
 
     def _persist(self, entry: journal.Entry, ready: Ready) -> None:
         """Write a transition down, and with it what had time."""
-        unwritten = self.outbox.unwritten
-        if unwritten:
-            ready.persist += unwritten
-            unwritten.clear()
+        outbox = self.outbox
+        if outbox.forgotten:
+            ready.persist.append(journal.encode(Forgotten(outbox.forgotten)))
+            outbox.forgotten = []
         ready.persist.append(journal.encode(entry))
 
     def _check_limits(self, payloads: Sequence[bytes]) -> None:
@@ -369,7 +381,9 @@ class Localized:
             raise LimitError("retained_bytes_max // 4", settings.retained_bytes_max // 4, state.retained_bytes + size)
 
     def _wake(self, ready: Ready) -> Ready:
-        soonest = min(self.outbox.wake_at, self.inbox.wake_at)
+        soonest, inbox_at = self.outbox.wake_at, self.inbox.wake_at
+        if inbox_at < soonest:
+            soonest = inbox_at
         if soonest < NEVER:
             ready.wake_at = soonest
         return ready

@@ -5,14 +5,15 @@ of its numbers. What is sent tells of the forwarding, never of today. Nothing is
 Source: LoCaMu sections 4.4, 4.5, 4.7.
 """
 
+from collections.abc import Sequence
+
 from whence.core.members.overlay import Place
 from whence.core.members.suspects import Suspects
 from whence.core.order.localized.heads import NODES, NUMBER_END
 from whence.core.order.localized.items import LIST_BYTES_MAX, Ack, Ask, Copy, Probe, Trail
-from whence.core.order.localized.journal import Forgotten, encode
 from whence.core.order.localized.links import Links
 from whence.core.order.localized.settings import LocalizedSettings
-from whence.core.order.localized.state import ALL, Record, State
+from whence.core.order.localized.state import ALL, Record, State, Uid
 from whence.core.ready import Item, Ready, Send
 from whence.core.varint import Reader, put
 from whence.types import Instant
@@ -54,8 +55,8 @@ class Outbox:
         self.place: Place = state.place
         self.peers = {node: Peer(settings.retry_ns) for node in self.place.reach}
         self.active: dict[int, None] = dict.fromkeys(self.place.active({}))
-        self.unwritten: list[bytes] = []
-        """Records that need not be durable by themselves: they go with the next that must."""
+        self.forgotten: list[Uid] = []
+        """That they are need not be durable by itself: it is written with the next that must."""
         self.wake_at: Instant = NEVER
         """Not later than the next thing to do."""
         self._owed: dict[int, None] = {}
@@ -65,13 +66,14 @@ class Outbox:
 
     def forward(self, record: Record, now: Instant, ready: Ready) -> None:
         """Send a message just processed to its active targets; see that the others are asked about it."""
-        active, peers = self.active, self.peers
-        for target, number in record.mine.items():
+        active, peers, own, window = self.active, self.peers, self.state.own, self.settings.window
+        for target, number in zip(record.targets, record.mine, strict=True):
             peer = peers[target]
-            self._await_answer(peer, now)
+            if peer.retry_at == NEVER:
+                self._await_answer(peer, now)
             if target not in active or peer.backlog:
                 continue
-            if len(self.state.own[target]) > self.settings.window:
+            if len(own[target]) > window:
                 peer.backlog = True
             else:
                 self._send_first(record, target, number, ready)
@@ -79,7 +81,7 @@ class Outbox:
     def _send_first(self, record: Record, target: int, number: int, ready: Ready) -> None:
         peer = self.peers[target]
         peer.sent = peer.top = number
-        if self.may_send(record, target):
+        if self.state.index is None or self.may_send(record, target):
             ready.send.append(Send((target,), Copy(self.links.first(record, target), record.bundle)))
 
     def may_send(self, record: Record, target: int) -> bool:
@@ -100,16 +102,15 @@ class Outbox:
     def reconsider(self, record: Record, now: Instant, ready: Ready) -> None:
         """Tell the active targets the names that a duplicate brought; they may have been done before."""
         for target in record.left:
-            self._await_answer(self.peers[target], now)
+            if self.peers[target].retry_at == NEVER:
+                self._await_answer(self.peers[target], now)
             if target in self.active:
                 self.transmit(record, target, ready)
 
     def _push(self, target: int, ready: Ready) -> None:
         """Send what waits for a target, as far as the window goes."""
-        peer, own = self.peers[target], self.state.own.get(target)
+        peer, own = self.peers[target], self.state.own[target]
         peer.backlog = False
-        if own is None:
-            return
         for room, (number, record) in enumerate(own.items()):
             if room >= self.settings.window:
                 peer.backlog = True
@@ -122,7 +123,7 @@ class Outbox:
 
     def answer(self, target: int, ask: Ask, ready: Ready) -> None:
         """Send what a target asked for, whether its link is active or not."""
-        own = self.state.own.get(target, {})
+        own = self.state.own[target]
         upto = min(ask.upto, ask.above + AGAIN_MAX)
         for number in range(ask.above + 1, upto + 1):
             if number in own:
@@ -132,23 +133,17 @@ class Outbox:
 
     def acknowledged(self, target: int, ack: Ack, now: Instant, ready: Ready) -> None:
         """Take a target's word for what it has."""
-        state = self.state
-        own = state.own.get(target)
-        if own is None:
+        own = self.state.own[target]
+        if not own:
             return
-        done = []
-        for number, record in own.items():
-            if number > ack.upto:
-                break
-            done.append(record)
-        for record in done:
-            if state.learn(record, target, ALL):
-                self.forget(record)
-        progress = bool(done)
+        done, spare = self.state.acknowledge(target, ack.upto)
+        for record in spare:
+            self.forget(record)
+        progress = done > 0
         if ack.rest:
             progress |= self._acknowledged_singly(target, ack.rest, ready)
         peer = self.peers[target]
-        if target not in state.own:
+        if not own:
             peer.retry_at, peer.backoff = NEVER, self.settings.retry_ns
         elif progress:
             peer.backoff = self.settings.retry_ns
@@ -164,7 +159,7 @@ class Outbox:
                 number = reader.below(NUMBER_END)
                 count = reader.below(NODES)
                 have = frozenset([reader.below(NODES) for _ in range(min(count, LIST_BYTES_MAX))]) if count else ALL
-                record = state.own.get(target, {}).get(number)
+                record = state.own[target].get(number)
                 if record is None:
                     continue
                 if state.learn(record, target, have):
@@ -180,16 +175,17 @@ class Outbox:
     def forget(self, record: Record) -> None:
         """Drop a record that is needed no more."""
         self.state.forget(record)
-        self.unwritten.append(encode(Forgotten(*record.uid)))
+        self.forgotten.append(record.uid)
 
     # --- acknowledgements owed ---
 
-    def owe(self, forwarders: list[int], now: Instant) -> None:
+    def owe(self, forwarders: Sequence[int], now: Instant) -> None:
         """Plan to tell forwarders what is durable here."""
+        owed = self._owed
         for forwarder in forwarders:
             if forwarder in self.peers:
-                self._owed[forwarder] = None
-        if self._owed and self._ack_at == NEVER:
+                owed[forwarder] = None
+        if owed and self._ack_at == NEVER:
             self._ack_at = now + self.settings.ack_ns
             self.wake_at = min(self.wake_at, self._ack_at)
 
@@ -222,7 +218,7 @@ class Outbox:
                 self.links.reset(peer)
                 known.sent, known.backlog = 0, True
             known.boot = boot
-        if self.suspects.heard(peer):
+        if self.suspects.now and self.suspects.heard(peer):
             self.refresh(now, ready)
 
     def refresh(self, now: Instant, ready: Ready) -> None:
@@ -237,15 +233,14 @@ class Outbox:
         peer = self.peers[target]
         peer.sent, peer.backoff = 0, self.settings.retry_ns
         peer.since = now
-        if target in self.state.own:
+        if self.state.own[target]:
             self._retry_in(peer, now)
             if target in self.active:
                 self._push(target, ready)
 
     def _await_answer(self, peer: Peer, now: Instant) -> None:
-        if peer.retry_at == NEVER:
-            peer.since = now
-            self._retry_in(peer, now)
+        peer.since = now
+        self._retry_in(peer, now)
 
     def _retry_in(self, peer: Peer, now: Instant) -> None:
         peer.retry_at = now + peer.backoff
@@ -264,7 +259,7 @@ class Outbox:
         for target, peer in self.peers.items():
             if now < peer.retry_at:
                 continue
-            if target not in self.state.own:
+            if not self.state.own[target]:
                 peer.retry_at = NEVER
                 continue
             peer.backoff = min(2 * peer.backoff, self.settings.retry_ns_max)

@@ -8,11 +8,14 @@ Fault-free a head is one byte of flags and one of shape; session and turn come o
 Source: LoCaMu review, section 7.3.
 """
 
-from whence.core.members.overlay import GROUPS_MAX, NODE_BITS, NODE_MASK, pair
-from whence.core.order.localized.heads import NODES, NUMBER_END, PREDICTED, Head, Vectors
+from collections.abc import Iterable
+
+from whence.core.members.overlay import GROUPS_MAX, NODE_BITS, Cells, pair
+from whence.core.order.localized.heads import NODES, NUMBER_END, PREDICTED, Head
 from whence.core.order.localized.links import name_bytes
-from whence.core.order.localized.sessions import SESSION_END, TURN_END, Carried, LostError, Sessions
+from whence.core.order.localized.sessions import SESSION_END, TURN_END, Carried, LostError, Pattern, Sessions
 from whence.core.order.localized.settings import LocalizedSettings
+from whence.core.order.localized.shapes import Numbers, Shape
 from whence.core.order.localized.state import Record, State
 from whence.core.varint import Reader, put
 
@@ -21,7 +24,10 @@ NEW_SHAPE, SURPRISES, NEWS, HEARD = 1 << 3, 1 << 4, 1 << 5, 1 << 6
 UNHEARD_MAX = 128
 """Turns kept one by one until the other end says that it has read them; older ones are kept as one."""
 
-SHAPES_MAX = 1024
+FRESH_MAX = 128
+"""Turns read that are kept one by one until this end says so; older ones are kept as one."""
+
+PATTERNS_MAX = 1024
 """Shapes remembered per session; further ones are written in full."""
 
 
@@ -33,76 +39,74 @@ class Predicted(Sessions):
     def __init__(self, state: State, settings: LocalizedSettings) -> None:
         super().__init__(state, settings)
         self._pruned |= state.place.f == 1  # what the receiver told is left out, so nobody could replay it anyway
-        self._cuts: dict[tuple[tuple[int, ...], int], tuple[tuple[int, ...], list[int]]] = {}
-        """Shapes as a target sees them, and the places of their numbers in the whole."""
+        self._shares = state.place.f == 1
+        """What the other end told is not told back. With f >= 2 it is: the fence reads all cells."""
 
     def tell(self, record: Record, target: int, carried: Carried, into: bytearray) -> int:
         """Write what the receiver cannot foresee."""
-        flags = self._tell_heard(target, carried, into)
-        shape, numbers = self._shape_of(record, target)
-        index = carried.shapes.get(shape)
+        flags = self._tell_heard(target, carried, into) if self._shares else 0
+        shape, numbers = self._seen_by(target, record)
+        known = carried.known
+        index = carried.shapes.get((record.group, record.h, shape))
         if index is None:
             flags |= NEW_SHAPE
-            _put_shape(into, shape)
-            if len(carried.shapes) < SHAPES_MAX:
-                carried.shapes[shape] = len(carried.shapes)
+            self._begin_shape(record, shape, carried, into)
+        elif index < 128:
+            into.append(index)
         else:
             put(into, index)
         news = self._news(record, target, carried)
-        known = carried.known
-        deltas = {key: value - known.get(key, 0) for key, value in news.items()}
-        surprises = []
-        told = news
-        for place, (key, number) in enumerate(zip(shape[2:], numbers, strict=True)):
-            before = known.get(key, 0)
-            if number != before + 1:
-                surprises.append((place, number))
-            if number > before and number > told.get(key, 0):  # after a fence, a message may follow its own numbers
-                told[key] = number
-        if surprises:
+        before = shape.of(known)
+        if numbers != tuple([value + 1 for value in before]):
             flags |= SURPRISES
-            put(into, len(surprises))
-            for place, number in surprises:
-                put(into, place)
-                put(into, number)
-        if deltas:
+            _put_surprises(into, numbers, before)
+        if news:
             flags |= NEWS
-            put(into, len(deltas))
-            place_of = self._state.place.place_of
-            for key, delta in deltas.items():
-                put(into, place_of[key])
-                put(into, delta)
-        known.update(told)
-        if self._place.f == 1:
-            self._keep(carried, told)
+            self._put_news(into, news, known)
+            known.update(news)
+        if flags & (SURPRISES | NEWS):
+            _raise(known, shape.keys, numbers)  # after a fence, a message may follow its own numbers
+        else:
+            known.update(zip(shape.keys, numbers, strict=True))
+        if self._shares:
+            self._keep(carried, shape.keys, numbers, news)
         self.cost.add(len(into) + name_bytes(record))
         return flags
 
-    def _shape_of(self, record: Record, target: int) -> tuple[tuple[int, ...], list[int]]:
-        """Return group, hops and all pairs of forwarder and target that are numbered; and the numbers."""
-        whole = record.shape
-        if whole is None:
-            whole = record.shape = _flat(record, record.ids)
-            record.numbers = [number for numbers in record.ids.values() for number in numbers.values()]
+    def _seen_by(self, target: int, record: Record) -> tuple[Shape, Numbers]:
+        """Return what a target may see of a record's numbers."""
+        shape, numbers = record.shape, record.numbers
         if not self._pruned:
-            return whole, record.numbers
-        cut = self._cuts.get((whole, target))
-        if cut is None:
-            pairs = self._place.overlay.pairs(target)
-            places = [place for place, key in enumerate(whole[2:]) if key in pairs]
-            cut = (whole[:2] + tuple(whole[2 + place] for place in places), places)
-            if len(self._cuts) < SHAPES_MAX:
-                self._cuts[whole, target] = cut
-        numbers = record.numbers
-        return cut[0], [numbers[place] for place in cut[1]]
+            return shape, numbers
+        cut = shape.cuts.get(target) or self._state.shapes.cut(shape, target)
+        pick = cut[1]
+        return cut[0], numbers if pick is None else pick(numbers)
 
-    def _news(self, record: Record, target: int, carried: Carried) -> dict[int, int]:
+    def _begin_shape(self, record: Record, shape: Shape, carried: Carried, into: bytearray) -> None:
+        _put_shape(into, record.group, record.h, shape)
+        _begin(carried.known, shape)
+        if len(carried.shapes) < PATTERNS_MAX:
+            carried.shapes[record.group, record.h, shape] = len(carried.shapes)
+
+    def _news(self, record: Record, target: int, carried: Carried) -> Cells | None:
         """Return the cells of the dependencies above what the link carried."""
-        changes = self._state.changes(carried.changes, record.changes)
-        carried.changes = record.changes
+        since, carried.changes = carried.changes, record.changes_after
+        if since == record.changes:
+            return None
         known, deps = carried.known, record.deps
         pairs = self._place.overlay.pairs(target) if self._pruned else self._place.pairs
-        return {key: value for key in changes if (value := deps.get(key, 0)) > known.get(key, 0) and key in pairs}
+        return {
+            key: value
+            for key in self._state.changes(since, record.changes)
+            if (value := deps.get(key, 0)) > known.get(key, 0) and key in pairs
+        }
+
+    def _put_news(self, into: bytearray, news: Cells, known: Cells) -> None:
+        put(into, len(news))
+        place_of = self._place.place_of
+        for key, value in news.items():
+            put(into, place_of[key])
+            put(into, value - known.get(key, 0))
 
     # --- the other direction: what the other end told is known to both once it is said to be read ---
 
@@ -110,22 +114,26 @@ class Predicted(Sessions):
         """Say what was read since it was last said. At the start of a session all before is passed over, here and
         there: what an earlier session said may never have come."""
         came = self._came.get(target)
-        if came is None or (came.turn == came.told_turn and carried.turn > 1) or self._place.f > 1:
+        if came is None or (came.turn == came.told_turn and carried.turn > 1):
             return 0
         if not self._ordered:
             put(into, came.session)
         put(into, came.turn)
         came.told_turn = came.turn
         if carried.turn > 1:
-            _raise(carried.known, came.fresh)
+            for _, keys, values in came.fresh:
+                _raise(carried.known, keys, values)
         came.fresh.clear()
         return HEARD
 
-    def _keep(self, carried: Carried, told: dict[int, int]) -> None:
-        carried.unheard.append((carried.turn, told))
-        if len(carried.unheard) > UNHEARD_MAX:
-            carried.base_turn, oldest = carried.unheard.popleft()
-            _raise(carried.base, oldest)
+    def _keep(self, carried: Carried, keys: tuple[int, ...], numbers: Numbers, news: Cells | None) -> None:
+        turn, unheard = carried.turn, carried.unheard
+        if news:
+            unheard.append((turn, tuple(news), tuple(news.values())))
+        unheard.append((turn, keys, numbers))
+        while len(unheard) > UNHEARD_MAX:
+            carried.base_turn, keys, numbers = unheard.popleft()
+            _raise(carried.base, keys, numbers)
 
     def _take_heard(self, peer: int, carried: Carried, reader: Reader) -> None:
         """Take what the other end says it has read into what both know. Raises LostError if that is not kept here."""
@@ -138,99 +146,137 @@ class Predicted(Sessions):
             raise LostError
         if turn > sent.turn or (turn < sent.base_turn and not starts):
             raise LostError
-        known: dict[int, int] = {} if starts else carried.known
-        _raise(known, sent.base)
-        sent.base = {}
+        known: Cells = {} if starts else carried.known
+        if sent.base:
+            _raise(known, sent.base, sent.base.values())
+            sent.base = {}
         unheard = sent.unheard
         while unheard and unheard[0][0] <= turn:
-            _raise(known, unheard.popleft()[1])
+            _, keys, numbers = unheard.popleft()
+            _raise(known, keys, numbers)
 
     def hear(self, peer: int, flags: int, carried: Carried, reader: Reader) -> Head:
         """Foresee, and correct by what is written."""
         if flags & HEARD:
             self._take_heard(peer, carried, reader)
-        shape = self._take_shape(flags, carried, reader)
-        known, fresh = carried.known, carried.fresh
-        keys = shape[2:]
-        numbers = [known.get(key, 0) + 1 for key in keys]
+        if flags & NEW_SHAPE:
+            pattern = self._take_shape(peer, carried, reader)
+        else:
+            pattern = carried.patterns[reader.below(len(carried.patterns))]
+        shape, known = pattern.shape, carried.known
+        keys = shape.keys
+        foreseen = [value + 1 for value in shape.of(known)]
+        recent = self._not_taken_in(carried)
         if flags & SURPRISES:
             for _ in range(reader.below(len(keys) + 1)):
                 place = reader.below(len(keys))
-                numbers[place] = reader.below(NUMBER_END)
+                foreseen[place] = reader.below(NUMBER_END)
         if flags & NEWS:
-            listed = self._place.overlay.listed_pairs(peer)
-            for _ in range(reader.below(len(listed) + 1)):
-                key = listed[reader.below(len(listed))]
-                known[key] = fresh[key] = carried.pending[key] = known.get(key, 0) + reader.below(NUMBER_END)
+            self._take_news(peer, carried, recent, reader)
         reader.end()
+        numbers = tuple(foreseen)
         deps = known.copy()
-        recent = carried.pending
-        told = dict(zip(keys, numbers, strict=True))
         if flags & (SURPRISES | NEWS):
-            told = {key: number for key, number in told.items() if number > known.get(key, 0)}
-        known.update(told)
-        fresh.update(told)
-        carried.pending = recent | told
-        ids: Vectors = {}
-        start = 0
-        for source, targets in carried.rows_of(shape):
-            ids[source] = dict(zip(targets, numbers[start : start + len(targets)], strict=True))
-            start += len(targets)
-        if peer not in ids:
-            raise ValueError("a head without its forwarder's numbers")
-        overlay = self._place.overlay
-        head = Head(shape[0], overlay.epoch, peer, shape[1], ids, {}, deps, whole=self._place.f > 1)
-        if self._place.f == 1:
-            head.recent = recent
+            _raise(known, keys, numbers)
+        else:
+            known.update(zip(keys, numbers, strict=True))
+        head = Head(
+            pattern.group, self._place.overlay.epoch, peer, pattern.h, None, {}, deps,
+            shape=shape, numbers=numbers, number=numbers[pattern.at] if pattern.at >= 0 else 0,
+            recent=recent if self._shares else None, whole=not self._shares,
+        )  # fmt: skip
+        if self._shares:
             carried.latest = head
+            carried.fresh.append((0, keys, numbers))
+            if len(carried.fresh) > FRESH_MAX:
+                _fold(carried)
         return head
+
+    def _not_taken_in(self, carried: Carried) -> Cells:
+        """Return what was carried since a head was last taken into the past; news of this one will be added."""
+        latest = carried.latest
+        if latest is None or latest.shape is None:
+            return carried.pending
+        recent = carried.pending.copy()
+        _raise(recent, latest.shape.keys, latest.numbers)
+        carried.pending = recent
+        return recent
+
+    def _take_news(self, peer: int, carried: Carried, recent: Cells, reader: Reader) -> None:
+        listed, known = self._place.overlay.listed_pairs(peer), carried.known
+        for _ in range(reader.below(len(listed) + 1)):
+            key = listed[reader.below(len(listed))]
+            known[key] = recent[key] = value = known.get(key, 0) + reader.below(NUMBER_END)
+            if self._shares:
+                carried.fresh.append((0, (key,), (value,)))
 
     def merged(self, head: Head) -> None:
         """Learn that a head was taken into the past: what the link carried before it need not be looked at again."""
         carried = self._came.get(head.last)
         if carried is not None and carried.latest is head:
+            carried.latest = None
             carried.pending = {}
 
-    def _take_shape(self, flags: int, carried: Carried, reader: Reader) -> tuple[int, ...]:
-        shapes = carried.shapes_by_index
-        if not flags & NEW_SHAPE:
-            return shapes[reader.below(len(shapes))]
+    def _take_shape(self, peer: int, carried: Carried, reader: Reader) -> Pattern:
         group, h = reader.below(GROUPS_MAX), reader.below(256)
-        flat = [group, h]
+        keys: dict[int, None] = {}
+        possible = self._place.overlay.pairs(peer)
         for _ in range(reader.below(self._cells_max)):
             source = reader.below(NODES)
+            if any(key >> NODE_BITS == source for key in keys):
+                raise ValueError("a shape names a forwarder twice")
             for _ in range(reader.below(self._cells_max)):
-                flat.append(pair(source, reader.below(NODES)))
-                if len(flat) > self._cells_max + 2:
-                    raise ValueError("a shape names too many pairs")
-        shape = tuple(flat)
-        if len(shapes) < SHAPES_MAX:
-            shapes.append(shape)
-        return shape
+                key = pair(source, reader.below(NODES))
+                if key not in possible:
+                    raise ValueError("a shape names a pair that its sender knows nothing of")
+                keys[key] = None
+        if not any(key >> NODE_BITS == peer for key in keys):
+            raise ValueError("a head without its forwarder's numbers")
+        shape = self._state.shapes.of(tuple(keys))
+        pattern = Pattern(group, h, shape, shape.place_of(peer, self._place.me))
+        _begin(carried.known, shape)
+        if len(carried.patterns) < PATTERNS_MAX:
+            carried.patterns.append(pattern)
+        return pattern
 
 
-def _raise(cells: dict[int, int], to: dict[int, int]) -> None:
-    for key, value in to.items():
+def _raise(cells: Cells, keys: Iterable[int], values: Iterable[int]) -> None:
+    for key, value in zip(keys, values, strict=True):
         if value > cells.get(key, 0):
             cells[key] = value
 
 
-def _flat(record: Record, ids: Vectors) -> tuple[int, ...]:
-    flat = [record.group, record.h]
-    for source, numbers in ids.items():
-        row = source << NODE_BITS
-        flat += [row | target for target in numbers]
-    return tuple(flat)
+def _begin(cells: Cells, shape: Shape) -> None:
+    """See that cells have all keys of a shape, so that they can be taken at once."""
+    for key in shape.keys:
+        cells.setdefault(key, 0)
 
 
-def _put_shape(into: bytearray, shape: tuple[int, ...]) -> None:
-    put(into, shape[0])
-    put(into, shape[1])
-    rows: dict[int, list[int]] = {}
-    for key in shape[2:]:
-        rows.setdefault(key >> NODE_BITS, []).append(key & NODE_MASK)
-    put(into, len(rows))
-    for source, targets in rows.items():
+def _fold(carried: Carried) -> None:
+    """Keep all that was read and not said to be as one."""
+    cells: Cells = {}
+    for _, keys, values in carried.fresh:
+        _raise(cells, keys, values)
+    carried.fresh = [(0, tuple(cells), tuple(cells.values()))]
+
+
+def _put_surprises(into: bytearray, numbers: Numbers, before: Numbers) -> None:
+    surprises = [
+        (place, number)
+        for place, (number, value) in enumerate(zip(numbers, before, strict=True))
+        if number != value + 1
+    ]  # fmt: skip
+    put(into, len(surprises))
+    for place, number in surprises:
+        put(into, place)
+        put(into, number)
+
+
+def _put_shape(into: bytearray, group: int, h: int, shape: Shape) -> None:
+    put(into, group)
+    put(into, h)
+    put(into, len(shape.rows))
+    for source, targets in shape.rows:
         put(into, source)
         put(into, len(targets))
         for target in targets:

@@ -7,11 +7,13 @@ numbers, belong to a session; everything else is whole.
 """
 
 from collections import deque
+from typing import TypeAlias
 
-from whence.core.members.overlay import NODE_BITS, NODE_MASK, Cells
+from whence.core.members.overlay import Cells
 from whence.core.order.localized.heads import WHOLE, Head
 from whence.core.order.localized.links import Links
 from whence.core.order.localized.settings import LocalizedSettings
+from whence.core.order.localized.shapes import Numbers, Shape
 from whence.core.order.localized.state import Record, State
 from whence.core.varint import Reader, put
 
@@ -22,20 +24,32 @@ FRESH = 1 << 2
 SESSION_END = 1 << 31
 TURN_END = 1 << 40
 
-ROWS_MAX = 1024
-"""Shapes whose rows are kept ready."""
+Told: TypeAlias = tuple[int, tuple[int, ...], Numbers]
+"""A turn, and the cells it told: keys and values."""
 
 
 class LostError(Exception):
     """A head cannot be read because what it builds on is not kept any more."""
 
 
+class Pattern:
+    """A shape as a link names it by an index: with its group and hops, and the place of the reader's number."""
+
+    __slots__ = ("at", "group", "h", "shape")
+
+    def __init__(self, group: int, h: int, shape: Shape, at: int) -> None:
+        self.group = group
+        self.h = h
+        self.shape = shape
+        self.at = at
+
+
 class Carried:
     """What one direction of a link has carried in a session."""
 
     __slots__ = (
-        "base", "base_turn", "boot", "changes", "fresh", "known", "latest", "pending", "rows", "session", "shapes",
-        "shapes_by_index", "told_turn", "turn", "unheard",
+        "base", "base_turn", "boot", "changes", "fresh", "known", "latest", "patterns", "pending", "session", "shapes",
+        "told_turn", "turn", "unheard",
     )  # fmt: skip
 
     def __init__(self, session: int, boot: int = 0) -> None:
@@ -46,31 +60,21 @@ class Carried:
         """The highest value told for each cell."""
         self.changes = 0
         """How many changes of the sender's past were told."""
-        self.unheard: deque[tuple[int, Cells]] = deque()
+        self.unheard: deque[Told] = deque()
         """Sender: what each turn told, until the other end says that it has read it; `base`: turns before base_turn."""
         self.base: Cells = {}
         self.base_turn = 0
-        self.fresh: Cells = {}
+        self.fresh: list[Told] = []
         """Receiver: what was read since the other end was told so, last at told_turn."""
         self.told_turn = 0
         self.pending: Cells = {}
-        """Receiver: what was carried since a head was last taken into the past; `latest` is the last one read."""
+        """Receiver: what was carried since a head was last taken into the past, the numbers of `latest` apart."""
         self.latest: Head | None = None
-        self.shapes: dict[tuple[int, ...], int] = {}
-        self.shapes_by_index: list[tuple[int, ...]] = []
-        self.rows: dict[tuple[int, ...], list[tuple[int, tuple[int, ...]]]] = {}
-
-    def rows_of(self, shape: tuple[int, ...]) -> list[tuple[int, tuple[int, ...]]]:
-        """Return the forwarders of a shape with their targets, in order."""
-        found = self.rows.get(shape)
-        if found is None:
-            grouped: dict[int, list[int]] = {}
-            for key in shape[2:]:
-                grouped.setdefault(key >> NODE_BITS, []).append(key & NODE_MASK)
-            found = [(source, tuple(targets)) for source, targets in grouped.items()]
-            if len(self.rows) < ROWS_MAX:
-                self.rows[shape] = found
-        return found
+        """The last one read, unless it was taken into the past."""
+        self.shapes: dict[tuple[int, int, Shape], int] = {}
+        """Sender: the index of each pattern."""
+        self.patterns: list[Pattern] = []
+        """Receiver: the pattern of each index."""
 
 
 class Sessions(Links):
@@ -87,7 +91,7 @@ class Sessions(Links):
 
     def first(self, record: Record, target: int) -> bytes:
         """Return the head of a copy that is sent for the first time."""
-        if len(record.names) != len(record.ids):
+        if record.extra:
             return self.again(record, target)  # names that are not closed are rare, and only whole heads have them
         carried = self._sent.get(target)
         flags = 0

@@ -11,8 +11,9 @@ Source: LoCaMu sections 2, 4.3, 4.4, 4.7.
 
 from typing import TypeAlias
 
-from whence.core.members.overlay import Cells, Place, pair
-from whence.core.order.localized.heads import Head, Vectors
+from whence.core.members.overlay import NODE_MASK, Cells, Place, pair
+from whence.core.order.localized.heads import Head
+from whence.core.order.localized.shapes import NOBODY, Numbers, Route, Shape, Shapes, Vectors
 from whence.types import Bundle
 
 Uid: TypeAlias = tuple[int, int, int]
@@ -21,46 +22,71 @@ Uid: TypeAlias = tuple[int, int, int]
 ALL = frozenset((-1,))
 """What a target has that needs nothing more."""
 
-NOBODY = -1
-"""The forwarder before the origin."""
-
 CHANGES_MAX = 4096
 """Changes of the past that are kept for delta coding; an older baseline costs one look at every cell."""
+
+__all__ = ["ALL", "NOBODY", "Record", "State", "Uid"]
 
 
 class Record:
     """A message that was processed here and is still needed."""
 
     __slots__ = (
-        "bundle", "changes", "deps", "group", "h", "have", "ids", "left", "mine", "names", "numbers", "raw", "shape",
-        "targets", "uid",
+        "_ids", "bundle", "changes", "changes_after", "deps", "extra", "group", "h", "have", "left", "mine", "named",
+        "numbers", "raw", "route", "shape", "targets", "uid",
     )  # fmt: skip
 
-    def __init__(self, uid: Uid, bundle: Bundle, group: int, h: int, targets: tuple[int, ...]) -> None:
+    def __init__(self, uid: Uid, bundle: Bundle, group: int, h: int, route: Route) -> None:
         self.uid = uid
         self.bundle = bundle
         self.group = group
         self.h = h
         """Hops from the origin, at most 2f+1."""
-        self.targets = targets
-        self.ids: Vectors = {}
-        self.names: Vectors = {}
-        """All known vectors, `ids` among them."""
+        self.route = route
+        self.targets = route.targets
+        self.shape = route.onward
+        self.numbers: Numbers = ()
+        """Closed vectors, this member's own last: a shape and its numbers."""
+        self._ids: Vectors | None = None
+        self.extra: Vectors = {}
+        """Further vectors that only name it."""
+        self.named = route.named
+        """Forwarders within f+1 hops that have named it."""
         self.deps: Cells = {}
-        self.mine: dict[int, int] = {}
-        """The numbers this member gave it, by target."""
+        self.mine: Numbers = ()
+        """The numbers this member gave it, in the order of the targets."""
         self.have: dict[int, frozenset[int]] = {}
-        """Per target, the forwarders it knows the message from, or ALL."""
-        self.left: dict[int, None] = dict.fromkeys(targets)
+        """Per target, the forwarders it knows the message from. A target that is neither here nor left has all."""
+        self.left: dict[int, None] = dict.fromkeys(route.targets)
         """Targets that are not done."""
         self.changes = 0
         """How many changes the past had seen when `deps` were taken."""
-        self.shape: tuple[int, ...] | None = None
-        """Group, hops and who is numbered by whom, flat: what predicted coding names by an index."""
-        self.numbers: list[int] = []
-        """The numbers of the shape, in its order."""
-        self.raw: dict[int, Head] = {}
+        self.changes_after = 0
+        """And when its own numbers had been taken in, if they explain all changes since; else as `changes`."""
+        self.raw: dict[int, Head] | None = None
         """Copies as they came, by forwarder, for replay."""
+
+    @property
+    def ids(self) -> Vectors:
+        """Return the closed vectors."""
+        ids = self._ids
+        if ids is None:
+            ids = self._ids = self.shape.vectors(self.numbers)
+        return ids
+
+    @property
+    def names(self) -> Vectors:
+        """Return all known vectors."""
+        return self.ids | self.extra if self.extra else self.ids
+
+    def forwarders(self) -> tuple[int, ...]:
+        """Return who numbered it for this member: they wait for an acknowledgement."""
+        known = self.route.forwarders
+        return (*known, *self.extra) if self.extra else known
+
+    def number_for(self, target: int) -> int:
+        """Return the number this member gave it for a target."""
+        return self.mine[self.targets.index(target)]
 
 
 class State:
@@ -68,15 +94,18 @@ class State:
 
     def __init__(self, place: Place, *, paper: bool = False) -> None:
         self.place = place
+        self.shapes = Shapes(place)
         self.index: dict[tuple[int, int], Record] | None = {} if paper else None
         """By pair and number, where messages are known by their numbers alone (the thesis)."""
         self.me = place.me
+        self.column = tuple((source, pair(source, place.me)) for source in place.reach)
+        """Whoever numbers messages for this member, and the key of that cell."""
         self.past: Cells = {}
         self.ahead: dict[int, dict[int, None]] = {}
         """Numbers processed beyond a gap, by source."""
         self.records: dict[Uid, Record] = {}
-        self.own: dict[int, dict[int, Record]] = {}
-        """Per target and number, what is not done there."""
+        self.own: dict[int, dict[int, Record]] = {target: {} for target in place.reach}
+        """Per target and number, what is not done there, in the order of the numbers."""
         self.open: dict[int, dict[int, Record]] = {}
         """Per source and number, what is processed but incomplete here."""
         self.changed: list[int] = []
@@ -126,11 +155,13 @@ class State:
 
     def merge(self, deps: Cells) -> Cells:
         """Take in what a first copy depends on; return the cells that grew. The own column is never told by others."""
+        if not deps:
+            return {}
         past, pairs, me = self.past, self.place.pairs, self.me
         grown = {
             key: value
             for key, value in deps.items()
-            if value > past.get(key, 0) and key & 0xFFFF != me and key in pairs
+            if value > past.get(key, 0) and key & NODE_MASK != me and key in pairs
         }
         self.grow(grown)
         return grown
@@ -141,42 +172,37 @@ class State:
         self.changed += cells
 
     def admit(
-        self, bundle: Bundle, group: int, last: int, h: int, ids: Vectors, extra: Vectors
-    ) -> Record:  # fmt: skip
+        self, bundle: Bundle, group: int, last: int, h: int, shape: Shape, numbers: Numbers, extra: Vectors
+    ) -> Record:
         """Process a message for the first time and forward it: give it a number for every target."""
-        place, past, me = self.place, self.past, self.me
-        targets = place.targets(group, NOBODY if last == NOBODY else place.upstream(last))
-        record = Record((bundle.pid, bundle.boot, bundle.first), bundle, group, h, targets)
+        past, changed = self.past, self.changed
+        route = self.shapes.route(shape, group, last)
+        record = Record((bundle.pid, bundle.boot, bundle.first), bundle, group, h, route)
         record.deps = past.copy()
-        record.changes = self.changed_before + len(self.changed)
-        self._mark_all(ids)
-        self._mark_all(extra)
-        near, pairs, changed = place.near, place.pairs, self.changed
-        kept: Vectors = {}
-        for source, numbers in ids.items():
-            if source not in near or source == me:
-                continue
-            kept[source] = vector = {}
-            row = source << 16
-            for target, number in numbers.items():
-                key = row | target
-                if key in pairs:
-                    vector[target] = number
-                    if target != me and number > past.get(key, 0):
-                        past[key] = number
-                        changed.append(key)
-        mine, row = record.mine, me << 16
-        for target in targets:
-            key = row | target
-            mine[target] = past[key] = number = past.get(key, 0) + 1
-            changed.append(key)
-            own = self.own.get(target)
-            if own is None:
-                own = self.own[target] = {}
-            own[number] = record
-        kept[me] = mine
-        record.ids = kept
-        record.names = kept if not extra else kept | self._local(extra, kept)
+        record.changes = self.changed_before + len(changed)
+        explained = True
+        for source, key, at in route.marks:
+            number = numbers[at]
+            self.mark(source, number)
+            explained &= past.get(key, 0) <= number
+        if extra:
+            self._mark_all(extra)
+            explained = False
+        for key, number in zip(route.raised_keys, route.raised(numbers), strict=True):
+            if number > past.get(key, 0):
+                past[key] = number
+                changed.append(key)
+        own_keys, own = route.own_keys, self.own
+        record.mine = mine = tuple([past.get(key, 0) + 1 for key in own_keys])
+        past.update(zip(own_keys, mine, strict=True))
+        changed += own_keys
+        for target, number in zip(route.targets, mine, strict=True):
+            own[target][number] = record
+        record.numbers = route.kept(numbers) + mine
+        if extra:
+            record.extra = self._local(extra, record.ids)
+            record.named += self._within_range(record.extra)
+        record.changes_after = self.changed_before + len(changed) if explained else record.changes
         self.records[record.uid] = record
         self.retained_bytes += len(bundle.body)
         if self.index is not None:
@@ -192,13 +218,14 @@ class State:
         self._mark_all(vectors)
         fresh = self._local(vectors, record.names)
         if fresh:
-            record.names = record.names | fresh
+            record.extra = record.extra | fresh
+            record.named += self._within_range(fresh)
             if self.index is not None:
                 self._list(record, fresh)
-            for target in record.targets:
+            for target in list(record.have):
                 if not self.is_done(record, target):
                     record.left[target] = None
-                    self.own.setdefault(target, {})[record.mine[target]] = record
+                    self.own[target][record.number_for(target)] = record
         self._note_completeness(record)
         return list(fresh)
 
@@ -216,45 +243,55 @@ class State:
                 for target, number in numbers.items():
                     self.index.pop((pair(source, target), number), None)
         self.retained_bytes -= len(record.bundle.body)
-        for target in record.targets:
-            self._close(self.own, target, record.mine[target])
-        for source, numbers in record.names.items():
-            if source != self.me and self.me in numbers:
-                self._close(self.open, source, numbers[self.me])
+        for target in record.left:
+            self.own[target].pop(record.number_for(target), None)
+        if self.open:
+            self._note_open(record, complete=True)
 
     # --- what follows from them ---
 
     def is_complete(self, record: Record) -> bool:
         """Tell whether every forwarder within f+1 hops before this member has named the message."""
-        near, reach, me = self.place.near, self.place.overlay.range, self.me
-        named = 0
-        for source in record.names:
-            if source != me and near[source] <= reach:
-                named += 1
-        return named >= min(reach, record.h)
+        return record.named >= min(self.place.overlay.range, record.h)
 
     def is_done(self, record: Record, target: int) -> bool:
-        """Tell whether a target needs no copy of the message any more."""
-        have = record.have.get(target)
-        if have is None:
-            return False
-        if have is ALL:
-            return True
-        near = self.place.overlay.near(target)
+        """Tell whether a target that has a message from some forwarders needs no copy of it any more."""
+        have, near = record.have[target], self.place.overlay.near(target)
         return all(source in have for source in record.names if source in near)
 
     def is_collectable(self, record: Record) -> bool:
         """Tell whether a record is needed no more."""
         return not record.left and self.is_complete(record)
 
-    def learn(self, record: Record, target: int, have: frozenset[int]) -> bool:
-        """Take what a target says it has; return whether the record may be forgotten."""
-        before = record.have.get(target)
-        if before is not ALL:
-            record.have[target] = have if have is ALL or before is None else have | before
-        if target in record.left and self.is_done(record, target):
+    def acknowledge(self, target: int, upto: int) -> tuple[int, list[Record]]:
+        """Take a target's word that it needs nothing more of all up to a number; return how many that were, and the
+        records that may be forgotten."""
+        own = self.own[target]
+        done = []
+        for number in own:
+            if number > upto:
+                break
+            done.append(number)
+        spare = []
+        for number in done:
+            record = own.pop(number)
             del record.left[target]
-            self._close(self.own, target, record.mine[target])
+            if record.have:
+                record.have.pop(target, None)
+            if not record.left and self.is_collectable(record):
+                spare.append(record)
+        return len(done), spare
+
+    def learn(self, record: Record, target: int, have: frozenset[int]) -> bool:
+        """Take what a target says it has of a message; return whether the record may be forgotten."""
+        if target in record.left:
+            if have is ALL:
+                record.have.pop(target, None)
+            else:
+                record.have[target] = have | record.have.get(target, have)
+            if have is ALL or self.is_done(record, target):
+                del record.left[target]
+                self.own[target].pop(record.number_for(target), None)
         return self.is_collectable(record)
 
     def by_numbers(self, *parts: Vectors) -> Record | None:
@@ -296,36 +333,41 @@ class State:
             if source in near and source != self.me and source not in known
         }
 
+    def _within_range(self, vectors: Vectors) -> int:
+        near, reach = self.place.near, self.place.overlay.range
+        return sum(near[source] <= reach for source in vectors)
+
     def _note_completeness(self, record: Record) -> None:
-        me, complete = self.me, self.is_complete(record)
-        if complete and not self.open:
-            return
+        complete = self.is_complete(record)
+        if self.open or not complete:
+            self._note_open(record, complete=complete)
+
+    def _note_open(self, record: Record, *, complete: bool) -> None:
+        """List a message under all numbers given to this member while it is incomplete."""
+        me = self.me
         for source, numbers in record.names.items():
             if source != me and me in numbers:
-                if complete:
-                    self._close(self.open, source, numbers[me])
-                else:
+                if not complete:
                     self.open.setdefault(source, {})[numbers[me]] = record
+                elif source in self.open:
+                    self.open[source].pop(numbers[me], None)
+                    if not self.open[source]:
+                        del self.open[source]
 
-    def _close(self, index: dict[int, dict[int, Record]], peer: int, number: int) -> None:
-        entries = index.get(peer)
-        if entries is not None:
-            entries.pop(number, None)
-            if not entries:
-                del index[peer]
-
-    def missing(self, deps: Cells, ids: Vectors) -> list[tuple[int, int]]:
-        """Return what must be processed here first: sources and numbers. A message's own numbers are exempt."""
+    def missing(self, head: Head, deps: Cells) -> list[tuple[int, int]]:
+        """Return what must be processed here before a copy: sources and numbers. Its own numbers are exempt."""
         lacking = []
-        past, me = self.past, self.me
-        for source in self.place.reach:
-            key = pair(source, me)
-            needed = deps.get(key, 0)
-            if needed > past.get(key, 0):
-                own = ids.get(source)
-                if own is not None and me in own and own[me] <= needed:
-                    needed = own[me] - 1
+        past = self.past
+        for source, key in self.column:
+            if key in deps and deps[key] > past.get(key, 0):
+                needed, own = deps[key], self.exempt(head, source)
+                if own and own <= needed:
+                    needed = own - 1
                     if needed <= past.get(key, 0):
                         continue
                 lacking.append((source, needed))
         return lacking
+
+    def exempt(self, head: Head, source: int) -> int:
+        """Return the number that a copy itself has from a source for this member; 0: none."""
+        return head.ids.get(source, {}).get(self.me, 0)

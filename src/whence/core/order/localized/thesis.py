@@ -7,8 +7,9 @@ Source: LoCaMu review, section 7.1.
 """
 
 from whence.core.members.overlay import GROUPS_MAX, NODE_BITS, NODE_MASK, pair
-from whence.core.order.localized.heads import THESIS, Head, Vectors
+from whence.core.order.localized.heads import THESIS, Head
 from whence.core.order.localized.sessions import Carried, Sessions
+from whence.core.order.localized.shapes import Vectors
 from whence.core.order.localized.state import Record
 from whence.core.varint import Reader, put
 

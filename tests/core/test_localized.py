@@ -108,7 +108,7 @@ def test_a_lost_acknowledgement_is_asked_for_again() -> None:
     grove.publish(0)
     for _ in range(3):
         grove.pass_on(kind=Copy)
-    grove.tick(30 * MS)
+    grove.tick(50 * MS)
     assert any(isinstance(item, Ack) for _, _, item in grove.flying)
     grove.drop()
     grove.tick(200 * MS)

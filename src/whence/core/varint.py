@@ -55,7 +55,12 @@ class Reader:
 
     def below(self, bound: int) -> int:
         """Return the next number, which must be below a bound."""
-        number = self.take()
+        data, at = self._data, self._at
+        if at < len(data) and data[at] < 128:  # most numbers are small
+            number = data[at]
+            self._at = at + 1
+        else:
+            number = self.take()
         if number >= bound:
             raise ValueError(f"a number is {number}, and must be below {bound}")
         return number
@@ -75,5 +80,5 @@ class Reader:
 
     def end(self) -> None:
         """Check that nothing is left."""
-        if self.more():
+        if self._at < len(self._data):
             raise ValueError("there is more than was announced")

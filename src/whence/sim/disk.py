@@ -17,6 +17,14 @@ class Disk:
         for record in records:
             self._written += framed(record)
 
+    def append(self, records: list[bytes]) -> None:
+        """Write records and sync at once, with all that was written before."""
+        if self._written:
+            self._synced += self._written
+            self._written.clear()
+        for record in records:
+            self._synced += framed(record)
+
     def unsynced(self) -> int:
         """Return how many bytes were written and are not durable: what a sync that begins now will cover."""
         return len(self._written)

@@ -276,9 +276,14 @@ class SimProcess:
 
     def _apply(self, ready: Ready) -> None:
         """Persist, then do the rest; a Ready never overtakes one that still waits for the disk."""
-        if not ready.persist and not self._uncommitted:
-            self._perform(ready)
-            return
+        if not self._uncommitted:
+            if not ready.persist:
+                self._perform(ready)
+                return
+            if not self._world.sync_ns and not self._paused:
+                self.disk.append(ready.persist)
+                self._perform(ready)
+                return
         self.disk.write(ready.persist)
         self._uncommitted.append(ready)
         if not self._syncing:

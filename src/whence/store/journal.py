@@ -13,7 +13,8 @@ _LENGTH = Layout("<I")
 
 def framed(record: bytes) -> bytes:
     """Return the bytes to append for one record."""
-    return _HEADER.pack(len(record), _checksum(record)) + record
+    size = len(record)
+    return _HEADER.pack(size, crc32(record, crc32(_LENGTH.pack(size)))) + record
 
 
 def recovered(journal: bytes | bytearray) -> tuple[list[bytes], int]:

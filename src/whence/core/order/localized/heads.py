@@ -35,11 +35,11 @@ class Head:
         ids: Vectors | None,
         extra: Vectors,
         deps: Cells,
-        *,
         shape: Shape | None = None,
         numbers: Numbers = (),
         number: int = 0,
         recent: Cells | None = None,
+        *,
         whole: bool = True,
     ) -> None:
         self.group = group

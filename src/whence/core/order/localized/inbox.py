@@ -8,6 +8,7 @@ Source: LoCaMu sections 4.3, 4.6.
 
 from collections.abc import Callable
 
+from whence.core.members.overlay import NODE_BITS
 from whence.core.order.localized.heads import Head
 from whence.core.order.localized.items import Ask, Lookup
 from whence.core.order.localized.outbox import NEVER, Outbox
@@ -91,37 +92,34 @@ class Inbox:
     def settle(self, waiting: Waiting, now: Instant, ready: Ready) -> bool:
         """Process a copy if it can be; return whether it needs no holding."""
         head, state = waiting.head, self.state
-        record = self.known(waiting)
+        record = state.records.get(waiting.uid) if state.index is None else state.by_numbers(head.ids, head.extra)
         if record is not None:
             self._on_duplicate(record, head, now, ready)
             self.outbox.owe([waiting.sender], now)
-        elif state.has(head.last, waiting.number):
+        elif waiting.number <= state.past.get(head.last << NODE_BITS | state.me, 0) or (
+            state.ahead and state.has(head.last, waiting.number)
+        ):
             self.outbox.owe([head.last, waiting.sender], now)
             ready.notes.append(Note("drop", "duplicate", waiting.bundle, waiting.sender))
         elif not self.is_ready(waiting, now, ready):
             return False
-        elif self._is_full():
+        elif len(state.records) >= self.settings.records_max or (
+            state.retained_bytes >= self.settings.retained_bytes_max
+        ):
             ready.notes.append(Note("drop", "records_full", waiting.bundle, waiting.sender))
         else:
             self._on_first(waiting, now, ready)
         return True
 
-    def known(self, waiting: Waiting) -> Record | None:
-        """Return the record of a message that was processed and is still kept."""
-        if self.state.index is None:
-            return self.state.records.get(waiting.uid)
-        return self.state.by_numbers(waiting.head.ids, waiting.head.extra)
-
     def is_ready(self, waiting: Waiting, now: Instant, ready: Ready) -> bool:
         """Tell whether everything a copy follows was processed here."""
-        if self.state.missing(waiting.head, waiting.deps) or not self.is_safe(waiting.head):
+        state = self.state
+        if state.missing(waiting.head, waiting.deps) or not (state.index is None or self.is_safe(waiting.head)):
             return False
         return self.passes_fence is None or self.passes_fence(waiting, now, ready)
 
     def is_safe(self, head: Head) -> bool:
-        """Tell whether a copy of an unknown message may be its first: always, where messages have names."""
-        if self.state.index is None:
-            return True
+        """Tell whether a copy of an unknown message, known by its numbers alone, may be its first."""
         return self.state.is_safe(head.ids | head.extra, head.h, head.last, self.state.me)
 
     def pump(self, now: Instant, ready: Ready) -> None:
@@ -163,7 +161,3 @@ class Inbox:
 
     def _ask_by(self, now: Instant) -> None:
         self.wake_at = min(self.wake_at, now + self.settings.ask_ns)
-
-    def _is_full(self) -> bool:
-        settings, state = self.settings, self.state
-        return len(state.records) >= settings.records_max or state.retained_bytes >= settings.retained_bytes_max

@@ -161,7 +161,7 @@ class Localized:
             return ready
         self.outbox.heard(peer, boot, now, ready)
         if isinstance(item, Copy):
-            head = self._head(sender, item.head, ready)
+            head = self._head(peer, boot, item.head, ready)
             if head is not None:
                 self.inbox.take(peer, head, item.bundle, now, ready)
         elif isinstance(item, Ack):
@@ -246,7 +246,7 @@ class Localized:
     # --- copies ---
 
     def _receive_trail(self, sender: Process, trail: Trail, now: Instant, ready: Ready) -> None:
-        head = self._head(sender, trail.head, ready)
+        head = self._head(sender.pid, sender.boot, trail.head, ready)
         if head is None:
             return
         if self.state.index is None:
@@ -259,15 +259,15 @@ class Localized:
         if record is not None and self.inbox.held:
             self.inbox.pump(now, ready)
 
-    def _head(self, sender: Process, data: bytes, ready: Ready) -> Head | None:
+    def _head(self, peer: int, boot: int, data: bytes, ready: Ready) -> Head | None:
         try:
-            head = self.links.read(sender.pid, sender.boot, data)
+            head = self.links.read(peer, boot, data)
         except ValueError:
-            ready.notes.append(Note("reject", "no_head", peer=sender.pid))
+            ready.notes.append(Note("reject", "no_head", peer=peer))
             return None
         if head is None:
-            ready.send.append(Send((sender.pid,), Lost(self.links.session_in(data))))
-            ready.notes.append(Note("drop", "lost_session", peer=sender.pid))
+            ready.send.append(Send((peer,), Lost(self.links.session_in(data))))
+            ready.notes.append(Note("drop", "lost_session", peer=peer))
         return head
 
     def first(self, waiting: Waiting, now: Instant, ready: Ready) -> None:
@@ -281,7 +281,7 @@ class Localized:
         if head.recent is None:
             grown = state.merge(waiting.deps)
         else:
-            grown = state.merge(head.recent)
+            grown = state.merge(head.recent) if head.recent else {}
             self.links.merged(head)
         record = state.admit(bundle, head.group, last, h, shape, numbers, extra)
         if self._settings.replay and head.whole:
@@ -291,7 +291,7 @@ class Localized:
             self.fence.processed(head.ids, extra)
             self.fence.learn_from(last, head.deps)
         self._processed(record, last, now - waiting.since, now, ready)
-        self.outbox.owe(record.forwarders(), now)
+        self.outbox.owe(record.forwarders() if extra else record.route.forwarders, now)
 
     def duplicate(self, record: Record, head: Head, now: Instant, ready: Ready) -> None:
         """Take the names of another copy of a message that is known, and nothing else."""
@@ -311,7 +311,7 @@ class Localized:
     def _processed(self, record: Record, last: int, hold_ns: int, now: Instant, ready: Ready) -> None:
         self._tell_application(record, last, hold_ns, ready)
         self.outbox.forward(record, now, ready)
-        if self.state.is_collectable(record):
+        if not record.left and self.state.is_collectable(record):
             self.outbox.forget(record)
 
     def _tell_application(self, record: Record, last: int, hold_ns: int, ready: Ready) -> None:

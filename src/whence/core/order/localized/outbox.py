@@ -194,6 +194,8 @@ class Outbox:
         state = self.state
         reached = upto = state.reached(source)
         opened = state.open.get(source, {})
+        if not opened and source not in state.ahead:
+            return Ack(upto)
         if opened:
             upto = min(upto, min(opened) - 1)
         rest = bytearray()

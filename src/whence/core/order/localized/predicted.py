@@ -2,30 +2,24 @@
 
 Who is numbered by whom follows from group and route: such a shape is written once per session and then named by an
 index. Each number is expected to be one more than the last that the link carried; only others are written. Of the
-dependencies, only cells above what the link carried, in either direction, are written: the numbers of the messages
-before are implied, and what the other end told is not told back. (With f >= 2 it is: the fence reads all cells.)
+dependencies, only cells above what the link carried are written: the numbers of the messages before are implied. What
+the other end told is not told back: it told of its own durable past, so leaving it out takes nothing from it. That
+needs one care: a head in this coding vouches that its sender has processed everything up to the numbers it was given
+itself; with a gap below them it is sent whole. (With f >= 2 all is told back: the fence reads all cells.)
 Fault-free a head is one byte of flags and one of shape; session and turn come on top where links are not ordered.
 Source: LoCaMu review, section 7.3.
 """
 
-from collections.abc import Iterable
-
 from whence.core.members.overlay import GROUPS_MAX, NODE_BITS, Cells, pair
 from whence.core.order.localized.heads import NODES, NUMBER_END, PREDICTED, Head
 from whence.core.order.localized.links import name_bytes
-from whence.core.order.localized.sessions import SESSION_END, TURN_END, Carried, LostError, Pattern, Sessions
+from whence.core.order.localized.sessions import Carried, Pattern, Sessions
 from whence.core.order.localized.settings import LocalizedSettings
 from whence.core.order.localized.shapes import Numbers, Shape
 from whence.core.order.localized.state import Record, State
 from whence.core.varint import Reader, put
 
-NEW_SHAPE, SURPRISES, NEWS, HEARD = 1 << 3, 1 << 4, 1 << 5, 1 << 6
-
-UNHEARD_MAX = 128
-"""Turns kept one by one until the other end says that it has read them; older ones are kept as one."""
-
-FRESH_MAX = 128
-"""Turns read that are kept one by one until this end says so; older ones are kept as one."""
+NEW_SHAPE, SURPRISES, NEWS = 1 << 3, 1 << 4, 1 << 5
 
 PATTERNS_MAX = 1024
 """Shapes remembered per session; further ones are written in full."""
@@ -44,9 +38,12 @@ class Predicted(Sessions):
 
     def tell(self, record: Record, target: int, carried: Carried, into: bytearray) -> int:
         """Write what the receiver cannot foresee."""
-        flags = self._tell_heard(target, carried, into) if self._shares else 0
-        shape, numbers = self._seen_by(target, record)
-        known = carried.known
+        flags = 0
+        shape, numbers, known = record.shape, record.numbers, carried.known
+        if self._pruned:
+            shape, pick = shape.cuts.get(target) or self._state.shapes.cut(shape, target)
+            if pick is not None:
+                numbers = pick(numbers)
         index = carried.shapes.get((record.group, record.h, shape))
         if index is None:
             flags |= NEW_SHAPE
@@ -55,7 +52,8 @@ class Predicted(Sessions):
             into.append(index)
         else:
             put(into, index)
-        news = self._news(record, target, carried)
+        news = None if carried.changes == record.changes else self._news(record, target, carried)
+        carried.changes = record.changes_after
         before = shape.of(known)
         if numbers != tuple([value + 1 for value in before]):
             flags |= SURPRISES
@@ -68,19 +66,8 @@ class Predicted(Sessions):
             _raise(known, shape.keys, numbers)  # after a fence, a message may follow its own numbers
         else:
             known.update(zip(shape.keys, numbers, strict=True))
-        if self._shares:
-            self._keep(carried, shape.keys, numbers, news)
         self.cost.add(len(into) + name_bytes(record))
         return flags
-
-    def _seen_by(self, target: int, record: Record) -> tuple[Shape, Numbers]:
-        """Return what a target may see of a record's numbers."""
-        shape, numbers = record.shape, record.numbers
-        if not self._pruned:
-            return shape, numbers
-        cut = shape.cuts.get(target) or self._state.shapes.cut(shape, target)
-        pick = cut[1]
-        return cut[0], numbers if pick is None else pick(numbers)
 
     def _begin_shape(self, record: Record, shape: Shape, carried: Carried, into: bytearray) -> None:
         _put_shape(into, record.group, record.h, shape)
@@ -88,17 +75,16 @@ class Predicted(Sessions):
         if len(carried.shapes) < PATTERNS_MAX:
             carried.shapes[record.group, record.h, shape] = len(carried.shapes)
 
-    def _news(self, record: Record, target: int, carried: Carried) -> Cells | None:
+    def _news(self, record: Record, target: int, carried: Carried) -> Cells:
         """Return the cells of the dependencies above what the link carried."""
-        since, carried.changes = carried.changes, record.changes_after
-        if since == record.changes:
-            return None
         known, deps = carried.known, record.deps
+        came = self._came.get(target) if self._shares else None
+        told = {} if came is None else came.known
         pairs = self._place.overlay.pairs(target) if self._pruned else self._place.pairs
         return {
             key: value
-            for key in self._state.changes(since, record.changes)
-            if (value := deps.get(key, 0)) > known.get(key, 0) and key in pairs
+            for key in self._state.changes(carried.changes, record.changes)
+            if (value := deps.get(key, 0)) > known.get(key, 0) and value > told.get(key, 0) and key in pairs
         }
 
     def _put_news(self, into: bytearray, news: Cells, known: Cells) -> None:
@@ -108,57 +94,8 @@ class Predicted(Sessions):
             put(into, place_of[key])
             put(into, value - known.get(key, 0))
 
-    # --- the other direction: what the other end told is known to both once it is said to be read ---
-
-    def _tell_heard(self, target: int, carried: Carried, into: bytearray) -> int:
-        """Say what was read since it was last said. At the start of a session all before is passed over, here and
-        there: what an earlier session said may never have come."""
-        came = self._came.get(target)
-        if came is None or (came.turn == came.told_turn and carried.turn > 1):
-            return 0
-        if not self._ordered:
-            put(into, came.session)
-        put(into, came.turn)
-        came.told_turn = came.turn
-        if carried.turn > 1:
-            for _, keys, values in came.fresh:
-                _raise(carried.known, keys, values)
-        came.fresh.clear()
-        return HEARD
-
-    def _keep(self, carried: Carried, keys: tuple[int, ...], numbers: Numbers, news: Cells | None) -> None:
-        turn, unheard = carried.turn, carried.unheard
-        if news:
-            unheard.append((turn, tuple(news), tuple(news.values())))
-        unheard.append((turn, keys, numbers))
-        while len(unheard) > UNHEARD_MAX:
-            carried.base_turn, keys, numbers = unheard.popleft()
-            _raise(carried.base, keys, numbers)
-
-    def _take_heard(self, peer: int, carried: Carried, reader: Reader) -> None:
-        """Take what the other end says it has read into what both know. Raises LostError if that is not kept here."""
-        sent, starts = self._sent.get(peer), carried.turn == 0
-        session = (sent.session if sent is not None else 0) if self._ordered else reader.below(SESSION_END)
-        turn = reader.below(TURN_END)
-        if sent is None or sent.session != session:
-            if starts:
-                return
-            raise LostError
-        if turn > sent.turn or (turn < sent.base_turn and not starts):
-            raise LostError
-        known: Cells = {} if starts else carried.known
-        if sent.base:
-            _raise(known, sent.base, sent.base.values())
-            sent.base = {}
-        unheard = sent.unheard
-        while unheard and unheard[0][0] <= turn:
-            _, keys, numbers = unheard.popleft()
-            _raise(known, keys, numbers)
-
     def hear(self, peer: int, flags: int, carried: Carried, reader: Reader) -> Head:
         """Foresee, and correct by what is written."""
-        if flags & HEARD:
-            self._take_heard(peer, carried, reader)
         if flags & NEW_SHAPE:
             pattern = self._take_shape(peer, carried, reader)
         else:
@@ -166,7 +103,7 @@ class Predicted(Sessions):
         shape, known = pattern.shape, carried.known
         keys = shape.keys
         foreseen = [value + 1 for value in shape.of(known)]
-        recent = self._not_taken_in(carried)
+        recent = carried.pending if carried.latest is None else self._not_taken_in(carried, carried.latest)
         if flags & SURPRISES:
             for _ in range(reader.below(len(keys) + 1)):
                 place = reader.below(len(keys))
@@ -180,23 +117,17 @@ class Predicted(Sessions):
             _raise(known, keys, numbers)
         else:
             known.update(zip(keys, numbers, strict=True))
-        head = Head(
-            pattern.group, self._place.overlay.epoch, peer, pattern.h, None, {}, deps,
-            shape=shape, numbers=numbers, number=numbers[pattern.at] if pattern.at >= 0 else 0,
-            recent=recent if self._shares else None, whole=not self._shares,
-        )  # fmt: skip
-        if self._shares:
-            carried.latest = head
-            carried.fresh.append((0, keys, numbers))
-            if len(carried.fresh) > FRESH_MAX:
-                _fold(carried)
+        number = numbers[pattern.at] if pattern.at >= 0 else 0
+        epoch = self._place.overlay.epoch
+        if not self._shares:
+            return Head(pattern.group, epoch, peer, pattern.h, None, {}, deps, shape, numbers, number)
+        head = Head(pattern.group, epoch, peer, pattern.h, None, {}, deps, shape, numbers, number, recent, whole=False)
+        carried.latest = head
         return head
 
-    def _not_taken_in(self, carried: Carried) -> Cells:
+    def _not_taken_in(self, carried: Carried, latest: Head) -> Cells:
         """Return what was carried since a head was last taken into the past; news of this one will be added."""
-        latest = carried.latest
-        if latest is None or latest.shape is None:
-            return carried.pending
+        assert latest.shape is not None
         recent = carried.pending.copy()
         _raise(recent, latest.shape.keys, latest.numbers)
         carried.pending = recent
@@ -206,9 +137,7 @@ class Predicted(Sessions):
         listed, known = self._place.overlay.listed_pairs(peer), carried.known
         for _ in range(reader.below(len(listed) + 1)):
             key = listed[reader.below(len(listed))]
-            known[key] = recent[key] = value = known.get(key, 0) + reader.below(NUMBER_END)
-            if self._shares:
-                carried.fresh.append((0, (key,), (value,)))
+            known[key] = recent[key] = known.get(key, 0) + reader.below(NUMBER_END)
 
     def merged(self, head: Head) -> None:
         """Learn that a head was taken into the past: what the link carried before it need not be looked at again."""
@@ -240,9 +169,11 @@ class Predicted(Sessions):
         return pattern
 
 
-def _raise(cells: Cells, keys: Iterable[int], values: Iterable[int]) -> None:
+def _raise(cells: Cells, keys: tuple[int, ...], values: Numbers) -> None:
+    """Raise cells to values that are higher."""
+    value_of = cells.get
     for key, value in zip(keys, values, strict=True):
-        if value > cells.get(key, 0):
+        if value > value_of(key, 0):
             cells[key] = value
 
 
@@ -250,14 +181,6 @@ def _begin(cells: Cells, shape: Shape) -> None:
     """See that cells have all keys of a shape, so that they can be taken at once."""
     for key in shape.keys:
         cells.setdefault(key, 0)
-
-
-def _fold(carried: Carried) -> None:
-    """Keep all that was read and not said to be as one."""
-    cells: Cells = {}
-    for _, keys, values in carried.fresh:
-        _raise(cells, keys, values)
-    carried.fresh = [(0, tuple(cells), tuple(cells.values()))]
 
 
 def _put_surprises(into: bytearray, numbers: Numbers, before: Numbers) -> None:

@@ -6,14 +6,11 @@ Where links are ordered connections, turns need not be written. Only first copie
 numbers, belong to a session; everything else is whole.
 """
 
-from collections import deque
-from typing import TypeAlias
-
 from whence.core.members.overlay import Cells
 from whence.core.order.localized.heads import WHOLE, Head
 from whence.core.order.localized.links import Links
 from whence.core.order.localized.settings import LocalizedSettings
-from whence.core.order.localized.shapes import Numbers, Shape
+from whence.core.order.localized.shapes import Shape
 from whence.core.order.localized.state import Record, State
 from whence.core.varint import Reader, put
 
@@ -23,13 +20,6 @@ FRESH = 1 << 2
 
 SESSION_END = 1 << 31
 TURN_END = 1 << 40
-
-Told: TypeAlias = tuple[int, tuple[int, ...], Numbers]
-"""A turn, and the cells it told: keys and values."""
-
-
-class LostError(Exception):
-    """A head cannot be read because what it builds on is not kept any more."""
 
 
 class Pattern:
@@ -48,8 +38,7 @@ class Carried:
     """What one direction of a link has carried in a session."""
 
     __slots__ = (
-        "base", "base_turn", "boot", "changes", "fresh", "known", "latest", "patterns", "pending", "session", "shapes",
-        "told_turn", "turn", "unheard",
+        "boot", "changes", "known", "latest", "patterns", "pending", "session", "shapes", "turn",
     )  # fmt: skip
 
     def __init__(self, session: int, boot: int = 0) -> None:
@@ -60,13 +49,6 @@ class Carried:
         """The highest value told for each cell."""
         self.changes = 0
         """How many changes of the sender's past were told."""
-        self.unheard: deque[Told] = deque()
-        """Sender: what each turn told, until the other end says that it has read it; `base`: turns before base_turn."""
-        self.base: Cells = {}
-        self.base_turn = 0
-        self.fresh: list[Told] = []
-        """Receiver: what was read since the other end was told so, last at told_turn."""
-        self.told_turn = 0
         self.pending: Cells = {}
         """Receiver: what was carried since a head was last taken into the past, the numbers of `latest` apart."""
         self.latest: Head | None = None
@@ -91,8 +73,8 @@ class Sessions(Links):
 
     def first(self, record: Record, target: int) -> bytes:
         """Return the head of a copy that is sent for the first time."""
-        if record.extra:
-            return self.again(record, target)  # names that are not closed are rare, and only whole heads have them
+        if record.extra or self._state.ahead:  # rare; only whole heads have names that are not closed, and gaps
+            return self.again(record, target)
         carried = self._sent.get(target)
         flags = 0
         if carried is None:
@@ -112,20 +94,20 @@ class Sessions(Links):
         if not data or data[0] & (1 << FORM_BITS) - 1 != self.form:
             return super().read(peer, boot, data)
         reader, carried = Reader(data, 1), self._came.get(peer)
-        fresh = bool(data[0] & FRESH)
+        fresh = data[0] & FRESH
         if self._ordered:
-            session, turn = (carried.session + fresh, 0 if fresh else carried.turn) if carried is not None else (1, 0)
+            if fresh and (carried is None or boot >= carried.boot):
+                carried = self._came[peer] = Carried(1 if carried is None else carried.session + 1, boot)
+            elif fresh or carried is None or boot != carried.boot:
+                return None
         else:
             session, turn = reader.below(SESSION_END), reader.below(TURN_END)
-        if fresh and (carried is None or (boot, session) > (carried.boot, carried.session)):
-            carried = self._came[peer] = Carried(session, boot)
-        if carried is None or (boot, session, turn) != (carried.boot, carried.session, carried.turn):
-            return None
+            if fresh and (carried is None or (boot, session) > (carried.boot, carried.session)):
+                carried = self._came[peer] = Carried(session, boot)
+            if carried is None or (boot, session, turn) != (carried.boot, carried.session, carried.turn):
+                return None
         try:
             head = self.hear(peer, data[0], carried, reader)
-        except LostError:
-            del self._came[peer]
-            return None
         except ValueError:
             del self._came[peer]  # half of it may have been taken in
             raise

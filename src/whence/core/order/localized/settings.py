@@ -28,7 +28,7 @@ class LocalizedSettings(Struct, frozen=True, kw_only=True):
     """Copies name everything near their forwarder, so that any holder may replay them for it. Off: only what is near
     the receiver, as in the thesis; then nobody may replay."""
 
-    ack_ns: int = 25 * MS
+    ack_ns: int = 40 * MS
     """Acknowledgements wait so long for company. Longer: fewer packets, and records live longer."""
     retry_ns: int = 150 * MS
     """A copy without answer is sent again; then after twice the time, and so on. At least a few round trips."""

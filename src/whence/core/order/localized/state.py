@@ -32,13 +32,15 @@ class Record:
     """A message that was processed here and is still needed."""
 
     __slots__ = (
-        "_ids", "bundle", "changes", "changes_after", "deps", "extra", "group", "h", "have", "left", "mine", "named",
-        "numbers", "raw", "route", "shape", "targets", "uid",
+        "_ids", "bundle", "changes", "changes_after", "deps", "extra", "group", "h", "have", "left", "mine",
+        "name_bytes", "named", "numbers", "raw", "route", "shape", "targets", "uid",
     )  # fmt: skip
 
     def __init__(self, uid: Uid, bundle: Bundle, group: int, h: int, route: Route) -> None:
         self.uid = uid
         self.bundle = bundle
+        self.name_bytes = 0
+        """How many bytes its name takes in its bundle, once that was asked for."""
         self.group = group
         self.h = h
         """Hops from the origin, at most 2f+1."""
@@ -155,8 +157,6 @@ class State:
 
     def merge(self, deps: Cells) -> Cells:
         """Take in what a first copy depends on; return the cells that grew. The own column is never told by others."""
-        if not deps:
-            return {}
         past, pairs, me = self.past, self.place.pairs, self.me
         grown = {
             key: value
@@ -176,24 +176,29 @@ class State:
     ) -> Record:
         """Process a message for the first time and forward it: give it a number for every target."""
         past, changed = self.past, self.changed
-        route = self.shapes.route(shape, group, last)
+        route = shape.routes.get((group, last)) or self.shapes.route(shape, group, last)
         record = Record((bundle.pid, bundle.boot, bundle.first), bundle, group, h, route)
         record.deps = past.copy()
         record.changes = self.changed_before + len(changed)
-        explained = True
+        explained, gapless = True, not self.ahead
         for source, key, at in route.marks:
             number = numbers[at]
-            self.mark(source, number)
-            explained &= past.get(key, 0) <= number
+            if gapless and number == past.get(key, 0) + 1:
+                past[key] = number
+                changed.append(key)
+            else:
+                self.mark(source, number)
+                explained &= past.get(key, 0) <= number
         if extra:
             self._mark_all(extra)
             explained = False
+        value_of = past.get
         for key, number in zip(route.raised_keys, route.raised(numbers), strict=True):
-            if number > past.get(key, 0):
+            if number > value_of(key, 0):
                 past[key] = number
                 changed.append(key)
         own_keys, own = route.own_keys, self.own
-        record.mine = mine = tuple([past.get(key, 0) + 1 for key in own_keys])
+        record.mine = mine = tuple([value_of(key, 0) + 1 for key in own_keys])
         past.update(zip(own_keys, mine, strict=True))
         changed += own_keys
         for target, number in zip(route.targets, mine, strict=True):
@@ -207,7 +212,8 @@ class State:
         self.retained_bytes += len(bundle.body)
         if self.index is not None:
             self._list(record, record.names)
-        self._note_completeness(record)
+        if self.open or not self.is_complete(record):
+            self._note_completeness(record)
         if len(changed) > CHANGES_MAX:
             del changed[: CHANGES_MAX // 2]
             self.changed_before += CHANGES_MAX // 2
@@ -338,9 +344,7 @@ class State:
         return sum(near[source] <= reach for source in vectors)
 
     def _note_completeness(self, record: Record) -> None:
-        complete = self.is_complete(record)
-        if self.open or not complete:
-            self._note_open(record, complete=complete)
+        self._note_open(record, complete=self.is_complete(record))
 
     def _note_open(self, record: Record, *, complete: bool) -> None:
         """List a message under all numbers given to this member while it is incomplete."""

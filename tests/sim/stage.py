@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, NamedTuple
 
-from tests.sim.world import MS, ONE_MS
+from tests.sim.world import MS, ONE_MS, Socket
 from whence.core.ready import Delivery, Gauge, Item, Ready, Send
 from whence.core.spread.gossip import Gossip
 from whence.errors import NotMemberError
 from whence.sim.clock import Clock
 from whence.sim.loop import Loop
-from whence.sim.network import Copy, Network, NetworkModel, Port
+from whence.sim.network import Copy, Network, NetworkModel
 from whence.sim.process import SimProcess
 from whence.sim.streams import Streams
 from whence.sim.world import World
@@ -124,9 +124,9 @@ class Stage:
         world = World(self.loop, network, self.rows, GROUP, self.effective, sync_ns)
         self.process = driver(0, world, clock or Clock(), Random(dice_seed))
         self.members: list[Scripted] = []
-        network.ports[0] = Port(self.process.arrive, self.process.unreachable)
+        network.attach(0, self.process)
         for peer in (1, 2):
-            network.ports[peer] = Port(self._hear, lambda _, peer=peer: self.refused.append(peer))  # type: ignore[misc]
+            network.attach(peer, Socket(self._hear, lambda _, peer=peer: self.refused.append(peer)))  # type: ignore[misc]
         self.start()
 
     def _hear(self, copy: Copy) -> None:

@@ -1,10 +1,11 @@
 """Small worlds for tests of the simulator: a network whose ends write down what reaches them."""
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from whence.sim.loop import Loop
-from whence.sim.network import Copy, Latency, Network, NetworkModel, Port
+from whence.sim.network import Copy, Latency, Network, NetworkModel
 from whence.sim.streams import Streams
 
 MS = 1_000_000
@@ -21,6 +22,13 @@ class Arrival(NamedTuple):
     frame: bytes
 
 
+class Socket(NamedTuple):
+    """A port made of two functions."""
+
+    arrive: Callable[[Copy], None]
+    unreachable: Callable[[int], None]
+
+
 class Wires:
     """A network and everything that came out of it."""
 
@@ -32,7 +40,7 @@ class Wires:
         """(time, sender, target) of every copy that a sender was told nobody took."""
         self.network = Network(self.loop, NetworkModel(latency=latency, **model), Streams(seed), self.effective)
         for pid in range(nodes):
-            self.network.ports[pid] = Port(self._arrive, self._refusal_of(pid))
+            self.network.attach(pid, Socket(self._arrive, self._refusal_of(pid)))
 
     def _arrive(self, copy: Copy) -> None:
         self.arrived.append(Arrival(self.loop.now, copy.source, copy.target, copy.frame))

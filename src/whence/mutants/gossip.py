@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from whence.core.levels import Parts
 from whence.core.ready import Ready
-from whence.core.spread.gossip import Carried, PrCast
+from whence.core.spread.gossip import Carried, PrCast, name_of
 from whence.types import Bundle
 
 
@@ -35,7 +35,7 @@ class DropsTheYoungest(PrCast):
 
     def _carry(self, bundle: Bundle, age: int, ready: Ready) -> None:
         super()._carry(bundle, age, ready)
-        key = (bundle.pid, bundle.boot, bundle.first)
+        key = name_of(bundle)
         if len(self._carried) == self._settings.buffer_bundles and key in self._carried:
             del self._carried[key]
 
@@ -53,7 +53,7 @@ class PassesOnOnlyItsOwn(PrCast):
     def _carry(self, bundle: Bundle, age: int, ready: Ready) -> None:
         super()._carry(bundle, age, ready)
         if age:
-            self._carried.pop((bundle.pid, bundle.boot, bundle.first), None)
+            self._carried.pop(name_of(bundle), None)
 
 
 def _plant(kind: type[PrCast]) -> Callable[[Parts], Parts]:

@@ -8,7 +8,7 @@ from whence.core.members.full import Directory
 from whence.core.stages import Member
 from whence.sim.clock import Clock
 from whence.sim.loop import Loop
-from whence.sim.network import Network, Port
+from whence.sim.network import Network
 from whence.sim.process import SimProcess
 from whence.sim.scenario import Scenario
 from whence.sim.streams import Streams
@@ -105,7 +105,7 @@ class Cluster:
         )
         process = SimProcess(pid, self._world, clock, self._streams.of("damage", pid))
         self.processes[pid] = process
-        self.network.ports[pid] = Port(process.arrive, process.unreachable)
+        self.network.attach(pid, process)
         return process
 
     def _member(self, me: Process, now: int) -> Member:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from math import log
 from random import Random
-from typing import Annotated, Literal, NamedTuple, TypeAlias, get_args
+from typing import Annotated, Literal, Protocol, TypeAlias, get_args
 
 from msgspec import Meta, Struct, structs
 
@@ -87,18 +87,22 @@ class Copy(Struct, frozen=True, gc=False):
     payload_bytes: int
 
 
-class Port(NamedTuple):
-    """How the network reaches a process."""
+class Port(Protocol):
+    """What the network reaches: a process."""
 
-    arrive: Callable[[Copy], None]
-    unreachable: Callable[[int], None]
+    def arrive(self, copy: Copy, /) -> None:
+        """Take a copy."""
+
+    def unreachable(self, peer: int, /) -> None:
+        """Learn that a copy found nobody."""
 
 
 class Network:
     """All links between all processes."""
 
     def __init__(self, loop: Loop, model: NetworkModel, streams: Streams, effective: Counter[str]) -> None:
-        self.ports: dict[int, Port] = {}
+        self._ports: list[Port] = []
+        """By number: a look-up for every copy, and in a large world the fewer places it touches the better."""
         self._loop = loop
         self._model = model
         self._effective = effective
@@ -115,6 +119,12 @@ class Network:
         self._bursts: list[float] = []
         self._plain = self._is_plain()
 
+    def attach(self, pid: int, port: Port) -> None:
+        """Connect a process; they come in any order."""
+        missing = pid + 1 - len(self._ports)
+        self._ports += [port] * missing
+        self._ports[pid] = port
+
     # --- the way of a copy ---
 
     def send(self, source: int, targets: tuple[int, ...], frame: bytes, payload_bytes: int) -> None:
@@ -123,13 +133,13 @@ class Network:
             for target in targets:
                 self._send_in_bad_weather(Copy(source, target, frame, payload_bytes))
             return
-        at, now, ports, latency = self._loop.at, self._loop.now, self.ports, self._latency
+        at, now, arrive, latency = self._loop.at, self._loop.now, self._arrive_plainly, self._latency
         for target in targets:
-            at(now + latency(), ports[target].arrive, Copy(source, target, frame, payload_bytes))
+            at(now + latency(), arrive, Copy(source, target, frame, payload_bytes))
 
     def refuse(self, copy: Copy) -> None:
         """Tell the sender that nobody was there to take a copy."""
-        self._loop.at(self._loop.now + self._latency(), self.ports[copy.source].unreachable, copy.target)
+        self._loop.at(self._loop.now + self._latency(), self._ports[copy.source].unreachable, copy.target)
 
     def _send_in_bad_weather(self, copy: Copy) -> None:
         source, target, effective = copy.source, copy.target, self._effective
@@ -137,7 +147,7 @@ class Network:
         blocked = self._blocked_by(source, target)
         if blocked is not None:
             effective[blocked] += 1
-            self._loop.at(departs + self._model.refusal_ns, self.ports[source].unreachable, target)
+            self._loop.at(departs + self._model.refusal_ns, self._ports[source].unreachable, target)
             return
         model, draw = self._model, self._draw
         if model.replay and draw() < model.replay:
@@ -163,6 +173,9 @@ class Network:
             effective["duplicate"] += 1
             self._arrive_at(departs + delay + int(draw() * model.straggle_ns), copy)
 
+    def _arrive_plainly(self, copy: Copy) -> None:
+        self._ports[copy.target].arrive(copy)
+
     def _arrive_at(self, time: int, copy: Copy) -> None:
         if self._model.fifo_links:
             link = (copy.source, copy.target)
@@ -180,9 +193,9 @@ class Network:
     def _arrive(self, copy: Copy) -> None:
         if self._model.bandwidth_both_ways:
             taken = self._occupy(copy.target, len(copy.frame), self._loop.now)
-            self._loop.at(taken, self.ports[copy.target].arrive, copy)
+            self._loop.at(taken, self._ports[copy.target].arrive, copy)
         else:
-            self.ports[copy.target].arrive(copy)
+            self._ports[copy.target].arrive(copy)
 
     def _occupy(self, node: int, size: int, since: int) -> int:
         """Return when the node's bandwidth has taken a copy that waits since then."""

@@ -21,6 +21,8 @@ from whence.types import Bundle, Instant, Process
 BUNDLE_FRAME_BYTES = 32
 """What a bundle takes on the wire beyond its own bytes, at most: its array, name and three lengths."""
 
+_BOOT_BITS, _SEQ_BITS = limits.BOOT_MAX.bit_length(), limits.SEQ_MAX.bit_length()
+
 
 class Gossip(Item, frozen=True, tag=1):
     """What a member passes on in a round: bundles with their ages, and news of the membership."""
@@ -100,8 +102,8 @@ class PrCast:
         self._settings = settings
         self._dice = dice
         self._next_round = start + int(dice() * settings.round_ns)
-        self._carried: dict[tuple[int, int, int], Carried] = {}
-        self._seen: dict[tuple[int, int, int], None] = {}
+        self._carried: dict[int, Carried] = {}
+        self._seen: dict[int, None] = {}
         self._silent_rounds = 0
 
     def publish(self, bundle: Bundle, now: Instant, ready: Ready) -> None:
@@ -117,7 +119,7 @@ class PrCast:
         fresh = []
         seen = self._seen
         for age, bundle in zip(item.ages, item.bundles, strict=True):
-            if (bundle.pid, bundle.boot, bundle.first) not in seen:
+            if name_of(bundle) not in seen:
                 self._carry(bundle, age, ready)
                 fresh.append(bundle)
         return fresh
@@ -186,7 +188,7 @@ class PrCast:
 
     def _carry(self, bundle: Bundle, age: int, ready: Ready) -> None:
         """Remember a bundle and pass it on in the rounds it has left."""
-        key = (bundle.pid, bundle.boot, bundle.first)
+        key = name_of(bundle)
         self._seen[key] = None
         if len(self._seen) > self._settings.history:
             del self._seen[next(iter(self._seen))]
@@ -201,6 +203,11 @@ class PrCast:
             oldest = max(self._carried.items(), key=_age_of_entry)[0]
             dropped = self._carried.pop(oldest)
             ready.notes.append(Note("drop", "gossip_buffer", dropped.bundle))
+
+
+def name_of(bundle: Bundle) -> int:
+    """Return what tells a bundle from all others, as one number: it is looked up for every bundle of every item."""
+    return (bundle.pid << _BOOT_BITS | bundle.boot) << _SEQ_BITS | bundle.first
 
 
 def _fitting(carried: list[Carried]) -> int:
@@ -218,5 +225,5 @@ def _age_of(carried: Carried) -> int:
     return carried.age
 
 
-def _age_of_entry(entry: tuple[tuple[int, int, int], Carried]) -> int:
+def _age_of_entry(entry: tuple[int, Carried]) -> int:
     return entry[1].age

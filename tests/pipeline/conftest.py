@@ -7,6 +7,9 @@ from pyspark.sql import SparkSession
 
 from whence.pipeline.session import session
 
+BRIEF = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m"}
+"""Tests are short: most of Spark's code runs once or twice, and compiling it well would never pay."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
@@ -18,6 +21,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A session of two cores; it lasts as long as the worker, because starting another takes seconds."""
-    made = session("local[2]")
+    made = session("local[2]", BRIEF)
     yield made
     made.stop()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.pipeline.conftest import BRIEF
 from tests.pipeline.logs import Row, in_order, key_of, made_log, write_files
 from whence.core.clocks.stamp import Timing
 from whence.core.order.merged import Merger, entry_of
@@ -114,7 +115,7 @@ def test_a_stream_killed_at_any_moment_releases_every_row_once(spark: SparkSessi
     command = [
         sys.executable, "-c", "from whence.cli import main; main()", "stream", str(tmp_path / "logs"), "--out",
         str(tmp_path / "out"), "--work", str(tmp_path / "work"), "--once", "--flush", "--files-per-batch", "1",
-        "--delta", "20", "--master", "local[1]", "--json",
+        "--delta", "20", "--master", "local[1]", "--json", *(f"--conf={name}={value}" for name, value in BRIEF.items()),
     ]  # fmt: skip
     dice = Random(seed)
     for kill in range(6 if seed else 1):

@@ -75,11 +75,19 @@ class Tables:
         self._told: DataFrame | None = None
         self.runs = events.runs
         self.founders = events.founders
-        self.lives = events.lives.persist()
-        self._kept = [self.lives]
+        self._is_small = events.is_small
+        self._kept: list[DataFrame] = []
+        self.lives = self.keep(events.lives)
 
     def keep(self, table: DataFrame) -> DataFrame:
-        """Keep a table that is read more than once, in memory or on disk."""
+        """Keep a table that is read more than once, in memory or on disk.
+
+        Where tables are small, plans are what costs: a table made at once forgets how it was made, and everything
+        that is built on it has a short plan. Where they are large, they are made when they are needed, and again if a
+        machine is lost.
+        """
+        if self._is_small:
+            return table.localCheckpoint(eager=True)
         self._kept.append(table.persist())
         return table
 

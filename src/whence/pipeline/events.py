@@ -75,6 +75,8 @@ class Events(NamedTuple):
     events: DataFrame
     lives: DataFrame
     set_aside: list[SetAside]
+    is_small: bool = True
+    """Over in seconds, most of them spent on planning."""
 
 
 # --- what lies on disk ---
@@ -172,7 +174,10 @@ def read_events(
     runs = runs_table(spark, found, asked)
     durable = F.broadcast(runs.select(RUN_ID, "durable"))
     events = events.join(durable, RUN_ID).withColumn(LIFE, F.when(F.col("durable"), 0).otherwise(F.col(INC)))
-    return Events(runs, founders_table(spark, found), events.drop("durable"), lives.filter("node is not null"), aside)
+    return Events(
+        runs, founders_table(spark, found), events.drop("durable"), lives.filter("node is not null"), aside,
+        found.bytes < SMALL_BYTES,
+    )  # fmt: skip
 
 
 def rows_by_run(lives: DataFrame, name: str, rows: Column) -> dict[str, int]:

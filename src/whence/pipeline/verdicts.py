@@ -1,0 +1,222 @@
+"""Verdicts: one for each run and promise, with what speaks against it counted and said in a sentence."""
+
+from collections.abc import Callable
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from whence.check.verdict import VIOLATIONS_MAX, Outcome
+from whence.pipeline.columns import EVS, KIND, PROMISE, RUN_ID, SENTENCE, counted, text
+from whence.pipeline.docket import Docket
+from whence.pipeline.promises import (
+    arrival,
+    bounds,
+    causal,
+    duplicates,
+    fifo,
+    integrity,
+    stamps,
+    tickets,
+    total,
+    views,
+)
+from whence.trace.schema import BOUND, INC, NODE, T_TRUE, VALUE, Kind
+
+_NO_PHASES = "the run does not say when its faults stopped, or its rows have no true time"
+
+
+def verdict_table(tables: Docket, against: DataFrame) -> DataFrame:
+    """Return one verdict per run and promise: holds, broken or unknown, how many speak against it, and a sentence."""
+    first = F.min(F.struct(NODE, INC, EVS, SENTENCE))[SENTENCE]
+    counts = against.groupBy(RUN_ID, PROMISE).agg(F.count("*").alias("count"), first.alias("first"))
+    asked_for = tables.runs.select("*", F.posexplode("promises").alias("number", PROMISE))
+    known = (
+        asked_for.join(counts, [RUN_ID, PROMISE], "left")
+        .join(facts_by_run(tables), RUN_ID, "left")
+        .join(tables.incomplete, RUN_ID, "left")
+        .withColumn("count", F.coalesce("count", F.lit(0)))
+    )
+    unknown = F.coalesce(F.when(F.col("count") == 0, _cannot_tell()), F.lit(None))
+    outcome = (
+        F.when(F.col("count") > 0, Outcome.BROKEN.value)
+        .when(unknown.isNotNull(), Outcome.UNKNOWN.value)
+        .when(_needs_no_rows() | _is_excused(), Outcome.HOLDS.value)
+        .when(F.col("incomplete").isNotNull(), Outcome.UNKNOWN.value)
+        .otherwise(Outcome.HOLDS.value)
+    )
+    sentence = (
+        F.when(F.col("count") > 0, _broken())
+        .when(unknown.isNotNull(), unknown)
+        .when(_is_excused(), _excuse())
+        .when(_needs_no_rows(), F.lit("every member knows all others by setting"))
+        .when(F.col("incomplete").isNotNull(), F.col("incomplete"))
+        .otherwise(_holds())
+    )
+    return known.select(RUN_ID, "number", PROMISE, outcome.alias("outcome"), "count", sentence.alias(SENTENCE), "level")
+
+
+def facts_by_run(tables: Docket) -> DataFrame:
+    """Return what verdicts say about each run beside what speaks against it; what no verdict asks for is not made."""
+    every = tables.runs.select(RUN_ID)
+    for promises, make, nothing in _FACTS:
+        if tables.wanted & set(promises):
+            every = every.join(make(tables), RUN_ID, "left").na.fill(nothing)
+        else:
+            every = every.withColumns({name: F.lit(value) for name, value in nothing.items()})
+    return every
+
+
+def _untimed(tables: Docket) -> DataFrame:
+    return tables.published.groupBy(RUN_ID).agg(F.count_if(F.col(T_TRUE).isNull()).alias("untimed"))
+
+
+def _delivered(tables: Docket) -> DataFrame:
+    return tables.delivered.groupBy(RUN_ID).agg(F.count("*").alias("deliveries"))
+
+
+def _noted(tables: Docket) -> DataFrame:
+    return (
+        tables.of(Kind.VIEW, Kind.NOTE)
+        .groupBy(RUN_ID)
+        .agg(
+            F.count_if(F.col(KIND) == Kind.VIEW.value).alias("views"),
+            F.count_if(F.col(VALUE).isNotNull() & F.col(BOUND).isNotNull()).alias("bounded"),
+        )
+    )
+
+
+def _held(tables: Docket) -> DataFrame:
+    return tables.holds.groupBy(RUN_ID).agg(F.count("*").alias("holds"), F.bool_and("timed").alias("timed"))
+
+
+def _excused(tables: Docket) -> DataFrame:
+    return tickets.excused_runs(tables).withColumn("excused", F.lit(True))
+
+
+_FACTS: Final[tuple[tuple[tuple[str, ...], Callable[[Docket], DataFrame], dict[str, float | int | str | bool]], ...]] = (
+    ((arrival.AGREEMENT, arrival.LIVENESS), _untimed, {"untimed": 0}),
+    ((integrity.PROMISE,), _delivered, {"deliveries": 0}),
+    ((views.PROMISE, bounds.PROMISE), _noted, {"views": 0, "bounded": 0}),
+    ((tickets.PROMISE,), _held, {"holds": 0, "timed": True}),
+    ((tickets.COVERAGE,), _excused, {"excused": False}),
+    (
+        (arrival.AGREEMENT,), lambda tables: tables.kept_debts.drop("reach_min", "agreement_broken"),
+        {"agreement_owed": 0, "agreement_made": 0},
+    ),
+    (
+        (arrival.LIVENESS,), lambda tables: tables.kept_in_time.drop("reach_min", "liveness_broken"),
+        {"liveness_owed": 0, "liveness_made": 0},
+    ),
+)  # fmt: skip
+"""For which promises a fact is needed, the fact, and what stands for it where there is none."""
+
+
+def _is(promise: str) -> Column:
+    return F.col(PROMISE) == promise
+
+
+def _cannot_tell() -> Column:
+    """Say why a promise cannot be judged whatever the rows show, or null."""
+    no_phases = F.col("live_from").isNull() | (F.col("untimed") > 0)
+    return (
+        F.when(_is(arrival.AGREEMENT) & no_phases & ~F.col("owes_all"), _NO_PHASES)
+        .when(_is(arrival.LIVENESS) & no_phases, _NO_PHASES)
+        .when(
+            _is(tickets.PROMISE) & (F.col("holds") == 0) & (F.col("level") != "optimistic"),
+            "no ticket was ever held in this run",
+        )
+        .when(
+            _is(tickets.PROMISE) & ~F.col("timed"),
+            "the rows have no true time, so who held a ticket when cannot be compared",
+        )
+        .when(
+            _is(tickets.COVERAGE) & (F.col("live_from").isNull() | F.col("tickets").isNull() | F.col("k").isNull()),
+            "the run does not say when its faults stopped, or how many tickets it has",
+        )
+        .when(
+            _is(views.PROMISE) & (F.col("views") == 0) & ~F.col("full_view"),
+            "the trace has no view rows, and the run does not say that views are full",
+        )
+        .when(
+            _is(views.PROMISE) & (F.col("views") > 0) & F.col("live_from").isNull(),
+            "the run does not say when its faults stopped",
+        )
+    )
+
+
+def _needs_no_rows() -> Column:
+    return _is(views.PROMISE) & (F.col("views") == 0) & F.col("full_view")
+
+
+def _is_excused() -> Column:
+    return _is(tickets.COVERAGE) & F.col("excused")
+
+
+def _excuse() -> Column:
+    return text("more than k = ", F.col("k"), " processes ended within one repair, and then nothing is promised")
+
+
+def _broken() -> Column:
+    more = F.when(F.col("count") > 1, text(" (and ", F.col("count") - 1, " more)")).otherwise(F.lit(""))
+    promised = text(F.format_number(F.col("reach_min") * 100, 2), "% of them were promised")
+    missing, late = (
+        F.format_number(F.col(f"{name}_owed") - F.col(f"{name}_made"), 0) for name in ("agreement", "liveness")
+    )
+    return (
+        F.when(
+            _is(arrival.AGREEMENT),
+            text(missing, " of ", F.format_number("agreement_owed", 0), " owed deliveries were never made, ",
+                 "and at least ", promised),
+        )
+        .when(
+            _is(arrival.LIVENESS),
+            text(late, " of ", F.format_number("liveness_owed", 0), " owed deliveries did not come within ",
+                 _deadline(), ", and at least ", promised, " to"),
+        )
+        .otherwise(F.concat(F.col("first"), more))
+    )  # fmt: skip
+
+
+def _deadline() -> Column:
+    return text(F.format_number(F.col("deadline_ns") / 1_000_000, 0), " ms")
+
+
+def _holds() -> Column:
+    made = text(
+        F.format_number("agreement_made", 0),
+        " of ",
+        counted(F.col("agreement_owed"), "owed delivery", "owed deliveries"),
+        " were made",
+    )
+    part = text(", at least ", F.format_number(F.col("reach_min") * 100, 2), "% as promised")
+    said: dict[str, Column] = {
+        integrity.PROMISE: text(
+            counted(F.col("deliveries"), "delivery", "deliveries"), " of events as they were published"
+        ),
+        duplicates.PROMISE: F.lit("no process delivered an event twice"),
+        fifo.PROMISE: F.lit("every process delivered every publisher's events in order and reported what it skipped"),
+        causal.CAUSAL: F.lit("every event was delivered after everything it follows"),
+        causal.OPTIMISTIC: F.lit("no event was delivered after one that follows it"),
+        total.PROMISE: F.lit("all processes delivered in one order"),
+        arrival.AGREEMENT: F.concat(made, F.when(F.col("reach_min") < 1, part).otherwise(F.lit(""))),
+        arrival.LIVENESS: text(
+            F.format_number("liveness_made", 0), " of ", F.format_number("liveness_owed", 0),
+            " owed deliveries came within ", _deadline(),
+        ),
+        tickets.PROMISE: F.lit("every ticket had at most one owner at a time, and only its owner used it"),
+        tickets.COVERAGE: text("all ", F.col("tickets"), " tickets were acted for after healing"),
+        bounds.PROMISE: text(counted(F.col("bounded"), "measurement", "measurements"), " kept their bounds"),
+        views.PROMISE: F.lit("at the end every member is in another's view, and views name only the living"),
+        stamps.PROMISE: F.lit("every stamp is greater than those of everything it directly follows"),
+    }  # fmt: skip
+    sentence = F.lit("holds")
+    for promise, words in said.items():
+        sentence = F.when(_is(promise), words).otherwise(sentence)
+    return sentence
+
+
+def witness_table(against: DataFrame, most: int = VIOLATIONS_MAX) -> DataFrame:
+    """Return a bounded number of witnesses for every run and promise, in a fixed order."""
+    order = Window.partitionBy(RUN_ID, PROMISE).orderBy(NODE, INC, EVS, SENTENCE)
+    return against.withColumn("number", F.row_number().over(order)).filter(F.col("number") <= most)

@@ -30,7 +30,7 @@ class NumbersAnew(State):
         self, bundle: Bundle, group: int, last: int, h: int, shape: Shape, numbers: Numbers, extra: Vectors
     ) -> Record:
         for target in self.place.reach:
-            self.past.pop(pair(self.me, target), None)
+            self.past[pair(self.me, target)] = 0
         return super().admit(bundle, group, last, h, shape, numbers, extra)
 
 

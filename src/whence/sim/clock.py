@@ -21,7 +21,8 @@ class Clock:
 
     def wall(self, true: int) -> int:
         """Return the clock for stamps and traces: as the steady one, and jumps when it is set."""
-        return self.steady(true) + self.jumped_ns
+        drifted = true * self.drift_ppb // _BILLION if self.drift_ppb else 0
+        return true + self.offset_ns + drifted + self.jumped_ns
 
     def true_when(self, steady: int) -> int:
         """Return the first true time at which the steady clock shows at least this."""

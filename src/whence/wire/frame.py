@@ -23,7 +23,10 @@ def header_of(body: bytes) -> bytes:
 
 def sealed(body: bytes) -> bytes:
     """Return the frame around a body. Raises LimitError if no reader would take it."""
-    return header_of(body) + body
+    size = len(body)
+    if size > PACKET_BYTES_MAX:
+        raise LimitError("PACKET_BYTES_MAX", PACKET_BYTES_MAX, size)
+    return _HEADER.pack(size, crc32(body)) + body
 
 
 def opened(frame: bytes) -> bytes:
@@ -31,11 +34,12 @@ def opened(frame: bytes) -> bytes:
     if len(frame) < HEADER_BYTES:
         raise RemoteProtocolError(f"a frame has at least {HEADER_BYTES} bytes, not {len(frame)}")
     length, checksum = _HEADER.unpack_from(frame)
-    _check_length(length)
     body = frame[HEADER_BYTES:]
-    if length != len(body):
+    if length != len(body) or length > PACKET_BYTES_MAX:
+        _check_length(length)
         raise RemoteProtocolError(f"the frame announces {length} bytes and carries {len(body)}")
-    _check_sum(checksum, body)
+    if crc32(body) != checksum:
+        raise RemoteProtocolError("the frame's checksum does not match its body")
     return body
 
 

@@ -95,8 +95,8 @@ class Links:
             raise ValueError("not a head of a coding this member reads")
         return decode_whole(data, self._cells_max)
 
-    def merged(self, head: Head) -> None:
-        """Learn that a head was taken into the past."""
+    def merged(self, head: Head, record: Record) -> None:
+        """Learn that a head was taken into the past and forwarded."""
 
     def lost(self, peer: int, session: int) -> None:
         """Learn that a peer cannot read a session any more."""

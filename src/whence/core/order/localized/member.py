@@ -278,12 +278,11 @@ class Localized:
         shape, numbers = head.shape, head.numbers
         if shape is None:
             shape, numbers = state.shapes.flat(head.ids)
-        if head.recent is None:
-            grown = state.merge(waiting.deps)
-        else:
-            grown = state.merge(head.recent) if head.recent else {}
-            self.links.merged(head)
+        new = waiting.deps if head.recent is None else head.recent
+        grown = state.merge(new) if new else {}
         record = state.admit(bundle, head.group, last, h, shape, numbers, extra)
+        if head.recent is not None:
+            self.links.merged(head, record)
         if self._settings.replay and head.whole:
             record.raw = {last: head}
         self._persist(Admitted(bundle, head.group, last, h, shape.packed, numbers, extra, grown), ready)

@@ -10,12 +10,14 @@ Fault-free a head is one byte of flags and one of shape; session and turn come o
 Source: LoCaMu review, section 7.3.
 """
 
+from collections.abc import Iterable
+
 from whence.core.members.overlay import GROUPS_MAX, NODE_BITS, Cells, pair
 from whence.core.order.localized.heads import NODES, NUMBER_END, PREDICTED, Head
 from whence.core.order.localized.links import name_bytes
 from whence.core.order.localized.sessions import Carried, Pattern, Sessions
 from whence.core.order.localized.settings import LocalizedSettings
-from whence.core.order.localized.shapes import Numbers, Shape
+from whence.core.order.localized.shapes import Shape
 from whence.core.order.localized.state import Record, State
 from whence.core.varint import Reader, put
 
@@ -54,18 +56,23 @@ class Predicted(Sessions):
             put(into, index)
         news = None if carried.changes == record.changes else self._news(record, target, carried)
         carried.changes = record.changes_after
-        before = shape.of(known)
-        if numbers != tuple([value + 1 for value in before]):
+        told = self._told(news, known) if news else b""
+        surprises = []
+        for key, number in zip(shape.keys, numbers):  # noqa: B905 - hot, and one length by construction
+            value = known[key]
+            if number == value + 1:
+                known[key] = number
+            else:
+                surprises.append((key, number))
+                if number > value:
+                    known[key] = number
+        if surprises:
             flags |= SURPRISES
-            _put_surprises(into, numbers, before)
+            _put_surprises(into, shape, surprises)
         if news:
             flags |= NEWS
-            self._put_news(into, news, known)
-            known.update(news)
-        if flags & (SURPRISES | NEWS):
-            _raise(known, shape.keys, numbers)  # after a fence, a message may follow its own numbers
-        else:
-            known.update(zip(shape.keys, numbers, strict=True))
+            into += told
+            _raise(known, news, news.values())  # after a fence, a message may follow its own numbers
         self.cost.add(len(into) + name_bytes(record))
         return flags
 
@@ -87,12 +94,14 @@ class Predicted(Sessions):
             if (value := deps.get(key, 0)) > known.get(key, 0) and value > told.get(key, 0) and key in pairs
         }
 
-    def _put_news(self, into: bytearray, news: Cells, known: Cells) -> None:
+    def _told(self, news: Cells, known: Cells) -> bytearray:
+        """Return cells as differences to what the link carried."""
+        into, place_of = bytearray(), self._place.place_of
         put(into, len(news))
-        place_of = self._place.place_of
         for key, value in news.items():
             put(into, place_of[key])
             put(into, value - known.get(key, 0))
+        return into
 
     def hear(self, peer: int, flags: int, carried: Carried, reader: Reader) -> Head:
         """Foresee, and correct by what is written."""
@@ -101,22 +110,25 @@ class Predicted(Sessions):
         else:
             pattern = carried.patterns[reader.below(len(carried.patterns))]
         shape, known = pattern.shape, carried.known
-        keys = shape.keys
-        foreseen = [value + 1 for value in shape.of(known)]
+        deps = known.copy()
         recent = carried.pending if carried.latest is None else self._not_taken_in(carried, carried.latest)
-        if flags & SURPRISES:
-            for _ in range(reader.below(len(keys) + 1)):
-                place = reader.below(len(keys))
-                foreseen[place] = reader.below(NUMBER_END)
-        if flags & NEWS:
-            self._take_news(peer, carried, recent, reader)
+        foreseen = []
+        if flags & (SURPRISES | NEWS):
+            foreseen = [value + 1 for value in shape.of(known)]
+            if flags & SURPRISES:
+                for _ in range(reader.below(len(foreseen) + 1)):
+                    place = reader.below(len(foreseen))
+                    foreseen[place] = reader.below(NUMBER_END)
+            if flags & NEWS:
+                self._take_news(peer, known, recent, reader)
+                deps = known.copy()
+            _raise(known, shape.keys, foreseen)
+        else:
+            for key in shape.keys:
+                known[key] = number = known[key] + 1
+                foreseen.append(number)
         reader.end()
         numbers = tuple(foreseen)
-        deps = known.copy()
-        if flags & (SURPRISES | NEWS):
-            _raise(known, keys, numbers)
-        else:
-            known.update(zip(keys, numbers, strict=True))
         number = numbers[pattern.at] if pattern.at >= 0 else 0
         epoch = self._place.overlay.epoch
         if not self._shares:
@@ -133,18 +145,23 @@ class Predicted(Sessions):
         carried.pending = recent
         return recent
 
-    def _take_news(self, peer: int, carried: Carried, recent: Cells, reader: Reader) -> None:
-        listed, known = self._place.overlay.listed_pairs(peer), carried.known
+    def _take_news(self, peer: int, known: Cells, recent: Cells, reader: Reader) -> None:
+        listed = self._place.overlay.listed_pairs(peer)
         for _ in range(reader.below(len(listed) + 1)):
             key = listed[reader.below(len(listed))]
             known[key] = recent[key] = known.get(key, 0) + reader.below(NUMBER_END)
 
-    def merged(self, head: Head) -> None:
-        """Learn that a head was taken into the past: what the link carried before it need not be looked at again."""
+    def merged(self, head: Head, record: Record) -> None:
+        """Learn that a head was taken into the past: what the link carried before it need not be looked at again, and
+        what changed by it, but for the numbers given here, need not be told back."""
         carried = self._came.get(head.last)
         if carried is not None and carried.latest is head:
             carried.latest = None
-            carried.pending = {}
+            if carried.pending:
+                carried.pending = {}
+        back = self._sent.get(head.last)
+        if back is not None and back.changes == record.changes != record.changes_after:
+            back.changes = record.changes_after - len(record.targets)
 
     def _take_shape(self, peer: int, carried: Carried, reader: Reader) -> Pattern:
         group, h = reader.below(GROUPS_MAX), reader.below(256)
@@ -169,7 +186,7 @@ class Predicted(Sessions):
         return pattern
 
 
-def _raise(cells: Cells, keys: tuple[int, ...], values: Numbers) -> None:
+def _raise(cells: Cells, keys: Iterable[int], values: Iterable[int]) -> None:
     """Raise cells to values that are higher."""
     value_of = cells.get
     for key, value in zip(keys, values, strict=True):
@@ -183,15 +200,10 @@ def _begin(cells: Cells, shape: Shape) -> None:
         cells.setdefault(key, 0)
 
 
-def _put_surprises(into: bytearray, numbers: Numbers, before: Numbers) -> None:
-    surprises = [
-        (place, number)
-        for place, (number, value) in enumerate(zip(numbers, before, strict=True))
-        if number != value + 1
-    ]  # fmt: skip
+def _put_surprises(into: bytearray, shape: Shape, surprises: list[tuple[int, int]]) -> None:
     put(into, len(surprises))
-    for place, number in surprises:
-        put(into, place)
+    for key, number in surprises:
+        put(into, shape.keys.index(key))
         put(into, number)
 
 

@@ -78,7 +78,7 @@ class Route:
     """What follows at this member from a shape, whether it delivers, and whom the message goes to."""
 
     __slots__ = (
-        "delivers", "forwarders", "kept", "marks", "named", "onward", "own_keys", "raised", "raised_keys", "targets"
+        "delivers", "forwarders", "kept", "marks", "named", "onward", "own", "raised", "raised_keys", "targets"
     )  # fmt: skip
 
     def __init__(
@@ -87,7 +87,8 @@ class Route:
         me, near, pairs = place.me, place.near, place.pairs
         self.delivers = delivers
         self.targets = targets
-        self.own_keys = tuple(pair(me, target) for target in targets)
+        self.own = tuple((target, pair(me, target)) for target in targets)
+        """Targets and the keys of the numbers this member gives them."""
         near_rows = {source: None for source, _ in shape.rows if source in near and source != me}
         self.named = sum(near[source] <= place.overlay.range for source in near_rows)
         """Forwarders of the shape within f+1 hops."""
@@ -101,7 +102,7 @@ class Route:
         others = [(at, key) for at, key in local if key & NODE_MASK != me]
         self.raised = picker([at for at, _ in others])
         self.raised_keys = tuple(key for _, key in others)
-        self.onward = shapes.of(tuple(key for _, key in local) + self.own_keys)
+        self.onward = shapes.of(tuple(key for _, key in local) + tuple(key for _, key in self.own))
         """The shape in which it leaves here."""
 
 

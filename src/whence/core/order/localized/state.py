@@ -176,34 +176,34 @@ class State:
     ) -> Record:
         """Process a message for the first time and forward it: give it a number for every target."""
         past, changed = self.past, self.changed
-        route = shape.routes.get((group, last)) or self.shapes.route(shape, group, last)
+        route = shape.routes.get((group, last)) or self._begin_route(shape, group, last)
         record = Record((bundle.pid, bundle.boot, bundle.first), bundle, group, h, route)
         record.deps = past.copy()
         record.changes = self.changed_before + len(changed)
         explained, gapless = True, not self.ahead
         for source, key, at in route.marks:
             number = numbers[at]
-            if gapless and number == past.get(key, 0) + 1:
+            if gapless and number == past[key] + 1:
                 past[key] = number
                 changed.append(key)
             else:
                 self.mark(source, number)
-                explained &= past.get(key, 0) <= number
+                explained &= past[key] <= number
         if extra:
             self._mark_all(extra)
             explained = False
-        value_of = past.get
-        for key, number in zip(route.raised_keys, route.raised(numbers), strict=True):
-            if number > value_of(key, 0):
+        for key, number in zip(route.raised_keys, route.raised(numbers)):  # noqa: B905 - hot, one length by construction
+            if number > past[key]:
                 past[key] = number
                 changed.append(key)
-        own_keys, own = route.own_keys, self.own
-        record.mine = mine = tuple([value_of(key, 0) + 1 for key in own_keys])
-        past.update(zip(own_keys, mine, strict=True))
-        changed += own_keys
-        for target, number in zip(route.targets, mine, strict=True):
+        mine, own = [], self.own
+        for target, key in route.own:
+            past[key] = number = past[key] + 1
+            mine.append(number)
+            changed.append(key)
             own[target][number] = record
-        record.numbers = route.kept(numbers) + mine
+        record.mine = tuple(mine)
+        record.numbers = route.kept(numbers) + record.mine
         if extra:
             record.extra = self._local(extra, record.ids)
             record.named += self._within_range(record.extra)
@@ -218,6 +218,13 @@ class State:
             del changed[: CHANGES_MAX // 2]
             self.changed_before += CHANGES_MAX // 2
         return record
+
+    def _begin_route(self, shape: Shape, group: int, last: int) -> Route:
+        """Look a route up that is not known yet, and see that its cells are there."""
+        route = self.shapes.route(shape, group, last)
+        for key in (*route.raised_keys, *(key for _, key in route.own), *(key for _, key, _ in route.marks)):
+            self.past.setdefault(key, 0)
+        return route
 
     def rename(self, record: Record, vectors: Vectors) -> list[int]:
         """Take the names of a duplicate, identity only; return the forwarders that are new."""

@@ -52,7 +52,7 @@ class Head:
         self.shape = shape
         self.numbers = numbers
         self.number = number
-        """The one that its forwarder gave it for the reader, where the link knows it."""
+        """The one that its forwarder gave it for the reader, where the link knows it; 0: look for it."""
         self.extra = extra
         self.deps = deps
         self.recent = recent

@@ -63,7 +63,7 @@ class Inbox:
 
     def take(self, sender: int, head: Head, bundle: Bundle, now: Instant, ready: Ready) -> None:
         """Process a copy, or hold it."""
-        number = self._number_of(head)
+        number = head.number or (head.number_for(self.state.me) if self._is_ours(head) else 0)
         if not number:
             ready.notes.append(Note("reject", "not_for_me", bundle, sender))
             return
@@ -80,14 +80,10 @@ class Inbox:
         self.held[head.last, number] = waiting
         self._ask_by(now)
 
-    def _number_of(self, head: Head) -> int:
-        """Return the number its forwarder gave a copy for this member; 0 if it is none of ours."""
-        place = self.state.place
-        overlay = place.overlay
-        if head.epoch != overlay.epoch or head.group >= overlay.group_count:
-            return 0
-        hops = place.near.get(head.last, 0)
-        return head.number_for(place.me) if 0 < hops <= overlay.range else 0
+    def _is_ours(self, head: Head) -> bool:
+        """Tell whether a head is of this epoch and its forwarder in reach."""
+        overlay = self.state.place.overlay
+        return head.epoch == overlay.epoch and head.group < overlay.group_count and head.last in self.outbox.peers
 
     def settle(self, waiting: Waiting, now: Instant, ready: Ready) -> bool:
         """Process a copy if it can be; return whether it needs no holding."""
@@ -113,8 +109,11 @@ class Inbox:
 
     def is_ready(self, waiting: Waiting, now: Instant, ready: Ready) -> bool:
         """Tell whether everything a copy follows was processed here."""
-        state = self.state
-        if state.missing(waiting.head, waiting.deps) or not (state.index is None or self.is_safe(waiting.head)):
+        state, head = self.state, waiting.head
+        deps = waiting.deps if head.recent is None else head.recent
+        if deps and state.missing(head, deps):
+            return False
+        if state.index is not None and not self.is_safe(head):
             return False
         return self.passes_fence is None or self.passes_fence(waiting, now, ready)
 

@@ -32,11 +32,10 @@ class Cost:
 
 def name_bytes(record: Record) -> int:
     """Return how many bytes a message's name takes in its bundle."""
-    size = record.name_bytes
-    if not size:
-        for part in record.uid:
-            size += 1 if part < 128 else 3 if part < 65536 else 5
-        record.name_bytes = size
+    size = 0
+    for part in record.uid:
+        size += 1 if part < 128 else 3 if part < 65536 else 5
+    record.name_bytes = size
     return size
 
 

@@ -156,16 +156,20 @@ class Localized:
         """Take an item from a peer."""
         ready = Ready()
         peer, boot = sender
-        if not self._up or peer not in self.outbox.peers:
+        outbox = self.outbox
+        known = outbox.peers.get(peer)
+        if known is None or not self._up:
             ready.notes.append(Note("drop", "stranger", peer=peer))
             return ready
-        self.outbox.heard(peer, boot, now, ready)
+        known.heard_at = now
+        if boot > known.boot or self._suspects.now:
+            outbox.heard(peer, boot, now, ready)
         if isinstance(item, Copy):
             head = self._head(peer, boot, item.head, ready)
             if head is not None:
                 self.inbox.take(peer, head, item.bundle, now, ready)
         elif isinstance(item, Ack):
-            self.outbox.acknowledged(peer, item, now, ready)
+            outbox.acknowledged(peer, item, now, ready)
         elif isinstance(item, Trail):
             self._receive_trail(sender, item, now, ready)
         else:

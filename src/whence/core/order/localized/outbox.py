@@ -66,8 +66,15 @@ class Outbox:
 
     def forward(self, record: Record, now: Instant, ready: Ready) -> None:
         """Send a message just processed to its active targets; see that the others are asked about it."""
-        active, peers, own, window = self.active, self.peers, self.state.own, self.settings.window
-        for target, number in zip(record.targets, record.mine, strict=True):
+        active, peers, state, window, first = (
+            self.active,
+            self.peers,
+            self.state,
+            self.settings.window,
+            self.links.first,
+        )
+        own = state.own
+        for target, number in zip(record.targets, record.mine):  # noqa: B905 - hot, and one length by construction
             peer = peers[target]
             if peer.retry_at == NEVER:
                 self._await_answer(peer, now)
@@ -75,14 +82,10 @@ class Outbox:
                 continue
             if len(own[target]) > window:
                 peer.backlog = True
-            else:
-                self._send_first(record, target, number, ready)
-
-    def _send_first(self, record: Record, target: int, number: int, ready: Ready) -> None:
-        peer = self.peers[target]
-        peer.sent = peer.top = number
-        if self.state.index is None or self.may_send(record, target):
-            ready.send.append(Send((target,), Copy(self.links.first(record, target), record.bundle)))
+                continue
+            peer.sent = peer.top = number
+            if state.index is None or self.may_send(record, target):
+                ready.send.append(Send((target,), Copy(first(record, target), record.bundle)))
 
     def may_send(self, record: Record, target: int) -> bool:
         """Tell whether a copy may go to a target that lacks it: always, where messages have names of their own."""
@@ -116,7 +119,9 @@ class Outbox:
                 peer.backlog = True
                 return
             if number > peer.top:
-                self._send_first(record, target, number, ready)
+                peer.sent = peer.top = number
+                if self.may_send(record, target):
+                    ready.send.append(Send((target,), Copy(self.links.first(record, target), record.bundle)))
             elif number > peer.sent:
                 peer.sent = number
                 self.transmit(record, target, ready)
@@ -212,15 +217,14 @@ class Outbox:
     # --- peers come and go ---
 
     def heard(self, peer: int, boot: int, now: Instant, ready: Ready) -> None:
-        """Take a sign of life."""
+        """Take a sign of life: of a new one, or of a peer that may be suspected."""
         known = self.peers[peer]
-        known.heard_at = now
         if boot > known.boot:
             if known.boot:
                 self.links.reset(peer)
                 known.sent, known.backlog = 0, True
             known.boot = boot
-        if self.suspects.now and self.suspects.heard(peer):
+        if self.suspects.heard(peer):
             self.refresh(now, ready)
 
     def refresh(self, now: Instant, ready: Ready) -> None:

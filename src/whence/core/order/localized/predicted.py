@@ -12,7 +12,7 @@ Source: LoCaMu review, section 7.3.
 
 from collections.abc import Iterable
 
-from whence.core.members.overlay import GROUPS_MAX, NODE_BITS, Cells, pair
+from whence.core.members.overlay import NODE_BITS, Cells, pair
 from whence.core.order.localized.heads import NODES, NUMBER_END, PREDICTED, Head
 from whence.core.order.localized.links import name_bytes
 from whence.core.order.localized.sessions import Carried, Pattern, Sessions
@@ -73,7 +73,7 @@ class Predicted(Sessions):
             flags |= NEWS
             into += told
             _raise(known, news, news.values())  # after a fence, a message may follow its own numbers
-        self.cost.add(len(into) + name_bytes(record))
+        self.cost.add(len(into) + (record.name_bytes or name_bytes(record)))
         return flags
 
     def _begin_shape(self, record: Record, shape: Shape, carried: Carried, into: bytearray) -> None:
@@ -164,7 +164,7 @@ class Predicted(Sessions):
             back.changes = record.changes_after - len(record.targets)
 
     def _take_shape(self, peer: int, carried: Carried, reader: Reader) -> Pattern:
-        group, h = reader.below(GROUPS_MAX), reader.below(256)
+        group, h = reader.below(self._place.overlay.group_count), reader.below(256)
         keys: dict[int, None] = {}
         possible = self._place.overlay.pairs(peer)
         for _ in range(reader.below(self._cells_max)):

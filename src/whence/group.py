@@ -341,8 +341,14 @@ class TypedGroup(Generic[Typed]):
 class Node:
     """A process of a cluster; an async context manager. Made by `join`."""
 
-    def __init__(self, make: Callable[[], LiveNode], listen: tuple[str, int], contacts: list[tuple[str, int]]) -> None:
-        self._make, self._listen, self._contacts = make, listen, contacts
+    def __init__(
+        self,
+        make: Callable[[], LiveNode],
+        listen: tuple[str, int],
+        contacts: list[tuple[str, int]],
+        advertise: tuple[str, int] | None = None,
+    ) -> None:
+        self._make, self._listen, self._contacts, self._advertise = make, listen, contacts, advertise
         self._live: LiveNode | None = None
         self.groups: dict[str, Group] = {}
 
@@ -368,7 +374,7 @@ class Node:
         """Listen and reach a contact. Raises JoinError, StorageError, UsageError."""
         self._live = self._make()
         try:
-            await self._live.start(*self._listen, self._contacts)
+            await self._live.start(*self._listen, self._contacts, self._advertise)
         except BaseException:
             await self.close()
             raise
@@ -427,6 +433,7 @@ def join(
     *,
     listen: str = "127.0.0.1:0",
     contacts: Sequence[str] = (),
+    advertise: str | None = None,
     data: Path | str | None = None,
     trace: Path | str | None = None,
     cluster: str = "whence",
@@ -439,6 +446,7 @@ def join(
 ) -> Node:
     """Return a node to enter with `async with`: it listens and reaches any of the contacts.
 
+    Behind a proxy or a translated address, `advertise` is where the others are told to call.
     Raises UsageError where something cannot be; beyond loopback, certificates are needed (see `whence certs`).
     """
     files = (certificate, key, authority)
@@ -454,7 +462,8 @@ def join(
             safety=safety, permits=table, insecure=insecure,
         )  # fmt: skip
 
-    return Node(make, endpoint(listen), [endpoint(contact) for contact in contacts])
+    reached_at = endpoint(advertise) if advertise is not None else None
+    return Node(make, endpoint(listen), [endpoint(contact) for contact in contacts], reached_at)
 
 
 def endpoint(text: str) -> tuple[str, int]:

@@ -110,6 +110,7 @@ class Inbox:
         self.events_max = events_max
         self.dropped = 0
         self.on_pause: Callable[[object, bool], None] = lambda who, pause: None
+        self.on_taken: Callable[[int], None] = lambda events: None
         self.rtt_ns: Callable[[int], int | None] = lambda peer: None
         self._level = level
         self._overflow = overflow
@@ -126,9 +127,12 @@ class Inbox:
 
     def take(self, step: Step, position: int) -> None:
         """Queue a delivered bundle."""
-        if not self._receive or self._error is not None:
-            return
         bundle = step.bundle
+        if not self._receive:
+            self.on_taken(bundle.count)
+            return
+        if self._error is not None:
+            return
         rtt_ns = self.rtt_ns(bundle.pid)
         latency_ns = None if rtt_ns is None else rtt_ns // 2 + step.hold_ns
         gaps = tuple(self._gaps)
@@ -170,6 +174,7 @@ class Inbox:
                 return None
             await self._wait("next")
         batch = self._batches.popleft()
+        self.on_taken(len(batch))
         self.events -= len(batch)
         if self._paused and self.events <= self.events_max // 2:
             self._pause(False)
@@ -208,6 +213,7 @@ class Inbox:
                 bundle = gone.bundle
                 self.events -= bundle.count
                 self.dropped += bundle.count
+                self.on_taken(bundle.count)
                 first = self._batches[0]
                 first.gaps = (*gone.gaps, Span(bundle.pid, bundle.boot, bundle.first, bundle.last), *first.gaps)[-64:]
 

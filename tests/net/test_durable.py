@@ -95,3 +95,23 @@ def test_many_publishers_share_one_sync(tmp_path: Path) -> None:
             assert one.live._kept["alps"].commit.log.syncs <= 15
 
     within(main())
+
+
+def test_what_the_application_did_not_take_is_handed_out_by_the_next_life(tmp_path: Path) -> None:
+    """Delivered is what the application has taken: the rest of an inbox dies with its process, and comes again."""
+
+    async def life(count: int) -> list[bytes]:
+        async with join(0, data=tmp_path) as node:
+            group = await node.open("alps", "causal", founders=[0])
+            if node.live.me.boot == 1:
+                for number in range(6):
+                    receipt = await group.publish(b"%d" % number, until="stored")
+                    await receipt.stored()
+            return [delivery.payload for delivery in await take(group, count)]
+
+    async def main() -> None:
+        assert await life(2) == [b"0", b"1"]
+        assert await life(3) == [b"2", b"3", b"4"]
+        assert await life(1) == [b"5"]
+
+    within(main())

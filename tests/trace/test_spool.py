@@ -76,3 +76,31 @@ def test_what_is_no_spool_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(TraceError, match="cannot be written"):
         Spool(tmp_path / "file" / "x", "alps", "fifo", 0, 1)
+
+
+def test_what_died_before_the_application_took_it_was_not_delivered(tmp_path: Path) -> None:
+    """A restart says how much was taken before it; what was handed out beyond that comes again and counts then."""
+
+    def delivered(inc: int, ev: int, seq: int) -> tuple[Kind, tuple[object, ...]]:
+        return Kind.DELIVER, row(Kind.DELIVER, 0, inc, ev, m_pid=1, m_inc=1, m_seq=seq)
+
+    def restarted(inc: int, value: int) -> tuple[Kind, tuple[object, ...]]:
+        return Kind.RESTART, row(Kind.RESTART, 0, inc, 0, value=value)
+
+    spooled(tmp_path, 0, 1, delivered(1, 0, 1), delivered(1, 1, 2), delivered(1, 2, 3))
+    spooled(tmp_path, 0, 2, restarted(2, 1), delivered(2, 1, 2))
+    spooled(tmp_path, 0, 3, restarted(3, 2), delivered(3, 1, 3))
+    trace = gather([tmp_path], "alps", "run", "1", durable=True)
+    assert [(each["inc"], each["m_seq"]) for each in trace.records(Kind.DELIVER)] == [(1, 1), (2, 2), (3, 3)]
+    assert [(each["m_seq"], each["reason"]) for each in trace.records(Kind.NOTE)] == [(2, "untaken"), (3, "untaken")]
+
+
+def test_a_publication_told_of_twice_around_a_crash_counts_once(tmp_path: Path) -> None:
+    def told(inc: int, ev: int) -> tuple[Kind, tuple[object, ...]]:
+        return Kind.PUBLISH, row(Kind.PUBLISH, 0, inc, ev, m_pid=0, m_inc=1, m_seq=1)
+
+    spooled(tmp_path, 0, 1, told(1, 0))
+    spooled(tmp_path, 0, 2, (Kind.RESTART, row(Kind.RESTART, 0, 2, 0, value=0)), told(2, 1))
+    trace = gather([tmp_path], "alps", "run", "1", durable=True)
+    assert [each["inc"] for each in trace.records(Kind.PUBLISH)] == [1]
+    assert [each["reason"] for each in trace.records(Kind.NOTE)] == ["told_again"]

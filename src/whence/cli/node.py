@@ -16,7 +16,7 @@ from whence.net.status import serve_metrics, serve_status
 
 KEYS = (
     "pid", "listen", "contacts", "cluster", "data", "trace", "certs", "insecure", "groups", "status", "metrics",
-    "settings", "durable", "permits", "log",
+    "settings", "durable", "permits", "log", "advertise",
 )  # fmt: skip
 """What a configuration file may say."""
 
@@ -27,6 +27,9 @@ def node(
     ] = None,
     pid: Annotated[int | None, typer.Option(help="This process's name, 0 to 32767.")] = None,
     listen: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where others reach it.")] = None,
+    advertise: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Where others are told to call, if not where it listens.")
+    ] = None,
     contact: live.Contacts = None,
     group: Annotated[
         list[str] | None, typer.Option(metavar="NAME=LEVEL", help="A group to be a member of; may be repeated.")
@@ -51,7 +54,7 @@ def node(
     flags: dict[str, Any] = {
         "pid": pid, "listen": listen, "contacts": contact, "data": data, "trace": trace, "cluster": cluster,
         "certs": certs, "insecure": insecure or None, "status": status, "metrics": metrics, "log": log,
-        "durable": durable or None, "groups": _groups(group) if group else None,
+        "durable": durable or None, "advertise": advertise, "groups": _groups(group) if group else None,
         "settings": parse_settings(settings) if settings else None,
     }  # fmt: skip
     told = {**_read(config), **{name: value for name, value in flags.items() if value is not None}}
@@ -91,7 +94,7 @@ async def _run(told: dict[str, Any], json: bool) -> None:
     made = live.node_of(
         told["pid"], told.get("listen", "127.0.0.1:0"), told.get("contacts"), told.get("cluster", "whence"),
         Path(certs) if certs else None, bool(told.get("insecure")), data=told.get("data"), trace=told.get("trace"),
-        permits=permits,
+        permits=permits, advertise=told.get("advertise"),
     )  # fmt: skip
     async with live.until_told() as stop, made as running:
         servers = [await serve_status(running.live, Path(told.get("status") or live.status_path(told["pid"])))]

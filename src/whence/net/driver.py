@@ -8,7 +8,6 @@ import asyncio
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -29,17 +28,22 @@ from whence.wire.items import Packet
 
 log = logging.getLogger("whence.net")
 
-OF_MEMBER, OF_DRIVER = b"M", b"P"
-"""The first byte of a journal record: the member's own, or a bundle that the driver promised to keep."""
+OF_MEMBER, OF_DRIVER, OF_STEPS = b"M", b"P", b"S"
+"""The first byte of a journal record: the member's own, a bundle that the driver promised to keep, or how far the
+application was when the journal was rewritten."""
 
 NEVER = 1 << 63
 
 _encode_bundle = msgspec.msgpack.Encoder().encode
 _decode_bundle = msgspec.msgpack.Decoder(Bundle).decode
+_decode_steps = msgspec.msgpack.Decoder(tuple[int, int]).decode
 
 
 class Sink(Protocol):
     """Where deliveries go."""
+
+    on_taken: Callable[[int], None]
+    """Called when the application takes so many events, before it has them."""
 
     def take(self, step: Delivery, position: int) -> None:
         """Take a delivered bundle whose first event has this position."""
@@ -100,7 +104,15 @@ class Driver:
         self._sink = sink
         self._scribe = scribe
         self._commit = kept.commit if kept is not None else None
-        self._steps = kept.steps if kept is not None else None
+        remembers = kept is not None and bool(getattr(role.recipe, "durable", False))
+        self._steps = kept.steps if kept is not None and remembers else None
+        """How far the application is, where a later life goes on from there."""
+        self._skip_events = self._skip_told = 0
+        """What a restored member will say again and the application has from an earlier life."""
+        self._untaken = 0
+        """Events handed to the sink that the application has not taken."""
+        if self._steps is not None:
+            sink.on_taken = self._taken
         self._durable = durable
         self._loop = asyncio.get_running_loop()
         self._clock = wall_ns if role.recipe.reads_wall_clock() else steady_ns
@@ -131,8 +143,9 @@ class Driver:
         own = [record[1:] for record in records if record[:1] == OF_MEMBER]
         self._member_persists = bool(own)
         if self._steps is not None:
-            with suppress(UsageError):  # levels that forget at a crash know no such act
-                self.member.act("consumed", self._steps.count, self._clock())
+            rewritten = [_decode_steps(record[1:]) for record in records if record[:1] == OF_STEPS]
+            taken, told = rewritten[-1] if rewritten else (0, 0)
+            self._skip_events, self._skip_told = self._steps.taken - taken, self._steps.told - told
         self._do(lambda now: self.member.restore(own, now))
         for record in records:
             if record[:1] == OF_DRIVER:
@@ -286,10 +299,6 @@ class Driver:
                 scribe.sent(send.to, send.item, size)
         for step in ready.deliver:
             self._deliver(step)
-        if ready.deliver and self._steps is not None:
-            if scribe is not None:
-                scribe.spool.flush()
-            self._steps.add(len(ready.deliver))
         for note in ready.notes:
             self._note(note)
         wake_at = ready.wake_at
@@ -299,17 +308,24 @@ class Driver:
     def _deliver(self, step: object) -> None:
         if not isinstance(step, Delivery | Gap | Late):
             assert isinstance(step, Returned)
+            if self._skip_told > 0:
+                self._skip_told -= 1
+                return
             if self._scribe is not None:
                 self._scribe.published(step.bundle, None)
                 self._scribe.spool.flush()
             if self._steps is not None:
-                self._steps.add(1)
+                self._steps.tell()
+            return
+        if self._skip_events > 0 and isinstance(step, Delivery):
+            self._skip_events -= step.bundle.count
             return
         if self._scribe is not None:
             self._scribe.delivered(step, self.position)
         if isinstance(step, Delivery):
             position = self.position
             self.position = position + step.bundle.count
+            self._untaken += step.bundle.count
             self._sink.take(step, position)
         elif isinstance(step, Gap):
             self.counts["skipped"] += sum(span.last - span.first + 1 for span in step.spans)
@@ -317,6 +333,14 @@ class Driver:
         else:
             self.counts["late"] += step.bundle.count
             self._sink.late(step)
+
+    def _taken(self, events: int) -> None:
+        """Count what the application takes; what a trace tells of is on file before that."""
+        assert self._steps is not None
+        self._untaken -= events
+        if self._scribe is not None:
+            self._scribe.spool.flush()
+        self._steps.take(events)
 
     def _note(self, note: Any) -> None:
         self.counts[f"{note.kind}:{note.reason}" if note.reason else note.kind] += 1
@@ -364,6 +388,10 @@ class Driver:
         if checkpoint is None and self._member_persists:
             return  # only the member knows which of its records still count
         own = [OF_MEMBER + record for record in checkpoint()] if checkpoint is not None else []
+        if self._steps is not None:
+            if self._untaken:
+                return  # what the application has not taken is only in the journal
+            own.append(OF_STEPS + msgspec.msgpack.encode((self._steps.taken, self._steps.told)))
         kept = [OF_DRIVER + _encode_bundle(bundle) for bundle in self._unsettled]
         if sum(map(len, own)) + sum(map(len, kept)) < commit.log.size // 2:
             commit.compact(own + kept)

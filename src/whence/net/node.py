@@ -82,14 +82,20 @@ class LiveNode:
 
     # --- coming and going ---
 
-    async def start(self, host: str, port: int, contacts: Sequence[tuple[str, int]] = ()) -> None:
+    async def start(
+        self,
+        host: str,
+        port: int,
+        contacts: Sequence[tuple[str, int]] = (),
+        advertise: tuple[str, int] | None = None,
+    ) -> None:
         """Listen, and call the contacts until one answers. Raises JoinError, UsageError."""
         for name, _ in [(host, port), *contacts]:
             if not self._insecure and not name.startswith(LOOPBACK):
                 raise UsageError(
                     f"{name} is beyond loopback: give certificates (see whence certs), or say insecure if you mean it"
                 )
-        await self.switch.start(host, port)
+        await self.switch.start(host, port, advertise)
         self.contacts = list(contacts)
         if contacts:
             await self._reach_any()
@@ -185,7 +191,8 @@ class LiveNode:
         driver = Driver(role, self, sink, scribe, kept, durable=durable)
         self.drivers[group] = driver
         if scribe is not None and self.me.boot > 1:
-            scribe.write(Kind.RESTART)
+            remembers = kept is not None and bool(getattr(recipe, "durable", False))
+            scribe.write(Kind.RESTART, value=kept.steps.taken if kept is not None and remembers else None)
         return driver, records
 
     def _journal(self, group: str) -> tuple[Kept | None, list[bytes]]:

@@ -77,8 +77,11 @@ class Switch:
 
     # --- coming up and going down ---
 
-    async def start(self, host: str, port: int) -> None:
-        """Listen, and begin to watch. Raises JoinError where the address cannot be had, UsageError for UDP with TLS."""
+    async def start(self, host: str, port: int, advertise: tuple[str, int] | None = None) -> None:
+        """Listen, and begin to watch; others are told to call `advertise`, where that is another address.
+
+        Raises JoinError where the address cannot be had, UsageError for UDP with TLS.
+        """
         context = self._safety.server if self._safety is not None else None
         if context is not None and self.settings.udp:
             raise UsageError("datagrams are not encrypted: turn off udp, or do without certificates")
@@ -94,7 +97,7 @@ class Switch:
             _, self._datagrams = await self._loop.create_datagram_endpoint(
                 lambda: Datagrams(self._datagram, self._count), local_addr=(host, bound[1])
             )
-        self.endpoint = (host if host not in ("0.0.0.0", "::", "") else "", bound[1])
+        self.endpoint = advertise or (host if host not in ("0.0.0.0", "::", "") else "", bound[1])
         self.book = Book(Address(*self.me, *self.endpoint)) if self.endpoint[0] else self.book
         self._heartbeat()
 

@@ -62,7 +62,8 @@ COLUMNS_OF: Final[dict[Kind, tuple[str, ...]]] = {
 }
 """The columns of a row of each kind, in order. What may differ between two rows of one kind is null in some.
 
-crash, restart: `reason` says how (a crash that wiped the disk: "wiped").
+crash, restart: `reason` says how (a crash that wiped the disk: "wiped"). restart, live: `value` is how many events the
+application took in all earlier lives, where the process remembers.
 drop: a copy that was thrown away; `reason` is one word. reject: bytes or a call refused. reset: state repaired.
 gap: `ids` are the events skipped for good at this member; later deliveries of them would be a broken promise.
 view: `dests` is the member's whole view of the group after a change.

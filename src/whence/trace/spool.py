@@ -17,7 +17,7 @@ import msgspec
 
 from whence.errors import TraceError
 from whence.trace.memory import Row, Run, Trace
-from whence.trace.schema import COLUMNS_OF, DESTS, EV, GRP, IDS, INC, NODE, Kind
+from whence.trace.schema import COLUMNS_OF, DESTS, EV, GRP, IDS, INC, M_PID, M_SEQ, NODE, REASON, VALUE, Kind
 
 SEGMENT_BYTES = 32 << 20
 SEGMENTS_MAX = 64
@@ -25,6 +25,7 @@ SEGMENTS_MAX = 64
 _HEADER = Layout("<II")
 _KINDS = tuple(Kind)
 _NUMBER = {kind: number for number, kind in enumerate(_KINDS)}
+_EVENT = slice(COLUMNS_OF[Kind.PUBLISH].index(M_PID), COLUMNS_OF[Kind.PUBLISH].index(M_SEQ) + 1)
 _NAME = re.compile(r"spool-([0-9a-f]*)-(\d+)-(\d+)-(\d+)\.rows")
 
 
@@ -115,6 +116,7 @@ def gather(directories: Iterable[Path], group: str, run_id: str, version: str, *
     described: dict[str, Any] = {"seed": 0, "groups": {group: []}, **about}
     run = Run(run_id=run_id, version=version, level=level, nodes=nodes, **described)
     trace = Trace(run)
+    _void(lives)
     for (node, inc), entries in sorted(lives.items()):
         followed = any(other == node and later > inc for other, later in lives)
         if followed and not any(kind is Kind.LEAVE for kind, _ in entries):
@@ -122,6 +124,42 @@ def gather(directories: Iterable[Path], group: str, run_id: str, version: str, *
         for kind, row in entries:
             trace.rows[kind].append(row)
     return trace
+
+
+def _void(lives: dict[tuple[int, int], list[tuple[Kind, Row]]]) -> None:
+    """Turn rows of what never reached the application into notes: deliveries that died untaken, repeated tellings.
+
+    A restart says how many events the application had taken; what the earlier lives handed out beyond that died with
+    them and is handed out again. A publication told of in the very moment of a crash is told of again.
+    """
+    taken_by = {(node, inc): value for (node, inc), rows in lives.items() if (value := _taken(rows)) is not None}
+    published: set[tuple[Any, ...]] = set()
+    for (node, inc), rows in sorted(lives.items()):
+        until = min(
+            (value for (other, later), value in taken_by.items() if other == node and later > inc), default=None
+        )
+        room = None if until is None else until - taken_by.get((node, inc), 0)
+        for at, (kind, row) in enumerate(rows):
+            if kind is Kind.DELIVER and room is not None:
+                room -= 1
+                if room < 0:
+                    rows[at] = _noted(kind, row, "untaken")
+            elif kind is Kind.PUBLISH:
+                event = row[_EVENT]
+                if event in published and (node, inc) in taken_by:
+                    rows[at] = _noted(kind, row, "told_again")
+                published.add(event)
+
+
+def _taken(rows: list[tuple[Kind, Row]]) -> int | None:
+    """Return what a life's restart says that the application had taken before."""
+    at = COLUMNS_OF[Kind.RESTART].index(VALUE)
+    return next((row[at] for kind, row in rows if kind is Kind.RESTART), None)
+
+
+def _noted(kind: Kind, row: Row, reason: str) -> tuple[Kind, Row]:
+    given = dict(zip(COLUMNS_OF[kind], row, strict=True)) | {REASON: reason}
+    return Kind.NOTE, tuple(given.get(name) for name in COLUMNS_OF[Kind.NOTE])
 
 
 def _crash(node: int, inc: int, entries: list[tuple[Kind, Row]], group: str) -> Row:

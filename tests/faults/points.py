@@ -1,0 +1,142 @@
+"""Named moments at which a live process is killed: around every effect that must not be half done.
+
+Each point replaces one function of the process by one that ends it there, the next time it is reached. The process
+itself knows nothing of it: what runs otherwise is the code people run.
+"""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from whence.net import clock
+from whence.net import node as live
+from whence.net.driver import Driver
+from whence.store.log import DiskFile, Log
+from whence.store.steps import Steps
+
+OF_MEMORY = ("publication not counted", "delivery not counted", "delivery counted")
+"""Only where a later life goes on from what the application has."""
+
+BOOT = "boot counted"
+"""Armed from the start: the boot number is on disk, and nothing else has happened."""
+
+COMPACTION = ("new journal written", "new journal in place")
+
+POINTS = (
+    "before write", "half written", "before sync", "after sync", "durable, nothing sent", "sent, nothing delivered",
+    *OF_MEMORY, "before acknowledged", *COMPACTION, BOOT,
+)  # fmt: skip
+"""Every named persist point."""
+
+
+def die() -> None:
+    """End this process as a crash would: nothing is cleaned up."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def arm(point: str) -> None:
+    """Die the next time the point is reached."""
+    _ARMS[point]()
+
+
+def _replace(where: Any, name: str, make: Callable[[Any], Any]) -> None:
+    setattr(where, name, make(getattr(where, name)))
+
+
+def _before(where: Any, name: str) -> Callable[[], None]:
+    def armed() -> None:
+        _replace(where, name, lambda original: lambda *given, **named: die())
+
+    return armed
+
+
+def _after(where: Any, name: str) -> Callable[[], None]:
+    def armed() -> None:
+        def make(original: Any) -> Any:
+            def replaced(*given: Any, **named: Any) -> None:
+                original(*given, **named)
+                die()
+
+            return replaced
+
+        _replace(where, name, make)
+
+    return armed
+
+
+def _half_written() -> None:
+    def make(original: Any) -> Any:
+        def replaced(file: DiskFile, data: bytes) -> None:
+            original(file, data[: len(data) // 2])
+            die()
+
+        return replaced
+
+    _replace(DiskFile, "write", make)
+
+
+def _sent() -> None:
+    """Die when a delivery is about to be made whose Ready has sent something; what was sent has left the process."""
+
+    def make(original: Any) -> Any:
+        def replaced(driver: Driver, step: object) -> None:
+            driver._outside.switch.flush()  # type: ignore[attr-defined]
+            die()
+
+        return replaced
+
+    _replace(Driver, "_deliver", make)
+
+
+def _in_place() -> None:
+    def make(original: Any) -> Any:
+        def replaced(fresh: Path, target: Path) -> None:
+            original(fresh, target)
+            if target.suffix == ".journal":
+                die()
+
+        return replaced
+
+    _replace(Path, "replace", make)
+
+
+def _written() -> None:
+    def make(original: Any) -> Any:
+        def replaced(fresh: Path, target: Path) -> None:
+            if target.suffix == ".journal":
+                die()
+            original(fresh, target)
+
+        return replaced
+
+    _replace(Path, "replace", make)
+
+
+def _booted() -> None:
+    def replaced(data: Path | None) -> int:
+        clock.next_boot(data)
+        die()
+        return 0
+
+    live.next_boot = replaced  # type: ignore[attr-defined]
+
+
+_ARMS: dict[str, Callable[[], None]] = {
+    "before write": _before(DiskFile, "write"),
+    "half written": _half_written,
+    "before sync": _before(DiskFile, "sync"),
+    "after sync": _after(Log, "sync"),
+    "durable, nothing sent": _before(Driver, "_committed"),
+    "sent, nothing delivered": _sent,
+    "publication not counted": _before(Steps, "tell"),
+    "delivery not counted": _before(Steps, "take"),
+    "delivery counted": _after(Steps, "take"),
+    "before acknowledged": _after(Driver, "_perform"),
+    "new journal written": _written,
+    "new journal in place": _in_place,
+    BOOT: _booted,
+}
+
+assert tuple(_ARMS) == POINTS

@@ -1,0 +1,46 @@
+"""Real processes under real faults: nothing acknowledged is lost or repeated, order is kept, everything heals.
+
+The same run at full size: python -m tests.faults.run (see there), or this test in long mode.
+"""
+
+from random import Random
+
+import pytest
+
+from tests.faults.points import POINTS
+from tests.faults.run import Fault, episodes, one, planned
+from tests.faults.wires import can_have_namespaces
+
+KILLS, KILLS_LONG = 1, 500
+AT_POINTS, AT_POINTS_LONG = 1, 50
+CUTS, CUTS_LONG = 1, 100
+STOPS, STOPS_LONG = 1, 100
+
+WIRES = {"causal": "namespaces", "fifo": "proxies", "eventual": "namespaces"}
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("level", ["causal", "fifo", pytest.param("eventual", marks=pytest.mark.long)])
+def test_five_processes_lose_and_repeat_nothing_whatever_befalls_them(level: str, long_mode: bool) -> None:
+    kind = WIRES[level] if can_have_namespaces() else "proxies"
+    for number, faults in enumerate(thrown(level, long_mode)):
+        wrong, done = one(level, number, faults, kind)
+        assert wrong == [], (number, done)
+        assert done["acknowledged"] > 100
+        assert done["points not reached"] <= 1 + len(faults) // 4
+
+
+def thrown(level: str, long_mode: bool) -> list[list[Fault]]:
+    """Return the faults of each episode: all of them in long mode, else one short episode with some points."""
+    if long_mode:
+        return list(episodes(planned(level, KILLS_LONG, AT_POINTS_LONG, CUTS_LONG, STOPS_LONG, seed=7)))
+    everything = planned(level, KILLS, 1, CUTS, STOPS, seed=7)
+    points = Random(level).sample([fault for fault in everything if fault.point], AT_POINTS)
+    return [[fault for fault in everything if not fault.point or fault in points]]
+
+
+def test_every_level_meets_every_point_that_it_has() -> None:
+    for level in WIRES:
+        met = {fault.point for fault in planned(level, 0, 1, 0, 0, seed=1)}
+        assert met <= set(POINTS)
+        assert len(met) >= len(POINTS) - 3

@@ -1,0 +1,124 @@
+"""A live process that is treated badly: publishes at a rate, says what is acknowledged, takes every delivery.
+
+python -m tests.faults.worker JSON
+
+It reads words from standard input: `quiet` ends publishing, `die POINT` arms a point of tests/faults/points.py.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import msgspec
+
+from tests.faults import points
+from whence.core.link.detector import DetectorSettings
+from whence.errors import BackPressureError, LimitError
+from whence.group import Group, Receipt, join
+from whence.net import driver
+from whence.net.run import run
+from whence.net.settings import NetSettings
+
+COMPACT_BYTES = 24_000
+"""Journals are rewritten all the time, so that kills meet it."""
+
+
+class Task(msgspec.Struct):
+    """Who this process is."""
+
+    pid: int
+    listen: str
+    advertise: str
+    contacts: list[str]
+    directory: str
+    level: str
+    founders: list[int]
+    rate: float
+    settings: dict[str, object]
+    die_at_start: str = ""
+
+
+def say(line: str) -> None:
+    os.write(1, line.encode() + b"\n")  # in one piece: the process may end at any moment
+
+
+async def acknowledge(receipt: Receipt) -> None:
+    pid, boot, seq = await receipt.stored()
+    say(f"stored {pid} {boot} {seq}")
+
+
+async def publish(group: Group, rate: float, quiet: asyncio.Event) -> None:
+    loop, number, waiting = asyncio.get_running_loop(), 0, set[asyncio.Task[None]]()
+    due = loop.time()
+    while not quiet.is_set():
+        due += 1 / rate
+        await asyncio.sleep(max(0.0, due - loop.time()))
+        try:
+            receipt = await group.publish(b"%d" % number)
+            await receipt.accepted()
+        except (LimitError, BackPressureError):
+            due = loop.time() + 0.05  # refused: too much is under way
+            continue
+        number += 1
+        task = asyncio.create_task(acknowledge(receipt))
+        waiting.add(task)
+        task.add_done_callback(waiting.discard)
+    await asyncio.gather(*waiting)
+    say("quiet")
+
+
+async def listen(quiet: asyncio.Event) -> None:
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    while line := (await reader.readline()).decode().strip():
+        word, _, rest = line.partition(" ")
+        if word == "quiet":
+            quiet.set()
+        elif word == "die":
+            points.arm(rest)
+
+
+async def take(group: Group) -> None:
+    async for _ in group.batches():
+        pass
+
+
+async def main(task: Task) -> None:
+    stop, quiet = asyncio.Event(), asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    driver.COMPACT_BYTES = COMPACT_BYTES
+    directory = Path(task.directory)
+    node = join(
+        task.pid, listen=task.listen, advertise=task.advertise or None, contacts=task.contacts,
+        data=directory / f"data-{task.pid}", trace=directory / "trace", insecure=True,
+        settings=NetSettings(
+            call_ns=20_000_000_000, retry_ns_max=500_000_000, stall_ns=3_000_000_000,
+            detector=DetectorSettings(heartbeat_ns=200_000_000),
+        ),
+    )  # fmt: skip
+    async with node:
+        group = await node.open(
+            "alps", task.level, durable=True, founders=task.founders, settings=task.settings, timeout_s=60
+        )
+        say("joined")
+        tasks = [
+            asyncio.create_task(publish(group, task.rate, quiet)),
+            asyncio.create_task(take(group)),
+            asyncio.create_task(listen(quiet)),
+            asyncio.create_task(stop.wait()),
+        ]
+        done, rest = await asyncio.wait(tasks[1:], return_when=asyncio.FIRST_COMPLETED)
+        for each in (tasks[0], *rest):
+            each.cancel()
+        await asyncio.gather(tasks[0], *rest, return_exceptions=True)
+        for each in done:
+            each.result()
+
+
+if __name__ == "__main__":
+    given = msgspec.json.decode(sys.argv[1], type=Task)
+    if given.die_at_start:
+        points.arm(given.die_at_start)
+    run(main(given))

@@ -85,6 +85,8 @@ PARTIAL = [
 @pytest.mark.parametrize("setting", PARTIAL, ids=lambda setting: f"{setting.nodes} members, {setting.rounds} rounds")
 def test_with_partial_views_an_event_reaches_nearly_as_many(setting: Setting, long_mode: bool) -> None:
     """Views of 20 cost some reach: 0.5 and 0.4 points below full views in the paper's rounds, nothing with two more."""
+    if setting.nodes > 125 and not long_mode:
+        pytest.skip("long: the larger group, whose full views are measured above")
     observed = reaches(setting, 200 if long_mode else 30)
     assert fmean(observed) - Z_999 * error_of(observed) >= setting.goal
 

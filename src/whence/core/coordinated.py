@@ -22,16 +22,21 @@ from whence.core.order.recovery import Recover, Recovered
 from whence.core.ready import Gauge, Item, Note, Ready
 from whence.core.settings import parse
 from whence.core.spread.gossip import GossipSettings, PrCast
-from whence.errors import NotCoordinatorError, SettingError, UsageError
-from whence.limits import ROUNDS_MAX, Limits
+from whence.errors import SettingError, UsageError, WhenceError
+from whence.limits import BOOT_MAX, ROUNDS_MAX, Limits
 from whence.types import Bundle, Instant, Process
 
 if TYPE_CHECKING:
     from whence.core.levels import Surroundings
 
 _RECOVERY = (Recover, Recovered)
-BOOTS = 1 << 16
+BOOTS = BOOT_MAX + 1
 """The argument of `declare_dead` is pid × BOOTS + boot."""
+
+
+def named(process: Process) -> int:
+    """Return a process as the argument of `declare_dead`."""
+    return process.pid * BOOTS + process.boot
 
 
 class ClusterNode(Node):
@@ -62,8 +67,6 @@ class ClusterNode(Node):
         """Publish events under the ticket. Raises NotCoordinatorError, LeaseSuspendedError, or what any member does."""
         if self.life is Life.MEMBER:
             claim = self._desk.authorize(now)
-            if self._layer.clock[claim.ticket] >> 32 > claim.epoch:
-                raise NotCoordinatorError("its ticket is used by a later owner", None)
             seat = self._desk.seat
             self._layer.begin_epoch(claim, seat.base if seat is not None else 0)
         return super().publish(payloads, now)
@@ -79,7 +82,7 @@ class ClusterNode(Node):
             case "cleave":
                 self._desk.cleave(now, ready)
             case "declare_dead":
-                self._desk.declare_dead(Process(argument // BOOTS, argument % BOOTS))
+                self._desk.declare_dead(Process(argument // BOOTS, argument % BOOTS), now)
             case _:
                 raise UsageError(f"members of this level know cjoin, cleave and declare_dead, not {name!r}")
         return self._wake_by(ready, now)
@@ -93,6 +96,10 @@ class ClusterNode(Node):
     def status(self, now: Instant) -> Status:
         """Return how this process stands in the cluster: its ticket, and how long its lease lasts."""
         return self._desk.status(now)
+
+    def refusal(self, now: Instant) -> WhenceError | None:
+        """Return the error that publishing now would raise for want of a ticket or a lease."""
+        return self._desk.refusal(now) if self.life is Life.MEMBER else None
 
     # --- inputs ---
 

@@ -267,3 +267,55 @@ def test_a_founder_that_denied_its_claim_never_takes_the_seat() -> None:
     for pid in (0, 1, 2, 3):
         town.desks[4].receive(Process(pid, 1), say.GenesisAnswer(ballot, True, ballot), town.now, Ready())
     assert town.desks[4].seat is None
+
+
+def test_an_operators_word_frees_what_too_many_deaths_had_closed() -> None:
+    """Spec 4.9: more than k witnesses are gone for good; each that is declared dead counts as its fence."""
+    town = town_of(6, count=10)
+    for pid in (2, 3, 4):
+        town.crash(pid)
+    town.rounds(20)
+    assert town.covered() != ALL
+    waited_for = {witness.pid for desk in town.desks.values() for witness in desk.status(town.now).waits_for}
+    assert waited_for == {2, 3, 4}, "those who are stuck say whom they wait for"
+    with pytest.raises(UsageError, match="a moment ago: it lives"):
+        town.desks[0].declare_dead(Process(1, 1), town.now)
+    with pytest.raises(UsageError, match="this process lives"):
+        town.desks[0].declare_dead(Process(0, 1), town.now)
+    for desk in town.desks.values():
+        for pid in (2, 3, 4):
+            desk.declare_dead(Process(pid, 1), town.now)
+    town.rounds(20)
+    assert town.covered() == ALL
+
+
+def test_a_coordinator_whose_witnesses_all_began_another_life_lets_go() -> None:
+    """No majority of them can ever renew it, and who closes itself harms nobody: the others take over at once."""
+    town = town_of(2)
+    seat = town.desks[1].seat
+    assert seat is not None
+    lost = seat.record.witnesses
+    town.lost = lambda source, target, item: 1 in (source, target)
+    town.rounds(1)
+    for witness in lost:
+        town.desks[1].neighbours.hear(Process(witness.pid, 2), town.now)
+    town.now += SETTINGS.lease_ns
+    town.rounds(2)
+    assert (1, "ticket_closed") in [(pid, note.reason) for pid, note in town.notes]
+
+
+def test_who_asks_where_no_ticket_is_free_is_told_so() -> None:
+    town = town_of(6, count=8)
+    town.cjoin(7)
+    town.rounds(6)
+    with pytest.raises(NotCoordinatorError, match=r"asked last had none to give; retry in") as refusal:
+        town.desks[7].authorize(town.now)
+    status = town.desks[7].status(town.now)
+    assert (status.standing, status.why, status.retry_ns) == ("joining", refusal.value.why, refusal.value.retry_ns)
+
+
+def test_a_leaver_is_told_that_it_gives_its_ticket_back() -> None:
+    town = town_of(2)
+    town.cleave(1)
+    with pytest.raises(NotCoordinatorError, match="giving its ticket back; call cjoin first"):
+        town.desks[1].authorize(town.now)

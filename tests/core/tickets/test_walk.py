@@ -187,10 +187,19 @@ def test_a_founder_stops_when_anybody_lives_and_goes_round_when_nobody_does() ->
 
 
 def test_a_process_an_operator_declared_dead_counts_as_fenced() -> None:
-    walk = Walk(SETTINGS, OWN, record_of(5, 4, SELF).pointer(), SELF, {W1[0]: None, W1[1]: None})
+    dead: dict[Process, int] = {}
+    walk = Walk(SETTINGS, OWN, record_of(5, 4, SELF).pointer(), SELF, dead)
     walk.fence(0, lambda to, item: None)
-    walk.tick(10_000, lambda to, item: None)
+    assert walk.waits_for() == W1
+    dead[W1[0]] = 100
+    walk.tick(SETTINGS.ticket_round_ns, lambda to, item: None)
+    assert walk.waits_for() == W1[1:], "one of three is not enough"
+    told_at = 10 * SETTINGS.wait_ns
+    dead[W1[1]] = told_at
+    walk.tick(told_at, lambda to, item: None)
     assert Stage(walk.stage) is Stage.DRAINING
+    assert walk.waits_for() == ()
+    assert walk.wake_at() == told_at + SETTINGS.wait_ns, "it may have renewed a lease until just before it died"
 
 
 @pytest.mark.parametrize("stage", Stage)

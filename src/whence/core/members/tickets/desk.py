@@ -7,6 +7,7 @@ per cluster, and nothing shared between desks. Source: tickets_twolayer 4, 5.
 from collections.abc import Callable
 from typing import Any
 
+from whence.core.clocks.cct import epoch_of
 from whence.core.members.tickets import items as say
 from whence.core.members.tickets.founding import Arbiter, Founding, Phase
 from whence.core.members.tickets.joining import Applicant, Status
@@ -47,7 +48,8 @@ class Desk:
         self.arbiter = self.arbiter_type()
         self.applicant = self.applicant_type(me, settings, dice)
         self.neighbours = Neighbours(me, settings)
-        self.dead: dict[Process, None] = {}
+        self.dead: dict[Process, Instant] = {}
+        """Processes an operator declared dead, and when."""
         self._settings = settings
         self._dice = dice
         self._entry_of = entry_of
@@ -117,47 +119,67 @@ class Desk:
             self.seat.leave(turn)
         self._end(turn)
 
-    def declare_dead(self, process: Process) -> None:
+    def declare_dead(self, process: Process, now: Instant) -> None:
         """Count a witness as fenced for good: an operator's word that this life of it is over. Raises UsageError."""
         if process == self.me:
             raise UsageError("this process lives")
+        if self.neighbours.spoke_lately(process, now):
+            raise UsageError(f"process {process.pid}, life {process.boot}, spoke to this one a moment ago: it lives")
         if len(self.dead) >= DEAD_MAX:
             raise UsageError(f"at most {DEAD_MAX} processes can be declared dead; restart this one")
-        self.dead[process] = None
+        self.dead.setdefault(process, now)
 
     def authorize(self, now: Instant) -> Claim:
         """Return the claim to publish under now. Raises NotCoordinatorError or LeaseSuspendedError, with a hint."""
+        refusal = self.refusal(now)
+        if refusal is not None:
+            raise refusal
+        assert self.seat is not None
+        return self.seat.claim
+
+    def refusal(self, now: Instant) -> NotCoordinatorError | LeaseSuspendedError | None:
+        """Return why nothing may be published now, and when to try again; None if something may."""
         seat = self.seat
         round_ns = self._settings.ticket_round_ns
         if seat is None or seat.standing in (Standing.LEAVING, Standing.CLOSED):
-            why = "it is still asking for a ticket" if self.applicant.wanted else "it has not asked for a ticket"
-            raise NotCoordinatorError(why, round_ns if self.applicant.wanted else None)
+            if self.applicant.wanted:
+                return NotCoordinatorError(self.applicant.why_not_yet(), round_ns)
+            given_back = "it is giving its ticket back" if seat is not None else "it has not asked for a ticket"
+            return NotCoordinatorError(given_back, None)
         if not seat.may_act(now):
             why = "no lease has come yet" if seat.standing is Standing.ACQUIRING else "its lease has run out"
-            raise LeaseSuspendedError(why, round_ns)
-        behind = self._entry_of(seat.claim.ticket) < seat.base
-        if behind and now - seat.since < self._handover_ns:
+            return LeaseSuspendedError(why, round_ns)
+        entry = self._entry_of(seat.claim.ticket)
+        if epoch_of(entry) > seat.claim.epoch:
+            return NotCoordinatorError("its ticket has a later owner, and another one is asked for", round_ns)
+        if entry < seat.base and now - seat.since < self._handover_ns:
             left = self._handover_ns - (now - seat.since)
-            raise LeaseSuspendedError("the last events of the ticket's former owner have not come yet", left)
-        return seat.claim
+            return LeaseSuspendedError("the last events of the ticket's former owner have not come yet", left)
+        return None
 
     def status(self, now: Instant) -> Status:
         """Return how this process stands."""
-        seat = self.seat
-        if seat is None:
-            return Status(
-                standing="joining" if self.applicant.wanted else "none", retry_ns=self._settings.ticket_round_ns
-            )
-        standing = seat.standing.value
-        acts = seat.may_act(now)
-        if seat.standing is Standing.ACTIVE and not acts:
-            standing = "suspended"
+        seat, refusal = self.seat, self.refusal(now)
+        acts = seat is not None and seat.may_act(now)
+        standing = "joining" if self.applicant.wanted else "none"
+        if seat is not None:
+            standing = "suspended" if seat.standing is Standing.ACTIVE and not acts else seat.standing.value
         return Status(
-            standing=standing, ticket=seat.claim.ticket, epoch=seat.claim.epoch,
-            lease_left_ns=max(0, seat.until() - now) if acts else 0,
-            coordinates=seat.coordinates() if acts else 0,
-            retry_ns=0 if acts else self._settings.ticket_round_ns,
-        )  # fmt: skip
+            standing=standing,
+            ticket=seat.claim.ticket if seat is not None else None,
+            epoch=seat.claim.epoch if seat is not None else None,
+            lease_left_ns=seat.until() - now if seat is not None and acts else 0,
+            coordinates=seat.coordinates() if seat is not None and acts else 0,
+            why=refusal.why if refusal is not None else "",
+            retry_ns=(refusal.retry_ns or 0) if refusal is not None else 0,
+            waits_for=self._waits_for(now),
+        )
+
+    def _waits_for(self, now: Instant) -> tuple[Process, ...]:
+        if self.seat is not None:
+            return self.seat.waits_for(now)
+        walk = self._founding.walk if self._founding is not None else None
+        return walk.waits_for() if walk is not None else ()
 
     def idle(self) -> bool:
         """Tell whether nothing of ours has to be given back any more."""

@@ -155,7 +155,7 @@ class Founding:
         settings: TicketSettings,
         choose: Callable[[], Processes],
         dice: Dice,
-        dead: dict[Process, None],
+        dead: dict[Process, Instant],
         *,
         learning: bool = False,
     ) -> None:

@@ -47,6 +47,8 @@ class Applicant:
         self._full: dict[Process, Instant] = {}
         """Coordinators that had nothing to give, and until when they are not asked again."""
         self._tries = 0
+        self._refused = ""
+        """Why the coordinator asked last gave none."""
         self._found_from: Instant = 0
 
     def want(self, now: Instant) -> None:
@@ -60,7 +62,12 @@ class Applicant:
         self.nonce += 1
         self._tombstones = {}
         self._tries = 0
+        self._refused = ""
         self.next_at = now
+
+    def why_not_yet(self) -> str:
+        """Return in a clause how far the request is."""
+        return "it is still asking for a ticket" + self._refused
 
     def takes(self, nonce: int, claim: Claim) -> bool:
         """Tell whether an answer is the one waited for."""
@@ -122,6 +129,7 @@ class Applicant:
     def on_reject(self, sender: Process, now: Instant, *, full: bool) -> None:
         """Ask another one soon; one that has no ticket to give, only after some rounds."""
         round_ns = self._settings.ticket_round_ns
+        self._refused = ", and the coordinator asked last had none to give" if full else ""
         if full:
             self._full = {owner: until for owner, until in self._full.items() if until > now}
             self._full[sender] = now + FULL_ROUNDS * round_ns
@@ -157,8 +165,13 @@ class Status(Struct, frozen=True, kw_only=True):
     """none, joining, acquiring, active, suspended, leaving."""
     ticket: int | None = None
     epoch: int | None = None
+    """The claim. As a token for a resource outside: it must refuse an epoch below the highest it has seen."""
     lease_left_ns: int = 0
     coordinates: int = 0
     """Tickets it may give away or uses itself."""
+    why: str = ""
+    """Why nothing may be published now; empty if something may."""
     retry_ns: int = 0
-    """When asking again may help."""
+    """When to try again; 0 where waiting alone does not help."""
+    waits_for: tuple[Process, ...] = ()
+    """Witnesses whose word is missing, to act or to take over. One that is gone for good can be declared dead."""

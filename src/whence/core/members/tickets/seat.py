@@ -98,7 +98,7 @@ class Seat:
         neighbours: Neighbours,
         dice: Dice,
         entry_of: Callable[[int], int],
-        dead: dict[Process, None],
+        dead: dict[Process, Instant],
         now: Instant,
     ) -> None:
         self.standing = Standing.ACQUIRING
@@ -153,6 +153,15 @@ class Seat:
     def coordinates(self) -> int:
         """Return for how many tickets it acts, its own among them."""
         return len(tickets_of(self.record, self._settings.tickets))
+
+    def waits_for(self, now: Instant) -> Processes:
+        """Return the witnesses whose word is missing: to take over from the dead, or to act at all."""
+        if self.walk is not None:
+            return self.walk.waits_for()
+        if self.standing is Standing.LEAVING or self.may_act(now):
+            return ()
+        lease_ns = self._settings.lease_ns
+        return tuple([witness for witness in self.record.witnesses if self._leases.last(witness) + lease_ns <= now])
 
     def lapse(self, turn: Turn) -> None:
         """Notice at the beginning of a turn that the leases ended, perhaps long ago."""
@@ -473,13 +482,19 @@ class Seat:
             turn.post(self._pred[0], Cleave(*self.claim, pack(self.final_record())))
 
     def _close_if_lost(self, turn: Turn) -> None:
-        """Close when suspended for long and fenced somewhere, or when the first leases never came."""
+        """Close when suspended for long and fenced somewhere, or when leases never came or can never come again."""
         if self.standing is Standing.LEAVING or self.may_act(turn.now):
             return
         suspended = turn.now - self._suspended_since
         never = self.standing is Standing.ACQUIRING and suspended > 4 * self._settings.lease_ns
-        if never or (self._fenced_by and suspended > 2 * self._settings.lease_ns):
+        if never or self._is_widowed() or (self._fenced_by and suspended > 2 * self._settings.lease_ns):
             self.close(turn)
+
+    def _is_widowed(self) -> bool:
+        """Tell whether no majority of the witnesses is left: they began another life, or were declared dead."""
+        witnesses = self.record.witnesses
+        gone = sum(self._neighbours.outlived(each) or each in self._dead for each in witnesses)
+        return bool(witnesses) and gone >= blocking(witnesses)
 
     # --- time ---
 

@@ -75,7 +75,7 @@ class Walk:
         own: Claim | None,
         first: Pointer,
         beyond: Pointer | None,
-        dead: dict[Process, None],
+        dead: dict[Process, Instant],
     ) -> None:
         self.stage = Stage.ASKING
         self.found: Found | None = None
@@ -167,6 +167,14 @@ class Walk:
             return self._drained_at
         return self._retry_at if self.stage in (Stage.ASKING, Stage.FENCING) else None
 
+    def waits_for(self) -> Processes:
+        """Return the witnesses whose fence is still needed, or would do: those of every set that is not blocked yet."""
+        if self.stage is not Stage.FENCING:
+            return ()
+        open_sets = [witnesses for witnesses in self._sets() if not self._blocked(witnesses)]
+        silent = [witness for each in open_sets for witness in each if not self._fenced(witness)]
+        return tuple(dict.fromkeys(silent))
+
     # --- steps ---
 
     def _may_fence(self) -> bool:
@@ -190,7 +198,7 @@ class Walk:
         asked: dict[Process, None] = {}
         for witnesses in self._sets():
             for witness in witnesses:
-                if witness not in self._acks and witness not in self._dead:
+                if not self._fenced(witness):
                     asked[witness] = None
         for witness in asked:
             post(witness, RequestFence(*self._cur.claim))
@@ -205,11 +213,17 @@ class Walk:
             return [self._cur.witnesses]
         return [best.witnesses, best.proposed] if best.proposed else [best.witnesses]
 
+    def _fenced(self, witness: Process) -> bool:
+        return witness in self._acks or witness in self._dead
+
+    def _blocked(self, witnesses: Processes) -> bool:
+        return sum(map(self._fenced, witnesses)) >= blocking(witnesses)
+
     def _check_closed(self, now: Instant, post: Post) -> None:
-        for witnesses in self._sets():
-            closed = sum(witness in self._acks or witness in self._dead for witness in witnesses)
-            if closed < blocking(witnesses):
-                return
+        if not all(map(self._blocked, self._sets())):
+            return
+        told = [self._dead[witness] for each in self._sets() for witness in each if witness in self._dead]
+        self._last_fence_at = max([self._last_fence_at, *told])  # until it was declared dead it may have renewed
         self.hard = True
         self._advance(self._best, now, post)
 

@@ -1,5 +1,6 @@
 """Localized multicast by hand: the schedules of the thesis and its review, step by step."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -328,4 +329,48 @@ def test_a_journal_record_of_nobody_is_passed_over() -> None:
     grove.crash(0)
     grove.restart(0)
     grove.settle()
+    assert grove.at_rest() == []
+
+
+@pytest.mark.parametrize("settings", [{}, {"f": 2}, {"identity": "paper"}, {"coding": "predicted"}])
+def test_a_checkpoint_stands_for_all_that_was_written_before_it(settings: dict[str, Any]) -> None:
+    """A node that returns from one has the state of one that returns from its whole journal, to the last cell."""
+    grove = Grove(tree="line", tree_nodes=5, groups="0 1 2 3 4;1 3", **settings).start(0, 1, 2, 3, 4)
+    grove.apply(1, grove.members[1].act("suspect", 2, 0))
+    for node in (0, 1, 4, 3, 0, 1):
+        grove.publish(node, group=node % 2)
+        grove.pass_on(kind=Copy)
+    whole = grove._build(3)
+    whole.restore(grove.journals[3], 0)
+    short = grove._build(3)
+    short.restore(grove.members[3].checkpoint(), 0)
+    for name in ("past", "ahead", "retained_bytes"):
+        kept, played = getattr(short.state, name), getattr(whole.state, name)
+        assert kept == played
+    assert list(short.state.records) == list(whole.state.records) == list(grove.members[3].state.records) != []
+    for uid, record in short.state.records.items():
+        other = whole.state.records[uid]
+        for name in ("group", "last", "h", "targets", "mine", "ids", "names", "named", "left"):
+            assert getattr(record, name) == getattr(other, name)
+        assert +Counter(record.deps) == +Counter(other.deps)
+    for name in ("own", "open"):
+        kept, played = getattr(short.state, name), getattr(whole.state, name)
+        assert {peer: list(of) for peer, of in kept.items()} == {peer: list(of) for peer, of in played.items()}
+    assert short.fence.remembered() == whole.fence.remembered()
+
+
+def test_a_node_goes_on_from_a_checkpoint_as_if_nothing_had_been_left_out() -> None:
+    grove = Grove(tree="line", tree_nodes=4, coding="predicted").start(0, 1, 2, 3)
+    events = [grove.publish(0), grove.publish(3)]
+    grove.pass_on(kind=Copy)
+    events.append(grove.publish(2))
+    grove.pass_on(kind=Copy)
+    grove.journals[2] = grove.members[2].checkpoint()
+    events.append(grove.publish(1))
+    grove.pass_on(kind=Copy)
+    grove.crash(2)
+    grove.restart(2)
+    events += [grove.publish(2), grove.publish(0)]
+    grove.settle()
+    assert all(sorted(grove.delivered[node]) == sorted(events) for node in range(4))
     assert grove.at_rest() == []

@@ -11,7 +11,7 @@ from whence.core.order.localized import journal
 from whence.core.order.localized.heads import Head
 from whence.core.order.localized.inbox import Inbox, Waiting
 from whence.core.order.localized.items import Ack
-from whence.core.order.localized.journal import Admitted, Renamed
+from whence.core.order.localized.journal import Admitted, Kept, Renamed
 from whence.core.order.localized.member import Localized
 from whence.core.order.localized.outbox import Outbox
 from whence.core.order.localized.recipe import Causal
@@ -283,7 +283,7 @@ class RemembersOnlyItsOwn(Localized):
     """Finds after a crash what it published, and nothing it forwarded."""
 
     def _replay(self, entry: journal.Entry, ready: Ready) -> None:
-        if not (isinstance(entry, Admitted) and entry.last >= 0):
+        if not (isinstance(entry, Admitted | Kept) and entry.last >= 0):
             super()._replay(entry, ready)
 
 

@@ -25,6 +25,17 @@ class Disk:
         for record in records:
             self._synced += framed(record)
 
+    @property
+    def size(self) -> int:
+        """Return how many bytes are durable."""
+        return len(self._synced)
+
+    def rewrite(self, records: list[bytes]) -> None:
+        """Put records in the place of all that is durable, in one step, as a file moved over another. Nothing may be
+        unsynced."""
+        assert not self._written
+        self._synced = bytearray(b"".join(map(framed, records)))
+
     def unsynced(self) -> int:
         """Return how many bytes were written and are not durable: what a sync that begins now will cover."""
         return len(self._written)

@@ -24,6 +24,9 @@ from whence.wire.codec import decode, encode
 INBOX_COPIES_MAX = 4096
 """What a paused process's socket buffers take. Full: further copies are lost, as a kernel would."""
 
+COMPACT_BYTES, COMPACT_FACTOR = 1024, 4
+"""A journal is rewritten when it is longer than this, and so many times as long as when it was rewritten last."""
+
 NEVER = 1 << 63
 """Later than any time of a run."""
 
@@ -33,6 +36,7 @@ class SimProcess:
 
     __slots__ = (
         "_committed",
+        "_compact_at",
         "_damage",
         "_dice",
         "_doomed",
@@ -83,6 +87,7 @@ class SimProcess:
         self._damage = "lost"
         self._uncommitted: deque[Ready] = deque()
         self._syncing = False
+        self._compact_at = COMPACT_BYTES
         self._committed = 0
         """Readies whose sync is done, and that wait for a paused process to run again."""
 
@@ -271,6 +276,17 @@ class SimProcess:
         self._apply(self.member.tick(self.now()))
         if self.member is not None:
             self._record.measure(self.member.gauges())
+            if self.disk.size > self._compact_at:
+                self._compact()
+
+    def _compact(self) -> None:
+        """Put a checkpoint in the place of a journal that has grown, if the level knows one."""
+        checkpoint = getattr(self.member, "checkpoint", None)
+        if checkpoint is None or self._uncommitted:
+            return
+        self.disk.rewrite(checkpoint())
+        self._compact_at = max(COMPACT_BYTES, COMPACT_FACTOR * self.disk.size)
+        self._world.effective["journal_compacted"] += 1
 
     # --- the contract of Ready ---
 

@@ -52,7 +52,7 @@ def draw(level: str, seed: int) -> Scenario:
         "groups": ";".join(" ".join(map(str, sorted(members))) for members in plan.groups),
         "f": f,
         "identity": dice.choice(("uid", "uid", "uid", "paper")),
-        "coding": dice.choice(("whole", "whole", "predicted", "thesis")),
+        "coding": dice.choice(("whole", "predicted", "predicted", "thesis")),
         "replay": dice.random() < 0.7,
         "retry_ns": 100 * MS,
         "retry_ns_max": 800 * MS,

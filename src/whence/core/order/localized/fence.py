@@ -81,6 +81,16 @@ class Fence:
                 if key & NODE_MASK == forwarder and key in self._state.place.pairs:
                     self._seen_of(key).raise_to(value)
 
+    def remembered(self) -> list[tuple[int, int, list[int]]]:
+        """Return what is known of others, to be written down."""
+        return [(key, seen.prefix, list(seen.beyond)) for key, seen in self.seen.items()]
+
+    def begin_from(self, remembered: list[tuple[int, int, list[int]]]) -> None:
+        """Take up what was written down."""
+        for key, prefix, beyond in remembered:
+            seen = self._seen_of(key)
+            seen.prefix, seen.beyond = prefix, dict.fromkeys(beyond)
+
     def passes(self, waiting: Waiting, now: Instant, ready: Ready) -> bool:
         """Tell whether a copy may pass; else ask the nodes it leapt over, now and then."""
         leapt = self._state.place.ways[waiting.head.last][:-1]

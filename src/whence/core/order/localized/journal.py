@@ -1,18 +1,15 @@
 """The transitions of a member as records of its journal: to play them again is to have the state again.
 
 Law: a record is durable before anything it allows is sent, delivered or acknowledged (section 4.8). Numbers are not
-written down: the same transitions in the same order give the same numbers.
+written down: the same transitions in the same order give the same numbers. A checkpoint says in one record what all
+before it come to, and in one more for each message that is still kept; then nothing older is needed.
 """
 
-from typing import Annotated
-
-from msgspec import Meta, Struct, ValidationError, msgpack
+from msgspec import Struct, ValidationError, msgpack
 
 from whence.core.members.overlay import Cells
 from whence.core.order.localized.shapes import Numbers, Vectors
 from whence.types import Bundle
-
-Step = Annotated[int, Meta(ge=0)]
 
 
 class Admitted(Struct, frozen=True, tag=1, array_like=True, gc=False):
@@ -55,7 +52,32 @@ class Forgotten(Struct, frozen=True, tag=4, array_like=True, gc=False):
     uids: list[tuple[int, int, int]]
 
 
-Entry = Admitted | Renamed | Marked | Forgotten
+class Checkpoint(Struct, frozen=True, tag=5, array_like=True, gc=False):
+    """All that was processed so far and is not kept any more."""
+
+    past: Cells
+    ahead: dict[int, list[int]]
+    steps: int
+    """Steps handed to the application."""
+    seen: list[tuple[int, int, list[int]]]
+    """f >= 2: what is known of others, as pair, prefix and numbers beyond."""
+
+
+class Kept(Struct, frozen=True, tag=6, array_like=True, gc=False):
+    """A message that was processed before the checkpoint and is still needed, as it was forwarded."""
+
+    bundle: Bundle
+    group: int
+    last: int
+    h: int
+    keys: bytes
+    numbers: Numbers
+    mine: Numbers
+    extra: Vectors
+    deps: Cells
+
+
+Entry = Admitted | Renamed | Marked | Forgotten | Checkpoint | Kept
 
 encode = msgpack.Encoder().encode
 _decoder: msgpack.Decoder[Entry] = msgpack.Decoder(Entry)

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from whence.core.members.overlay import Place
 from whence.core.members.suspects import Suspects
 from whence.core.order.localized import journal
+from whence.core.order.localized.checkpoint import entries_of, take_up
 from whence.core.order.localized.fence import Fence
 from whence.core.order.localized.heads import Head
 from whence.core.order.localized.inbox import Inbox, Waiting
@@ -31,7 +32,7 @@ from whence.core.order.localized.items import (
     Probe,
     Trail,
 )  # fmt: skip
-from whence.core.order.localized.journal import Admitted, Forgotten, Marked, Renamed
+from whence.core.order.localized.journal import Admitted, Checkpoint, Forgotten, Kept, Marked, Renamed
 from whence.core.order.localized.links import Cost, Links
 from whence.core.order.localized.outbox import AGAIN_MAX, NEVER, Outbox
 from whence.core.order.localized.settings import Settings
@@ -100,6 +101,14 @@ class Localized:
 
     def _replay(self, entry: journal.Entry, ready: Ready) -> None:
         state = self.state
+        if isinstance(entry, Checkpoint):
+            state.begin_from(entry.past, {source: dict.fromkeys(ahead) for source, ahead in entry.ahead.items()})
+            self._steps = entry.steps
+            self.fence.begin_from(entry.seen)
+            return
+        if isinstance(entry, Kept):
+            take_up(state, entry)
+            return
         if isinstance(entry, Admitted):
             state.grow(entry.grown)
             shape = state.shapes.unpacked(entry.keys)
@@ -127,6 +136,10 @@ class Localized:
                 state.forget(known)
         else:
             state.mark_named(known, entry.source, entry.number)
+
+    def checkpoint(self) -> list[bytes]:
+        """Return records that come to the same as all persisted so far; the driver may put them in their place."""
+        return [journal.encode(entry) for entry in entries_of(self.state, self._steps, self.fence.remembered())]
 
     # --- inputs ---
 

@@ -32,16 +32,17 @@ class Record:
     """A message that was processed here and is still needed."""
 
     __slots__ = (
-        "_ids", "bundle", "changes", "changes_after", "deps", "extra", "group", "h", "have", "left", "mine",
+        "_ids", "bundle", "changes", "changes_after", "deps", "extra", "group", "h", "have", "last", "left", "mine",
         "name_bytes", "named", "numbers", "raw", "route", "shape", "targets", "uid",
     )  # fmt: skip
 
-    def __init__(self, uid: Uid, bundle: Bundle, group: int, h: int, route: Route) -> None:
+    def __init__(self, uid: Uid, bundle: Bundle, group: int, last: int, h: int, route: Route) -> None:
         self.uid = uid
         self.bundle = bundle
         self.name_bytes = 0
         """How many bytes its name takes in its bundle, once that was asked for."""
         self.group = group
+        self.last = last
         self.h = h
         """Hops from the origin, at most 2f+1."""
         self.route = route
@@ -177,7 +178,7 @@ class State:
         """Process a message for the first time and forward it: give it a number for every target."""
         past, changed = self.past, self.changed
         route = shape.routes.get((group, last)) or self._begin_route(shape, group, last)
-        record = Record((bundle.pid, bundle.boot, bundle.first), bundle, group, h, route)
+        record = Record((bundle.pid, bundle.boot, bundle.first), bundle, group, last, h, route)
         record.deps = past.copy()
         record.changes = self.changed_before + len(changed)
         explained, gapless = True, not self.ahead
@@ -225,6 +226,31 @@ class State:
         for key in (*route.raised_keys, *(key for _, key in route.own), *(key for _, key, _ in route.marks)):
             self.past.setdefault(key, 0)
         return route
+
+    def begin_from(self, past: Cells, ahead: dict[int, dict[int, None]]) -> None:
+        """Take up a state that was written down as a whole; what is still kept follows, by `keep`."""
+        self.past, self.ahead = past, ahead
+        self.changed_before = 1
+
+    def keep(
+        self, bundle: Bundle, group: int, last: int, h: int, shape: Shape, numbers: Numbers, extra: Vectors,
+        mine: Numbers, deps: Cells,
+    ) -> Record:  # fmt: skip
+        """Take up a message that was forwarded before the state was written down."""
+        route = self._begin_route(shape, group, last)
+        record = Record((bundle.pid, bundle.boot, bundle.first), bundle, group, last, h, route)
+        record.deps, record.extra, record.mine, record.numbers = deps, extra, mine, route.kept(numbers) + mine
+        record.named += self._within_range(extra)
+        record.changes = record.changes_after = self.changed_before  # what changed in between is not known any more
+        self.changed_before += 1
+        for target, number in zip(route.targets, mine, strict=True):
+            self.own[target][number] = record
+        self.records[record.uid] = record
+        self.retained_bytes += len(bundle.body)
+        if self.index is not None:
+            self._list(record, record.names)
+        self._note_completeness(record)
+        return record
 
     def rename(self, record: Record, vectors: Vectors) -> list[int]:
         """Take the names of a duplicate, identity only; return the forwarders that are new."""

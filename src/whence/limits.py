@@ -9,8 +9,12 @@ from whence.errors import SettingError
 
 # --- on the wire: what a peer may send. Checked from the announced lengths, before anything is read. ---
 
-PEER_ID_MAX = 2**15 - 1
-"""15 bits: the packed merge key gives the publisher that many."""
+PEER_ID_MAX = 2**16 - 1
+"""16 bits: every layout that names a process has that many, and the largest tree simulated 65,536 nodes."""
+
+MERGED_PEER_ID_MAX = 2**15 - 1
+"""15 bits: the packed merge key gives the publisher that many. A live node stays within, so that it may open any level;
+level `total` refuses others."""
 
 BOOT_MAX = 2**31 - 1
 """A process that restarts every second would need 68 years."""

@@ -59,6 +59,8 @@ def test_the_low_part_orders_by_publisher_life_and_number(
 def test_what_does_not_fit_the_key_is_refused_where_it_is_written() -> None:
     with pytest.raises(LimitError, match="lives of one peer"):
         low_key(1, LIVES_MAX + 1, 1)
+    with pytest.raises(LimitError, match="peer ids"):
+        low_key(2**15, 1, 1)
     for clock, stamp in ((Hlc(TIMING), (TICKS_MAX + 1) << 20), (Kn(TIMING), KnStamp(TICKS_MAX + 1, 0, (0,) * 6))):
         with pytest.raises(LimitError, match="ticks since the origin"):
             clock.packed(stamp)  # type: ignore[arg-type]

@@ -106,7 +106,6 @@ def test_the_fullest_packet_is_read_and_one_bundle_more_is_refused() -> None:
         Gossip(b"", [packed(ME, 1, [b"x"])], b"", b""),
         Gossip(b"", [], b"\x00" * (NEWS.size - 1), b""),
         Gossip(b"", [], b"", b"\x00" * (NEWS.size + 1)),
-        Gossip(b"", [], NEWS.pack(limits.PEER_ID_MAX + 1, 1, 1), b""),
         Gossip(b"", [], NEWS.pack(1, 1, 1) + NEWS.pack(1, limits.BOOT_MAX + 1, 1), b""),
         Welcome(b"x", b""),
         Welcome(NEWS.pack(2**16 - 1, 2**32 - 1, 255), b""),

@@ -7,7 +7,7 @@ import typer
 
 from whence.cli.output import complain, print_json
 from whence.errors import UsageError
-from whence.limits import PEER_ID_MAX
+from whence.limits import MERGED_PEER_ID_MAX
 from whence.net.certs import AUTHORITY_DAYS, MEMBER_DAYS, make_authority, make_member
 
 certs = typer.Typer(help="Make a small authority and certificates that bind each member's pid to a key.")
@@ -40,8 +40,8 @@ def member(
 ) -> None:
     """Make certificates and keys for members: member-PID.pem and member-PID.key."""
     for pid in pids:
-        if not 0 <= pid <= PEER_ID_MAX:
-            raise UsageError(f"a pid is a number from 0 to {PEER_ID_MAX}, not {pid}")
+        if not 0 <= pid <= MERGED_PEER_ID_MAX:
+            raise UsageError(f"a pid is a number from 0 to {MERGED_PEER_ID_MAX}, not {pid}")
     made = [make_member(directory, pid, days) for pid in pids]
     if json:
         print_json(0, members={str(pid): [str(path) for path in paths] for pid, paths in zip(pids, made, strict=True)})

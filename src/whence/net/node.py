@@ -16,7 +16,7 @@ from whence.core.levels import LEVELS
 from whence.core.link.presence import Place, Presence, presence
 from whence.core.ready import Item
 from whence.errors import JoinError, UsageError
-from whence.limits import GROUP_NAME_CHARS_MAX, PEER_ID_MAX
+from whence.limits import GROUP_NAME_CHARS_MAX, MERGED_PEER_ID_MAX
 from whence.net import tls
 from whence.net.clock import next_boot, steady_ns
 from whence.net.commit import Commit
@@ -58,8 +58,8 @@ class LiveNode:
         insecure: bool = False,
     ) -> None:
         """Prepare a node. Raises UsageError, StorageError."""
-        if not 0 <= pid <= PEER_ID_MAX:
-            raise UsageError(f"a pid is a number from 0 to {PEER_ID_MAX}, not {pid}")
+        if not 0 <= pid <= MERGED_PEER_ID_MAX:
+            raise UsageError(f"a pid is a number from 0 to {MERGED_PEER_ID_MAX}, not {pid}")
         self.settings = settings or NetSettings()
         self.me = Process(pid, next_boot(data))
         self.permits = permits or Permits()

@@ -18,7 +18,7 @@ from typing import Protocol, TypeAlias, TypeVar
 from msgspec import Struct
 
 from whence.errors import LimitError, SettingError
-from whence.limits import PEER_ID_MAX, SEQ_MAX
+from whence.limits import MERGED_PEER_ID_MAX, SEQ_MAX
 
 TICK_BITS = 43
 """Of the packed key, for l: 278 years of milliseconds."""
@@ -145,12 +145,14 @@ class StampClock(Protocol[Kind]):
 
 def low_key(pid: int, boot: int, seq: int) -> int:
     """Return k_lo, which tells events with equal stamps apart. Raises LimitError if a part does not fit its bits."""
+    if pid > MERGED_PEER_ID_MAX:
+        raise LimitError("peer ids in the merge key", MERGED_PEER_ID_MAX, pid)
     if boot > LIVES_MAX:
         raise LimitError("lives of one peer in the merge key", LIVES_MAX, boot)
     return pid << _PID_SHIFT | boot << _LIFE_SHIFT | seq
 
 
-assert PEER_ID_MAX < 1 << 15
+assert MERGED_PEER_ID_MAX < 1 << 15
 assert SEQ_MAX < 1 << _LIFE_SHIFT
 
 

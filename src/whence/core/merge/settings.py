@@ -10,7 +10,7 @@ from whence.core.clocks.rc import REFUSAL
 from whence.core.clocks.stamp import StampClock, Timing
 from whence.core.order.merged import ReleaseRule
 from whence.errors import SettingError
-from whence.limits import PEER_ID_MAX, MergeLimits
+from whence.limits import MERGED_PEER_ID_MAX, MergeLimits
 
 TOPICS_MAX = 63
 """Groups one merger can serve apart: a subscriber names the ones it wants in one 63-bit number."""
@@ -54,8 +54,8 @@ class MergeSettings(Struct, frozen=True, kw_only=True):
                      "log_ticks"):  # fmt: skip
             if getattr(self, name) < least.get(name, 1):
                 raise SettingError(f"{name} must be at least {least.get(name, 1)}, not {getattr(self, name)}")
-        if self.mergers + self.relays > PEER_ID_MAX:
-            raise SettingError(f"mergers and relays together must be at most {PEER_ID_MAX}")
+        if self.mergers + self.relays > MERGED_PEER_ID_MAX:
+            raise SettingError(f"mergers and relays together must be at most {MERGED_PEER_ID_MAX}")
 
 
 class TotalSettings(Struct, frozen=True, kw_only=True):

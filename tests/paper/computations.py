@@ -172,6 +172,8 @@ class World:
         """Create an event that sends to some processes and to every merger."""
         if not self.left[process]:
             return
+        if self.guarded:
+            self.guard(process)
         event = self._event(process, [])
         made = self.events[event]
         others = [other for other in range(self.rules.n) if other != process and self.random.random() < 0.4]
@@ -232,15 +234,20 @@ class World:
 
     def key(self, message: Message) -> tuple[int, int, int]:
         """Return a message's place by the kind of stamps the mergers use."""
-        clock: Any = self.kn[0] if self.rules.order == "kn" else self.hlc[0]
-        k_hi, k_mid = clock.packed(message.kn if self.rules.order == "kn" else message.hlc)
+        clock, stamp = self._ordering(message)
+        k_hi, k_mid = clock.packed(stamp)
         return k_hi, k_mid, low_key(message.source, 1, message.event + 1)
+
+    def _ordering(self, message: Message) -> tuple[Any, Any]:
+        """Return a clock of the kind the mergers use, and the message's stamp of that kind."""
+        return (self.kn[0], message.kn) if self.rules.order == "kn" else (self.hlc[0], message.hlc)
 
     def arrive(self, target: int, message: Message) -> None:
         """Hand a message to a merger."""
         merger, output = self.mergers[target - self.rules.n], self.output[target - self.rules.n]
         rt = self.rt[target]
-        if self.rules.synchronous and self.hlc[0].wrong(message.hlc, rt) is not None:
+        clock, stamp = self._ordering(message)
+        if self.rules.synchronous and clock.wrong(stamp, rt) is not None:
             return
         bundle = packed(Process(message.source, 1), message.event + 1, [b""])
         if merger.arrive(rt, entry_of(self.key(message), rt, 0, bundle)) is Fate.LATE:

@@ -31,11 +31,11 @@ News = Annotated[bytes, Meta(max_length=NEWS.size * (limits.VIEW_MAX + 1))]
 
 
 def whole(news: bytes) -> bool:
-    """Tell whether news are whole entries whose pids fit 15 bits and boots 31: no top byte has its top bit set."""
+    """Tell whether news are whole entries whose boots fit 31 bits: no top byte of one has its top bit set."""
     if not news:
         return True
     size = NEWS.size
-    return len(news) % size == 0 and news[1::size].isascii() and news[5::size].isascii()
+    return len(news) % size == 0 and news[5::size].isascii()
 
 
 class Subscribe(Item, frozen=True, tag=2):

@@ -1,17 +1,28 @@
 """The batch merge gives one order, whatever the partitions, and refuses what it cannot read in one sentence."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.pipeline.logs import in_order, key_of, made_log, write_files
 from whence.cli.app import run
 from whence.errors import UsageError
+from whence.pipeline.bits import ROOM, Squeeze, squeezing
 from whence.pipeline.logs import read_logs, read_mapping
-from whence.pipeline.merge import merged_by_group, subscribed, unique_events, write_by_group, write_in_one
+from whence.pipeline.merge import (
+    WRITERS_MAX,
+    layout_of,
+    merged,
+    merged_by_group,
+    subscribed,
+    unique_events,
+    write_merged,
+)
 
 
 def test_the_order_is_the_same_for_any_partitioning(spark: SparkSession, tmp_path: Path) -> None:
@@ -25,33 +36,105 @@ def test_the_order_is_the_same_for_any_partitioning(spark: SparkSession, tmp_pat
 
 
 def test_the_merge_is_one_exchange_and_one_sort(spark: SparkSession, tmp_path: Path) -> None:
-    """And no Python: every expression is one of Spark's own."""
+    """By one long, and no Python: every expression is one of Spark's own, and positions need no window."""
     write_files(tmp_path / "logs", made_log(1), 2, 0)
-    merged = merged_by_group(subscribed(read_logs(spark, tmp_path / "logs"), None), 3)
-    plan = merged._jdf.queryExecution().executedPlan().toString()
-    rows, groups = plan.split("BroadcastExchange", 1) if "BroadcastExchange" in plan else (plan, "")
-    assert rows.count("Exchange") + groups.count("REPARTITION_BY_NUM") == 1
-    assert plan.count("Sort [grp") == 1
-    assert "payload" not in groups.split("HashAggregate")[0]
-    assert "Python" not in plan
+    plan = merged_by_group(subscribed(read_logs(spark, tmp_path / "logs"), None), 3)
+    text = plan._jdf.queryExecution().executedPlan().toString()
+    assert text.count("Exchange") == text.count("Sort [") == 1
+    assert "Sort [_nondeterministic" not in text
+    assert text.split("Sort [")[1].split("]")[0].count("ASC") == 1
+    assert "Window" not in text
+    assert "Python" not in text
+
+
+def test_many_groups_share_parts_and_a_large_one_is_spread_over_several(spark: SparkSession, tmp_path: Path) -> None:
+    """Forty small groups and one with most of the rows; every group's file is in order, line by line."""
+    rows = made_log(6, events=300, groups=40)
+    for row in rows[::2]:
+        row["grp"] = "g7"
+    write_files(tmp_path / "logs", rows, 3, 50)
+    log = subscribed(read_logs(spark, tmp_path / "logs"), None)
+    layout = layout_of(log, 4, by_group=True)
+    assert [cut[0] for cut in layout.cuts].count("g7") >= 2
+    assert len(layout.groups) > WRITERS_MAX
+    got = merged(log, layout).collect()
+    assert sorted((row["grp"], row["pos"], bytes(row["payload"])) for row in got) == in_order(rows)
+    write_merged(log, tmp_path / "out", 4, by_group=True)
+    for file in (tmp_path / "out").rglob("*.parquet"):
+        lines = pq.read_table(file, partitioning=None).column("pos").to_pylist()
+        assert lines == sorted(lines)
+
+
+def test_keys_that_do_not_fit_into_one_long_are_ordered_all_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    dice = Random(7)
+    rows = [row | {"k_hi": dice.getrandbits(62) >> dice.choice((0, 50)), "k_mid": dice.getrandbits(2),
+                   "k_lo": dice.getrandbits(63)} for row in made_log(7, events=200)]  # fmt: skip
+    for row in rows[::3]:
+        row["k_hi"] = rows[0]["k_hi"]
+    write_files(tmp_path / "logs", rows, 2, 0)
+    log = subscribed(read_logs(spark, tmp_path / "logs"), None)
+    layout = layout_of(log, 3, by_group=False)
+    assert not layout.squeeze.is_exact
+    got = [bytes(row["payload"]) for row in sorted(merged(log, layout).collect(), key=lambda row: row["pos"])]
+    wanted = sorted(rows, key=lambda row: (row["k_hi"], row["k_mid"], row["k_lo"]))
+    assert got == [row["payload"] for row in wanted]
+
+
+def squeezed(squeeze: Squeeze, words: list[int]) -> int:
+    one = 0
+    for word, lowest, count in squeeze.runs:
+        one = one << count | words[word] >> lowest & (1 << count) - 1
+    return one
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_leaving_out_bits_that_never_differ_keeps_the_order(seed: int) -> None:
+    """Exactly where they fit into one long, and up to ties where they do not."""
+    dice = Random(seed)
+    masks = [
+        dice.getrandbits(63)
+        & (dice.getrandbits(63) if seed % 2 else -1)
+        & -(1 << dice.randrange(64)) >> dice.choice((0, 30, 60))
+        for _ in range(3)
+    ]
+    same = [dice.getrandbits(63) & ~mask for mask in masks]
+    rows = [[fixed | dice.getrandbits(63) & mask for fixed, mask in zip(same, masks, strict=True)] for _ in range(60)]
+    varying = [0, 0, 0]
+    for row in rows:
+        varying = [bits | word ^ first for bits, word, first in zip(varying, row, rows[0], strict=True)]
+    squeeze = squeezing(varying, dice.choice((0, 1, 40)))
+    ordered = sorted(rows)
+    ones = [squeezed(squeeze, row) for row in ordered]
+    assert ones == sorted(ones)
+    assert max(ones).bit_length() <= ROOM
+    if squeeze.is_exact:
+        assert [a < b for a, b in pairwise(ones)] == [a < b for a, b in pairwise(ordered)]
+
+
+def test_rows_without_a_key_are_refused_and_counted(spark: SparkSession, tmp_path: Path) -> None:
+    rows = made_log(8, events=20)
+    rows[3]["l"] = rows[5]["seq"] = None
+    write_files(tmp_path / "logs", rows, 1, 0)
+    with pytest.raises(UsageError, match="2 rows lack their group, pid, seq or l"):
+        write_merged(subscribed(read_logs(spark, tmp_path / "logs"), None), tmp_path / "out", 1, by_group=True)
+    assert not (tmp_path / "out").exists()
 
 
 def test_one_order_over_all_groups_has_every_position_once(spark: SparkSession, tmp_path: Path) -> None:
     rows = made_log(2)
     write_files(tmp_path / "logs", rows, 4, 20)
     log = subscribed(read_logs(spark, tmp_path / "logs"), None)
-    write_in_one(spark, log, tmp_path / "out", 3)
+    assert write_merged(log, tmp_path / "out", 3, by_group=False) == len(rows)
     merged = sorted(spark.read.parquet(str(tmp_path / "out")).collect(), key=lambda row: row["pos"])
     assert [row["pos"] for row in merged] == list(range(len(rows)))
     assert [bytes(row["payload"]) for row in merged] == [row["payload"] for row in sorted(rows, key=key_of)]
-    assert not list(tmp_path.glob(".out*"))
 
 
 def test_a_group_and_its_duplicates_can_be_picked_out(spark: SparkSession, tmp_path: Path) -> None:
     rows = made_log(3, events=60)
     write_files(tmp_path / "logs", [*rows, *rows[:10]], 2, 0)
     log = unique_events(subscribed(read_logs(spark, tmp_path / "logs"), ["g1"]))
-    write_by_group(log, tmp_path / "out", 2)
+    write_merged(log, tmp_path / "out", 2, by_group=True)
     merged = spark.read.parquet(str(tmp_path / "out")).collect()
     wanted = [entry for entry in in_order(rows) if entry[0] == "g1"]
     assert sorted((row["grp"], row["pos"], bytes(row["payload"])) for row in merged) == wanted
@@ -86,7 +169,7 @@ def test_what_cannot_be_merged_is_said_in_one_sentence(spark: SparkSession, tmp_
     (tmp_path / "full" / "something").touch()
     write_files(tmp_path / "logs", made_log(1, events=9), 1, 0)
     with pytest.raises(UsageError, match="is not empty"):
-        write_by_group(subscribed(read_logs(spark, tmp_path / "logs"), None), tmp_path / "full", 1)
+        write_merged(subscribed(read_logs(spark, tmp_path / "logs"), None), tmp_path / "full", 1, by_group=True)
     assert run(["merge", str(tmp_path / "nowhere"), "--out", str(tmp_path / "out")]) == 2
 
 

@@ -50,12 +50,8 @@ def merge(
         partitions = sessions.suit(spark, sum(Path(file).stat().st_size for file in reading.log_files(logs)))
         rows = merging.subscribed(reading.read_logs(spark, logs, named), group or None)
         if unique:
-            rows = merging.unique_events(rows)
-        if one:
-            merging.write_in_one(spark, rows, out, partitions)
-        else:
-            merging.write_by_group(rows, out, partitions)
-        count = spark.read.parquet(str(out)).count()
+            rows = merging.unique_events(rows).persist()
+        count = merging.write_merged(rows, out, partitions, by_group=not one)
     if json:
         print_json(0, rows=count, out=str(out))
     else:

@@ -1,28 +1,52 @@
 """Batch merge: publishers' logs become one causal, deterministic order, per group or over all groups.
 
-The order is the key, so it is the same for any partitioning, any arrival order and any machine. Per group: one
-exchange and one sort, and `pos` counts within the group. All together, or one huge group: rows are cut into ranges of
-the key, sorted within, and written first, because the cuts are sampled; then `pos` is each row's place in its file plus
-the rows of the files before it. What readers may rely on is `pos` and the key; the lines of a file are in that order.
-A directory counts when its _SUCCESS file is there, which is written last.
+The order is the key, so it is the same for any partitioning, any arrival order and any machine. A narrow look at the
+keys comes first: a sample of them says where to cut the order into parts, and a count says how many rows of which group
+each part gets and which bits of the keys differ at all. Then the rows go through one exchange and one sort, and their
+positions are known as they leave it: `pos` is the row's number in its part plus the rows of the parts before. A group
+of any size is spread over parts; small groups share one. What readers may rely on is `pos` and the key; the lines of a
+file are in that order too. A directory counts when its _SUCCESS file is there, which is written last.
 """
 
 import shutil
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from whence.errors import UsageError
-from whence.pipeline.logs import GRP, HEARTBEAT, INC, KEY, PID, SEQ
+from whence.pipeline.bits import Squeeze, squeezing
+from whence.pipeline.logs import GRP, HEARTBEAT, INC, K_HI, KEY, PID, SEQ
 from whence.pipeline.session import first_line
 
 POS: Final = "pos"
 DONE: Final = "_SUCCESS"
+PARTS_MAX: Final = 128
+"""Parts an order is cut into at most: a part may be larger than memory, since sorts spill to disk."""
+SAMPLES_PER_PART: Final = 100
+WRITERS_MAX: Final = 32
+"""Files that a task may have open at once; more groups in a part than this are sorted by group first."""
 
 _IN_PARTITION: Final = (1 << 33) - 1
 """The bits of Spark's growing ids that count rows within a partition."""
+_PART, _CODE = "part", "code"
+
+Cut: TypeAlias = tuple[Any, ...]
+"""Where a part begins: (group, high word of the key), or the word alone where all groups are one order."""
+
+
+class Layout(NamedTuple):
+    """Where each row of a log goes, and what its position is counted from."""
+
+    by_group: bool
+    cuts: list[Cut]
+    groups: list[str]
+    base: list[int]
+    """By part + number of the group, which grows along the order: what to add to a row's number in its part."""
+    squeeze: Squeeze
+    rows: int
+    writers: int
 
 
 def unique_events(log: DataFrame) -> DataFrame:
@@ -36,65 +60,141 @@ def subscribed(log: DataFrame, groups: list[str] | None) -> DataFrame:
     return events if groups is None else events.filter(F.col(GRP).isin(groups))
 
 
-def merged_by_group(log: DataFrame, partitions: int) -> DataFrame:
-    """Return the order of each group, with positions: the rows go through one exchange and one sort.
-
-    A window would copy every row of a group once more. Instead rows are numbered as they leave the sort, and the rows
-    of the groups before in the same partition are taken off; how many there are is known from a count of the groups.
-    """
-    ordered = log.repartition(partitions, GRP).sortWithinPartitions(GRP, *KEY)
-    numbered = ordered.withColumn("number", F.monotonically_increasing_id().bitwiseAND(_IN_PARTITION))
-    placed = numbered.join(F.broadcast(group_bases(log, partitions)), GRP)
-    return placed.withColumn(POS, F.col("number") - F.col("base")).drop("number", "base")
+# --- the layout ---
 
 
-def group_bases(log: DataFrame, partitions: int) -> DataFrame:
-    """Return, for every group, how many rows lie before it in the partition it is sent to."""
-    counts = log.groupBy(GRP).agg(F.count("*").alias("rows"))
-    target = F.pmod(F.hash(GRP), F.lit(partitions))
-    before = Window.partitionBy(target).orderBy(GRP).rowsBetween(Window.unboundedPreceding, -1)
-    return counts.select(GRP, F.coalesce(F.sum("rows").over(before), F.lit(0)).alias("base"))
-
-
-def merged_in_ranges(log: DataFrame, partitions: int) -> DataFrame:
-    """Return all rows in one order, cut into ranges of the key; positions come when it is written."""
-    return log.repartitionByRange(partitions, *KEY).sortWithinPartitions(*KEY)
-
-
-def write_by_group(log: DataFrame, out: Path, partitions: int) -> None:
-    """Write the order of each group below out/grp=…; nothing is left there if it fails."""
-    _write(merged_by_group(log, partitions), out, [GRP])
-
-
-def write_in_one(spark: SparkSession, log: DataFrame, out: Path, partitions: int) -> None:
-    """Write one order over all rows, with positions; nothing is left there if it fails."""
-    ranges = out.with_name(f".{out.name}.ranges")
-    try:
-        _write(merged_in_ranges(log, partitions), ranges, [])
-        _write(with_positions(spark.read.parquet(str(ranges))), out, [])
-    finally:
-        shutil.rmtree(ranges, ignore_errors=True)
-
-
-def with_positions(ranges: DataFrame) -> DataFrame:
-    """Return written ranges with the position of every row: its place in its file plus the rows of those before."""
-    # The name of a part file begins with its number, so names sort as ranges do.
-    named = ranges.withColumn("file", F.col("_metadata.file_name")).withColumn("row", F.col("_metadata.row_index"))
-    before = Window.orderBy("file").rowsBetween(Window.unboundedPreceding, -1)
-    base = named.groupBy("file").agg(F.count("*").alias("rows"))
-    base = base.select("file", F.coalesce(F.sum("rows").over(before), F.lit(0)).alias("base"))
-    return (
-        named.join(F.broadcast(base), "file").withColumn(POS, F.col("base") + F.col("row")).drop("file", "row", "base")
+def layout_of(log: DataFrame, parts: int, *, by_group: bool) -> Layout:
+    """Look at the keys of a log and lay its order out in so many parts. Raises UsageError where keys are missing."""
+    cuts = cuts_of(log, min(parts, PARTS_MAX), by_group=by_group)
+    part = _part_of(cuts, by_group)
+    words = [f"{word}({name}) as {word}_{name}" for name in KEY for word in ("bit_or", "bit_and")]
+    keyless = F.count_if(F.greatest(*(F.col(name).isNull() for name in (GRP, *KEY)))).alias("keyless")
+    by = [part.alias(_PART), *([F.col(GRP)] if by_group else [])]
+    cells = log.groupBy(*by).agg(F.count("*").alias("rows"), keyless, *map(F.expr, words)).collect()
+    if lost := sum(cell["keyless"] for cell in cells):
+        raise UsageError(f"LOGS: {lost:,} rows lack their group, pid, seq or l, and cannot be put in order")
+    groups = sorted({cell[GRP] for cell in cells}) if by_group else []
+    squeeze = squeezing(
+        [_varying([(cell[f"bit_or_{name}"], cell[f"bit_and_{name}"]) for cell in cells]) for name in KEY], len(groups)
     )
+    sizes = {(cell[_PART], groups.index(cell[GRP]) if by_group else 0): cell["rows"] for cell in cells}
+    per_part = [sum(1 for part, _ in sizes if part == each) for each in range(len(cuts) + 1)]
+    return Layout(
+        by_group, cuts, groups, _bases(sizes, len(cuts) + max(1, len(groups))), squeeze, sum(sizes.values()),
+        max(per_part),
+    )  # fmt: skip
 
 
-def _write(table: DataFrame, out: Path, by: list[str]) -> None:
-    """Write a table; a half-written one is removed. Raises UsageError."""
+def cuts_of(log: DataFrame, parts: int, *, by_group: bool) -> list[Cut]:
+    """Return where to cut the order so that parts are about equal: quantiles of a sample."""
+    if parts <= 1:
+        return []
+    columns = (GRP, K_HI) if by_group else (K_HI,)
+    fraction = min(1.0, SAMPLES_PER_PART * parts / max(1, log.count()))
+    keys = log.select(*columns).dropna()
+    sample = sorted(
+        map(tuple, (keys.sample(withReplacement=False, fraction=fraction, seed=1) if fraction < 1 else keys).collect())
+    )
+    at = [sample[number * len(sample) // parts] for number in range(1, parts)] if sample else []
+    return sorted({cut for cut in at if cut > sample[0]})
+
+
+def _varying(words: list[tuple[int | None, int | None]]) -> int:
+    """Return the bits that are not the same in all rows, from the OR and the AND of every part's rows."""
+    known = [(either or 0, both or 0) for either, both in words]
+    ever, always = 0, -1
+    for either, both in known:
+        ever, always = ever | either, always & both
+    return (ever & ~always) & ((1 << 64) - 1)
+
+
+def _bases(sizes: dict[tuple[int, int], int], count: int) -> list[int]:
+    """Return what to add to a row's number in its part, by part + group: its group's rows before, less others' here."""
+    base, before, here = [0] * count, dict[int, int](), dict[int, int]()
+    for (part, group), rows in sorted(sizes.items()):
+        base[part + group] = before.get(group, 0) - here.get(part, 0)
+        before[group] = before.get(group, 0) + rows
+        here[part] = here.get(part, 0) + rows
+    return base
+
+
+def _part_of(cuts: list[Cut], by_group: bool) -> Column:
+    """Return the part of a row: how many cuts lie at or before it, found by halving."""
+
+    def before(cut: Cut) -> Column:
+        low = F.col(K_HI) < F.lit(cut[-1])
+        return (F.col(GRP) < F.lit(cut[0])) | ((F.col(GRP) == F.lit(cut[0])) & low) if by_group else low
+
+    return _halved(len(cuts) + 1, lambda at: before(cuts[at - 1]))
+
+
+def _code_of(groups: list[str]) -> Column:
+    """Return the number of a row's group among all groups in order."""
+    return _halved(max(1, len(groups)), lambda at: F.col(GRP) < groups[at])
+
+
+def _halved(count: int, is_below: Any, low: int = 0) -> Column:
+    if count == 1:
+        return F.lit(low)
+    half = count // 2
+    left, right = _halved(half, is_below, low), _halved(count - half, is_below, low + half)
+    return F.when(is_below(low + half), left).otherwise(right)
+
+
+# --- the order ---
+
+
+def merged(log: DataFrame, layout: Layout) -> DataFrame:
+    """Return all rows in order with their positions: one exchange, one sort, and no window."""
+    names = log.columns
+    placed = log.withColumns({_PART: _part_of(layout.cuts, layout.by_group), _CODE: F.lit(0)})
+    if layout.by_group and len(layout.groups) > WRITERS_MAX:
+        coded = log.sparkSession.createDataFrame(list(enumerate(layout.groups)), f"{_CODE} int, {GRP} string")
+        placed = placed.drop(_CODE).join(F.broadcast(coded), GRP)
+    elif layout.by_group:
+        placed = placed.withColumn(_CODE, _code_of(layout.groups))
+    one = layout.squeeze.column(KEY, F.col(_CODE))
+    within: list[Column | str] = [GRP, *KEY] if layout.by_group else [*KEY]
+    if layout.writers <= WRITERS_MAX:
+        within = [one] if layout.squeeze.is_exact else [one, *within]
+    ordered = placed.repartitionById(len(layout.cuts) + 1, F.col(_PART)).sortWithinPartitions(*within)
+    number = F.monotonically_increasing_id().bitwiseAND(_IN_PARTITION)
+    base = F.element_at(F.lit(layout.base), F.col(_PART) + F.col(_CODE) + 1)
+    return ordered.select(*names, (number + base).alias(POS))
+
+
+def merged_by_group(log: DataFrame, parts: int) -> DataFrame:
+    """Return the order of each group, with positions within it."""
+    return merged(log, layout_of(log, parts, by_group=True))
+
+
+def merged_in_one(log: DataFrame, parts: int) -> DataFrame:
+    """Return one order over all rows, with positions."""
+    return merged(log, layout_of(log, parts, by_group=False))
+
+
+# --- writing ---
+
+
+def write_merged(log: DataFrame, out: Path, parts: int, *, by_group: bool) -> int:
+    """Write the order, each group below out/grp=… or all as one; return the rows. Raises UsageError.
+
+    Nothing is left there if it fails.
+    """
     if (out / DONE).exists() or (out.exists() and any(out.iterdir())):
         raise UsageError(f"--out: {out} is not empty; give a new directory")
     try:
-        writer = table.write.mode("append").option("compression", "zstd")
-        (writer.partitionBy(*by) if by else writer).parquet(str(out))
+        layout = layout_of(log, parts, by_group=by_group)
+    except UsageError:
+        raise
+    except Exception as error:
+        raise UsageError(f"LOGS: they cannot be read: {first_line(error)}") from error
+    try:
+        # Rows come in order, so that every group's file can be written as they come rather than sorted once more.
+        log.sparkSession.conf.set("spark.sql.maxConcurrentOutputFileWriters", str(min(layout.writers, WRITERS_MAX)))
+        writer = merged(log, layout).write.mode("append").option("compression", "zstd")
+        (writer.partitionBy(GRP) if by_group else writer).parquet(str(out))
     except Exception as error:
         shutil.rmtree(out, ignore_errors=True)
         raise UsageError(f"--out: {out} could not be written and was removed: {first_line(error)}") from error
+    return layout.rows

@@ -1,7 +1,7 @@
 """Verdicts: one for each run and promise, with what speaks against it counted and said in a sentence."""
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeAlias
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -94,7 +94,9 @@ def _excused(tables: Docket) -> DataFrame:
     return tickets.excused_runs(tables).withColumn("excused", F.lit(True))
 
 
-_FACTS: Final[tuple[tuple[tuple[str, ...], Callable[[Docket], DataFrame], dict[str, float | int | str | bool]], ...]] = (
+Fact: TypeAlias = tuple[tuple[str, ...], Callable[[Docket], DataFrame], dict[str, float | int | str | bool]]
+
+_FACTS: Final[tuple[Fact, ...]] = (
     ((arrival.AGREEMENT, arrival.LIVENESS), _untimed, {"untimed": 0}),
     ((integrity.PROMISE,), _delivered, {"deliveries": 0}),
     ((views.PROMISE, bounds.PROMISE), _noted, {"views": 0, "bounded": 0}),

@@ -25,12 +25,6 @@ class Change(Struct):
     flight: int
 
 
-async def take_ticket(group: Group) -> None:
-    """Ask for the right to change the region and wait until a change goes through."""
-    await group.act("cjoin")
-    await group.noted("ticket_acquire")
-
-
 async def fly(group: Group) -> None:
     """Land one plane after the other."""
     region = group.typed(Change)
@@ -68,9 +62,11 @@ async def main() -> None:
         whence.join(2, contacts=[pilot.address]) as tower,
     ):
         groups = await asyncio.gather(
-            *[node.open("region", "optimistic", founders=[0, 1, 2]) for node in (pilot, passenger, tower)]
+            *[
+                node.open("region", "optimistic", founders=[0, 1, 2], write=node is not tower)
+                for node in (pilot, passenger, tower)
+            ]
         )
-        await asyncio.gather(take_ticket(groups[0]), take_ticket(groups[1]))
         seen, *_ = await asyncio.gather(watch(groups[2]), travel(groups[1]), fly(groups[0]))
     landed: list[int] = []
     for change in seen:

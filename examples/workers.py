@@ -37,8 +37,7 @@ class Store:
 
 async def work(group: Group, jobs: "asyncio.Queue[bytes]") -> None:
     """Own a ticket, then do jobs until none is left."""
-    await group.act("cjoin")
-    await group.noted("ticket_acquire")
+    await group.cjoin()
     while not jobs.empty():
         job = jobs.get_nowait()
         await (await group.publish(job)).accepted()

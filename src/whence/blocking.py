@@ -68,6 +68,22 @@ class Group:
         """Wait until the group has so many members. Raises JoinError."""
         self._thread.do(self.group.gathered(count, timeout_s))
 
+    def ticket(self) -> live.Status | None:
+        """Return how this process stands at a level with tickets; see whence.group.Group.ticket."""
+
+        async def ask() -> live.Status | None:
+            return self.group.ticket()
+
+        return self._thread.do(ask())
+
+    def cjoin(self, timeout_s: float = 30.0) -> live.Status:
+        """Ask for a ticket and wait until it may be used; raises as Group.cjoin does."""
+        return self._thread.do(self.group.cjoin(timeout_s))
+
+    def cleave(self, timeout_s: float = 30.0) -> None:
+        """Give the ticket back; raises as Group.cleave does."""
+        self._thread.do(self.group.cleave(timeout_s))
+
     def __iter__(self) -> Iterator[live.Delivery]:
         """Yield deliveries until the group is closed."""
         while (batch := self._thread.do(self._next())) is not None:

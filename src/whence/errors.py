@@ -26,6 +26,10 @@ class NotMemberError(UsageError):
 class StalledError(UsageError):
     """The clock must catch up first: what is published now could be taken for older than it is, or be refused."""
 
+    def __init__(self, why: str, retry_ns: int) -> None:
+        super().__init__(f"nothing may be published now: {why}; retry in {retry_ns / 1e6:,.0f} ms")
+        self.why, self.retry_ns = why, retry_ns
+
 
 class NotCoordinatorError(NotMemberError):
     """The call needs a ticket, and this process has none: says why, and after which time asking again may help."""

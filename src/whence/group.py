@@ -20,6 +20,8 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from whence.core.coordinated import named
+from whence.core.members.tickets.joining import Status
 from whence.errors import (
     BackPressureError,
     ClosedError,
@@ -30,7 +32,7 @@ from whence.errors import (
     WhenceError,
 )
 from whence.inbox import Batch, Delivery, Inbox, LateEvent, Overflow
-from whence.limits import BUNDLE_BYTES_MAX, BUNDLE_EVENTS_MAX
+from whence.limits import BOOT_MAX, BUNDLE_BYTES_MAX, BUNDLE_EVENTS_MAX, PEER_ID_MAX
 from whence.net.driver import Driver
 from whence.net.node import LiveNode
 from whence.net.permits import Permits
@@ -137,7 +139,9 @@ class Group:
 
         Returns once the member will take it this turn, or with `until` once it is stored or settled. Raises
         BackPressureError after `publish_wait_s` without room, LimitError for a payload that no bundle can carry,
-        NotMemberError, ClosedError, StorageError.
+        NotMemberError, ClosedError, StorageError. At level `optimistic` NotCoordinatorError or LeaseSuspendedError, at
+        level `total` StalledError: each says why and when to retry. Should a lease end between this call and the end
+        of the turn, `receipt.accepted()` raises it: nothing is sent, and nothing queued for later.
         """
         receipt = self._load((payload,), len(payload))
         if receipt is None:
@@ -176,6 +180,7 @@ class Group:
         try:
             bundle = self._driver.publish(flight.payloads, flight.stored)
         except WhenceError as refusal:
+            self._driver.count("reject", type(refusal).__name__)
             for future in (flight.accepted, flight.stored):
                 future.set_exception(refusal)
                 future.exception()  # whoever waits gets it; nobody must
@@ -190,6 +195,9 @@ class Group:
         driver = self._driver
         if driver.left or driver.failure is not None:
             raise driver.failure or ClosedError(f"group {self.name!r} is closed")
+        refusal = driver.refusal()
+        if refusal is not None:
+            raise refusal
         if size > BUNDLE_BYTES_MAX:
             raise LimitError("BUNDLE_BYTES_MAX", BUNDLE_BYTES_MAX, size)
         if self._inbox.full() or self._switch.congested():
@@ -275,6 +283,11 @@ class Group:
         """Return how many events were given up here."""
         return self._driver.counts["skipped"]
 
+    @property
+    def tells_settled(self) -> bool:
+        """Tell whether `until="settled"` can be waited for at this level with these settings."""
+        return self._driver.settled() is not None
+
     def members(self) -> tuple[int, ...] | None:
         """Return the peers the member knows, or None where the level keeps no view."""
         return self._driver.member.view()
@@ -292,6 +305,73 @@ class Group:
     def pid(self) -> int:
         """Return the name of this process."""
         return self._driver.role.me.pid
+
+    # --- tickets ---
+
+    def ticket(self) -> Status | None:
+        """Return how this process stands: its ticket and epoch, how long its lease lasts, and why it may not publish.
+
+        None at levels without tickets. (ticket, epoch) guards resources outside, if they refuse a smaller epoch.
+        """
+        return self._driver.ticket()
+
+    async def cjoin(self, timeout_s: float = 30.0) -> Status:
+        """Ask for a ticket, and wait until it may be used.
+
+        Raises NotCoordinatorError or LeaseSuspendedError, which say why, if that takes longer than `timeout_s`; it is
+        asked for all the same until `cleave`. Raises UsageError where one is asked for already, or there are none.
+        """
+        self._driver.act("cjoin", 0)
+        await self._unrefused(timeout_s)
+        status = self._driver.ticket()
+        assert status is not None
+        return status
+
+    async def ready_to_publish(self, timeout_s: float = 30.0) -> None:
+        """Obtain a ticket where one is needed and not asked for yet, and wait until publishing would not be refused.
+
+        Raises what publishing would raise, if that takes longer than `timeout_s`.
+        """
+        status = self._driver.ticket()
+        if status is not None and status.standing == "none":
+            self._driver.act("cjoin", 0)
+        await self._unrefused(timeout_s)
+
+    async def _unrefused(self, timeout_s: float) -> None:
+        driver = self._driver
+        try:
+            async with asyncio.timeout(timeout_s):
+                await driver.until(lambda: driver.refusal() is None or driver.left)
+        except TimeoutError:
+            refusal = driver.refusal()
+            if refusal is not None:
+                raise refusal from None
+        if driver.left:
+            raise ClosedError(f"group {self.name!r} was closed before it could publish")
+
+    async def cleave(self, timeout_s: float = 30.0) -> None:
+        """Give the ticket back, and wait until it is; go on as a member that receives.
+
+        Raises UsageError without one, and for the last coordinator, which must stay; OutcomeUnknownError if nobody
+        took it over within `timeout_s`: it will be found closed all the same.
+        """
+        driver = self._driver
+        driver.act("cleave", 0)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await driver.until(lambda: (s := driver.ticket()) is None or s.ticket is None or driver.left)
+        except TimeoutError:
+            raise OutcomeUnknownError(f"nobody took the ticket over within {timeout_s:g} s") from None
+
+    def declare_dead(self, pid: int, boot: int) -> None:
+        """Say as an operator that a life of a peer is over for good: it counts as its word in this process.
+
+        Helps where more than k witnesses are gone, and only then (`ticket().waits_for`); given wrongly, two may act at
+        once. Raises UsageError if it was heard of a moment ago, or the level has no tickets.
+        """
+        if not 0 <= pid <= PEER_ID_MAX or not 0 <= boot <= BOOT_MAX:
+            raise UsageError(f"a process is a pid up to {PEER_ID_MAX} and a boot up to {BOOT_MAX}, not {pid}:{boot}")
+        self._driver.act("declare_dead", named(Process(pid, boot)))
 
     async def noted(self, kind: str, timeout_s: float = 30.0) -> None:
         """Wait until the member has noted something at least once, such as ticket_acquire. Raises JoinError."""
@@ -403,6 +483,7 @@ class Node:
         settings: Mapping[str, Any] | None = None,
         founders: Sequence[int] = (),
         durable: bool = False,
+        write: bool = False,
         receive: bool = True,
         inbox_events_max: int = 1 << 16,
         overflow: str = "pause",
@@ -412,9 +493,12 @@ class Node:
     ) -> Group:
         """Become a member of a group at a level.
 
+        `write` obtains a ticket at level `optimistic` and waits for it: without one a member only receives, until it
+        calls `cjoin`. At level `total` it waits until a restarted process may publish. Elsewhere every member may.
         `overflow` says what happens when the application does not take its deliveries: `pause` (nothing is read from
         peers until it does), `drop` (the oldest go, and the next delivery tells of the gap), `close` (the iterator
-        raises SlowConsumerError). Raises UsageError, SettingError, JoinError, StorageError.
+        raises SlowConsumerError). Raises UsageError, SettingError, JoinError, StorageError; with `write`, also what
+        `cjoin` raises: then the group is left again.
         """
         live = self.live
         inbox = Inbox(str(level), inbox_events_max, Overflow.parse(overflow), receive=receive)
@@ -425,6 +509,12 @@ class Node:
         )
         group = Group(self, driver, inbox, flush_s=flush_s, wait_s=publish_wait_s)
         self.groups[name] = group
+        if write:
+            try:
+                await group.ready_to_publish(timeout_s)
+            except BaseException:
+                await group.close()
+                raise
         return group
 
 
@@ -474,4 +564,4 @@ def endpoint(text: str) -> tuple[str, int]:
     return host.strip("[]") or "0.0.0.0", int(port)
 
 
-__all__ = ["Batch", "Delivery", "Durability", "Group", "LateEvent", "Node", "Receipt", "TypedGroup", "join"]
+__all__ = ["Batch", "Delivery", "Durability", "Group", "LateEvent", "Node", "Receipt", "Status", "TypedGroup", "join"]

@@ -13,7 +13,13 @@ from whence.errors import SlowConsumerError, UsageError, WhenceError
 from whence.types import Bundle, EventId, Span
 
 LATE_MAX = 4096
-"""Late bundles waiting for their reader. Full: the oldest go."""
+"""Late events waiting for their reader. Full: the oldest go, and are counted."""
+
+GAPS_MAX = 4096
+"""Spans of a gap that wait for the next delivery. Full: the oldest go."""
+
+RESETS_MAX = 16
+"""Kinds of resets that wait for the next delivery: members know fewer."""
 
 
 class Overflow(StrEnum):
@@ -52,6 +58,9 @@ class Delivery(Struct, frozen=True, gc=False):
     ticket: int | None
     epoch: int | None
     """The ticket it was published with, and its fencing epoch, at levels that have them."""
+    resets: tuple[str, ...] = ()
+    """What happened just before it that a state built from deliveries may have to be built anew for: `too_old` (more
+    is missing than is asked for), `gap` (no merger's log reached back), or the name of a part that was repaired."""
 
 
 class LateEvent(Struct, frozen=True, gc=False):
@@ -66,14 +75,14 @@ class LateEvent(Struct, frozen=True, gc=False):
 class Batch:
     """Events of one bundle, delivered together. Iterate for single deliveries."""
 
-    __slots__ = ("_latency_ns", "_mark", "bundle", "gaps", "held_ns", "level", "position")
+    __slots__ = ("_latency_ns", "_mark", "bundle", "gaps", "held_ns", "level", "position", "resets")
 
     def __init__(
         self, bundle: Bundle, position: int, level: str, held_ns: int, latency_ns: int | None, gaps: tuple[Span, ...],
-        mark: Mark | None,
+        mark: Mark | None, resets: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
         self.bundle, self.position, self.level = bundle, position, level
-        self.held_ns, self.gaps = held_ns, gaps
+        self.held_ns, self.gaps, self.resets = held_ns, gaps, resets
         self._latency_ns, self._mark = latency_ns, mark
 
     @property
@@ -89,15 +98,15 @@ class Batch:
         return self.bundle.payloads()
 
     def __iter__(self) -> Iterator[Delivery]:
-        bundle, mark, gaps = self.bundle, self._mark, self.gaps
+        bundle, mark, gaps, resets = self.bundle, self._mark, self.gaps, self.resets
         pid, boot, position = bundle.pid, bundle.boot, self.position
         key, ticket, epoch = (mark.key, mark.ticket, mark.epoch) if mark is not None else (None, None, None)
         for offset, payload in enumerate(bundle.payloads()):
             yield Delivery(
                 payload, pid, EventId(pid, boot, bundle.first + offset), self.level, position + offset, self.held_ns,
-                self._latency_ns, gaps, None if key is None else (*key[:3], key[3] + offset), ticket, epoch,
+                self._latency_ns, gaps, None if key is None else (*key[:3], key[3] + offset), ticket, epoch, resets,
             )  # fmt: skip
-            gaps = ()
+            gaps, resets = (), ()
 
 
 class Inbox:
@@ -109,6 +118,7 @@ class Inbox:
         self.events = 0
         self.events_max = events_max
         self.dropped = 0
+        self.late_dropped = 0
         self.on_pause: Callable[[object, bool], None] = lambda who, pause: None
         self.on_taken: Callable[[int], None] = lambda events: None
         self.rtt_ns: Callable[[int], int | None] = lambda peer: None
@@ -118,6 +128,7 @@ class Inbox:
         self._batches: deque[Batch] = deque()
         self._late: deque[LateEvent] = deque()
         self._gaps: list[Span] = []
+        self._resets: dict[str, None] = {}
         self._ended = False
         self._error: WhenceError | None = None
         self._waiters: dict[str, asyncio.Future[None]] = {}
@@ -135,9 +146,10 @@ class Inbox:
             return
         rtt_ns = self.rtt_ns(bundle.pid)
         latency_ns = None if rtt_ns is None else rtt_ns // 2 + step.hold_ns
-        gaps = tuple(self._gaps)
+        gaps, resets = tuple(self._gaps), tuple(self._resets)
         self._gaps.clear()
-        self._batches.append(Batch(bundle, position, self._level, step.hold_ns, latency_ns, gaps, step.mark))
+        self._resets.clear()
+        self._batches.append(Batch(bundle, position, self._level, step.hold_ns, latency_ns, gaps, step.mark, resets))
         self.events += bundle.count
         if self.events >= self.events_max:
             self._overflowed()
@@ -145,15 +157,25 @@ class Inbox:
 
     def skip(self, gap: Gap) -> None:
         """Keep word of a gap for the next delivery."""
-        self._gaps += gap.spans
+        if self._receive:
+            self._gaps += gap.spans
+            del self._gaps[:-GAPS_MAX]
+
+    def reset(self, reason: str) -> None:
+        """Keep word of a reset for the next delivery."""
+        if self._receive and len(self._resets) < RESETS_MAX:
+            self._resets[reason] = None
 
     def late(self, late: Late) -> None:
         """Queue a late bundle's events."""
+        if not self._receive:
+            return
         bundle = late.bundle
         for seq, payload in enumerate(bundle.payloads(), bundle.first):
             self._late.append(LateEvent(payload, bundle.pid, EventId(bundle.pid, bundle.boot, seq), late.late_ns))
         while len(self._late) > LATE_MAX:
             self._late.popleft()
+            self.late_dropped += 1
         self._wake("late")
 
     def end(self, error: WhenceError | None) -> None:
@@ -216,6 +238,7 @@ class Inbox:
                 self.on_taken(bundle.count)
                 first = self._batches[0]
                 first.gaps = (*gone.gaps, Span(bundle.pid, bundle.boot, bundle.first, bundle.last), *first.gaps)[-64:]
+                first.resets = tuple(dict.fromkeys((*gone.resets, *first.resets)))
 
     def _pause(self, pause: bool) -> None:
         self._paused = pause

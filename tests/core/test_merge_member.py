@@ -222,10 +222,10 @@ def test_a_newcomer_hears_what_comes_after_it_and_a_new_life_waits_epsilon_ticks
     group.start(3, 2)
     group.do(3, group.members[3].join([0, 1], group.now))
     assert group.members[3].life is Life.MEMBER
-    with pytest.raises(StalledError, match="publish again later"):
+    with pytest.raises(StalledError, match=r"retry in \d"):
         group.members[3].publish([b"too early"], group.now)
     group.run(2)
-    with pytest.raises(StalledError, match="publish again later"):
+    with pytest.raises(StalledError, match=r"retry in \d"):
         group.members[3].publish([b"too early"], group.now)
     group.run(1)
     group.publish(3, b"after")
@@ -273,7 +273,7 @@ def test_a_publisher_whose_clock_was_set_back_stalls_until_it_has_caught_up() ->
     group = Group(3)
     group.publish(2, b"a")
     member = group.members[2]
-    with pytest.raises(StalledError, match="publish again later"):
+    with pytest.raises(StalledError, match=r"retry in \d"):
         member.publish([b"b"], group.now - 100 * MS)
     assert member.publish([b"b"], group.now - 1 * MS)[1].mark is not None
 
@@ -411,16 +411,101 @@ def test_bytes_that_are_no_stamp_are_rejected_wherever_they_come() -> None:
     group.do(3, group.members[3].receive(me, Batch(broken, 0), group.now))
     group.do(3, group.members[3].receive(Process(1, 1), Stream((1 << 63) - 1, 0, 1, [broken]), group.now))
     assert group.notes["reject", "stamp"] == 5
-    assert group.members[0].counts["rejected_stamp"] == 1
+    assert metric(group.members[0], "rejected_total", "stamp") == 1
+
+
+def metric(member: MergeMember, name: str, of: str = "") -> int:
+    """Return a member's metric by name and the value of its label."""
+    (value,) = [each.value for each in member.metrics() if (each.name, each.of) == (name, of)]
+    return value
 
 
 def test_metrics_tell_what_happened() -> None:
-    group = Group(3)
+    group = Group(4)
     group.publish(2, b"x")
+    group.publish(2, b"y")
     group.run(30)
-    assert group.members[0].metrics()["position"] == 1
-    assert group.members[2].metrics() | {"switches": 0} == group.members[2].metrics()
-    assert group.members[0].view() is None
+    merger, follower = group.members[0], group.members[2]
+    assert metric(merger, "position") == 2
+    assert metric(merger, "buffer_len") == metric(merger, "late_total") == metric(merger, "duplicate_total") == 0
+    assert metric(merger, "observed_delay_ticks_bucket", "0") == metric(merger, "observed_delay_ticks_count") == 2
+    assert metric(merger, "buffer_ticks", "0.5") == metric(merger, "buffer_ticks", "1") == 20 + 3
+    assert metric(merger, "release_lag_ticks") == 0
+    assert metric(merger, "k_max") == 2, "its publisher's start and two events in one tick"
+    assert metric(merger, "lead_ticks") <= 0
+    assert metric(follower, "switches_total") == metric(follower, "stalled") == 0
+    names = {each.name for each in merger.metrics()}
+    assert names >= {"rejected_total", "g2_violation_total", "reset_total", "stall_ticks", "counter_carried_total"}
+    assert merger.view() is None
+
+
+def test_metrics_count_what_goes_wrong() -> None:
+    group = Group(4)
+    group.lost = (Taken,)
+    group.publish(3, b"x")
+    group.run(15)
+    assert metric(group.members[0], "duplicate_total") > 0
+    group.lost = (Offer, Batch)
+    group.publish(3, b"late")
+    bundle = group.members[3]._outbox._parcels[3, 1, 2].item
+    group.lost = ()
+    group.run(60)
+    group.do(0, group.members[0].receive(Process(3, 1), bundle, group.now))
+    assert metric(group.members[0], "g2_violation_total") == 1
+    assert metric(group.members[0], "observed_delay_ticks_bucket", "+Inf") == metric(
+        group.members[0], "observed_delay_ticks_count"
+    )
+    group.act(3, "corrupt_state", 0)
+    group.run(1)
+    assert metric(group.members[3], "reset_total", "stamp") == 1
+    group.run(10)
+    assert metric(group.members[3], "stall_ticks") == 3, "a repaired process is silent for ε ticks"
+
+
+def test_a_full_counter_goes_on_in_the_next_tick_and_is_counted() -> None:
+    group = Group(3, events_per_tick_max=1_000_000)
+    clock = group.members[2]._clock
+    clock.observe(0, (group.now // MS) << 20 | (1 << 20) - 1)
+    group.publish(2, b"x")
+    assert metric(group.members[2], "counter_carried_total") == 1
+    assert metric(group.members[2], "lead_ticks") == 1
+
+
+@pytest.mark.parametrize(
+    ("trouble", "why"),
+    [("restart", "began, or was repaired"), ("set back", "was set back"), ("ahead", "behind what this process has")],
+)
+def test_a_refused_publication_says_why_and_when_to_retry(trouble: str, why: str) -> None:
+    """And what it says is true: a tick before that it is refused, and then it is not."""
+    group = Group(3)
+    member = group.start(2, 2) if trouble == "restart" else group.members[2]
+    if trouble == "restart":
+        group.do(2, member.found([], group.now))
+    elif trouble == "set back":
+        group.now -= 50 * MS
+    else:
+        member._clock.observe(group.now // MS, (group.now // MS + 100) << 20)
+    with pytest.raises(StalledError, match=why) as refusal:
+        member.publish([b"x"], group.now)
+    with pytest.raises(StalledError):
+        member.publish([b"x"], group.now + refusal.value.retry_ns - MS)
+    member.publish([b"x"], group.now + refusal.value.retry_ns)
+
+
+def test_a_checkpoint_of_the_journal_is_as_good_as_the_whole() -> None:
+    group = Group(3)
+    for _ in range(4):
+        group.publish(2, b"x")
+        group.run(30)
+    assert len(group.persisted[0]) == 4
+    checkpoint = group.members[0].checkpoint()
+    (whole, short) = (group.start(0, 2) for _ in range(2))
+    whole.restore(group.persisted[0], group.now)
+    short.restore(checkpoint, group.now)
+    assert whole._merger is not None
+    assert short._merger is not None
+    assert (whole._merger.last, whole._merger.position) == (short._merger.last, short._merger.position)
+    assert group.members[2].checkpoint() == []
 
 
 @pytest.mark.parametrize("pid", [0, 2, 4], ids=["merger", "relay", "follower"])

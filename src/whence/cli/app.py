@@ -9,6 +9,7 @@ import typer
 from whence import __version__
 from whence.cli.certs import certs
 from whence.cli.check import check
+from whence.cli.declare_dead import declare_dead
 from whence.cli.demo import demo
 from whence.cli.doctor import doctor
 from whence.cli.explore import explore
@@ -50,6 +51,7 @@ app.command()(node)
 app.command()(pub)
 app.command()(sub)
 app.command()(top)
+app.command()(declare_dead)
 app.command()(gather)
 app.command()(doctor)
 app.command()(tune)

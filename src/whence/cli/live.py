@@ -32,6 +32,7 @@ Insecure = Annotated[bool, typer.Option(help="Allow addresses beyond loopback wi
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the group's level.")
 ]
+Data = Annotated[Path | None, typer.Option(help="What must outlive this process is kept here; level total needs it.")]
 Log = Annotated[str, typer.Option(help="Logs on standard error: off, text or json.")]
 
 GUESTS = range(28_000, 32_768)

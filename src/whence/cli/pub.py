@@ -21,48 +21,53 @@ def pub(
     contact: live.Contacts = None,
     level: Annotated[str, typer.Option(help="The group's level.")] = "fifo",
     ndjson: Annotated[bool, typer.Option(help="Each line must be JSON; others are refused.")] = False,
-    until: Annotated[str, typer.Option(help="Wait until all is accepted or settled.")] = "settled",
+    until: Annotated[
+        str | None, typer.Option(help="Wait until all is accepted or settled; settled where the level can tell.")
+    ] = None,
     members: Annotated[int, typer.Option(help="Wait until the group has so many members, this one among them.")] = 2,
     pid: live.Pid = None,
     listen: live.Listen = "127.0.0.1:0",
     cluster: live.Cluster = "whence",
+    data: live.Data = None,
     certs: live.Certs = None,
     insecure: live.Insecure = False,
     settings: live.Settings = None,
     log: live.Log = "off",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
 ) -> None:
-    """Publish each line of standard input as an event, then leave.
+    """Publish each line of standard input as an event, then leave. At level optimistic a ticket is obtained first.
 
     Example: seq 100 | whence pub alps --contact 127.0.0.1:4000
     Exit code 0: everything reached what --until says. 2: it did not.
     """
-    if until not in ("accepted", "settled"):
+    if until not in (None, "accepted", "settled"):
         raise UsageError(f"--until is accepted or settled, not {until!r}")
     live.set_up_logs(log)
-    made = live.node_of(live.guest(pid), listen, contact, cluster, certs, insecure)
+    made = live.node_of(live.guest(pid), listen, contact, cluster, certs, insecure, data=data)
 
-    async def main() -> int:
+    async def main() -> tuple[int, str]:
         count = 0
         lines_in = Lines(ndjson=ndjson)
         loop = asyncio.get_running_loop()
         async with made as node:
-            joined = await node.open(group, level, settings=parse_settings(settings or []), receive=False)
-            await joined.gathered(members)
+            joined = await node.open(group, level, settings=parse_settings(settings or []), receive=False, write=True)
+            if joined.members() is not None:
+                await joined.gathered(members)
+            reach = until or ("settled" if joined.tells_settled else "accepted")
             receipt = None
             while lines := await loop.run_in_executor(None, lines_in.some):
                 receipt = await joined.publish_many(lines)
                 count += len(lines)
             if receipt is not None:
-                await (receipt.settled() if until == "settled" else receipt.accepted())
+                await (receipt.settled() if reach == "settled" else receipt.accepted())
             await joined.close()
-        return count
+        return count, reach
 
-    count = run(main())
+    count, reached = run(main())
     if json:
-        print_json(0, group=group, published=count, until=until)
+        print_json(0, group=group, published=count, until=reached)
     else:
-        complain(f"published {count} events in group {group!r}, {until}")
+        complain(f"published {count} events in group {group!r}, {reached}")
 
 
 class Lines:

@@ -24,6 +24,7 @@ def sub(
     pid: live.Pid = None,
     listen: live.Listen = "127.0.0.1:0",
     cluster: live.Cluster = "whence",
+    data: live.Data = None,
     certs: live.Certs = None,
     insecure: live.Insecure = False,
     settings: live.Settings = None,
@@ -36,7 +37,7 @@ def sub(
     Exit code 0: --count reached, --seconds over or stopped by a signal. 1: the group ended before --count.
     """
     live.set_up_logs(log)
-    made = live.node_of(live.guest(pid), listen, contact, cluster, certs, insecure)
+    made = live.node_of(live.guest(pid), listen, contact, cluster, certs, insecure, data=data)
     told = run(_listen(made, group, level, parse_settings(settings or []), count, seconds, _printer(ndjson, json)))
     if json:
         print_json(0, group=group, **told)
@@ -67,6 +68,10 @@ def as_json(delivery: Delivery) -> dict[str, Any]:
         told["gaps"] = [list(span) for span in delivery.gaps]
     if delivery.ticket is not None:
         told["ticket"], told["epoch"] = delivery.ticket, delivery.epoch
+    if delivery.key is not None:
+        told["key"] = list(delivery.key)
+    if delivery.resets:
+        told["resets"] = list(delivery.resets)
     try:
         return {**told, "payload": delivery.payload.decode()}
     except UnicodeDecodeError:

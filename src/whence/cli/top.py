@@ -55,20 +55,19 @@ def page(told: dict[str, Any], before: dict[str, Any], seconds: float) -> Stack:
     )
     groups = Table(
         "group", "level", "members", "delivered", "per s", "published", "unsettled", "held", "skipped", "late",
-        "tickets", title=title, title_justify="left",
+        "ticket", title=title, title_justify="left",
     )  # fmt: skip
     earlier = {group["name"]: group for group in before.get("groups", [])}
     for group in told["groups"]:
         known = earlier.get(group["name"], group)
         gauges = group["gauges"]
         lag = group["published"] - group["settled"] if group["settled"] is not None else None
-        tickets = {name: value for name, (value, _) in gauges.items() if "ticket" in name or "lease" in name}
         groups.add_row(
             group["name"], group["level"], "?" if group["members"] is None else str(len(group["members"]) + 1),
             f"{group['delivered']:,}", f"{(group['delivered'] - known['delivered']) / seconds:,.0f}",
             f"{group['published']:,}", "?" if lag is None else f"{lag:,}",
             str(gauges.get("held_bundles", [0])[0]), f"{group['skipped']:,}", f"{group['late']:,}",
-            ", ".join(f"{name} {value}" for name, value in tickets.items()) or "none",
+            _ticket(group["ticket"]),
         )  # fmt: skip
     peers = Table("peer", "life", "address", "connected", "round trip", "waiting", "dropped")
     for peer in told["peers"]:
@@ -78,3 +77,15 @@ def page(told: dict[str, Any], before: dict[str, Any], seconds: float) -> Stack:
             str(peer["dropped_frames"]),
         )  # fmt: skip
     return Stack(groups, peers)
+
+
+def _ticket(told: dict[str, Any] | None) -> str:
+    """Return in a few words how the process stands in a cluster."""
+    if told is None:
+        return ""
+    words = [told["standing"]]
+    if told["ticket"] is not None:
+        words.append(f"ticket {told['ticket']} epoch {told['epoch']}, lease {told['lease_left_ns'] / 1e6:,.0f} ms")
+    if told["waits_for"]:
+        words.append(f"waits for {', '.join(told['waits_for'])}")
+    return "; ".join(words)

@@ -63,6 +63,10 @@ class ClusterNode(Node):
         self._desk.restore(list(records))
         return Ready()
 
+    def checkpoint(self) -> list[bytes]:
+        """Return what a new life needs of everything this one persisted: a seed's last word."""
+        return self._desk.checkpoint()
+
     def publish(self, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
         """Publish events under the ticket. Raises NotCoordinatorError, LeaseSuspendedError, or what any member does."""
         if self.life is Life.MEMBER:

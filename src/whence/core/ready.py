@@ -124,3 +124,12 @@ class Gauge(Struct, frozen=True, gc=False):
     bound: int
     rests: bool = False
     """Must be empty once nothing has been published for long."""
+
+
+class Metric(Struct, frozen=True, gc=False):
+    """Something counted or measured, for observers. Several of one name differ in the value of one label."""
+
+    name: str
+    value: int
+    label: str = ""
+    of: str = ""

@@ -14,7 +14,8 @@ import msgspec
 
 from whence.core.levels import Recipe, Surroundings
 from whence.core.members.full import Directory
-from whence.core.ready import Delivery, Gap, Gauge, Item, Late, Ready, Returned
+from whence.core.members.tickets.joining import Status
+from whence.core.ready import Delivery, Gap, Gauge, Item, Late, Metric, Ready, Returned
 from whence.core.spread.direct import Push
 from whence.core.stages import Member
 from whence.errors import ClosedError, InternalError, NotMemberError, StorageError, UsageError, WhenceError
@@ -53,6 +54,9 @@ class Sink(Protocol):
 
     def late(self, late: Late) -> None:
         """Take a bundle that came after its place."""
+
+    def reset(self, reason: str) -> None:
+        """Take word that the member's state was repaired, or that it went on without what it missed."""
 
     def end(self, error: WhenceError | None) -> None:
         """Learn that nothing more comes, and why."""
@@ -233,6 +237,24 @@ class Driver:
 
     # --- what can be asked ---
 
+    def refusal(self) -> WhenceError | None:
+        """Return the error that publishing now would raise for want of a ticket, a lease or a clock, if it is known."""
+        check: Callable[[int], WhenceError | None] | None = getattr(self.member, "refusal", None)
+        if check is None or check(self._clock()) is None:
+            return None
+        self._do(self.member.tick)  # what stood in the way may be over, and nobody has looked since
+        return check(self._clock())
+
+    def ticket(self) -> Status | None:
+        """Return how the process stands in its cluster; None at levels without tickets."""
+        tell: Callable[[int], Status] | None = getattr(self.member, "status", None)
+        return tell(self._clock()) if tell is not None else None
+
+    def metrics(self) -> list[Metric]:
+        """Return what the level counts and measures beyond its gauges; nothing where it does not."""
+        tell: Callable[[], list[Metric]] | None = getattr(self.member, "metrics", None)
+        return tell() if tell is not None else []
+
     def gauges(self) -> list[Gauge]:
         """Return how full the member's buffers are."""
         return self.member.gauges()
@@ -347,7 +369,9 @@ class Driver:
         if self._scribe is not None:
             self._scribe.noted(note)
         self._changed.set()
-        if note.kind == "join":
+        if note.kind == "reset":
+            self._sink.reset(note.reason or "unknown")
+        elif note.kind == "join":
             self.joined = True
             self._outside.member_changed(self.group)
         elif note.kind == "leave":

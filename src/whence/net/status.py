@@ -1,20 +1,29 @@
 """What a running node tells of itself: one dictionary, as JSON on a local socket and as metrics over HTTP.
 
-Nothing here changes the node, and nothing tells of payloads or keys. The local socket is readable for its owner only.
+Nothing tells of payloads or keys, and nothing changes the node but an operator's word that another process is dead,
+which only the local socket takes. That socket is open to its owner alone.
 """
 
 import asyncio
 import os
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
-from whence.errors import JoinError
+from whence.core.coordinated import named
+from whence.core.members.tickets.joining import Status
+from whence.core.ready import Metric
+from whence.errors import JoinError, UsageError, WhenceError
+from whence.limits import BOOT_MAX, PEER_ID_MAX
 from whence.net.clock import steady_ns
 from whence.net.driver import Driver
 from whence.net.node import LiveNode
 from whence.net.peer import Peer
+from whence.types import Process
+
+STATUS = b"status\n"
+"""The request for the status; any other is JSON."""
 
 REQUEST_S = 5.0
 """How long a request may take to arrive."""
@@ -63,7 +72,28 @@ def _group(driver: Driver) -> dict[str, Any]:
         "late": driver.counts["late"],
         "counts": dict(sorted(driver.counts.items())),
         "gauges": {gauge.name: [gauge.value, gauge.bound] for gauge in driver.gauges()},
+        "ticket": _ticket(driver.ticket()),
+        "metrics": _by_name(driver.metrics()),
     }
+
+
+def _ticket(told: Status | None) -> dict[str, Any] | None:
+    """Return how a process stands in its cluster; processes as pid:boot."""
+    if told is None:
+        return None
+    fields: dict[str, Any] = msgspec.structs.asdict(told)
+    return fields | {"waits_for": [f"{pid}:{boot}" for pid, boot in told.waits_for]}
+
+
+def _by_name(metrics: list[Metric]) -> dict[str, Any]:
+    """Return metrics as name to value, or to values by label."""
+    told: dict[str, Any] = {}
+    for metric in metrics:
+        if metric.label:
+            told.setdefault(metric.name, {})[metric.of] = metric.value
+        else:
+            told[metric.name] = metric.value
+    return told
 
 
 def metrics(live: LiveNode) -> str:
@@ -90,10 +120,49 @@ def metrics(live: LiveNode) -> str:
         for name, (value, bound) in group["gauges"].items():
             lines.append(f"whence_buffer{_of(group, buffer=name)} {value}")
             lines.append(f"whence_buffer_bound{_of(group, buffer=name)} {bound}")
+    lines += _ticket_lines(told["groups"])
+    lines += _level_lines(live)
     lines.append("# TYPE whence_member_events_total counter")
     for group in told["groups"]:
         lines += [f"whence_member_events_total{_of(group, kind=k)} {count}" for k, count in group["counts"].items()]
     return "\n".join(lines) + "\n"
+
+
+def _ticket_lines(groups: list[dict[str, Any]]) -> list[str]:
+    """Return who holds which ticket, with which epoch and for how long yet."""
+    lines = []
+    for name, key, scale in (
+        ("whence_ticket_lease_left_seconds", "lease_left_ns", 1e9),
+        ("whence_ticket_epoch", "epoch", 1),
+        ("whence_tickets_coordinated", "coordinates", 1),
+    ):
+        lines.append(f"# TYPE {name} gauge")
+        for group in groups:
+            ticket = group["ticket"]
+            if ticket is not None:
+                number = "none" if ticket["ticket"] is None else str(ticket["ticket"])
+                labels = _of(group, ticket=number, standing=ticket["standing"])
+                lines.append(f"{name}{labels} {(ticket[key] or 0) / scale:g}")
+    return lines
+
+
+def _level_lines(live: LiveNode) -> list[str]:
+    """Return what levels count and measure of themselves."""
+    by_name: dict[str, list[str]] = {}
+    for _, driver in sorted(live.drivers.items()):
+        group = {"name": driver.group, "level": driver.role.level}
+        for metric in driver.metrics():
+            labels = _of(group, **{metric.label: metric.of}) if metric.label else _of(group)
+            by_name.setdefault(f"whence_{metric.name}", []).append(f"whence_{metric.name}{labels} {metric.value}")
+    lines = []
+    for name, values in by_name.items():
+        kind = "counter" if name.endswith("_total") else "gauge"
+        if name.endswith("_bucket"):
+            lines.append(f"# TYPE {name.removesuffix('_bucket')} histogram")
+        elif not name.endswith(("_sum", "_count")):
+            lines.append(f"# TYPE {name} {kind}")
+        lines += values
+    return lines
 
 
 def _of(group: dict[str, Any], **more: str) -> str:
@@ -106,12 +175,15 @@ def _safe(text: str) -> str:
 
 
 async def serve_status(live: LiveNode, path: Path) -> asyncio.Server:
-    """Answer every line on a local socket with the status as a line of JSON. Raises JoinError."""
+    """Answer every line on a local socket with a line of JSON: the status, or what became of a request.
+
+    Raises JoinError.
+    """
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            while await reader.readline():
-                writer.write(msgspec.json.encode(status(live)) + b"\n")
+            while line := await reader.readline():
+                writer.write(msgspec.json.encode(status(live) if line == STATUS else _obey(live, line)) + b"\n")
                 await writer.drain()
         except (ConnectionError, ValueError):
             pass
@@ -155,12 +227,44 @@ async def serve_metrics(live: LiveNode, host: str, port: int) -> asyncio.Server:
         raise JoinError(f"metrics cannot be served at {host}:{port}: {error.strerror or error}") from error
 
 
-async def ask(path: Path) -> dict[str, Any]:
-    """Return the status of the node behind a local socket. Raises JoinError."""
+class DeclareDead(msgspec.Struct, frozen=True):
+    """An operator's word: this life of a peer is over for good."""
+
+    group: str
+    pid: Annotated[int, msgspec.Meta(ge=0, le=PEER_ID_MAX)]
+    boot: Annotated[int, msgspec.Meta(ge=0, le=BOOT_MAX)]
+
+
+def _obey(live: LiveNode, line: bytes) -> dict[str, Any]:
+    """Do what an operator asks for; return {} or the sentence that says why not."""
+    try:
+        word = msgspec.json.decode(line, type=DeclareDead)
+        driver = live.drivers.get(word.group)
+        if driver is None:
+            raise UsageError(f"this node is in no group {word.group!r}")
+        if driver.ticket() is None:
+            raise UsageError(f"group {word.group!r} runs at level {driver.role.level}, which has no tickets")
+        driver.act("declare_dead", named(Process(word.pid, word.boot)))
+    except msgspec.DecodeError as error:
+        return {"error": f"this is no request: {error}"}
+    except WhenceError as refusal:
+        return {"error": str(refusal)}
+    return {}
+
+
+async def declare_dead(path: Path, word: DeclareDead) -> None:
+    """Tell the node behind a local socket that a process is dead. Raises JoinError, UsageError."""
+    told = await ask(path, msgspec.json.encode(word) + b"\n")
+    if "error" in told:
+        raise UsageError(told["error"])
+
+
+async def ask(path: Path, request: bytes = STATUS) -> dict[str, Any]:
+    """Return the status of the node behind a local socket, or its answer to another request. Raises JoinError."""
     try:
         async with asyncio.timeout(REQUEST_S):
             reader, writer = await asyncio.open_unix_connection(path, limit=1 << 24)
-            writer.write(b"status\n")
+            writer.write(request)
             line = await reader.readline()
             writer.close()
     except (OSError, TimeoutError) as error:

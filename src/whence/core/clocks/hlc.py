@@ -77,6 +77,14 @@ class Hlc:
         """Return l."""
         return stamp >> REST_BITS
 
+    def chain(self, stamp: int) -> int:
+        """Return k."""
+        return stamp & COUNTER_MAX
+
+    def ahead(self, rt: int) -> int:
+        """Return l − rt."""
+        return (self._last >> REST_BITS) - rt
+
     def packed(self, stamp: int) -> tuple[int, int]:
         """Return k_hi and k_mid; the stamp is k_hi already. Raises LimitError beyond the years the key can tell."""
         k_hi = stamp - self._origin

@@ -151,6 +151,14 @@ class Kn:
         """Return l = r + c."""
         return stamp.r + stamp.c
 
+    def chain(self, stamp: KnStamp) -> int:
+        """Return the largest entry of kn."""
+        return max(stamp.kn, default=0)
+
+    def ahead(self, rt: int) -> int:
+        """Return r + c − rt."""
+        return self._r(rt) + self._c - rt
+
     def packed(self, stamp: KnStamp) -> tuple[int, int]:
         """Return k_hi and k_mid. Raises LimitError if the stamp does not fit."""
         return self._packing.pack(stamp, self._timing.origin)

@@ -124,6 +124,12 @@ class StampClock(Protocol[Kind]):
     def physical(self, stamp: Kind) -> int:
         """Return l, the largest clock value the stamp knows of."""
 
+    def chain(self, stamp: Kind) -> int:
+        """Return the length of the longest chain of events in one tick that the stamp counts."""
+
+    def ahead(self, rt: int) -> int:
+        """Return how far l of this process is ahead of its clock; negative if it has been idle for long."""
+
     def packed(self, stamp: Kind) -> tuple[int, int]:
         """Return k_hi and k_mid. Raises LimitError if the stamp does not fit."""
 

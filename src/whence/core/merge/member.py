@@ -10,7 +10,7 @@ a stamp, or was set back, or the process began a moment ago, publishing is refus
 Every input first runs the guards: state that cannot be is repaired and noted, and nothing is published for ε ticks.
 """
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Sequence
 
 from whence.core.clocks.stamp import FIRST_KEY, MergeKey, StampClock, Standing, last_key_of, low_key, tick_of
@@ -31,11 +31,12 @@ from whence.core.merge.items import (
     journal_entry,
     read_journal,
 )
+from whence.core.merge.meter import Meter
 from whence.core.merge.outbox import Outbox, name_of
 from whence.core.merge.settings import ALL_TOPICS, TOPICS_MAX, TotalSettings
 from whence.core.node import STEPS, Life
 from whence.core.order.merged import BUNDLE, Entry, Fate, Merger, entry_of, key_of
-from whence.core.ready import Delivery, Gauge, Item, Late, Mark, Note, Ready, Send
+from whence.core.ready import Delivery, Gauge, Item, Late, Mark, Metric, Note, Ready, Send
 from whence.errors import LimitError, NotMemberError, StalledError, UsageError
 from whence.limits import SEQ_MAX
 from whence.types import Bundle, Instant, Process, packed
@@ -53,13 +54,12 @@ class MergeMember:
     def __init__(self, me: Process, settings: TotalSettings, now: Instant) -> None:
         self.me = me
         self.life = Life.OUTSIDE
-        self.counts: Counter[str] = Counter()
-        """Late, duplicate, rejected, reset and so on, since the beginning of this life."""
         self._settings = settings
         self._timing = settings.timing
         merge = settings.merge
         self._ticks = Ticks(merge.tick_ns, settings.timing)
         self._rt = self._ticks.read(now)
+        self._meter = Meter(self._rt)
         self._clock: StampClock[object] = settings.stamp_clock()
         self._clock.start(self._rt)
         self._quarantine_until = self._rt + self._timing.epsilon if me.boot > 1 else 0
@@ -120,6 +120,12 @@ class MergeMember:
                 self._merger.last, self._merger.position = max(kept)
         return self._end(now, ready)
 
+    def checkpoint(self) -> list[bytes]:
+        """Return what a new life needs of everything this one persisted: the last key alone."""
+        if self._merger is None or not self._settings.merge.journal:
+            return []
+        return [journal_entry(self._merger.last, self._merger.position)]
+
     def leave(self, now: Instant) -> Ready:
         """Begin to leave: send what is on its way, and send followers to another merger."""
         ready = self._begin(now)
@@ -141,11 +147,12 @@ class MergeMember:
             raise NotMemberError(f"only a member may publish, and this process is {self.life.value}; join first")
         self._check_limits(payloads)
         ready = self._begin(now)
-        if self._stalled:
-            raise StalledError(
-                "the clock is behind what this process has seen, or it began too short a time ago; publish again later"
-            )
+        refusal = self.refusal(now)
+        if refusal is not None:
+            raise refusal
         stamp = self._clock.local(self._rt)
+        chain = self._clock.chain(stamp)
+        self._meter.created(chain, carried=not chain and self._clock.physical(stamp) > self._rt)
         bundle = packed(self.me, self._published + 1, payloads, self._clock.write(stamp))
         key = self._key(stamp, bundle)
         self._published += bundle.count
@@ -155,6 +162,21 @@ class MergeMember:
         worth_until = self._clock.physical(stamp) + self._timing.delta
         self._outbox.send(bundle, self._topic, self._targets, now, worth_until, ready, own=True)
         return bundle, self._end(now, ready)
+
+    def refusal(self, now: Instant) -> StalledError | None:
+        """Return why nothing may be published, by what the last input showed, and when to try again; None if it may."""
+        if self.life is not Life.MEMBER or not self._stalled:
+            return None
+        timing, ticks = self._timing, self._ticks
+        if ticks.stands_still:
+            why, wait = "the clock on the wall was set back", ticks.lead - timing.lead_max
+        elif self._rt < self._quarantine_until:
+            why = "this process began, or was repaired, too short a time ago"
+            wait = self._quarantine_until - self._rt
+        else:
+            why = "the clock is behind what this process has delivered"
+            wait = self._clock.ahead(self._rt) - timing.lead_max
+        return StalledError(why, max(1, wait) * self._settings.merge.tick_ns)
 
     def _check_limits(self, payloads: Sequence[bytes]) -> None:
         events, size, limits = len(payloads), sum(map(len, payloads)), self._settings.limits
@@ -258,6 +280,7 @@ class MergeMember:
         except (ValueError, LimitError):
             self._reject("stamp", bundle, ready)
             return
+        self._meter.arrived(self._rt - self._clock.physical(stamp), self._clock.chain(stamp))
         wrong = self._clock.wrong(stamp, self._rt)
         if wrong is not None:
             # Not acknowledged: from a clock a little ahead of ours, it is sent again when ours has come so far.
@@ -310,9 +333,10 @@ class MergeMember:
         if self._settings.merge.journal:
             ready.persist.append(journal_entry(self._merger.last, self._merger.position))
         for entry in released:
-            bundle = entry[BUNDLE]
+            bundle, held_ns = entry[BUNDLE], max(0, now - entry[3])
             self._observe(bundle)
-            ready.deliver.append(Delivery(bundle, max(0, now - entry[3]), self._mark(key_of(entry))))
+            self._meter.released(held_ns // self._settings.merge.tick_ns, self._rt - self._merger.due_tick(entry))
+            ready.deliver.append(Delivery(bundle, held_ns, self._mark(key_of(entry))))
         self._desk.log.append(released, self._rt)
         self._desk.pump(ready)
 
@@ -428,6 +452,7 @@ class MergeMember:
         """Read the clock and repair what cannot be, before anything else happens."""
         ready = Ready()
         self._rt = rt = self._ticks.read(now)
+        self._meter.passed(rt, stalled=self._stalled)
         if self._ticks.repairs != self._repairs:
             self._repairs = self._ticks.repairs
             self._repaired("clock", ready)
@@ -435,7 +460,7 @@ class MergeMember:
         if standing is Standing.RESET:
             self._repaired("stamp", ready)
         if self._merger is not None and (found := self._merger.guard(rt)) is not None:
-            self._count("reset", 1)
+            self._count(f"reset_{found}", 1)
             ready.notes.append(Note("reset", found))
         if self._following is not None:
             self._guard_following(self._following, ready)
@@ -454,7 +479,7 @@ class MergeMember:
 
     def _repaired(self, what: str, ready: Ready) -> None:
         """Note a repair, and publish nothing until every stamp of before is in the past."""
-        self._count("reset", 1)
+        self._count(f"reset_{what}", 1)
         ready.notes.append(Note("reset", what))
         self._quarantine_until = self._rt + self._timing.epsilon
 
@@ -489,14 +514,15 @@ class MergeMember:
             gauges += [*self._merger.gauges(), *self._desk.gauges()]
         return gauges
 
-    def metrics(self) -> dict[str, int]:
-        """Return the counters of this life, and how far stamps lead the clock."""
-        found = dict(sorted(self.counts.items()))
-        if self._merger is not None:
-            found |= {"early": self._merger.early, "purged": self._merger.purged, "position": self._merger.position}
-        if self._following is not None:
-            found["switches"] = self._following.switches
-        return found | {"clock_lead": self._ticks.lead, "stalled": int(self._stalled)}
+    def metrics(self) -> list[Metric]:
+        """Return what was counted and measured in this life."""
+        merger, following = self._merger, self._following
+        found = self._meter.metrics(self._clock.ahead(self._rt), None if merger is None else merger.held())
+        found += [Metric("stalled", int(self._stalled)), Metric("clock_lead_ticks", self._ticks.lead)]
+        if merger is not None:
+            found += [Metric("early_total", merger.early), Metric("purged_total", merger.purged),
+                      Metric("position", merger.position)]  # fmt: skip
+        return found if following is None else [*found, Metric("switches_total", following.switches)]
 
     # --- small parts ---
 
@@ -521,7 +547,7 @@ class MergeMember:
         ready.notes.append(Note("drop", reason, bundle))
 
     def _count(self, what: str, by: int) -> None:
-        self.counts[what] += by
+        self._meter.counts[what] += by
 
     def _step(self, to: Life) -> None:
         if to not in STEPS[self.life]:

@@ -193,7 +193,15 @@ class Merger:
 
     def next_tick(self) -> int | None:
         """Return the tick at which something becomes due."""
-        return None if not self._heap else tick_of(key_of(self._heap[0]), self._origin) + self._wait()
+        return None if not self._heap else self.due_tick(self._heap[0])
+
+    def due_tick(self, entry: Entry) -> int:
+        """Return the tick at which a bundle becomes due."""
+        return tick_of(key_of(entry), self._origin) + self._wait()
+
+    def held(self) -> int:
+        """Return how many bundles wait for their time."""
+        return len(self._heap)
 
     # --- guarding ---
 

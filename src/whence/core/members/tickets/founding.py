@@ -85,7 +85,7 @@ class Arbiter:
         busy = self._heard_at is not None and turn.now - self._heard_at < hold_ns and sender.pid != self.promised.pid
         if ballot > self.promised and not busy:
             self.promised = ballot
-            turn.ready.persist.append(self._journal())
+            turn.ready.persist.append(self.journal())
         kept = ballot == self.promised
         if kept:
             self._heard_at = turn.now
@@ -106,16 +106,17 @@ class Arbiter:
         if fine and not again:
             self.promised = self.accepted = ballot
             self.generation, self.genesis = item.generation, item.record
-            turn.ready.persist.append(self._journal())
+            turn.ready.persist.append(self.journal())
         turn.post(sender, GenesisAnswer(item.ballot, fine, self.promised.number))
 
     def learn(self, ballot: Ballot, generation: int, genesis: bytes, turn: Turn) -> None:
         """Judge again after the others promised our ballot and told what they had accepted."""
         self.promised = self.accepted = ballot
         self.generation, self.genesis, self.knows = generation, genesis, True
-        turn.ready.persist.append(self._journal())
+        turn.ready.persist.append(self.journal())
 
-    def _journal(self) -> bytes:
+    def journal(self) -> bytes:
+        """Return what a new life must know: what was promised and accepted last."""
         return _JOURNAL.pack(*self.promised, *self.accepted, self.generation) + self.genesis
 
 

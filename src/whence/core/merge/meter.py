@@ -1,0 +1,100 @@
+"""What a member of a merged group counts and measures of itself, for whoever tunes or watches it.
+
+Nothing here decides anything. Ticks are the group's ticks; totals are of one life. Source: merge specification 15.
+"""
+
+from collections import Counter, deque
+
+from whence.core.ready import Metric
+
+RECENT = 1024
+"""Released bundles whose waits the quantiles are taken from."""
+
+DELAYS_UP_TO = (0, *(1 << at for at in range(17)))
+"""Upper bounds of the histogram of delays, in ticks; what is longer counts in the last, without a bound."""
+
+QUANTILES = (("0.5", 0.5), ("0.99", 0.99))
+
+
+class Meter:
+    """Counters, a histogram, and the last waits."""
+
+    def __init__(self, rt: int) -> None:
+        self.counts: Counter[str] = Counter()
+        """Late, duplicate, rejected, reset and so on."""
+        self.k_max = 0
+        """The longest chain of events in one tick that any stamp counted."""
+        self.carried = 0
+        """Own stamps whose counter was full and went on in the next tick."""
+        self.stall_ticks = 0
+        self._rt = rt
+        self._delays = [0] * (len(DELAYS_UP_TO) + 1)
+        self._delay_sum = 0
+        self._waits: deque[int] = deque(maxlen=RECENT)
+        self._wait_max = 0
+        self._lag = self._lag_max = 0
+
+    def passed(self, rt: int, *, stalled: bool) -> None:
+        """Learn that the clock is here, and whether nothing could be published until now."""
+        if stalled and rt > self._rt:
+            self.stall_ticks += rt - self._rt
+        self._rt = rt
+
+    def created(self, chain: int, *, carried: bool) -> None:
+        """Count an own stamp."""
+        self.k_max = max(self.k_max, chain)
+        self.carried += carried
+
+    def arrived(self, delay: int, chain: int) -> None:
+        """Count a publication of another process: the receiver's clock minus its stamp's, and its chain."""
+        place = max(0, delay - 1).bit_length() + 1 if delay > 0 else 0
+        self._delays[min(place, len(DELAYS_UP_TO))] += 1
+        self._delay_sum += max(0, delay)
+        self.k_max = max(self.k_max, chain)
+
+    def released(self, waited: int, lag: int) -> None:
+        """Count a released bundle: how long it was held, and how long after its time it left."""
+        self._waits.append(waited)
+        self._wait_max = max(self._wait_max, waited)
+        self._lag, self._lag_max = lag, max(self._lag_max, lag)
+
+    def metrics(self, lead: int, buffered: int | None) -> list[Metric]:
+        """Return everything by name; `lead` is l − rt now, `buffered` what a merger holds now."""
+        counts = self.counts
+        found = [
+            Metric("late_total", counts["late"]),
+            Metric("duplicate_total", counts["duplicate"]),
+            Metric("g2_violation_total", counts["g2_violation"]),
+            Metric("stall_ticks", self.stall_ticks),
+            Metric("lead_ticks", lead),
+            Metric("k_max", self.k_max),
+            Metric("counter_carried_total", self.carried),
+        ]
+        for name, label in (("rejected", "reason"), ("reset", "part")):
+            of = [(key.partition("_")[2], count) for key, count in sorted(counts.items()) if key.startswith(f"{name}_")]
+            found += [Metric(f"{name}_total", count, label, part) for part, count in of]
+            found += [] if of else [Metric(f"{name}_total", 0, label, "any")]
+        if buffered is not None:
+            found += [Metric("buffer_len", buffered), Metric("stale_total", counts["stale"]), *self._timings()]
+        return found
+
+    def _timings(self) -> list[Metric]:
+        waits = sorted(self._waits)
+        found = [
+            Metric("buffer_ticks", waits[min(len(waits) - 1, int(part * len(waits)))] if waits else 0, "quantile", name)
+            for name, part in QUANTILES
+        ]
+        found += [
+            Metric("buffer_ticks", self._wait_max, "quantile", "1"),
+            Metric("release_lag_ticks", self._lag),
+            Metric("release_lag_ticks_max", self._lag_max),
+        ]
+        so_far = 0
+        for bound, count in zip((*map(str, DELAYS_UP_TO), "+Inf"), self._delays, strict=True):
+            so_far += count
+            found.append(Metric("observed_delay_ticks_bucket", so_far, "le", bound))
+        return [
+            *found,
+            Metric("observed_delay_ticks_sum", self._delay_sum),
+            Metric("observed_delay_ticks_count", so_far),
+        ]

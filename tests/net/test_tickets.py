@@ -1,0 +1,202 @@
+"""Tickets live: opening for writing obtains one, and whoever has none, or no lease, is told why and when to retry."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.net.live import QUICK, nodes, within
+from tests.net.test_commands import running, whence
+from whence.errors import JoinError, LeaseSuspendedError, NotCoordinatorError, StalledError, UsageError
+from whence.group import Group, join
+from whence.net.status import DeclareDead, ask, declare_dead, metrics, serve_status, status
+
+FAST = {**QUICK, "rounds": 3, "answer_ns": 20_000_000}
+"""Ticket rounds of a tenth of a second."""
+
+FOUNDERS = [1, 2, 3]
+
+
+async def cluster(started: list, **options: object) -> list[Group]:  # type: ignore[type-arg]
+    given = {"settings": FAST, "founders": FOUNDERS, **options}
+    return list(await asyncio.gather(*[node.open("alps", "optimistic", **given) for node in started]))
+
+
+def test_opening_for_writing_obtains_a_ticket_and_closing_gives_it_back() -> None:
+    async def main() -> None:
+        async with nodes(3) as started:
+            one, two, three = await cluster(started, write=True)
+            standing = [group.ticket() for group in (one, two, three)]
+            assert {told.standing for told in standing if told is not None} == {"active"}
+            assert len({told.ticket for told in standing if told is not None}) == 3
+            assert all(told is not None and told.lease_left_ns > 0 and not told.why for told in standing)
+            await two.publish(b"x")
+            delivery = await anext(aiter(one))
+            told = two.ticket()
+            assert told is not None
+            assert (delivery.ticket, delivery.epoch) == (told.ticket, told.epoch)
+            await three.cleave()
+            after = three.ticket()
+            assert after is not None
+            assert (after.standing, after.ticket) == ("none", None)
+            with pytest.raises(NotCoordinatorError, match="call cjoin first"):
+                await three.publish(b"y")
+
+    within(main())
+
+
+def test_a_member_without_a_ticket_receives_and_is_refused_with_the_reason() -> None:
+    async def main() -> None:
+        async with nodes(3) as started:
+            one, two, _ = await cluster(started, settings={**FAST, "tickets": 1})
+            with pytest.raises(NotCoordinatorError, match="has not asked for a ticket"):
+                await two.publish(b"x")
+            with pytest.raises(NotCoordinatorError, match="has not asked for a ticket"):
+                two.publish_nowait(b"x")
+            await one.cjoin()
+            await one.publish(b"x")
+            assert (await anext(aiter(two))).payload == b"x"
+            with pytest.raises(UsageError, match="already has a ticket"):
+                await one.cjoin()
+            with pytest.raises(NotCoordinatorError, match=r"had none to give; retry in \d+ ms") as refusal:
+                await two.cjoin(timeout_s=1.5)
+            assert refusal.value.retry_ns
+            with pytest.raises(UsageError, match="last coordinator cannot leave"):
+                await one.cleave()
+
+    within(main())
+
+
+def test_a_failed_opening_for_writing_leaves_the_group_again() -> None:
+    async def main() -> None:
+        async with nodes(3) as started:
+            await started[0].open("alps", "optimistic", settings={**FAST, "seeds": "1,2,3"})
+            with pytest.raises(NotCoordinatorError, match="still asking"):
+                await started[1].open(
+                    "alps", "optimistic", settings={**FAST, "seeds": "7,8,9"}, write=True, timeout_s=1.0
+                )
+            assert "alps" not in started[1].groups
+
+    within(main())
+
+
+def test_without_its_witnesses_a_coordinator_is_suspended_and_says_whom_it_waits_for() -> None:
+    """And an operator's word about those that are gone lets the tickets go on."""
+
+    async def main() -> None:
+        async with nodes(1) as (last,):
+            one = join(2, contacts=[last.address])
+            two = join(3, contacts=[last.address])
+            async with one, two:
+                groups = await cluster([last, one, two])
+                await groups[0].cjoin()
+                gone = [(node.pid, node.live.me.boot) for node in (one, two)]
+            assert groups[0].ticket() is not None
+            async with asyncio.timeout(20):
+                while (told := groups[0].ticket()) is not None and told.standing != "suspended":
+                    await asyncio.sleep(0.05)
+            assert told is not None
+            assert {(process.pid, process.boot) for process in told.waits_for} == set(gone)
+            assert (told.lease_left_ns, told.why) == (0, "its lease has run out")
+            with pytest.raises(LeaseSuspendedError, match=r"lease has run out; retry in \d+ ms"):
+                await groups[0].publish(b"x")
+            with pytest.raises(UsageError, match="this process lives"):
+                groups[0].declare_dead(last.pid, last.live.me.boot)
+            with pytest.raises(UsageError, match="a process is a pid"):
+                groups[0].declare_dead(1 << 16, 1)
+            await asyncio.sleep(0.5)  # four ticket rounds without a word
+            for process in gone:
+                groups[0].declare_dead(*process)
+            async with asyncio.timeout(20):
+                while (told := groups[0].ticket()) is not None and told.ticket is not None:
+                    await asyncio.sleep(0.05)
+
+    within(main())
+
+
+def test_the_status_and_the_metrics_tell_of_tickets_and_take_an_operators_word(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with nodes(3) as started:
+            groups = await cluster(started)
+            await groups[0].cjoin()
+            told = status(started[0].live)["groups"][0]["ticket"]
+            assert (told["standing"], told["waits_for"]) == ("active", [])
+            text = metrics(started[0].live)
+            assert 'whence_ticket_lease_left_seconds{group="alps",level="optimistic",ticket="' in text
+            assert 'standing="active"} 0.' in text
+            server = await serve_status(started[0].live, tmp_path / "s")
+            await declare_dead(tmp_path / "s", DeclareDead("alps", 9, 2**31 - 1))
+            for word, refusal in (
+                (DeclareDead("alps", 1, started[0].live.me.boot), "this process lives"),
+                (DeclareDead("alps", 2, started[1].live.me.boot), "spoke to this one a moment ago: it lives"),
+                (DeclareDead("andes", 9, 1), "in no group 'andes'"),
+            ):
+                with pytest.raises(UsageError, match=refusal):
+                    await declare_dead(tmp_path / "s", word)
+            assert "no request" in (await ask(tmp_path / "s", b"{}\n"))["error"]
+            assert (await ask(tmp_path / "s"))["pid"] == 1
+            server.close()
+
+    within(main())
+
+
+def test_total_tells_of_its_merging_and_refuses_at_once_while_its_clock_is_behind(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with nodes(2, first=0, data=tmp_path) as started:
+            groups = [await node.open("alps", "total", settings={"mergers": 1}, write=True) for node in started]
+            assert started[1].live.me.boot == 2, "of a process that began again, opening waits until it may publish"
+            await groups[1].publish(b"x")
+            delivery = await anext(aiter(groups[0]))
+            assert delivery.key is not None
+            told = status(started[0].live)["groups"][0]["metrics"]
+            assert told["observed_delay_ticks_count"] == told["observed_delay_ticks_bucket"]["+Inf"] == 1
+            assert told["buffer_ticks"]["1"] >= 100
+            text = metrics(started[0].live)
+            assert "# TYPE whence_observed_delay_ticks histogram" in text
+            assert 'whence_buffer_ticks{group="alps",level="total",quantile="0.99"}' in text
+            assert 'whence_rejected_total{group="alps",level="total",reason="any"} 0' in text
+            member = groups[1]._driver.member
+            member._clock.observe(0, (member._rt + 60) << 20)  # type: ignore[attr-defined]
+            member.tick(member._rt * 1_000_000)  # type: ignore[attr-defined]
+            with pytest.raises(StalledError, match=r"behind what this process has delivered; retry in \d+ ms") as stall:
+                await groups[1].publish(b"y")
+            await asyncio.sleep(stall.value.retry_ns / 1e9)
+            await groups[1].publish(b"y")
+            assert (await anext(aiter(groups[0]))).payload == b"y"
+
+    within(main())
+
+
+@pytest.mark.parametrize(("level", "more"), [("optimistic", ()), ("total", ("--set", "mergers=2"))])
+def test_lines_are_published_and_printed_at_every_level(level: str, more: tuple[str, ...], tmp_path: Path) -> None:
+    """One node is all the members: `pub` gets its ticket or its clock's leave, `sub` prints keys and tickets."""
+    common = ("--level", level, *more)
+    if level == "optimistic":
+        common = (*common, "--set", "seeds=0,1", "--set", "allow_unsafe_liveness=true", "--set", "round_ns=20000000")
+    options = ("--status", tmp_path / "s", "--data", tmp_path / "0", "--log", "off")
+    with running("--pid", 0, "--group", f"alps={level}", *options, *common[2:]) as (_, told):
+        contact = ("--contact", told["address"])
+        count = 2
+        with running(
+            "--pid", 1, "--group", f"alps={level}", *contact, "--status", tmp_path / "t", "--data", tmp_path / "1",
+            "--log", "off", *common[2:],
+        ):  # fmt: skip
+            published = whence("pub", "alps", *contact, "--data", tmp_path / "2", *common, "--json", stdin="one\ntwo\n")
+            assert f'"published":{count}' in published
+            assert '"until":"accepted"' in published
+            shown = whence("top", "--socket", tmp_path / "s", "--once")
+            assert "alps" in shown
+            if level == "optimistic":
+                whence("declare-dead", "9:4", "--group", "alps", "--socket", tmp_path / "s")
+                assert "a process is PID:BOOT" in whence("declare-dead", "9", "--group", "alps", "--pid", 0, code=2)
+            else:
+                refused = whence("declare-dead", "9:4", "--group", "alps", "--socket", tmp_path / "s", code=2)
+                assert "has no tickets" in refused
+
+
+def test_a_node_that_is_not_there_cannot_be_told(tmp_path: Path) -> None:
+    async def main() -> None:
+        with pytest.raises(JoinError, match="no node answers"):
+            await declare_dead(tmp_path / "none", DeclareDead("alps", 1, 1))
+
+    within(main())

@@ -103,7 +103,7 @@ def test_trees_by_name_have_the_shapes_they_are_named_for() -> None:
     "settings",
     [
         {"tree": "bush"}, {"tree": "degree"}, {"tree": "binary:3"}, {"tree": "0,5"}, {"tree": "0,x"},
-        {"tree": "0,0", "tree_nodes": 9}, {"tree_nodes": 40_000}, {"groups": "0 9", "tree_nodes": 3},
+        {"tree": "0,0", "tree_nodes": 9}, {"tree_nodes": 65_537}, {"groups": "0 9", "tree_nodes": 3},
         {"groups": ";", "tree_nodes": 3},
     ],
 )  # fmt: skip

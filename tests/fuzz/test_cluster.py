@@ -65,7 +65,7 @@ def test_a_member_of_a_cluster_survives_whatever_it_is_told(shape: dict[str, obj
     settings = parts.settings_from(given)
     acted = 0
     for number in range(LIVES_LONG if long_mode else LIVES):
-        random = Random(f"cluster {number} {sorted(shape)}")
+        random = Random(f"a cluster {number} {sorted(shape)}")
         node = parts.build(ME, settings, Surroundings(random.random, 0, Directory()))
         now = 0
         node.found([Process(pid, 1) for pid in (0, 2, 3)], 0)

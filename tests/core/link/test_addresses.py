@@ -57,7 +57,7 @@ def test_entries_survive_the_wire_in_as_many_pieces_as_they_need() -> None:
 
 @pytest.mark.parametrize(
     "packed",
-    [b"\x00", pack([ME])[0][:-1], b"\xff\xff" + pack([ME])[0][2:], pack([Address(1, 1, "\x7f", 1)])[0][:-1] + b"\xff"],
+    [b"\x00", pack([ME])[0][:-1], pack([Address(1, 1, "\x7f", 1)])[0][:-1] + b"\xff"],
 )
 def test_entries_that_are_cut_or_out_of_range_are_not_sound(packed: bytes) -> None:
     assert not Addresses(packed, b"").sound()
@@ -67,4 +67,3 @@ def test_a_question_names_pids() -> None:
     assert asking([3, limits.PEER_ID_MAX]).asks() == [3, limits.PEER_ID_MAX]
     assert asking(range(1000)).sound()
     assert not Addresses(b"", b"\x01").sound()
-    assert not Addresses(b"", b"\xff\xff").sound()

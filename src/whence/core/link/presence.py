@@ -40,7 +40,7 @@ class Presence(Item, frozen=True, tag=115):
     def sound(self) -> bool:
         """Tell whether the place is one and the founders are whole."""
         size = FOUNDER.size
-        whole = len(self.founders) % size == 0 and self.founders[1::size].isascii() and self.founders[5::size].isascii()
+        whole = len(self.founders) % size == 0 and self.founders[5::size].isascii()
         return whole and self.place in Place.__members__.values()
 
     def founding(self) -> list[Process]:

@@ -81,8 +81,8 @@ class Want(Item, frozen=True, tag=118):
 
 
 def _is_digest(packed: bytes, size: int) -> bool:
-    """Tell whether a digest is whole entries; pids fit 15 bits and boots 31: no top byte has its top bit set."""
-    return len(packed) % size == 0 and packed[1::size].isascii() and packed[5::size].isascii()
+    """Tell whether a digest is whole entries whose boots fit 31 bits: no top byte of one has its top bit set."""
+    return len(packed) % size == 0 and packed[5::size].isascii()
 
 
 class DirectSettings(Struct, frozen=True, kw_only=True):

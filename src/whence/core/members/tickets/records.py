@@ -212,10 +212,10 @@ def unpack(data: bytes) -> Record:
 def readable(data: bytes) -> bool:
     """Tell whether the bytes are a record of numbers that members write; makes nothing larger than they are."""
     try:
-        ticket, epoch, pid, boot, generation, version, top, installed, proposed = _HEAD.unpack_from(data)
+        ticket, epoch, _, boot, generation, version, top, installed, proposed = _HEAD.unpack_from(data)
     except TooShort:
         return False
-    if max(epoch, boot, generation, version, top) >> 31 or pid >> 15 or ticket >= TICKETS_MAX:
+    if max(epoch, boot, generation, version, top) >> 31 or ticket >= TICKETS_MAX:
         return False
     if max(installed, proposed) > WITNESSES_MAX:
         return False
@@ -240,10 +240,10 @@ def readable(data: bytes) -> bool:
 def _past_pointer(data: bytes, at: int) -> int | None:
     """Return where a pointer that begins here ends, or None if there is none."""
     try:
-        ticket, epoch, pid, boot, version, count = _POINTER.unpack_from(data, at)
+        ticket, epoch, _, boot, version, count = _POINTER.unpack_from(data, at)
     except TooShort:
         return None
-    if ticket >= TICKETS_MAX or max(epoch, boot, version) >> 31 or pid >> 15 or count > WITNESSES_MAX:
+    if ticket >= TICKETS_MAX or max(epoch, boot, version) >> 31 or count > WITNESSES_MAX:
         return None
     start = at + _POINTER.size
     end = start + PROCESS.size * count
@@ -251,7 +251,7 @@ def _past_pointer(data: bytes, at: int) -> int | None:
 
 
 def are_processes(data: bytes, count: int | None = None) -> bool:
-    """Tell whether these are whole processes, so many if told: no pid has more than 15 bits, no boot more than 31."""
+    """Tell whether these are whole processes, so many if told: no boot has more than 31 bits."""
     size = PROCESS.size
     whole = len(data) == size * count if count is not None else len(data) % size == 0
-    return whole and data[1::size].isascii() and data[5::size].isascii()
+    return whole and data[5::size].isascii()

@@ -5,6 +5,7 @@ draw takes some of it. Some clusters lose all their coordinators at once. Before
 wrong; afterwards the tickets must all come back, and what is then published must arrive.
 """
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -35,12 +36,17 @@ def draw(level: str, seed: int) -> Scenario:
     k = 2 if shape == "strong" else 1
     nodes = dice.randint(7, 9) if k == 2 else dice.randint(5, 7)
     settings = _settings(k, dice)
+    rarely = Streams(seed).of("rare")
+    rare = rarely.choice((*RARE, *[""] * 14))
     safety = dice.randint(16, 20) if shape in ("stall", "deaf") else dice.randint(9, 15)
+    safety = 18 if rare == "amnesia" else safety
     wanting = dice.sample(range(nodes), nodes if shape == "churn" else dice.randint(2, min(5, nodes - 1)))
     acts = _joining(wanting, dice)
     end = safety * TICKET_ROUND_NS
     acts += _coming_and_going(list(range(nodes)), wanting, end, 6 if shape == "churn" else 1, dice)
     faults = _faults(shape, nodes, k, wanting, end, dice)
+    if rare in RARE:
+        shape, (faults, acts) = rare, RARE[rare](nodes, end, rarely)
     acts += [
         Act(at_ns=end + (1 + at) * TICKET_ROUND_NS, node=pid, name="cjoin")
         for at, pid in enumerate([*wanting, *range(3)])
@@ -168,6 +174,42 @@ def _faults(shape: str, nodes: int, k: int, wanting: list[int], end: int, dice: 
     if shape == "loss":
         faults += _total_loss(nodes, wanting, mortal, end, dice)
     return sorted(faults, key=lambda fault: fault.at_ns)
+
+
+def _amnesia(nodes: int, end: int, dice: Random) -> tuple[list[Fault], list[Act]]:
+    """Let one of three coordinators not hear another, until one closes the other, and all witnesses begin anew then.
+
+    A witness that fenced somebody and forgot it would go on to lend to whom it had fenced. As witnesses still hear of
+    the victim, it is taken for dead only after SURE_MISSES rounds.
+    """
+    three = dice.sample(range(nodes), 3)
+    at = dice.randrange(6 * TICKET_ROUND_NS, 7 * TICKET_ROUND_NS)
+    dies = at + int(dice.uniform(7.0, 8.5) * TICKET_ROUND_NS)
+    others = [pid for pid in range(nodes) if pid not in three[:2]]
+    return [
+        Fault(kind="cut", at_ns=at, until_ns=end, nodes=three[:1], others=three[1:2]),
+        Fault(kind="crash", at_ns=dies, until_ns=dies + dice.randrange(MS, 20 * MS), nodes=others),
+    ], _joining(three, dice)
+
+
+def _orphan(nodes: int, end: int, dice: Random) -> tuple[list[Fault], list[Act]]:
+    """Let a coordinator be heard by nobody but one who asks for a ticket and witnesses nothing, and then die.
+
+    A ticket given away before its giver's witnesses know has an owner that nobody finds.
+    """
+    *others, asker = range(nodes)
+    two = dice.sample(others, 2)
+    at = dice.randrange(6 * TICKET_ROUND_NS, end - 2 * TICKET_ROUND_NS)
+    dies = min(end - MS, at + int(dice.uniform(1.0, 3.0) * TICKET_ROUND_NS))
+    asking = Act(at_ns=at - dice.randrange(TICKET_ROUND_NS // 2), node=asker, name="cjoin")
+    return [
+        Fault(kind="cut", at_ns=at, until_ns=end, nodes=[two[0]], others=[pid for pid in others if pid != two[0]]),
+        Fault(kind="crash", at_ns=dies, nodes=[two[0]]),
+    ], [*_joining(two, dice), asking]
+
+
+RARE: dict[str, Callable[[int, int, Random], tuple[list[Fault], list[Act]]]] = {"amnesia": _amnesia, "orphan": _orphan}
+"""What two rules are for and chance seldom meets: each is drawn once in sixteen schedules."""
 
 
 def _crashes(shape: str, mortal: list[int], k: int, wanting: list[int], end: int, dice: Random) -> list[Fault]:

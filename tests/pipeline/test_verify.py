@@ -12,15 +12,21 @@ from whence.check.judge import ORACLES, judge
 from whence.check.verdict import VIOLATIONS_MAX, Outcome, Verdict
 from whence.errors import TraceError, UsageError
 from whence.mutants import mutants_of, recipe_with
+from whence.pipeline.certificate import PROVABLE, proofs
+from whence.pipeline.events import find_input, read_events
+from whence.pipeline.session import suit
 from whence.pipeline.verify import Verified, verify
 from whence.sim.run import run
 from whence.sim.swarm import SWARMS, draw
+from whence.sim.workload import simulation
 from whence.trace.memory import Trace
 from whence.trace.schema import Kind
 from whence.trace.writer import write_trace
 
 EVERY = [promise for promise in ORACLES if promise != "determinism"]
 """The fingerprint of a trace is for one reader of all rows in order; Spark does not judge it."""
+
+QUIET = ("eventual", "fifo", "optimistic", "causal", "total")
 
 
 def tickets_misused() -> Trace:
@@ -100,6 +106,8 @@ def made_traces(long_mode: bool) -> dict[str, Trace]:
         for mutant in mutants_of(level):
             for seed in range(schedules):
                 traces[f"{level}-{mutant.name}-{seed}"] = run(draw(level, seed), recipe_with(level, mutant.name)).trace
+    for level in QUIET:
+        traces[f"{level}-quiet"] = run(simulation(level, 6, 25, 1, "none"), recipe_with(level, None)).trace
     by_hand = (tickets_misused, tickets_kept, without_true_time, durable_lives, with_rows_missing)
     for acted_for in (2, 4):
         traces[f"acted-for-{acted_for}"] = tickets_after_healing(acted_for)
@@ -110,11 +118,14 @@ def made_traces(long_mode: bool) -> dict[str, Trace]:
 
 
 @pytest.fixture(scope="module")
-def told(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, long_mode: bool
-) -> tuple[dict[str, Trace], Verified]:
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the traces lie that all tests here share."""
+    return tmp_path_factory.mktemp("traces")
+
+
+@pytest.fixture(scope="module")
+def told(spark: SparkSession, directory: Path, long_mode: bool) -> tuple[dict[str, Trace], Verified]:
     """Many runs in one directory, judged in one go."""
-    directory = tmp_path_factory.mktemp("traces")
     traces = made_traces(long_mode)
     for name, trace in traces.items():
         trace.run.run_id = name
@@ -156,6 +167,27 @@ def test_every_witness_tells_its_story_in_a_sentence(told: tuple[dict[str, Trace
             if verdict.promise not in ("total_order", "optimistic_causal") and verdict.count <= VIOLATIONS_MAX:
                 theirs = {witness.sentence for witness in wanted[verdict.promise].violations}
                 assert {witness.sentence for witness in verdict.violations} == theirs
+
+
+def test_certificates_agree_with_the_oracles_and_settle_clean_runs(
+    spark: SparkSession, directory: Path, told: tuple[dict[str, Trace], Verified], tmp_path: Path
+) -> None:
+    """The same verdicts, one pass; and clean runs of each sort are settled by it, broken ones never."""
+    traces, verified = told
+    wanted = dict.fromkeys(traces, EVERY)
+    suit(spark, 0)
+    proved = proofs(read_events(spark, find_input([directory]), wanted, tmp_path), wanted)
+    settled: dict[str, set[str]] = {}
+    for judged in verified.runs:
+        for verdict in judged.verdicts:
+            proof = proved.get(judged.run.run_id, {}).get(verdict.promise)
+            if proof is not None:
+                name = judged.run.run_id, verdict.promise
+                assert (*name, proof.outcome, proof.sentence) == (*name, verdict.outcome, verdict.sentence)
+                settled.setdefault(verdict.promise, set()).add(judged.run.run_id)
+    assert set(settled) == set(PROVABLE) & set(EVERY)
+    assert settled["causal"] >= {f"{level}-quiet" for level in ("causal", "total")} | {"causal-1", "causal-3"}
+    assert settled["total_order"] >= {"total-quiet"}
 
 
 def test_input_that_cannot_be_used_is_set_aside_with_a_reason(spark: SparkSession, tmp_path: Path) -> None:

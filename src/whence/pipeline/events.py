@@ -153,11 +153,11 @@ def _same(have: Any, want: Any) -> bool:
 
 
 def read_events(
-    spark: SparkSession, found: Input, asked: list[str] | None = None, scratch: Path | None = None
+    spark: SparkSession, found: Input, promises: dict[str, list[str]] | None = None, scratch: Path | None = None
 ) -> Events:
     """Return clean events: rows that say nothing are set aside, rows shipped twice are used once.
 
-    `asked` names the promises to judge; without it each run is judged by its own. `scratch` is a directory that lasts
+    `promises` says what each run is judged by; without it, by its own. `scratch` is a directory that lasts
     as long as the events are read, where Spark and this process share a disk.
     """
     raw = raw_events(spark, found, scratch)
@@ -171,12 +171,11 @@ def read_events(
         after = rows_by_run(lives, "rows", F.col("rows"))
         gone = {run_id: rows - after.get(run_id, 0) for run_id, rows in before.items()}
         aside += _set_aside(gone, "rows that are there twice")
-    runs = runs_table(spark, found, asked)
-    durable = F.broadcast(runs.select(RUN_ID, "durable"))
-    events = events.join(durable, RUN_ID).withColumn(LIFE, F.when(F.col("durable"), 0).otherwise(F.col(INC)))
+    durable = [run_id for run_id, run in found.runs.items() if run.durable]
+    life = F.when(F.col(RUN_ID).isin(durable), 0).otherwise(F.col(INC)) if durable else F.col(INC)
     return Events(
-        runs, founders_table(spark, found), events.drop("durable"), lives.filter("node is not null"), aside,
-        found.bytes < SMALL_BYTES,
+        runs_table(spark, found, promises or {}), founders_table(spark, found), events.withColumn(LIFE, life),
+        lives.filter("node is not null"), aside, found.bytes < SMALL_BYTES,
     )  # fmt: skip
 
 
@@ -271,9 +270,9 @@ def incomplete_runs(lives: DataFrame) -> DataFrame:
     return lives.filter(hole).groupBy(RUN_ID).agg(F.min(said).alias("incomplete"))
 
 
-def runs_table(spark: SparkSession, found: Input, asked: list[str] | None = None) -> DataFrame:
-    """Return what each run says about itself."""
-    rows = [_described(run, asked) for run in found.runs.values()]
+def runs_table(spark: SparkSession, found: Input, promises: dict[str, list[str]]) -> DataFrame:
+    """Return what each run says about itself, and what it is judged by where that is not its own promises."""
+    rows = [_described(run, promises.get(run.run_id)) for run in found.runs.values()]
     return spark.createDataFrame(pa.Table.from_pylist(rows, schema=RUNS_DDL))
 
 

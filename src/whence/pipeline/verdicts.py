@@ -23,7 +23,7 @@ from whence.pipeline.promises import (
 )
 from whence.trace.schema import BOUND, INC, NODE, T_TRUE, VALUE, Kind
 
-_NO_PHASES = "the run does not say when its faults stopped, or its rows have no true time"
+NO_PHASES = "the run does not say when its faults stopped, or its rows have no true time"
 
 
 def verdict_table(tables: Docket, against: DataFrame) -> DataFrame:
@@ -122,8 +122,8 @@ def _cannot_tell() -> Column:
     """Say why a promise cannot be judged whatever the rows show, or null."""
     no_phases = F.col("live_from").isNull() | (F.col("untimed") > 0)
     return (
-        F.when(_is(arrival.AGREEMENT) & no_phases & ~F.col("owes_all"), _NO_PHASES)
-        .when(_is(arrival.LIVENESS) & no_phases, _NO_PHASES)
+        F.when(_is(arrival.AGREEMENT) & no_phases & ~F.col("owes_all"), NO_PHASES)
+        .when(_is(arrival.LIVENESS) & no_phases, NO_PHASES)
         .when(
             _is(tickets.PROMISE) & (F.col("holds") == 0) & (F.col("level") != "optimistic"),
             "no ticket was ever held in this run",

@@ -1,0 +1,305 @@
+"""Certificates: a run in which all went well shows it in one pass, however large it is.
+
+The pass walks every process's line once, publications and deliveries in program order, and keeps how far the process
+has come with each publisher: one running maximum per publisher. Where every delivery is the next one of its publisher,
+nothing was skipped, repeated or turned round. What a publisher had reached when it published is then what the event
+directly follows; where every receiver had reached as much before it delivered the event, every cause came before its
+effect, first the direct ones and by induction along them all others. So happened-before is rebuilt and never taken
+from a stamp. The same pass sees whether the n-th delivery is the same event everywhere, whether keys grow, whether
+payloads arrive as they were published, and whether everybody got everything.
+
+This settles runs of one group in which all founders and nobody else take part, nobody leaves, crashes or gives
+anything up, every event is for all, and at most PUBLISHERS_MAX processes publish. It never says that a promise is
+broken: what is not shown here is judged in full, run by run.
+"""
+
+from functools import reduce
+from typing import Any, Final, NamedTuple
+
+from pyspark.sql import Column, DataFrame, Row, Window
+from pyspark.sql import functions as F
+
+from whence.check.verdict import Outcome, Verdict, counted, unknown
+from whence.pipeline.columns import KIND, RUN_ID
+from whence.pipeline.events import Events, incomplete_runs
+from whence.pipeline.promises import arrival, causal, duplicates, fifo, integrity, stamps, total
+from whence.pipeline.verdicts import NO_PHASES
+from whence.trace.schema import (
+    DESTS,
+    EV,
+    GRP,
+    INC,
+    K_HI,
+    K_LO,
+    K_MID,
+    M_INC,
+    M_PID,
+    M_SEQ,
+    NODE,
+    PAYLOAD_BYTES,
+    PAYLOAD_CRC,
+    T_TRUE,
+    Kind,
+)
+
+PUBLISHERS_MAX: Final = 32
+"""Running maxima per row; more are rebuilt run by run."""
+
+_UNREST: Final = (Kind.LEAVE, Kind.CRASH, Kind.RESTART, Kind.GAP)
+_KEY: Final = (K_HI, K_MID, K_LO)
+_SLOT, _PLACE, _IS_PUBLISH, _OK = "slot", "place", "is_publish", "ok"
+_ORDERS: Final = (causal.CAUSAL, causal.OPTIMISTIC)
+
+
+class Quiet(NamedTuple):
+    """A run that the pass can settle: its publishers' slots with their first numbers, and how many members it has."""
+
+    grp: str
+    slots: dict[tuple[int, int], tuple[int, int]]
+    members: int
+    has_keys: bool
+
+
+# --- which runs ---
+
+
+def quiet_runs(events: Events) -> dict[str, Quiet]:
+    """Return the runs in which nothing happened but publications, deliveries and traffic among founders."""
+    holes = {row[RUN_ID] for row in incomplete_runs(events.lives).select(RUN_ID).collect()}
+    members: dict[str, dict[str, set[int]]] = {}
+    for row in events.founders.collect():
+        members.setdefault(row[RUN_ID], {}).setdefault(row[GRP], set()).add(row[NODE])
+    lives: dict[str, set[tuple[int, int]]] = {}
+    for row in events.lives.select(RUN_ID, NODE, INC).collect():
+        lives.setdefault(row[RUN_ID], set()).add((row[NODE], row[INC]))
+    unrest = {
+        row[RUN_ID]
+        for row in events.events.filter(_is_one_of(*_UNREST)).select(RUN_ID).distinct().collect()
+    }  # fmt: skip
+    publishers: dict[str, list[Row]] = {}
+    for row in publishers_table(events.events).collect():
+        publishers.setdefault(row[RUN_ID], []).append(row)
+    quiet = {}
+    for run_id, groups in members.items():
+        rows = publishers.get(run_id, [])
+        alone = len(groups) == 1 and len(lives.get(run_id, ())) == len({node for node, _ in lives.get(run_id, ())})
+        if not alone or run_id in holes | unrest or not 0 < len(rows) <= PUBLISHERS_MAX:
+            continue
+        ((grp, nodes),) = groups.items()
+        plain = all(row["grp_low"] == row["grp_high"] == grp and row["is_plain"] for row in rows)
+        for_all = all(row[name] in (None, sorted(nodes)) for row in rows for name in ("dests_low", "dests_high"))
+        if plain and for_all and {node for node, _ in lives[run_id]} <= nodes:
+            slots = {(row[M_PID], row[M_INC]): (at, row["first"]) for at, row in enumerate(rows)}
+            quiet[run_id] = Quiet(grp, slots, len(nodes), any(row["has_keys"] for row in rows))
+    return quiet
+
+
+def publishers_table(events: DataFrame) -> DataFrame:
+    """Return every publisher: its first number, and for whom, and whether it numbers without gaps in its own name."""
+    own = (F.col(NODE) == F.col(M_PID)) & (F.col(INC) == F.col(M_INC))
+    return (
+        events.filter(_is_one_of(Kind.PUBLISH))
+        .groupBy(RUN_ID, M_PID, M_INC)
+        .agg(
+            F.min(M_SEQ).alias("first"), F.min(GRP).alias("grp_low"), F.max(GRP).alias("grp_high"),
+            F.bool_or(F.col(K_HI).isNotNull()).alias("has_keys"),
+            F.min(F.array_sort(DESTS)).alias("dests_low"), F.max(F.array_sort(DESTS)).alias("dests_high"),
+            (F.bool_and(own) & (F.max(M_SEQ) - F.min(M_SEQ) + 1 == F.count("*"))).alias("is_plain"),
+        )
+        .orderBy(RUN_ID, M_PID, M_INC)
+    )  # fmt: skip
+
+
+def _is_one_of(*kinds: Kind) -> Column:
+    return F.col(KIND).isin([kind.value for kind in kinds])
+
+
+# --- the pass ---
+
+
+def lines_table(events: DataFrame, quiet: dict[str, Quiet], wanted: set[str]) -> DataFrame:
+    """Return publications and deliveries of the quiet runs, each with how far its process had come before it."""
+    slots = max(len(run.slots) for run in quiet.values())
+    extra = [*_about_payloads(wanted), *_about_keys(wanted)]
+    rows = with_slots(events.filter(_is_one_of(Kind.PUBLISH, Kind.DELIVER) & F.col(RUN_ID).isin(list(quiet))), quiet)
+    known = rows.select(
+        RUN_ID, NODE, EV, _SLOT, (F.col(M_SEQ) - F.col("first")).alias(_PLACE),
+        (F.col(KIND) == Kind.PUBLISH.value).alias(_IS_PUBLISH), (F.col(NODE) == F.col(M_PID)).alias("is_own"),
+        *extra,
+    )  # fmt: skip
+    line = Window.partitionBy(RUN_ID, NODE).orderBy(EV).rowsBetween(Window.unboundedPreceding, -1)
+    came = F.col(_PLACE) + 1
+    delivers = ~F.col(_IS_PUBLISH)
+    walked = {
+        **{f"reach_{at}": _or_zero(F.max(F.when(F.col(_SLOT) == at, came)).over(line)) for at in range(slots)},
+        "reach_own": _or_zero(F.max(F.when(delivers & F.col("is_own"), came)).over(line)),
+    }
+    if total.PROMISE in wanted:
+        walked["at"] = F.count(F.when(delivers, F.lit(1))).over(line)
+    if _about_keys(wanted):
+        key = F.struct(*(F.coalesce(name, F.lit(0)).alias(name) for name in _KEY))
+        walked["heard"] = F.last(F.when(delivers, key), ignorenulls=True).over(line)
+        walked["said"] = F.last(F.when(F.col(_IS_PUBLISH), key), ignorenulls=True).over(line)
+        walked["key"] = key
+    return known.withColumns(walked)
+
+
+def _or_zero(count: Column) -> Column:
+    return F.coalesce(count, F.lit(0))
+
+
+def with_slots(rows: DataFrame, quiet: dict[str, Quiet]) -> DataFrame:
+    """Return rows with their publisher's slot and first number, null for publishers nobody knows in that group."""
+    slots = [
+        (run_id, run.grp, pid, inc, at, first)
+        for run_id, run in quiet.items()
+        for (pid, inc), (at, first) in run.slots.items()
+    ]
+    if len(quiet) == 1 and all((pid, inc, first) == (at, slots[0][3], 1) for _, _, pid, inc, at, first in slots):
+        # One large run whose publishers are numbered like slots: no look-up for each of its rows.
+        known = F.col(M_PID).between(0, len(slots) - 1) & (F.col(M_INC) == slots[0][3]) & (F.col(GRP) == slots[0][1])
+        return rows.withColumns({_SLOT: F.when(known, F.col(M_PID)), "first": F.lit(1)})
+    shape = f"{RUN_ID} string, {GRP} string, {M_PID} int, {M_INC} int, {_SLOT} int, first bigint"
+    table = rows.sparkSession.createDataFrame(slots, shape)
+    return rows.join(F.broadcast(table), [RUN_ID, GRP, M_PID, M_INC], "left")
+
+
+def _about_payloads(wanted: set[str]) -> list[str]:
+    times = wanted & {integrity.PROMISE, arrival.AGREEMENT, arrival.LIVENESS}
+    return [*([T_TRUE] if times else []), *([PAYLOAD_CRC, PAYLOAD_BYTES] if integrity.PROMISE in wanted else [])]
+
+
+def _about_keys(wanted: set[str]) -> list[str]:
+    return [*_KEY] if wanted & {total.PROMISE, stamps.PROMISE} else []
+
+
+def events_table(lines: DataFrame, wanted: set[str], slots: int) -> DataFrame:
+    """Return every event with what its publication and its deliveries show."""
+    publish = F.col(_IS_PUBLISH)
+    reach = F.element_at(F.array(*(F.col(f"reach_{at}") for at in range(slots))), F.col(_SLOT) + 1)
+    is_next = F.when(publish, F.col("is_own") & (F.col(_PLACE) == reach)).otherwise(
+        F.when(F.col("is_own"), (F.col(_PLACE) == F.col("reach_own")) & (F.col(_PLACE) < reach)).otherwise(
+            F.col(_PLACE) == reach
+        )
+    )
+    shown = [
+        F.bool_and(F.coalesce(is_next, F.lit(False))).alias(_OK),
+        F.count_if(publish).alias("published"), F.count_if(~publish).alias("delivered"),
+    ]  # fmt: skip
+    if wanted & {*_ORDERS, integrity.PROMISE}:
+        needs = [F.max(F.when(publish, F.col(f"reach_{at}"))) for at in range(slots)]
+        haves = [F.min(F.when(~publish, F.col(f"reach_{at}"))) for at in range(slots)]
+        enough = [F.coalesce(have >= need, F.lit(True)) for have, need in zip(haves, needs, strict=True)]
+        shown.append(reduce(Column.__and__, enough).alias("in_order"))
+    if T_TRUE in _about_payloads(wanted):
+        shown += [
+            F.max(F.when(publish, F.col(T_TRUE))).alias("sent_at"),
+            F.min(F.when(~publish, F.col(T_TRUE))).alias("first_at"),
+            F.max(F.when(~publish, F.col(T_TRUE))).alias("last_at"),
+        ]
+    if integrity.PROMISE in wanted:
+        shown.append((_is_one(PAYLOAD_CRC) & _is_one(PAYLOAD_BYTES)).alias("as_sent"))
+    if total.PROMISE in wanted:
+        grows = F.coalesce(F.col("key") > F.col("heard"), F.lit(True)) & F.col(K_HI).isNotNull()
+        shown += [
+            (F.bool_and(F.when(~publish, grows)) & (F.min("key") == F.max("key"))).alias("by_key"),
+            (F.min(F.when(~publish, F.col("at"))) == F.max(F.when(~publish, F.col("at")))).alias("by_place"),
+        ]
+    if stamps.PROMISE in wanted:
+        above = F.coalesce(F.col("key") > F.col("heard"), F.lit(True)) & F.coalesce(
+            F.col("key") > F.col("said"), F.lit(True)
+        )
+        shown.append(F.bool_and(F.when(publish, above & F.col(K_HI).isNotNull())).alias("above"))
+    return lines.repartition(RUN_ID, _SLOT, _PLACE).groupBy(RUN_ID, _SLOT, _PLACE).agg(*shown)
+
+
+def _is_one(name: str) -> Column:
+    """Tell whether all rows of an event that say something say the same."""
+    return F.coalesce(F.min(name) == F.max(name), F.lit(True))
+
+
+def runs_shown(each: DataFrame, runs: DataFrame, wanted: set[str]) -> DataFrame:
+    """Return, for every run, what all of its events show."""
+    known = each.join(F.broadcast(runs.select(RUN_ID, "live_from", "live_until", "deadline_ns")), RUN_ID)
+    timed = T_TRUE in _about_payloads(wanted)
+    live = F.col("sent_at").between(F.col("live_from"), F.col("live_until")) if timed else F.lit(False)
+    shown = [
+        (F.bool_and(_OK) & F.bool_and(F.col("published") == 1)).alias("in_line"),
+        F.sum("delivered").alias("deliveries"), F.count("*").alias("events"),
+        F.min("delivered").alias("least"), F.count_if(live).alias("live_events"),
+        F.min(F.when(live, F.col("delivered"))).alias("live_least"),
+    ]  # fmt: skip
+    if timed:
+        took = F.col("last_at") - F.col("sent_at")
+        shown += [
+            F.count_if(F.col("sent_at").isNull()).alias("untimed"),
+            F.bool_and(F.coalesce(F.col("first_at") >= F.col("sent_at"), F.lit(True))).alias("after_sent"),
+            F.bool_and(F.when(live, took <= F.col("deadline_ns"))).alias("in_time"),
+        ]
+    flags = [name for name in ("in_order", "as_sent", "by_key", "by_place", "above") if name in each.columns]
+    return known.groupBy(RUN_ID).agg(*shown, *(F.bool_and(name).alias(name) for name in flags))
+
+
+# --- what it proves ---
+
+
+def proofs(events: Events, promises: dict[str, list[str]]) -> dict[str, dict[str, Verdict]]:
+    """Return the verdicts that the pass gives: by run and promise, only those it can prove."""
+    quiet = {run_id: run for run_id, run in quiet_runs(events).items() if set(promises[run_id]) & set(PROVABLE)}
+    if not quiet:
+        return {}
+    wanted = {promise for run_id in quiet for promise in promises[run_id]} & set(PROVABLE)
+    slots = max(len(run.slots) for run in quiet.values())
+    each = events_table(lines_table(events.events, quiet, wanted), wanted, slots)
+    facts = {row[RUN_ID]: row.asDict() for row in events.runs.collect()}
+    proved: dict[str, dict[str, Verdict]] = {}
+    for row in runs_shown(each, events.runs, wanted).collect():
+        shown: dict[str, Any] = {**facts[row[RUN_ID]], **row.asDict(), "run": quiet[row[RUN_ID]]}
+        verdicts = (_proof(promise, shown) for promise in promises[row[RUN_ID]] if promise in PROVABLE)
+        proved[row[RUN_ID]] = {verdict.promise: verdict for verdict in verdicts if verdict is not None}
+    return proved
+
+
+PROVABLE: Final = {
+    integrity.PROMISE: "", duplicates.PROMISE: "no process delivered an event twice",
+    fifo.PROMISE: "every process delivered every publisher's events in order and reported what it skipped",
+    causal.CAUSAL: "every event was delivered after everything it follows",
+    causal.OPTIMISTIC: "no event was delivered after one that follows it",
+    total.PROMISE: "all processes delivered in one order", arrival.AGREEMENT: "", arrival.LIVENESS: "",
+    stamps.PROMISE: "every stamp is greater than those of everything it directly follows",
+}  # fmt: skip
+"""What can be proved here, and the sentence that says so where it has no numbers."""
+
+
+def _proof(promise: str, shown: dict[str, Any]) -> Verdict | None:
+    """Return the verdict about a promise of a run, or None where the pass leaves it open."""
+    members, sentence = shown["run"].members, PROVABLE[promise]
+    if not shown["in_line"]:
+        return None
+    holds = True
+    if promise == integrity.PROMISE:
+        holds = shown["as_sent"] and shown["after_sent"] and (not shown["untimed"] or shown["in_order"])
+        sentence = f"{counted(shown['deliveries'], 'delivery', 'deliveries')} of events as they were published"
+    elif promise in _ORDERS:
+        holds = shown["in_order"]
+    elif promise == total.PROMISE:
+        holds = shown["by_key"] or shown["by_place"]
+    elif promise == stamps.PROMISE:
+        holds = not shown["run"].has_keys or shown["above"]
+    elif promise in (arrival.AGREEMENT, arrival.LIVENESS):
+        everything = promise == arrival.AGREEMENT and shown["owes_all"]
+        if not everything and (shown["live_from"] is None or shown["untimed"]):
+            return unknown(promise, NO_PHASES)
+        reach = shown["least"] if everything else shown["live_least"]
+        owed = (shown["events"] if everything else shown["live_events"]) * members
+        holds = reach in (members, None) and (promise == arrival.AGREEMENT or shown["in_time"] is not False)
+        sentence = _arrived(promise, owed, shown)
+    return Verdict(promise=promise, outcome=Outcome.HOLDS, sentence=sentence) if holds else None
+
+
+def _arrived(promise: str, owed: int, shown: dict[str, Any]) -> str:
+    if promise == arrival.LIVENESS:
+        return f"{owed:,} of {owed:,} owed deliveries came within {shown['deadline_ns'] / 1_000_000:,.0f} ms"
+    part = f", at least {shown['reach_min'] * 100:,.2f}% as promised"
+    made = f"{owed:,} of {counted(owed, 'owed delivery', 'owed deliveries')} were made"
+    return made + (part if shown["reach_min"] < 1 else "")

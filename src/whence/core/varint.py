@@ -65,6 +65,10 @@ class Reader:
             raise ValueError(f"a number is {number}, and must be below {bound}")
         return number
 
+    def rest(self) -> bytes:
+        """Return all bytes that are left."""
+        return self.bytes(len(self._data) - self._at)
+
     def bytes(self, size: int) -> bytes:
         """Return so many bytes as they are."""
         end = self._at + size

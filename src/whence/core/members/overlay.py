@@ -183,11 +183,12 @@ class Overlay:
 class Table:
     """One group: its members, and for every node how many of them are at or below it; nodes with none are left out."""
 
-    __slots__ = ("below", "is_member", "members")
+    __slots__ = ("_mask", "below", "is_member", "members")
 
     def __init__(self, members: tuple[int, ...], parents: tuple[int, ...]) -> None:
         self.members = tuple(sorted(members))
         self.is_member = frozenset(members)
+        self._mask = 0
         self.below: dict[int, int] = {}
         below = self.below
         for member in members:
@@ -195,6 +196,16 @@ class Table:
             while node >= 0:
                 below[node] = below.get(node, 0) + 1
                 node = parents[node]
+
+    @property
+    def mask(self) -> int:
+        """Return the members as one bit each."""
+        if not self._mask:
+            bits = bytearray((self.members[-1] >> 3) + 1)
+            for member in self.members:
+                bits[member >> 3] |= 1 << (member & 7)
+            self._mask = int.from_bytes(bits, "little")
+        return self._mask
 
 
 class Place:

@@ -6,6 +6,7 @@ Costs per copy: 8 bytes per destination, and 8 per destination and direct predec
 Source: Prakash, Raynal, Singhal 1997, as in LoCaMu section 11.2; bytes as in 7.1.
 """
 
+from functools import lru_cache
 from typing import TypeAlias
 
 from whence.core.members.overlay import GROUPS_MAX, Place
@@ -14,22 +15,29 @@ from whence.core.order.localized.links import Cost
 from whence.core.varint import Reader, packed
 from whence.types import Bundle
 
-Barrier: TypeAlias = dict[int, dict[tuple[int, int], None]]
-"""Per destination, the messages (publisher, number) it must have delivered."""
+Barrier: TypeAlias = dict[tuple[int, int], int]
+"""Per message (publisher, number), the destinations that must have delivered it, one bit each: a barrier has as many
+entries as all of them have bits, but few of them differ in more than their destinations."""
 
 ENTRY_BYTES = 8
 
+STAMPS_MAX = 4096
+"""Stamps kept as they were read: all hops carry the same, so all members of a simulation read it once."""
+
 
 class Stamp:
-    """A message's name, its group and its barrier."""
+    """A message's name, its group and its barrier. Never changes."""
 
-    __slots__ = ("barrier", "group", "number", "publisher")
+    __slots__ = ("barrier", "entries", "group", "number", "publisher", "written")
 
     def __init__(self, group: int, publisher: int, number: int, barrier: Barrier) -> None:
         self.group = group
         self.publisher = publisher
         self.number = number
         self.barrier = barrier
+        self.entries = sum(map(int.bit_count, barrier.values()))
+        self.written = b""
+        """As it travels, once it was written."""
 
 
 class Barriers:
@@ -41,46 +49,42 @@ class Barriers:
         self._overlay = place.overlay
         self._sent = 0
         self._barrier: Barrier = {}
-        self._delivered: dict[tuple[int, int], int] = {}
-        """(publisher, destination): the highest number known to be delivered there."""
+        self._delivered: dict[int, int] = {}
+        """Publisher: the highest number delivered here."""
         self._held: list[tuple[Stamp, Bundle]] = []
 
     def stamp(self, group: int, bundle: Bundle) -> Stamp:
         """Name a message of one's own; from now on it stands for all it follows at its destinations."""
         self._sent += 1
-        stamp = Stamp(group, self._me, self._sent, {node: dict(names) for node, names in self._barrier.items()})
-        self._note_sent(stamp)
+        stamp = Stamp(group, self._me, self._sent, self._barrier.copy())
+        dests = self._overlay.table(group).mask
+        others = dests & ~(1 << self._me)
+        self._barrier = {name: rest for name, mask in self._barrier.items() if (rest := mask & ~others)}
+        if others:
+            self._barrier[stamp.publisher, stamp.number] = others
+        if dests != others:
+            self._delivered[self._me] = self._sent
         return stamp
-
-    def _note_sent(self, stamp: Stamp) -> None:
-        name = (stamp.publisher, stamp.number)
-        for node in self._overlay.table(stamp.group).members:
-            if node != stamp.publisher:
-                self._barrier[node] = {name: None}
-        if self._me in self._overlay.table(stamp.group).is_member:
-            self._note_delivered(stamp)
 
     def encode(self, peer: int, stamp: Stamp) -> bytes:
         """Write the whole stamp; all hops carry the same."""
-        numbers = [stamp.group, stamp.publisher, stamp.number, len(stamp.barrier)]
-        for node, names in stamp.barrier.items():
-            numbers += [node, len(names)]
-            for publisher, number in names:
-                numbers += [publisher, number]
-        targets = len(self._overlay.table(stamp.group).members)
-        self.cost.add(ENTRY_BYTES * (targets + sum(map(len, stamp.barrier.values()))))
-        return packed(numbers)
+        table = self._overlay.table(stamp.group)
+        self.cost.add(ENTRY_BYTES * (len(table.members) + stamp.entries))
+        if not stamp.written:
+            size = self._overlay.size // 8 + 1
+            head = packed([stamp.group, stamp.publisher, stamp.number, size, len(stamp.barrier)])
+            names = [packed(name) + mask.to_bytes(size, "little") for name, mask in stamp.barrier.items()]
+            stamp.written = head + b"".join(names)
+        return stamp.written
 
     def decode(self, peer: int, reader: Reader) -> Stamp:
         """Read a stamp. Raises ValueError."""
-        group, publisher, number = reader.below(GROUPS_MAX), reader.below(NODES), reader.below(NUMBER_END)
-        barrier: Barrier = {}
-        for _ in range(reader.below(NODES)):
-            node, size = reader.below(NODES), reader.below(NODES)
-            barrier[node] = {(reader.below(NODES), reader.below(NUMBER_END)): None for _ in range(size)}
-        if group >= self._overlay.group_count:
-            raise ValueError("no such group")
-        return Stamp(group, publisher, number, barrier)
+        stamp = _read(reader.rest())
+        if stamp.group >= self._overlay.group_count or any(
+            mask >> self._overlay.size for mask in stamp.barrier.values()
+        ):
+            raise ValueError("no such group, or no such destination")
+        return stamp
 
     def admit(self, group: int, stamp: Stamp, bundle: Bundle, *, member: bool) -> list[tuple[int, Bundle]]:
         """Hold a message until its barrier falls; return all that may be delivered now."""
@@ -91,7 +95,7 @@ class Barriers:
         while progress:
             progress = False
             for held in list(self._held):
-                if all(self._has(*name) for name in held[0].barrier.get(self._me, ())):
+                if self._falls(held[0].barrier):
                     self._held.remove(held)
                     self._take(held[0])
                     delivered.append((held[0].group, held[1]))
@@ -102,30 +106,38 @@ class Barriers:
         """Return how many messages are held."""
         return len(self._held)
 
-    def _has(self, publisher: int, number: int) -> bool:
-        return self._delivered.get((publisher, self._me), 0) >= number
-
-    def _note_delivered(self, stamp: Stamp) -> None:
-        self._delivered[stamp.publisher, self._me] = stamp.number
+    def _falls(self, barrier: Barrier) -> bool:
+        me, delivered = self._me, self._delivered
+        return all(
+            delivered.get(publisher, 0) >= number for (publisher, number), mask in barrier.items() if mask >> me & 1
+        )
 
     def _take(self, stamp: Stamp) -> None:
         """Deliver: what the message names for others is now followed here too; itself stands for it at its own."""
-        self._note_delivered(stamp)
-        dests, name = self._overlay.table(stamp.group).is_member, (stamp.publisher, stamp.number)
-        for node, names in stamp.barrier.items():
-            if node == self._me:
-                for publisher, number in names:
-                    known = self._delivered.get((publisher, node), 0)
-                    self._delivered[publisher, node] = max(known, number)
+        self._delivered[stamp.publisher] = stamp.number
+        dests, mine = self._overlay.table(stamp.group).mask, self._barrier
+        myself = 1 << self._me
+        for name, mask in stamp.barrier.items():
+            left = mine.get(name, 0) & ~(mask & dests) | mask & ~dests & ~myself
+            if left:
+                mine[name] = left
             else:
-                mine = self._barrier.setdefault(node, {})
-                for each in names:
-                    if node in dests:
-                        mine.pop(each, None)
-                    elif self._delivered.get((each[0], node), 0) < each[1]:
-                        mine[each] = None
-        for node in self._overlay.table(stamp.group).members:
-            if node not in (self._me, stamp.publisher):
-                self._barrier.setdefault(node, {})[name] = None
-        for node in [node for node, names in self._barrier.items() if not names]:
-            del self._barrier[node]
+                mine.pop(name, None)
+        others = dests & ~myself & ~(1 << stamp.publisher)
+        if others:
+            name = (stamp.publisher, stamp.number)
+            mine[name] = mine.get(name, 0) | others
+
+
+@lru_cache(STAMPS_MAX)
+def _read(data: bytes) -> Stamp:
+    """Read a stamp. Raises ValueError."""
+    reader = Reader(data)
+    group, publisher, number = reader.below(GROUPS_MAX), reader.below(NODES), reader.below(NUMBER_END)
+    size = reader.below(NODES // 8 + 2)
+    barrier: Barrier = {}
+    for _ in range(reader.below(len(data))):
+        name = (reader.below(NODES), reader.below(NUMBER_END))
+        barrier[name] = int.from_bytes(reader.bytes(size), "little")
+    reader.end()
+    return Stamp(group, publisher, number, barrier)

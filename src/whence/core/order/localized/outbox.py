@@ -21,6 +21,9 @@ from whence.types import Instant
 AGAIN_MAX = 16
 """Copies repeated at a time."""
 
+ACKS_PER_WINDOW = 4
+"""Acknowledgements go out at the latest when so many parts of a window have been processed."""
+
 NEVER = 1 << 62
 
 
@@ -60,6 +63,8 @@ class Outbox:
         self.wake_at: Instant = NEVER
         """Not later than the next thing to do."""
         self._owed: dict[int, None] = {}
+        self._unacknowledged = 0
+        """Messages processed since the last acknowledgements went out."""
         self._ack_at: Instant = NEVER
 
     # --- copies ---
@@ -190,9 +195,12 @@ class Outbox:
         for forwarder in forwarders:
             if forwarder in self.peers:
                 owed[forwarder] = None
+        self._unacknowledged += 1
         if owed and self._ack_at == NEVER:
             self._ack_at = now + self.settings.ack_ns
             self.wake_at = min(self.wake_at, self._ack_at)
+        if self._unacknowledged == self.settings.window // ACKS_PER_WINDOW:
+            self._ack_at = self.wake_at = now  # a forwarder that waits for room must not wait for company too
 
     def ack_of(self, source: int) -> Ack:
         """Say what is durable here of a source's messages."""
@@ -258,6 +266,7 @@ class Outbox:
         """Acknowledge, repeat, ask after those that are not active, suspect those that do not answer."""
         if now >= self._ack_at:
             self._ack_at = NEVER
+            self._unacknowledged = 0
             owed, self._owed = self._owed, {}
             for source in owed:
                 ready.send.append(Send((source,), self.ack_of(source)))

@@ -69,6 +69,20 @@ def test_an_interrupted_exploration_ends_at_once_with_one_line_and_leaves_no_wor
     _until(lambda: _group_of(process.pid) == [])
 
 
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_the_workers_of_an_exploration_end_with_it_however_it_ends(how: signal.Signals, tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [*MODULE, "explore", "--level", "fifo", "--schedules", "1000000", "--workers", "2", "--out", str(tmp_path)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    _until(lambda: len(_workers_of(process.pid)) == 2)
+    os.kill(process.pid, how)
+    process.wait(30)
+    _until(lambda: _group_of(process.pid) == [])
+
+
 def _hear_interrupts() -> None:
     """Undo what a shell does to the interrupts of background jobs, which the tests may be one of."""
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -4,12 +4,14 @@ A schedule is its seed: the seed draws the scenario, and the scenario decides th
 see it again.
 """
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, get_context, parent_process
 from signal import SIG_BLOCK, SIG_SETMASK, SIGINT, pthread_sigmask
+from threading import Thread
 from typing import Any
 
 from msgspec import Struct, field
@@ -193,7 +195,7 @@ def _pool(workers: int) -> Iterator[Callable[..., Future[Any]]]:
     Interrupted, it stops the workers at once: nobody waits for what they would have found.
     """
     others = active_children()
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_end_with_the_parent)
 
     def submit(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         with _interrupts_left_to_this_process():
@@ -208,6 +210,18 @@ def _pool(workers: int) -> Iterator[Callable[..., Future[Any]]]:
         raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _end_with_the_parent() -> None:
+    """Let a worker whose parent was killed end too, instead of waiting for work for ever."""
+    parent = parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
 
 
 @contextmanager

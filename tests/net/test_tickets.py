@@ -9,6 +9,8 @@ from tests.net.live import QUICK, nodes, within
 from tests.net.test_commands import running, whence
 from whence.errors import JoinError, LeaseSuspendedError, NotCoordinatorError, StalledError, UsageError
 from whence.group import Group, join
+from whence.net import driver as driver_module
+from whence.net.clock import wall_ns
 from whence.net.status import DeclareDead, ask, declare_dead, metrics, serve_status, status
 
 FAST = {**QUICK, "rounds": 3, "answer_ns": 20_000_000}
@@ -110,6 +112,28 @@ def test_without_its_witnesses_a_coordinator_is_suspended_and_says_whom_it_waits
             async with asyncio.timeout(20):
                 while (told := groups[0].ticket()) is not None and told.ticket is not None:
                     await asyncio.sleep(0.05)
+
+    within(main())
+
+
+def test_when_the_clocks_part_no_lease_is_trusted_until_it_is_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spec 1: a restored snapshot of a virtual machine freezes the steady clock; the one on the wall tells of it."""
+
+    async def main() -> None:
+        async with nodes(3) as started:
+            one, *_ = await cluster(started)
+            before = await one.cjoin()
+            slow = wall_ns
+            monkeypatch.setattr(driver_module, "wall_ns", lambda: slow() + 40_000_000)
+            await one.publish(b"clocks may part a little: the wall's is adjusted now and then")
+            monkeypatch.setattr(driver_module, "wall_ns", lambda: slow() + 3_600_000_000_000)
+            with pytest.raises(LeaseSuspendedError, match="lease has run out"):
+                one._driver.publish([b"x"])
+            await one.ready_to_publish()
+            after = one.ticket()
+            assert after is not None
+            assert (after.ticket, after.epoch) == (before.ticket, before.epoch), "nobody had fenced it"
+            assert one._driver.counts["note:clock_slipped"] == 1
 
     within(main())
 

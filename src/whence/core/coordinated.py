@@ -76,7 +76,11 @@ class ClusterNode(Node):
         return super().publish(payloads, now)
 
     def act(self, name: str, argument: int, now: Instant) -> Ready:
-        """Do what only this level knows: cjoin, cleave, declare_dead. Raises UsageError."""
+        """Do what only this level knows: cjoin, cleave, declare_dead, distrust_clock. Raises UsageError."""
+        if name == "distrust_clock":
+            ready = Ready()
+            self._desk.drop_leases(now, ready)
+            return self._wake_by(ready, now)
         if self.life is not Life.MEMBER:
             raise UsageError(f"only a member may {name}, and this process is {self.life.value}")
         ready = Ready()
@@ -207,6 +211,13 @@ class ClusterParts(NamedTuple):
     def first_peers(self, settings: ClusterSettings) -> int:
         """Return how many others a founder is told of at most."""
         return settings.views.view_size
+
+    def clock_slip_ns_max(self, settings: ClusterSettings) -> int:
+        """Return how far the steady clock and the one on the wall may part before no lease is trusted any more.
+
+        A stopped or restored virtual machine freezes the steady clock, and with it the leases.
+        """
+        return settings.tickets.lease_ns // 2
 
     def reads_wall_clock(self) -> bool:
         """Return False: leases are counted on the steady clock, which counts suspension and never jumps."""

@@ -129,6 +129,9 @@ class Driver:
         self._ticks_joined = 0
         self._unsettled: deque[Bundle] = deque()
         """Bundles promised to be kept until everybody has them."""
+        slip: Callable[[Any], int] | None = getattr(role.recipe, "clock_slip_ns_max", None)
+        self._slip_ns_max = slip(role.settings) if slip is not None else None
+        self._apart_ns = wall_ns() - steady_ns()
         around = Surroundings(role.dice, self._clock(), Directory())
         self.member: Member = role.recipe.build(role.me, role.settings, around)
 
@@ -164,6 +167,7 @@ class Driver:
     def publish(self, payloads: Sequence[bytes], stored: "asyncio.Future[None] | None" = None) -> Bundle:
         """Publish a bundle; `stored` is told once it is durable. Raises what the member raises."""
         self._check()
+        self._watch_clocks()
         bundle, ready = self.member.publish(payloads, self._clock())
         self.published += bundle.count
         if self._scribe is not None and not _returns(ready):
@@ -273,6 +277,7 @@ class Driver:
 
     def _do(self, step: Callable[[int], Ready]) -> None:
         """Feed one input. A member that raises here has a bug, and is not run any more."""
+        self._watch_clocks()
         try:
             ready = step(self._clock())
         except (UsageError, NotMemberError) as refusal:
@@ -283,6 +288,19 @@ class Driver:
             self.stop(InternalError(f"the member of group {self.group!r} failed: {type(error).__name__}: {error}"))
             return
         self._apply(ready)
+
+    def _watch_clocks(self) -> None:
+        """Tell the member when the steady clock and the one on the wall part suddenly: one stood still or jumped.
+
+        Looked at before every input, so that nothing is done on a lease that a frozen clock took for valid.
+        """
+        if self._slip_ns_max is None:
+            return
+        apart_ns = wall_ns() - steady_ns()
+        slip_ns, self._apart_ns = abs(apart_ns - self._apart_ns), apart_ns
+        if slip_ns > self._slip_ns_max:
+            self.count("note", "clock_slipped")
+            self._apply(self.member.act("distrust_clock", 0, self._clock()))
 
     def _apply(self, ready: Ready) -> None:
         self._persist(ready, [], None)

@@ -109,3 +109,14 @@ def test_leases_of_former_witnesses_do_not_count() -> None:
     leases.keep_only(W[:1])
     assert leases.until(W) == NEVER
     assert leases.until(W[:1]) == 110
+
+
+def test_leases_that_were_dropped_do_not_come_back_with_a_late_answer() -> None:
+    leases = Leases(100)
+    leases.grant(W[0], 10, 20)
+    leases.drop(30)
+    assert leases.last(W[0]) == NEVER
+    leases.grant(W[0], 29, 40)
+    assert leases.last(W[0]) == NEVER
+    leases.grant(W[0], 30, 40)
+    assert leases.last(W[0]) == 30

@@ -518,7 +518,8 @@ class MergeMember:
         """Return what was counted and measured in this life."""
         merger, following = self._merger, self._following
         found = self._meter.metrics(self._clock.ahead(self._rt), None if merger is None else merger.held())
-        found += [Metric("stalled", int(self._stalled)), Metric("clock_lead_ticks", self._ticks.lead)]
+        found += [Metric("stalled", int(self._stalled)), Metric("clock_lead_ticks", self._ticks.lead),
+                  Metric("unacknowledged_total", self._outbox.given_up)]  # fmt: skip
         if merger is not None:
             found += [Metric("early_total", merger.early), Metric("purged_total", merger.purged),
                       Metric("position", merger.position)]  # fmt: skip

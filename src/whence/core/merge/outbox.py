@@ -31,6 +31,8 @@ class Outbox:
         self._resend_ns = resend_ns
         self._parcels_max = parcels_max
         self._parcels: dict[tuple[int, int, int], Parcel] = {}
+        self.given_up = 0
+        """Publications that some merger never acknowledged: lost on the way, or refused for a clock that is ahead."""
 
     def __len__(self) -> int:
         return len(self._parcels)
@@ -46,6 +48,7 @@ class Outbox:
         item: Item = Offer(bundle.first, bundle.stamp, bundle.body) if short else Batch(bundle, topic)
         while len(self._parcels) >= self._parcels_max:
             del self._parcels[next(iter(self._parcels))]
+            self.given_up += 1
         name = (bundle.pid, bundle.boot, bundle.first)
         self._parcels[name] = Parcel(item, targets, now + self._resend_ns, last_tick)
         ready.send.append(Send(targets, item))
@@ -64,6 +67,7 @@ class Outbox:
         for name, parcel in list(self._parcels.items()):
             if rt > parcel.last_tick or parcel.last_tick > last_tick_max:
                 del self._parcels[name]
+                self.given_up += 1
             elif now >= parcel.resend_at or parcel.resend_at > now + self._resend_ns:
                 parcel.resend_at = now + self._resend_ns
                 ready.send.append(Send(parcel.targets, parcel.item))

@@ -123,6 +123,13 @@ class Desk:
             self.seat.leave(turn)
         self._end(turn)
 
+    def drop_leases(self, now: Instant, ready: Ready) -> None:
+        """Count on no lease that was lent so far, and ask for new ones: the clock may have stood still."""
+        turn = self._turn(now, ready)
+        if self.seat is not None:
+            self.seat.drop_leases(turn)
+        self._end(turn)
+
     def declare_dead(self, process: Process, now: Instant) -> None:
         """Count a witness as fenced for good: an operator's word that this life of it is over. Raises UsageError."""
         if process == self.me:

@@ -20,11 +20,17 @@ class Leases:
         self._lease_ns = lease_ns
         self._asked: dict[Process, Instant] = {}
         """The latest request that each witness granted."""
+        self._from = NEVER
+        """No request before this counts."""
 
     def grant(self, witness: Process, asked_at: Instant, now: Instant) -> None:
         """Note that a witness renewed what was asked for then."""
-        if asked_at <= now:
+        if self._from <= asked_at <= now:
             self._asked[witness] = max(asked_at, self._asked.get(witness, NEVER))
+
+    def drop(self, now: Instant) -> None:
+        """Count nothing that was asked for before now."""
+        self._asked, self._from = {}, now
 
     def last(self, witness: Process) -> Instant:
         """Return when the latest lease of a witness was asked for, or NEVER."""

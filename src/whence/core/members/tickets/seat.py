@@ -207,6 +207,12 @@ class Seat:
         if witnesses and sum(witness in self._fenced_by for witness in witnesses) >= blocking(witnesses):
             self.close(turn)
 
+    def drop_leases(self, turn: Turn) -> None:
+        """Act no more until a majority answers what is asked from now on."""
+        self._leases.drop(turn.now)
+        if not self._is_closed():
+            self._renew(turn)
+
     def _renew(self, turn: Turn) -> None:
         """Ask all installed and proposed witnesses for another lease, and show them the record."""
         record = self.pending.record if self.pending is not None else self.record

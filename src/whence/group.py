@@ -13,7 +13,6 @@ has it and is spreading it), `stored` (it survives a crash of this process), `se
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, TypeVar
@@ -38,7 +37,8 @@ from whence.net.node import LiveNode
 from whence.net.permits import Permits
 from whence.net.settings import NetSettings
 from whence.net.tls import Safety
-from whence.types import EventId, Level, Process
+from whence.receipt import Durability, Flight, Receipt
+from whence.types import Level, Process
 
 Typed = TypeVar("Typed")
 
@@ -46,75 +46,17 @@ FLUSH_EVENTS = 1024
 FLUSH_BYTES = 128 << 10
 """A bundle is sent when it has so many events or bytes, at the latest at the end of the turn or `flush_s` later."""
 
+BUSY_BYTES = 256 << 10
+BUSY_FLUSH_BYTES = 256 << 10
+BUSY_S = 0.005
+"""While so many bytes wait for a peer, sending sooner would not make anything arrive sooner: bundles then grow to so
+many bytes, or as many events as one may have, for so long. Fewer, larger bundles cost every member less."""
 
-class Durability(StrEnum):
-    """What an acknowledgement promises, weakest first."""
+AGAIN_S = 0.002
+"""What a member refuses because too much is under way is offered to it again after so long."""
 
-    ACCEPTED = "accepted"
-    STORED = "stored"
-    SETTLED = "settled"
-
-
-class Receipt:
-    """What is known of events that were published together, and what can still be waited for."""
-
-    __slots__ = ("_at", "_count", "_flight")
-
-    def __init__(self, flight: "_Flight", at: int, count: int) -> None:
-        self._flight, self._at, self._count = flight, at, count
-
-    @property
-    def event(self) -> EventId:
-        """Return the first event's identity. Raises OutcomeUnknownError before it has one; await `accepted` first."""
-        flight = self._flight
-        if flight.process is None:
-            raise OutcomeUnknownError("the event has no number yet; await receipt.accepted() first")
-        return EventId(*flight.process, flight.first + self._at)
-
-    @property
-    def full(self) -> bool:
-        """Tell whether its bundle has gone out already."""
-        return self._flight.process is not None
-
-    async def accepted(self) -> EventId:
-        """Wait until the member has taken the events; return the first one's identity. Raises what it refused."""
-        await asyncio.shield(self._flight.accepted)
-        return self.event
-
-    async def stored(self) -> EventId:
-        """Wait until the events survive a crash of this process. Raises StorageError, UsageError."""
-        await asyncio.shield(self._flight.accepted)
-        if not self._flight.driver.stores:
-            raise UsageError("this group stores nothing; open it with durable=True and a data directory")
-        await asyncio.shield(self._flight.stored)
-        return self.event
-
-    async def settled(self) -> EventId:
-        """Wait until every known member has the events. Raises UsageError where the level cannot tell."""
-        first = await self.accepted()
-        driver = self._flight.driver
-        if driver.settled() is None:
-            raise UsageError(f"level {driver.role.level} with these settings cannot tell what is settled")
-        last = first.seq + self._count - 1
-        await driver.until(lambda: (driver.settled() or 0) >= last or driver.left)
-        if (driver.settled() or 0) < last:
-            raise OutcomeUnknownError("the group was closed before all members were known to have the events")
-        return first
-
-
-class _Flight:
-    """The events that will travel as one bundle."""
-
-    __slots__ = ("accepted", "driver", "first", "payloads", "process", "size", "stored")
-
-    def __init__(self, driver: Driver, loop: asyncio.AbstractEventLoop) -> None:
-        self.driver = driver
-        self.payloads: list[bytes] = []
-        self.size = 0
-        self.process: Process | None = None
-        self.first = 0
-        self.accepted: asyncio.Future[None] = loop.create_future()
-        self.stored: asyncio.Future[None] = loop.create_future()
+PASSING = ("records_max // 4", "retained_bytes_max // 4")
+"""Limits of members that ease by themselves as peers acknowledge."""
 
 
 class Group:
@@ -128,8 +70,10 @@ class Group:
         self._inbox = inbox
         self._flush_s, self._wait_s = flush_s, wait_s
         self._loop = asyncio.get_running_loop()
-        self._flight: _Flight | None = None
+        self._flight: Flight | None = None
         self._timer: asyncio.Handle | None = None
+        self._refusal: WhenceError | None = None
+        """Why the member does not take the bundle that waits; it will."""
         self._switch = node.live.switch
 
     # --- publishing ---
@@ -171,7 +115,7 @@ class Group:
 
     def flush(self) -> None:
         """Hand what was published so far to the member now."""
-        flight, self._flight = self._flight, None
+        flight, self._flight, self._refusal = self._flight, None, None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -180,6 +124,10 @@ class Group:
         try:
             bundle = self._driver.publish(flight.payloads, flight.stored)
         except WhenceError as refusal:
+            if _passes(refusal) and self._loop.time() - flight.since < self._wait_s:
+                self._flight, self._refusal = flight, refusal
+                self._timer = self._loop.call_later(AGAIN_S, self.flush)
+                return
             self._driver.count("reject", type(refusal).__name__)
             for future in (flight.accepted, flight.stored):
                 future.set_exception(refusal)
@@ -189,6 +137,13 @@ class Group:
         flight.payloads = []
         if not flight.accepted.done():
             flight.accepted.set_result(None)
+
+    def _end_of_turn(self) -> None:
+        """Send what this turn has gathered, or gather more while peers are busy with what they have."""
+        if self._switch.waiting_bytes() > BUSY_BYTES:
+            self._timer = self._loop.call_later(BUSY_S, self.flush)
+        else:
+            self.flush()
 
     def _load(self, payloads: Sequence[bytes], size: int) -> Receipt | None:
         """Put events aboard the next bundle; return None where there is no room."""
@@ -200,28 +155,40 @@ class Group:
             raise refusal
         if size > BUNDLE_BYTES_MAX:
             raise LimitError("BUNDLE_BYTES_MAX", BUNDLE_BYTES_MAX, size)
-        if self._inbox.full() or self._switch.congested():
+        if self._refusal is not None or self._inbox.full() or self._switch.congested() or driver.congested():
             return None
         flight = self._flight
         if flight is not None and (
             flight.size + size > BUNDLE_BYTES_MAX or len(flight.payloads) + len(payloads) > BUNDLE_EVENTS_MAX
         ):
             self.flush()
-            flight = None
+            flight = self._flight  # the member may not have taken it
+            if flight is not None:
+                return None
         if flight is None:
-            self._flight = flight = _Flight(driver, self._loop)
-            plan = self._loop.call_later if self._flush_s else None
-            self._timer = plan(self._flush_s, self.flush) if plan is not None else self._loop.call_soon(self.flush)
+            self._flight = flight = Flight(driver, self._loop)
+            self._timer = (
+                self._loop.call_later(self._flush_s, self._end_of_turn)
+                if self._flush_s
+                else self._loop.call_soon(self._end_of_turn)
+            )
         at = len(flight.payloads)
         flight.payloads += payloads
         flight.size += size
-        if flight.size >= FLUSH_BYTES or len(flight.payloads) >= FLUSH_EVENTS:
+        if (flight.size >= FLUSH_BYTES or len(flight.payloads) >= FLUSH_EVENTS) and self._is_due(flight):
             self.flush()
         return Receipt(flight, at, len(payloads))
 
+    def _is_due(self, flight: Flight) -> bool:
+        """Tell whether a bundle that is worth sending should not wait for more."""
+        if flight.size >= BUSY_FLUSH_BYTES or len(flight.payloads) >= BUNDLE_EVENTS_MAX:
+            return True
+        return self._switch.waiting_bytes() <= BUSY_BYTES
+
     async def _load_with_room(self, payloads: Sequence[bytes], size: int) -> Receipt:
         """Wait until there is room. Raises BackPressureError when it takes too long."""
-        self.flush()
+        if self._refusal is None:
+            self.flush()
         try:
             async with asyncio.timeout(self._wait_s):
                 while True:
@@ -230,6 +197,8 @@ class Group:
                         await self._inbox.room()
                     elif self._switch.congested():
                         await self._switch.relief()
+                    elif self._refusal is not None or self._driver.congested():
+                        await asyncio.sleep(AGAIN_S)
                     receipt = self._load(payloads, size)
                     if receipt is not None:
                         return receipt
@@ -239,6 +208,10 @@ class Group:
     def _pressure(self) -> BackPressureError:
         if self._inbox.full():
             return BackPressureError("inbox_events_max", self._inbox.events_max, self._inbox.events + 1)
+        if isinstance(self._refusal, LimitError):
+            return BackPressureError(self._refusal.name, self._refusal.value, self._refusal.asked)
+        if self._driver.congested():
+            return BackPressureError("CREDIT_BYTES", self._driver.credit_bytes(), self._driver.away_bytes)
         high = self._switch.settings.outbox_high_bytes
         most = max((peer.waiting_bytes() for peer in self._switch.peers.values()), default=0)
         return BackPressureError("outbox_high_bytes", high, most)
@@ -392,6 +365,8 @@ class Group:
     async def close(self) -> None:
         """Leave the group: what was published goes out, the farewell spreads, iterators end."""
         self.flush()
+        while self._refusal is not None:
+            await asyncio.sleep(AGAIN_S)
         await self._node.live.leave(self.name)
         self._node.groups.pop(self.name, None)
 
@@ -495,10 +470,10 @@ class Node:
 
         `write` obtains a ticket at level `optimistic` and waits for it: without one a member only receives, until it
         calls `cjoin`. At level `total` it waits until a restarted process may publish. Elsewhere every member may.
-        `overflow` says what happens when the application does not take its deliveries: `pause` (nothing is read from
-        peers until it does), `drop` (the oldest go, and the next delivery tells of the gap), `close` (the iterator
-        raises SlowConsumerError). Raises UsageError, SettingError, JoinError, StorageError; with `write`, also what
-        `cjoin` raises: then the group is left again.
+        `overflow` says what happens when the application does not take its deliveries: `pause` (publishers of this
+        group wait until it does, here and at the other members), `drop` (the oldest go, and the next delivery tells of
+        the gap), `close` (the iterator raises SlowConsumerError). Raises UsageError, SettingError, JoinError,
+        StorageError; with `write`, also what `cjoin` raises: then the group is left again.
         """
         live = self.live
         inbox = Inbox(str(level), inbox_events_max, Overflow.parse(overflow), receive=receive)
@@ -554,6 +529,11 @@ def join(
 
     reached_at = endpoint(advertise) if advertise is not None else None
     return Node(make, endpoint(listen), [endpoint(contact) for contact in contacts], reached_at)
+
+
+def _passes(refusal: WhenceError) -> bool:
+    """Tell whether a member that refuses now will take the same a little later."""
+    return isinstance(refusal, LimitError) and refusal.name in PASSING
 
 
 def endpoint(text: str) -> tuple[str, int]:

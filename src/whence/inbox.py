@@ -12,6 +12,10 @@ from whence.core.ready import Gap, Late, Mark
 from whence.errors import SlowConsumerError, UsageError, WhenceError
 from whence.types import Bundle, EventId, Span
 
+INBOX_BYTES_MAX = 64 << 20
+"""Publishers of a group wait for its slowest consumer, so an inbox holds what they have under way. Should that ever be
+more than this, nothing more is read from any peer until the consumer has caught up."""
+
 LATE_MAX = 4096
 """Late events waiting for their reader. Full: the oldest go, and are counted."""
 
@@ -120,7 +124,7 @@ class Inbox:
         self.dropped = 0
         self.late_dropped = 0
         self.on_pause: Callable[[object, bool], None] = lambda who, pause: None
-        self.on_taken: Callable[[int], None] = lambda events: None
+        self.on_taken: Callable[[Bundle], None] = lambda bundle: None
         self.rtt_ns: Callable[[int], int | None] = lambda peer: None
         self._level = level
         self._overflow = overflow
@@ -133,6 +137,7 @@ class Inbox:
         self._error: WhenceError | None = None
         self._waiters: dict[str, asyncio.Future[None]] = {}
         self._paused = False
+        self._bytes = 0
 
     # --- what the driver brings ---
 
@@ -140,7 +145,7 @@ class Inbox:
         """Queue a delivered bundle."""
         bundle = step.bundle
         if not self._receive:
-            self.on_taken(bundle.count)
+            self.on_taken(bundle)
             return
         if self._error is not None:
             return
@@ -151,6 +156,7 @@ class Inbox:
         self._resets.clear()
         self._batches.append(Batch(bundle, position, self._level, step.hold_ns, latency_ns, gaps, step.mark, resets))
         self.events += bundle.count
+        self._bytes += len(bundle.body)
         if self.events >= self.events_max:
             self._overflowed()
         self._wake("next")
@@ -196,9 +202,10 @@ class Inbox:
                 return None
             await self._wait("next")
         batch = self._batches.popleft()
-        self.on_taken(len(batch))
+        self.on_taken(batch.bundle)
+        self._bytes -= len(batch.bundle.body)
         self.events -= len(batch)
-        if self._paused and self.events <= self.events_max // 2:
+        if self._paused and self._bytes <= INBOX_BYTES_MAX // 2:
             self._pause(False)
         if self.events < self.events_max:
             self._wake("room")
@@ -225,7 +232,7 @@ class Inbox:
 
     def _overflowed(self) -> None:
         if self._overflow is Overflow.PAUSE:
-            if not self._paused:
+            if not self._paused and self._bytes > INBOX_BYTES_MAX:
                 self._pause(True)
         elif self._overflow is Overflow.CLOSE:
             self._error = SlowConsumerError("inbox_events_max", self.events_max, self.events)
@@ -235,7 +242,8 @@ class Inbox:
                 bundle = gone.bundle
                 self.events -= bundle.count
                 self.dropped += bundle.count
-                self.on_taken(bundle.count)
+                self._bytes -= len(bundle.body)
+                self.on_taken(bundle)
                 first = self._batches[0]
                 first.gaps = (*gone.gaps, Span(bundle.pid, bundle.boot, bundle.first, bundle.last), *first.gaps)[-64:]
                 first.resets = tuple(dict.fromkeys((*gone.resets, *first.resets)))

@@ -207,7 +207,7 @@ def test_lines_are_published_and_printed_at_every_level(level: str, more: tuple[
         ):  # fmt: skip
             published = whence("pub", "alps", *contact, "--data", tmp_path / "2", *common, "--json", stdin="one\ntwo\n")
             assert f'"published":{count}' in published
-            assert '"until":"accepted"' in published
+            assert '"until":"settled"' in published
             shown = whence("top", "--socket", tmp_path / "s", "--once")
             assert "alps" in shown
             if level == "optimistic":

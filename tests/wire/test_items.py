@@ -21,6 +21,7 @@ EVER_GIVEN = [
     (116, "Push"),
     (117, "Have"),
     (118, "Want"),
+    (119, "Reached"),
     (20, "Offer"),
     (21, "Batch"),
     (22, "Taken"),

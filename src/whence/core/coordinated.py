@@ -21,7 +21,9 @@ from whence.core.order.optimistic import LayerSettings, Optimistic
 from whence.core.order.recovery import Recover, Recovered
 from whence.core.ready import Gauge, Item, Note, Ready
 from whence.core.settings import parse
+from whence.core.spread.direct import Direct, DirectSettings
 from whence.core.spread.gossip import GossipSettings, PrCast
+from whence.core.stages import Spread
 from whence.errors import SettingError, UsageError, WhenceError
 from whence.limits import BOOT_MAX, ROUNDS_MAX, Limits
 from whence.types import Bundle, Instant, Process
@@ -43,7 +45,7 @@ class ClusterNode(Node):
     """One member of one cluster."""
 
     def __init__(
-        self, me: Process, order: Optimistic, spread: PrCast, members: PartialView, limits: Limits, desk: Desk
+        self, me: Process, order: Optimistic, spread: Spread, members: PartialView, limits: Limits, desk: Desk
     ) -> None:
         super().__init__(me, order, spread, members, limits)
         self._layer = order
@@ -167,6 +169,7 @@ class ClusterSettings(Struct, frozen=True, kw_only=True):
     views: ViewSettings = ViewSettings()
     layer: LayerSettings = LayerSettings()
     tickets: TicketSettings = TicketSettings(seeds="0,1,2,3")
+    direct: DirectSettings = DirectSettings()
     limits: Limits = Limits()
 
     def __post_init__(self) -> None:
@@ -202,7 +205,11 @@ class ClusterParts(NamedTuple):
         order = self.order(me, settings.tickets.tickets, layer, round_ns, settings.limits)
         basics = (me, settings.views, round_ns, around.dice, order.snapshot)
         members = PartialView(*basics) if settings.views.view == "partial" else FullView(*basics, around.directory)
-        spread = self.spread(members, settings.gossip, around.dice, around.now)
+        spread: Spread
+        if settings.direct.spread == "direct":
+            spread = Direct(members, settings.gossip, settings.direct, settings.limits, around.dice, around.now)
+        else:
+            spread = self.spread(members, settings.gossip, around.dice, around.now)
         handover_ns = (layer.hold_rounds + layer.recover_rounds) * round_ns
         desk = self.desk(me, settings.tickets, around.dice, lambda ticket: order.clock[ticket], handover_ns)
         order.asking.targets = members.targets

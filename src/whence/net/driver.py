@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from whence.core.levels import Recipe, Surroundings
+from whence.core.link.reached import REPORT_NS, Reached
 from whence.core.members.full import Directory
 from whence.core.members.tickets.joining import Status
 from whence.core.ready import Delivery, Gap, Gauge, Item, Late, Metric, Ready, Returned
@@ -43,8 +44,8 @@ _decode_steps = msgspec.msgpack.Decoder(tuple[int, int]).decode
 class Sink(Protocol):
     """Where deliveries go."""
 
-    on_taken: Callable[[int], None]
-    """Called when the application takes so many events, before it has them."""
+    on_taken: Callable[[Bundle], None]
+    """Called when the application takes a bundle, before it has it."""
 
     def take(self, step: Delivery, position: int) -> None:
         """Take a delivered bundle whose first event has this position."""
@@ -70,6 +71,9 @@ class Outside(Protocol):
 
     def member_changed(self, group: str) -> None:
         """Learn that the member joined or left."""
+
+    def members(self, group: str) -> list[int]:
+        """Return the members known now, this process among them, and the founders of a fixed group."""
 
 
 class Role(NamedTuple):
@@ -115,8 +119,7 @@ class Driver:
         """What a restored member will say again and the application has from an earlier life."""
         self._untaken = 0
         """Events handed to the sink that the application has not taken."""
-        if self._steps is not None:
-            sink.on_taken = self._taken
+        sink.on_taken = self._taken
         self._durable = durable
         self._loop = asyncio.get_running_loop()
         self._clock = wall_ns if role.recipe.reads_wall_clock() else steady_ns
@@ -127,6 +130,14 @@ class Driver:
         self._changed = asyncio.Event()
         self._member_persists = False
         self._ticks_joined = 0
+        self._away: deque[tuple[int, int, float]] = deque()
+        """Own bundles that were not delivered here yet: last event, bytes, when they were published."""
+        self.away_bytes = 0
+        self._reached: dict[int, int] = {}
+        """The last own event that each connected member's application has taken, as it told."""
+        self._taken_of: dict[Process, int] = {}
+        """The last event of each publisher that the application here has taken."""
+        self._to_report: dict[Process, None] = {}
         self._unsettled: deque[Bundle] = deque()
         """Bundles promised to be kept until everybody has them."""
         slip: Callable[[Any], int] | None = getattr(role.recipe, "clock_slip_ns_max", None)
@@ -170,6 +181,8 @@ class Driver:
         self._watch_clocks()
         bundle, ready = self.member.publish(payloads, self._clock())
         self.published += bundle.count
+        self._away.append((bundle.last, len(bundle.body), self._loop.time()))
+        self.away_bytes += len(bundle.body)
         if self._scribe is not None and not _returns(ready):
             self._scribe.published(bundle, ready.mark)
         if (self._durable or ready.persist) and self._scribe is not None:
@@ -197,6 +210,7 @@ class Driver:
 
     def unreachable(self, peer: int) -> None:
         """Learn that something sent to a peer did not arrive."""
+        self.forget_peer(peer)
         if not self.left:
             self._do(lambda now: self.member.unreachable(peer, now))
 
@@ -269,9 +283,12 @@ class Driver:
         return self._commit is not None and (self._durable or self._member_persists)
 
     def settled(self) -> int | None:
-        """Return the last own event that needs nothing more; None where the level cannot tell."""
+        """Return the last own event that all known members have, as the level tells or as they told themselves."""
         tell: Callable[[], int | None] | None = getattr(self.member, "settled", None)
-        return tell() if tell is not None else None
+        known = tell() if tell is not None else None
+        if known is None:
+            known = min([self._reached.get(pid, 0) for pid in self._outside.members(self.group)], default=0)
+        return known
 
     # --- the contract of Ready ---
 
@@ -359,6 +376,7 @@ class Driver:
             return
         if self._skip_events > 0 and isinstance(step, Delivery):
             self._skip_events -= step.bundle.count
+            self._note_taken(step.bundle)
             return
         if self._scribe is not None:
             self._scribe.delivered(step, self.position)
@@ -374,13 +392,66 @@ class Driver:
             self.counts["late"] += step.bundle.count
             self._sink.late(step)
 
-    def _taken(self, events: int) -> None:
+    # --- how far the others are ---
+
+    def reached(self, peer: int, last: int) -> None:
+        """Learn that a peer's application has taken own events up to this one."""
+        if last > self._reached.get(peer, 0):
+            self._reached[peer] = last
+            self._changed.set()
+
+    def forget_peer(self, peer: int) -> None:
+        """Wait no more for a peer that is gone."""
+        self._reached.pop(peer, None)
+
+    def peer_up(self, peer: Process) -> None:
+        """Tell a publisher that is here again how far the application is."""
+        if peer in self._taken_of:
+            self._report(peer)
+
+    def congested(self) -> bool:
+        """Tell whether publishers should wait until members have taken more of what is under way."""
+        if self.away_bytes <= CREDIT_BYTES_MIN or self.away_bytes <= self.credit_bytes():
+            return False
+        away, lowest, expired = self._away, min(self._reached.values(), default=0), self._loop.time() - AWAY_S
+        while away and (away[0][0] <= lowest or away[0][2] < expired):
+            self.away_bytes -= away.popleft()[1]
+        return self.away_bytes > self.credit_bytes()
+
+    def credit_bytes(self) -> int:
+        """Return how many bytes may be under way."""
+        return max(CREDIT_BYTES_MIN, min(CREDIT_BYTES, ALL_CREDIT_BYTES // (len(self._reached) + 1)))
+
+    def _report(self, publisher: Process) -> None:
+        """Plan to tell a publisher how far the application is."""
+        if not self._to_report:
+            self._loop.call_later(REPORT_NS / 1e9, self._send_reports)
+        self._to_report[publisher] = None
+
+    def _send_reports(self) -> None:
+        reports, self._to_report = self._to_report, {}
+        if not self.left:
+            for process in reports:
+                self._outside.send(self.group, (process.pid,), Reached(self._taken_of[process]), process.boot)
+
+    def _taken(self, bundle: Bundle) -> None:
         """Count what the application takes; what a trace tells of is on file before that."""
-        assert self._steps is not None
-        self._untaken -= events
-        if self._scribe is not None:
-            self._scribe.spool.flush()
-        self._steps.take(events)
+        self._untaken -= bundle.count
+        if self._steps is not None:
+            if self._scribe is not None:
+                self._scribe.spool.flush()
+            self._steps.take(bundle.count)
+        self._note_taken(bundle)
+
+    def _note_taken(self, bundle: Bundle) -> None:
+        process, last = bundle.process, bundle.last
+        if process == self.role.me:
+            self.reached(process.pid, last)
+        elif last > self._taken_of.get(process, 0):
+            self._taken_of[process] = last
+            self._report(process)
+            if len(self._taken_of) > TAKEN_MAX:
+                del self._taken_of[next(iter(self._taken_of))]
 
     def _note(self, note: Any) -> None:
         self.counts[f"{note.kind}:{note.reason}" if note.reason else note.kind] += 1
@@ -453,6 +524,16 @@ def _returns(ready: Ready) -> bool:
 
 COMPACT_BYTES = 4 << 20
 """A journal below it is not worth rewriting."""
+
+CREDIT_BYTES, CREDIT_BYTES_MIN, ALL_CREDIT_BYTES = 4 << 20, 1 << 18, 32 << 20
+"""Bytes of own events under way that some connected member has not taken: at most the first, at least the second, and
+all publishers of a group together the third. Over it publishers wait; more would only fill buffers in between."""
+
+AWAY_S = 10.0
+"""What was not taken by then is not waited for: it was lost, or its reader is stuck."""
+
+TAKEN_MAX = 65_536
+"""Publishers whose progress is remembered. Full: the oldest is forgotten; it waits AWAY_S instead."""
 
 OFFER_TICKS = 100
 """Ticks as a member after which bundles of earlier lives count as asked for by whoever lacked them."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from whence.core.levels import LEVELS
 from whence.core.link.presence import Place, Presence, presence
+from whence.core.link.reached import Reached
 from whence.core.ready import Item
 from whence.errors import JoinError, UsageError
 from whence.limits import GROUP_NAME_CHARS_MAX, MERGED_PEER_ID_MAX
@@ -73,6 +74,8 @@ class LiveNode:
         self._spools: dict[str, Spool] = {}
         self._kept: dict[str, Kept] = {}
         self._founders: dict[str, list[Process]] = {}
+        self._named: dict[str, list[int]] = {}
+        """The founders that each group was opened with."""
         self._seen: dict[str, dict[int, Presence]] = {}
         """What connected peers said of their place in each group."""
         self._behind: dict[object, None] = {}
@@ -148,6 +151,7 @@ class LiveNode:
         timeout_s: float = 30.0,
     ) -> Driver:
         """Become a member of a group. Raises UsageError, SettingError, StorageError, JoinError."""
+        self._named[group] = list(founders)
         driver, records = self._prepare(group, level, sink, {**defaults_of(level, founders), **given}, durable=durable)
         try:
             async with asyncio.timeout(timeout_s):
@@ -305,6 +309,13 @@ class LiveNode:
         if driver is not None:
             self._tell(group, Place.MEMBER if driver.joined else Place.GONE)
 
+    def members(self, group: str) -> list[int]:
+        """Return the members known now, this process among them, and the founders of a fixed group."""
+        known = {pid for pid, said in self._seen.get(group, {}).items() if said.place == Place.MEMBER} | {self.me.pid}
+        if bool(getattr(self.drivers[group].role.recipe, "durable", False)):
+            known |= set(self._named.get(group, ()))
+        return sorted(known)
+
     def _tell(self, group: str, place: Place, to: Sequence[int] | None = None) -> None:
         driver = self.drivers.get(group)
         founders = self._founders.get(group, ()) if place is Place.MEMBER else ()
@@ -318,6 +329,7 @@ class LiveNode:
         """Tell a new peer which groups are here."""
         for group, driver in self.drivers.items():
             self._tell(group, Place.MEMBER if driver.joined else Place.WANTS, [peer.pid])
+            driver.peer_up(peer)
         self._heard.set()
 
     def peer_down(self, peer: int, groups: Iterable[str] | None) -> None:
@@ -340,6 +352,10 @@ class LiveNode:
         if driver is None:
             self.switch.counts["no_such_group"] += 1
             return
+        if isinstance(packet.items[0], Reached):
+            if packet.to_boot == self.me.boot:
+                driver.reached(packet.pid, packet.items[0].last)
+            return
         if self.permits.restricts(group) and not self.permits.admits(packet):
             driver.count("reject", "not_permitted", packet.pid)
             return
@@ -349,6 +365,8 @@ class LiveNode:
         places = self._seen.setdefault(group, {}) if len(self._seen) < 4096 else self._seen.get(group, {})
         if said.place == Place.GONE:
             places.pop(pid, None)
+            if group in self.drivers:
+                self.drivers[group].forget_peer(pid)
         else:
             places[pid] = said
         self._heard.set()

@@ -63,10 +63,6 @@ class Peer:
         self._emptied()
         return groups
 
-    def congested(self) -> bool:
-        """Tell whether publishers should wait for this peer."""
-        return self.link is not None and self.waiting_bytes() > self.settings.outbox_high_bytes
-
     def _emptied(self) -> None:
         self.frames.clear()
         self.groups.clear()

@@ -16,7 +16,7 @@ class NetSettings(Struct, frozen=True, kw_only=True):
     outbox_bytes_max: int = 32 << 20
     """Bytes waiting for one connected peer. Full: action `cut`, the link is closed and what waited is dropped;
     the peer mends it by its level's own means."""
-    outbox_high_bytes: int = 4 << 20
+    outbox_high_bytes: int = 1 << 20
     """Over it publishers of all groups wait (back-pressure) until the peer has caught up or is cut."""
     pending_bytes_max: int = 4 << 20
     """Bytes waiting for a peer that is not connected yet. Full: action `drop`, the oldest frames go first."""
@@ -54,6 +54,9 @@ class NetSettings(Struct, frozen=True, kw_only=True):
 LIVE_DEFAULTS: dict[str, dict[str, object]] = {
     "eventual": {"spread": "direct", "view_size": 64, "subs_max": 64, "unsubs_max": 64},
     "fifo": {"spread": "direct", "view_size": 64, "subs_max": 64, "unsubs_max": 64},
+    "optimistic": {"spread": "direct", "view_size": 64, "subs_max": 64, "unsubs_max": 64},
+    # Connections lose nothing while they last, and who is gone is told by the detector: repeating is for rare cases.
+    "causal": {"ack_ns": 10_000_000, "retry_ns": 1_000_000_000, "suspect_ns": 3_000_000_000, "window": 32},
 }
 """What a live group of a level is opened with unless the caller says otherwise (decision 0005)."""
 

@@ -6,6 +6,7 @@ connection that stays up nothing is lost or reordered.
 """
 
 import asyncio
+import contextlib
 import logging
 import ssl
 from collections import Counter
@@ -31,6 +32,11 @@ from whence.wire.codec import encode_parts
 from whence.wire.items import Packet
 
 log = logging.getLogger("whence.net")
+
+LOOK_S = 0.001
+"""Outboxes are looked at so often, however many publishers ask."""
+
+RELIEF_S = 0.01
 
 NODE = ""
 """The group of packets that belong to none: what nodes say to each other."""
@@ -69,6 +75,8 @@ class Switch:
         self._dirty: list[Peer] = []
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._relief: asyncio.Future[None] | None = None
+        self._most, self._most_until = 0, 0.0
+        """Bytes that waited for the slowest connected peer, and until when that is not looked at again."""
         self._beat: asyncio.TimerHandle | None = None
         self._reading = True
         self._closed = False
@@ -185,6 +193,7 @@ class Switch:
 
     def flush(self) -> None:
         """Write out what this turn of the loop has queued."""
+        self._most_until = 0.0
         self.on_flush()
         dirty, self._dirty = self._dirty, []
         for peer in dirty:
@@ -193,14 +202,23 @@ class Switch:
             self._relieve()
 
     def congested(self) -> bool:
-        """Tell whether some connected peer is behind."""
-        return any(peer.congested() for peer in self.peers.values())
+        """Tell whether publishers should wait: some connected peer is behind."""
+        return self.waiting_bytes() > self.settings.outbox_high_bytes
+
+    def waiting_bytes(self) -> int:
+        """Return how many bytes wait for the slowest connected peer."""
+        now = self._loop.time()
+        if now >= self._most_until:
+            self._most_until = now + LOOK_S
+            self._most = max([peer.waiting_bytes() for peer in self.peers.values() if peer.link is not None], default=0)
+        return self._most
 
     async def relief(self) -> None:
-        """Wait until a peer has caught up or was cut."""
+        """Wait until a peer has caught up or was cut, or for a moment."""
         if self._relief is None or self._relief.done():
             self._relief = self._loop.create_future()
-        await asyncio.shield(self._relief)
+        with contextlib.suppress(TimeoutError):  # a transport that never was full does not say that it is empty
+            await asyncio.wait_for(asyncio.shield(self._relief), RELIEF_S)
 
     def _relieve(self) -> None:
         if self._relief is not None and not self._relief.done():
@@ -400,10 +418,11 @@ class Switch:
     def link_resumed(self, link: Link) -> None:
         """Write what waited for the transport."""
         peer = self.peers.get(link.peer.pid) if link.peer is not None else None
+        self._most_until = 0.0
         if peer is not None and peer.link is link:
             peer.stalled_since = None
             peer.flush()
-            if not peer.congested():
+            if not self.congested():
                 self._relieve()
 
     def link_lost(self, link: Link, reason: str) -> None:
@@ -420,6 +439,7 @@ class Switch:
         log.info("lost the connection to %s: %s", peer.pid, reason)
         self.counts["links_lost"] += 1
         peer.link = None
+        self._most_until = 0.0
         self.detector.forget(peer.pid)
         self._relieve()
         if not self._closed:

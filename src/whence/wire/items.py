@@ -13,6 +13,7 @@ from whence.core.link.addresses import Addresses
 from whence.core.link.detector import Ping, Pong
 from whence.core.link.greeting import Confirm, Hello
 from whence.core.link.presence import Presence
+from whence.core.link.reached import Reached
 from whence.core.members.tickets import items as tickets
 from whence.core.members.views import Subscribe, Welcome
 from whence.core.merge.items import Alive, Aside, Batch, Bye, Follow, Offer, Opened, Stream, Taken
@@ -38,6 +39,7 @@ NUMBERS: dict[int, type[Item]] = {
     116: Push,
     117: Have,
     118: Want,
+    119: Reached,
     20: Offer,
     21: Batch,
     22: Taken,
@@ -88,7 +90,7 @@ NUMBERS: dict[int, type[Item]] = {
 
 AnyItem = Union[  # noqa: UP007 - the decoder reads this at run time
     Gossip, Subscribe, Welcome,
-    Hello, Confirm, Addresses, Ping, Pong, Presence, Push, Have, Want,
+    Hello, Confirm, Addresses, Ping, Pong, Presence, Push, Have, Want, Reached,
     Offer, Batch, Taken, Follow, Opened, Stream, Aside, Alive, Bye,
     causal.Copy, causal.Trail, causal.Ack, causal.Ask, causal.Probe, causal.Back, causal.Lookup,
     causal.Named, causal.FenceAsk, causal.FenceTell, causal.Lost,

@@ -1,0 +1,379 @@
+"""The contenders of bench/live.py: our floor, every level, and rivals. Each is a member that publishes and takes.
+
+The floor is what Python can do at all: uvloop, one buffer per connection, the same framing (length and checksum),
+arrays of events in a frame, no promise but TCP's. A rival that is not installed says so and is left out.
+"""
+
+import asyncio
+import contextlib
+import importlib.util
+import shutil
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from struct import Struct as Layout
+from typing import Any, Protocol
+from zlib import crc32
+
+import msgspec
+
+_HEADER = Layout("<II")
+
+Take = Callable[[Sequence[bytes]], None]
+Ports = Callable[[int], Awaitable[list[int]]]
+"""Says one's own port and hears everybody's."""
+
+
+class Contender(Protocol):
+    """One process of a kind."""
+
+    async def start(self, index: int, nodes: int, ports: Ports, take: Take) -> None:
+        """Connect to everybody and hand what comes to `take`."""
+
+    async def publish(self, batch: list[bytes]) -> None:
+        """Publish some events; wait where the kind asks for it."""
+
+    def facts(self) -> dict[str, float]:
+        """Return what else is worth knowing."""
+
+    async def close(self) -> None:
+        """End."""
+
+
+class FloorLink(asyncio.BufferedProtocol):
+    """A connection that carries arrays of byte strings."""
+
+    def __init__(self, take: Take) -> None:
+        self.buffer = bytearray(1 << 19)
+        self.view = memoryview(self.buffer)
+        self.end = 0
+        self.take = take
+        self.decode = msgspec.msgpack.Decoder(list[bytes]).decode
+        self.writable = asyncio.Event()
+        self.writable.set()
+        self.transport: Any = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        self.transport = transport
+        self.transport.set_write_buffer_limits(high=1 << 20)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return where the next bytes go."""
+        return self.view[self.end :]
+
+    def buffer_updated(self, size: int) -> None:
+        """Decode every whole frame."""
+        self.end += size
+        start, view = 0, self.view
+        while self.end - start >= 8:
+            length, checksum = _HEADER.unpack_from(view, start)
+            if self.end - start - 8 < length:
+                break
+            body = view[start + 8 : start + 8 + length]
+            if crc32(body) != checksum:
+                raise RuntimeError("the frame's checksum does not match its body")
+            self.take(self.decode(body))
+            start += 8 + length
+        rest = self.end - start
+        if start:
+            view[:rest] = view[start : self.end]
+        self.end = rest
+
+    def pause_writing(self) -> None:
+        """Wait."""
+        self.writable.clear()
+
+    def resume_writing(self) -> None:
+        """Go on."""
+        self.writable.set()
+
+
+class Floor:
+    """No protocol at all."""
+
+    async def start(self, index: int, nodes: int, ports: Ports, take: Take) -> None:
+        """Connect every two processes once."""
+        loop = asyncio.get_running_loop()
+        self.take = take
+        self.links: list[FloorLink] = []
+        self.encode = msgspec.msgpack.Encoder().encode
+        accepted: list[FloorLink] = []
+
+        def accept() -> FloorLink:
+            accepted.append(FloorLink(take))
+            return accepted[-1]
+
+        server = await loop.create_server(accept, "127.0.0.1", 0)
+        known = await ports(server.sockets[0].getsockname()[1])
+        for other in range(index):
+            _, link = await loop.create_connection(lambda: FloorLink(take), "127.0.0.1", known[other])
+            self.links.append(link)
+        while len(self.links) + len(accepted) < nodes - 1:
+            await asyncio.sleep(0.01)
+        self.links += accepted
+
+    async def publish(self, batch: list[bytes]) -> None:
+        """Send one frame to everybody; wait while a transport is full."""
+        body = self.encode(batch)
+        frame = _HEADER.pack(len(body), crc32(body)) + body
+        self.take(batch)  # one's own events are delivered too
+        for link in self.links:
+            if not link.transport.is_closing():
+                link.transport.write(frame)
+        await asyncio.sleep(0)
+        for link in self.links:
+            await link.writable.wait()
+
+    def facts(self) -> dict[str, float]:
+        """Return nothing."""
+        return {}
+
+    async def close(self) -> None:
+        """End."""
+        for link in self.links:
+            link.transport.abort()
+
+
+class Whence:
+    """A group at a level."""
+
+    def __init__(self, level: str, *, stored: bool) -> None:
+        self.level, self.stored = level, stored
+
+    async def start(self, index: int, nodes: int, ports: Ports, take: Take) -> None:
+        """Found a group of all."""
+        from whence.group import join
+
+        self.data = tempfile.mkdtemp(prefix="whence-bench-") if self.stored or self.level == "total" else None
+        self.node = await join(index, listen="127.0.0.1:0", data=self.data).__aenter__()
+        known = await ports(int(self.node.address.rpartition(":")[2]))
+        for other in range(index):
+            await self.node.live.switch.call("127.0.0.1", known[other])
+        founders = list(range(nodes)) if self.level in ("causal", "optimistic", "total") else []
+        self.group = await self.node.open(
+            "bench", self.level, durable=self.stored, founders=founders, timeout_s=90, publish_wait_s=90
+        )
+        if self.level == "optimistic":
+            await self.group.act("cjoin")
+            await self.group.noted("ticket_acquire", 90)
+        if self.group.members() is not None:
+            await self.group.gathered(nodes, 90)
+        else:
+            await asyncio.sleep(1)
+
+        async def taking() -> None:
+            async for batch in self.group.batches():
+                take(batch.payloads())
+
+        self.taking = asyncio.create_task(taking())
+
+    async def publish(self, batch: list[bytes]) -> None:
+        """Publish as one bundle."""
+        receipt = await self.group.publish_many(batch)
+        if self.stored:
+            await receipt.stored()
+
+    def facts(self) -> dict[str, float]:
+        """Return how often the disk was waited for, and what did not arrive in its place."""
+        kept = self.node.live._kept.get("bench")
+        late = self.group._driver.counts["late"]
+        return {"syncs": kept.commit.log.syncs if kept is not None else 0, "skipped": self.group.skipped, "late": late}
+
+    async def close(self) -> None:
+        """Leave without a farewell: everybody does."""
+        self.taking.cancel()
+        await self.node.close()
+        if self.data is not None:
+            shutil.rmtree(self.data, ignore_errors=True)
+
+
+class Zmq:
+    """pyzmq PUB/SUB: every process has a PUB socket and subscribes to all others. Unordered, may drop."""
+
+    async def start(self, index: int, nodes: int, ports: Ports, take: Take) -> None:
+        """Connect; the SUB socket is emptied whenever it is readable."""
+        import zmq
+
+        self.zmq, self.take, self.closed = zmq, take, False
+        self.context = zmq.Context()
+        self.pub, self.sub = self.context.socket(zmq.PUB), self.context.socket(zmq.SUB)
+        self.pub.sndhwm = self.sub.rcvhwm = 20_000
+        known = await ports(self.pub.bind_to_random_port("tcp://127.0.0.1"))
+        for other, port in enumerate(known):
+            if other != index:
+                self.sub.connect(f"tcp://127.0.0.1:{port}")
+        self.sub.setsockopt(zmq.SUBSCRIBE, b"")
+        asyncio.get_running_loop().add_reader(int(self.sub.getsockopt(zmq.FD)), self._readable)
+        await asyncio.sleep(0.5)
+
+    def _readable(self) -> None:
+        """Take a bounded number of messages, and come again if there may be more: the descriptor tells only once."""
+        came: list[bytes] = []
+        if self.closed:
+            return
+        with contextlib.suppress(self.zmq.Again):
+            came.extend(self.sub.recv(self.zmq.NOBLOCK) for _ in range(2048))
+        if came:
+            self.take(came)
+            asyncio.get_running_loop().call_soon(self._readable)
+
+    async def publish(self, batch: list[bytes]) -> None:
+        """Send one by one, and read in between: a PUB socket drops what a slow reader does not take."""
+        send = self.pub.send
+        for at in range(0, len(batch), 64):
+            for payload in batch[at : at + 64]:
+                send(payload)
+            self._readable()
+            await asyncio.sleep(0)
+        self.take(batch)
+
+    def facts(self) -> dict[str, float]:
+        """Return nothing."""
+        return {}
+
+    async def close(self) -> None:
+        """End."""
+        self.closed = True
+        asyncio.get_running_loop().remove_reader(int(self.sub.getsockopt(self.zmq.FD)))
+        self.context.destroy(linger=0)
+
+
+class Nats:
+    """A NATS server and nats-py clients: at most once."""
+
+    async def start(self, index: int, nodes: int, ports: Ports, take: Take) -> None:
+        """Process 0 runs the server; everybody subscribes."""
+        import nats
+
+        port = _free_port() if index == 0 else 0
+        self.server = await _serve("nats-server", "-a", "127.0.0.1", "-p", str(port)) if index == 0 else None
+        known = await ports(port)
+        address = f"nats://127.0.0.1:{known[0]}"
+        self.client = await nats.connect(address, pending_size=64 << 20, error_cb=_quietly, allow_reconnect=False)
+
+        async def came(message: Any) -> None:
+            take((message.data,))
+
+        await self.client.subscribe("bench", cb=came, pending_msgs_limit=1 << 20, pending_bytes_limit=1 << 28)
+        await self.client.flush(timeout=60)
+
+    async def publish(self, batch: list[bytes]) -> None:
+        """Publish one by one; the client gathers them. A flush now and then keeps publishers from outrunning it."""
+        for payload in batch:
+            await self.client.publish("bench", payload)
+        await self.client.flush(timeout=60)
+
+    def facts(self) -> dict[str, float]:
+        """Return nothing."""
+        return {}
+
+    async def close(self) -> None:
+        """End."""
+        await self.client.close()
+        if self.server is not None:
+            self.server.terminate()
+            await self.server.wait()
+
+
+class Redis:
+    """A Redis server and redis-py clients: pub/sub, pipelined."""
+
+    async def start(self, index: int, nodes: int, ports: Ports, take: Take) -> None:
+        """Process 0 runs the server; everybody subscribes."""
+        import redis.asyncio as redis
+
+        port = _free_port() if index == 0 else 0
+        options = ("--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
+                   "--client-output-buffer-limit", "pubsub 0 0 0")  # fmt: skip
+        self.server = await _serve("redis-server", *options) if index == 0 else None
+        known = await ports(port)
+        self.client = redis.Redis(host="127.0.0.1", port=known[0])
+        self.channel = self.client.pubsub(ignore_subscribe_messages=True)
+        await self.channel.subscribe("bench")
+
+        async def listen() -> None:
+            async for message in self.channel.listen():
+                take((message["data"],))
+
+        self.listening = asyncio.create_task(listen())
+        await asyncio.sleep(0.2)
+
+    async def publish(self, batch: list[bytes]) -> None:
+        """Publish through a pipeline."""
+        pipe = self.client.pipeline(transaction=False)
+        for payload in batch[:256]:
+            pipe.publish("bench", payload)
+        await pipe.execute()
+
+    def facts(self) -> dict[str, float]:
+        """Return nothing."""
+        return {}
+
+    async def close(self) -> None:
+        """End."""
+        self.listening.cancel()
+        await asyncio.gather(self.listening, return_exceptions=True)
+        await self.client.aclose()
+        if self.server is not None:
+            self.server.terminate()
+            await self.server.wait()
+
+
+RIVALS: dict[str, tuple[tuple[str, ...], str | None]] = {
+    "zmq": (("zmq",), None),
+    "nats": (("nats",), "nats-server"),
+    "redis": (("redis",), "redis-server"),
+    "libp2p": (("libp2p",), None),
+}
+"""What each rival needs: modules and a program."""
+
+
+def lacking(kind: str) -> str | None:
+    """Return what a kind needs and this machine does not have; None if it can run."""
+    if kind == "libp2p":
+        installed = importlib.util.find_spec("libp2p") is not None
+        return "measured apart: 300 messages a second in published runs" if installed else "module libp2p"
+    modules, program = RIVALS.get(kind, ((), None))
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            return f"module {module}"
+    return f"program {program}" if program is not None and shutil.which(program) is None else None
+
+
+def contender(kind: str) -> Contender:
+    """Return a process of a kind."""
+    rivals: dict[str, type[Contender]] = {"floor": Floor, "zmq": Zmq, "nats": Nats, "redis": Redis}
+    if kind in rivals:
+        return rivals[kind]()
+    level, _, stored = kind.partition("+")
+    return Whence(level, stored=bool(stored))
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+async def _quietly(error: Exception) -> None:
+    """Say nothing: the server ends before its clients."""
+
+
+async def _serve(program: str, *options: str) -> asyncio.subprocess.Process:
+    """Start a server and wait until it listens."""
+    quiet = asyncio.subprocess.DEVNULL
+    started = await asyncio.create_subprocess_exec(program, *options, stdout=quiet, stderr=quiet)
+    port, deadline = int(options[options.index("-p" if "-p" in options else "--port") + 1]), time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            await asyncio.sleep(0.05)
+            continue
+        writer.close()
+        return started
+    raise SystemExit(f"{program} does not listen at port {port}")

@@ -1,0 +1,20 @@
+"""How far an application is: told to the publishers of a group, so that they neither outrun the slowest nor guess.
+
+Promises: a publisher has at most a stated number of bytes under way that some connected member has not taken; a member
+whose application stops taking therefore stops the publishers of that group, and nothing else.
+The sentence that decides: a member tells each publisher the last of its events that the application here has taken;
+a publisher waits while too many bytes lie beyond the lowest such word of the members it is connected to.
+Costs: one small item per publisher and member every REPORT_NS while something is published.
+"""
+
+from whence.core.ready import Item
+from whence.types import Seq
+
+REPORT_NS = 10_000_000
+"""Words to publishers wait so long for company."""
+
+
+class Reached(Item, frozen=True, tag=119):
+    """The application here has taken your events in this group up to this one."""
+
+    last: Seq

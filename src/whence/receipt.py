@@ -1,0 +1,79 @@
+"""What a publisher can know of its events: accepted, stored, settled; and the bundle they travel in until then."""
+
+import asyncio
+from enum import StrEnum
+
+from whence.errors import OutcomeUnknownError, UsageError
+from whence.net.driver import Driver
+from whence.types import EventId, Process
+
+
+class Durability(StrEnum):
+    """What an acknowledgement promises, weakest first."""
+
+    ACCEPTED = "accepted"
+    STORED = "stored"
+    SETTLED = "settled"
+
+
+class Receipt:
+    """What is known of events that were published together, and what can still be waited for."""
+
+    __slots__ = ("_at", "_count", "_flight")
+
+    def __init__(self, flight: "Flight", at: int, count: int) -> None:
+        self._flight, self._at, self._count = flight, at, count
+
+    @property
+    def event(self) -> EventId:
+        """Return the first event's identity. Raises OutcomeUnknownError before it has one; await `accepted` first."""
+        flight = self._flight
+        if flight.process is None:
+            raise OutcomeUnknownError("the event has no number yet; await receipt.accepted() first")
+        return EventId(*flight.process, flight.first + self._at)
+
+    @property
+    def full(self) -> bool:
+        """Tell whether its bundle has gone out already."""
+        return self._flight.process is not None
+
+    async def accepted(self) -> EventId:
+        """Wait until the member has taken the events; return the first one's identity. Raises what it refused."""
+        await asyncio.shield(self._flight.accepted)
+        return self.event
+
+    async def stored(self) -> EventId:
+        """Wait until the events survive a crash of this process. Raises StorageError, UsageError."""
+        await asyncio.shield(self._flight.accepted)
+        if not self._flight.driver.stores:
+            raise UsageError("this group stores nothing; open it with durable=True and a data directory")
+        await asyncio.shield(self._flight.stored)
+        return self.event
+
+    async def settled(self) -> EventId:
+        """Wait until every known member has the events. Raises UsageError where the level cannot tell."""
+        first = await self.accepted()
+        driver = self._flight.driver
+        if driver.settled() is None:
+            raise UsageError(f"level {driver.role.level} with these settings cannot tell what is settled")
+        last = first.seq + self._count - 1
+        await driver.until(lambda: (driver.settled() or 0) >= last or driver.left)
+        if (driver.settled() or 0) < last:
+            raise OutcomeUnknownError("the group was closed before all members were known to have the events")
+        return first
+
+
+class Flight:
+    """The events that will travel as one bundle."""
+
+    __slots__ = ("accepted", "driver", "first", "payloads", "process", "since", "size", "stored")
+
+    def __init__(self, driver: Driver, loop: asyncio.AbstractEventLoop) -> None:
+        self.driver = driver
+        self.payloads: list[bytes] = []
+        self.size = 0
+        self.process: Process | None = None
+        self.first = 0
+        self.since = loop.time()
+        self.accepted: asyncio.Future[None] = loop.create_future()
+        self.stored: asyncio.Future[None] = loop.create_future()

@@ -20,6 +20,8 @@ from whence.trace.memory import Trace
 MS = 1_000_000
 PAYLOAD_BYTES = 32
 LINK_NS = MS
+EVERY_NS = 10 * MS
+"""Between two messages of one publisher."""
 
 
 class Bytes(Struct, frozen=True):
@@ -41,17 +43,17 @@ def scenario(
     counts = {"all": 1, "subtrees": sum(2 * node + 1 < nodes for node in range(nodes))}
     publishes = []
     for node in who:
-        start = dice.randrange(10 * MS)
+        start = dice.randrange(EVERY_NS)
         above = [0] if groups == "all" else _ancestors(node, counts["subtrees"])
         publishes += [
-            Publish(at_ns=start + at * 10 * MS, node=node, group=dice.choice(above), size=PAYLOAD_BYTES)
+            Publish(at_ns=start + at * EVERY_NS, node=node, group=dice.choice(above), size=PAYLOAD_BYTES)
             for at in range(messages)
         ]
     return Scenario(
         level=level, seed=seed, nodes=nodes, publishes=publishes,
         settings={"tree": "binary", "tree_nodes": nodes, "groups": groups, **settings},
         network=NetworkModel(latency=Latency(shape="constant", low_ns=LINK_NS, high_ns=LINK_NS)),
-        end_at_ns=messages * 10 * MS + 1_000 * MS,
+        end_at_ns=messages * EVERY_NS + 1_000 * MS,
     )  # fmt: skip
 
 

@@ -65,6 +65,7 @@ class Outbox:
         self._owed: dict[int, None] = {}
         self._unacknowledged = 0
         """Messages processed since the last acknowledgements went out."""
+        self._acknowledge_at = max(1, settings.window // ACKS_PER_WINDOW)
         self._ack_at: Instant = NEVER
 
     # --- copies ---
@@ -199,7 +200,7 @@ class Outbox:
         if owed and self._ack_at == NEVER:
             self._ack_at = now + self.settings.ack_ns
             self.wake_at = min(self.wake_at, self._ack_at)
-        if self._unacknowledged == self.settings.window // ACKS_PER_WINDOW:
+        if self._unacknowledged == self._acknowledge_at:
             self._ack_at = self.wake_at = now  # a forwarder that waits for room must not wait for company too
 
     def ack_of(self, source: int) -> Ack:

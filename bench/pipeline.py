@@ -1,49 +1,161 @@
-"""What the causal merge costs over a plain sort: the same rows, the same session, best of three, one JSON line.
+"""What the pipeline costs beside Spark's own plain work on the same rows, in the same session, on two cores.
 
-rows: events, of 64 publishers in 16 groups, some 110 bytes each. sort: a plain global sort of them by one long. one:
-the batch merge of everything into one order. groups: the batch merge by group, with positions. All go to a sink that
-throws rows away. The ratios are throughputs as a part of the sort's; at least 0.85 is asked for at 10 million rows.
+merge    the batch merge of publishers' logs, all in `one` order and by `groups`, positions included, beside a plain
+         global sort of the same rows by one long. At least 0.85 of its throughput is asked for at 10 million rows.
+linear   the merge by group from rows / 16 to twice the rows, doubling: at most 2.2 times as long each. The session has
+         2 GiB for driver and executor together, so that the largest also shows that memory is bounded.
+check    the `causal` check of a trace, and `all` checks, beside a plain sort of its deliveries by one long: at most 2
+         and 6 times as long.
+stream   the streaming merge beside a plain foreachBatch copy of the same files to Parquet: at least 0.4 of its rows
+         per second.
+
+Rows that are only sorted go to a sink that throws them away. Times are medians of interleaved repetitions.
 """
 
-import json
-import sys
+import shutil
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
+from typing import Any
 
+from _common import arguments, finish, interleaved
+from _spark import write_big_trace, write_logs
+from pyspark.sql import DataFrame, SparkSession
+
+from whence.pipeline.certificate import PROVABLE
 from whence.pipeline.logs import read_logs
-from whence.pipeline.merge import merged_by_group, merged_in_ranges, subscribed
-from whence.pipeline.session import session, suit
+from whence.pipeline.merge import merged_by_group, merged_in_one, subscribed
+from whence.pipeline.session import MEMORY, session, suit
+from whence.pipeline.stream import Rules, manifests, read_manifest, run_stream
+from whence.pipeline.verify import verify
 
-PARTITIONS = 16
+SIDES = ("merge", "linear", "check", "stream")
+PARTS = 16
+STREAM_FILES, FILES_PER_BATCH = 40, 2
+
+Numbers = dict[str, Any]
+Goals = dict[str, bool]
 
 
-def main(rows: int) -> None:
-    """Make the rows, time both merges and the sort in turn, and print the line."""
+def seconds(work: Callable[[], object]) -> float:
+    """Return how long something takes."""
+    began = perf_counter()
+    work()
+    return perf_counter() - began
+
+
+def drained(table: Callable[[], DataFrame]) -> Callable[[], float]:
+    """Return the measure of making a table whose rows are thrown away, planning included."""
+    return lambda: seconds(lambda: table().write.format("noop").mode("overwrite").save())
+
+
+def merge(spark: SparkSession, directory: Path, rows: int, repeat: int) -> tuple[Numbers, Goals]:
+    """Measure both merges beside a plain sort."""
+    write_logs(spark, directory / "logs", rows, 8, in_order=False)
+    log = subscribed(read_logs(spark, directory / "logs"), None)
+    took = interleaved(
+        repeat,
+        {
+            "sort": drained(lambda: log.orderBy("k_hi")),
+            "one": drained(lambda: merged_in_one(log, PARTS)),
+            "groups": drained(lambda: merged_by_group(log, PARTS)),
+        },
+    )
+    ratios = {f"{name}_ratio": round(took["sort"] / took[name], 3) for name in ("one", "groups")}
+    numbers = {f"{name}_s": round(each, 2) for name, each in took.items()}
+    return numbers | ratios, {f"{name} at least 0.85": ratio >= 0.85 for name, ratio in ratios.items()}
+
+
+def linear(spark: SparkSession, directory: Path, rows: int, repeat: int) -> tuple[Numbers, Goals]:
+    """Measure the merge by group at doubling sizes, up to twice the rows."""
+    took = []
+    for doubling in range(6):
+        count = rows * 2 // 2 ** (5 - doubling)
+        where = directory / f"logs-{count}"
+        write_logs(spark, where, count, 8, in_order=False)
+        log = subscribed(read_logs(spark, where), None)
+        measure = drained(lambda log=log: merged_by_group(log, PARTS))  # type: ignore[misc]
+        measure()  # once to warm up
+        took.append(min(measure() for _ in range(repeat)))
+        shutil.rmtree(where)
+    steps = [round(after / before, 2) for before, after in pairwise(took)]
+    numbers = {"rows_max": rows * 2, "memory": MEMORY, "took_s": [round(each, 2) for each in took], "doublings": steps}
+    return numbers, {"each doubling at most 2.2": max(steps) <= 2.2}
+
+
+def check(spark: SparkSession, directory: Path, rows: int, repeat: int) -> tuple[Numbers, Goals]:
+    """Measure the causal check and all checks beside a plain sort of the deliveries."""
+    traces = write_big_trace(spark, directory / "traces", rows)
+    delivered = spark.read.parquet(f"{traces}/run_id=big/kind=deliver")
+
+    def judged(*promises: str) -> None:
+        verdicts = verify(spark, [traces], promises, certify=True).runs[0].verdicts
+        assert all(verdict.holds for verdict in verdicts), verdicts
+
+    took = interleaved(
+        repeat,
+        {
+            "sort": drained(lambda: delivered.orderBy("payload_crc")),
+            "causal": lambda: seconds(lambda: judged("causal")),
+            "all": lambda: seconds(lambda: judged(*PROVABLE)),
+        },
+    )
+    times = {f"{name}_times": round(took[name] / took["sort"], 2) for name in ("causal", "all")}
+    numbers = {f"{name}_s": round(each, 2) for name, each in took.items()}
+    return numbers | times, {"causal at most 2": times["causal_times"] <= 2, "all at most 6": times["all_times"] <= 6}
+
+
+def stream(spark: SparkSession, directory: Path, rows: int, repeat: int) -> tuple[Numbers, Goals]:
+    """Measure the streaming merge beside a plain copy."""
+    logs = directory / "logs"
+    write_logs(spark, logs, rows, STREAM_FILES, in_order=True)
+    schema = spark.read.parquet(str(logs)).schema
+    rules = Rules(epsilon=5, delta=100, partitions=2)
+
+    def copied() -> None:
+        where = directory / "copy"
+        shutil.rmtree(where, ignore_errors=True)
+        source = spark.readStream.schema(schema).option("maxFilesPerTrigger", FILES_PER_BATCH).parquet(str(logs))
+        writer = source.writeStream.foreachBatch(lambda batch, number: batch.write.parquet(f"{where}/batch={number}"))
+        writer.option("checkpointLocation", f"{where}/checkpoint").trigger(availableNow=True).start().awaitTermination()
+
+    def merged() -> None:
+        out, work = directory / "out", directory / "work"
+        for each in (out, work):
+            shutil.rmtree(each, ignore_errors=True)
+        run_stream(spark, logs, out, work, rules, {}, once=True, flush=True, files_per_batch=FILES_PER_BATCH)
+        released = sum(read_manifest(out, step).rows["released"] for step in manifests(out))
+        assert released == rows, released
+
+    took = interleaved(repeat, {"copy": lambda: seconds(copied), "stream": lambda: seconds(merged)})
+    rates = {f"{name}_rows_per_s": round(rows / each) for name, each in took.items()}
+    ratio = round(took["copy"] / took["stream"], 3)
+    return rates | {"stream_ratio": ratio}, {"stream at least 0.4": ratio >= 0.4}
+
+
+def main() -> None:
+    """Measure one side, or all."""
+    parser = arguments(__doc__)
+    parser.add_argument("--only", choices=SIDES, action="append", help="only this; may be given again")
+    parser.add_argument("--rows", type=int, help="rows; 10 million unless said, 2 million for the stream")
+    given = parser.parse_args()
     spark = session("local[2]")
     suit(spark, 1 << 30)
-    spark.conf.set("spark.sql.shuffle.partitions", str(PARTITIONS))
-    with TemporaryDirectory() as directory:
-        made = spark.range(rows).selectExpr(
-            "concat('g', id % 16) as grp", "cast(pmod(hash(id), 64) as int) as pid", "1 as inc", "id + 1 as seq",
-            "id div 100 as l", "cast(id % 7 as int) as k", "cast(repeat(uuid(), 2) as binary) as payload",
-        )  # fmt: skip
-        made.repartition(8).write.parquet(f"{directory}/logs")
-        log = subscribed(read_logs(spark, Path(directory) / "logs"), None)
-        ways = {
-            "sort": log.orderBy("k_hi"),
-            "one": merged_in_ranges(log, PARTITIONS),
-            "groups": merged_by_group(log, PARTITIONS),
-        }
-        took = dict.fromkeys(ways, float("inf"))
-        for name, table in [*ways.items()] * 3:
-            began = perf_counter()
-            table.write.format("noop").mode("overwrite").save()
-            took[name] = min(took[name], perf_counter() - began)
-    seconds = {f"{name}_s": round(each, 2) for name, each in took.items()}
-    ratios = {f"{name}_ratio": round(took["sort"] / took[name], 3) for name in ("one", "groups")}
-    print(json.dumps({"bench": "pipeline", "rows": rows} | seconds | ratios))
+    spark.conf.set("spark.sql.shuffle.partitions", str(PARTS))
+    numbers: Numbers = {}
+    goals: Goals = {}
+    for name in given.only or SIDES:
+        rows = given.rows or (20_000 if given.quick else 2_000_000 if name == "stream" else 10_000_000)
+        with TemporaryDirectory(prefix="whence-bench-") as directory:
+            measure = {"merge": merge, "linear": linear, "check": check, "stream": stream}[name]
+            found, reached = measure(spark, Path(directory), rows, given.repeat or (1 if given.quick else 3))
+        numbers[name] = {"rows": rows} | found
+        goals |= {f"{name}: {goal}": met for goal, met in reached.items()}
+    spark.stop()
+    finish("pipeline", numbers, goals, quick=given.quick)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000)
+    main()

@@ -169,9 +169,37 @@ def _crash(node: int, inc: int, entries: list[tuple[Kind, Row]], group: str) -> 
     return tuple(given.get(name) for name in COLUMNS_OF[Kind.CRASH])
 
 
+def segments(directory: Path, group: str) -> list[Path]:
+    """Return the segments of a group's spools below a directory, each life's in order."""
+    named = ((path, _NAME.fullmatch(path.name)) for path in sorted(Path(directory).rglob("spool-*.rows")))
+    return [path for path, found in named if found is not None and bytes.fromhex(found[1]).decode() == group]
+
+
+def whole_until(path: Path, start: int) -> int:
+    """Return where the last whole record of a segment ends, looking from a place where one does."""
+    return start + sum(_HEADER.size + len(record) for record in _records(path, start, None))
+
+
+def rows_between(path: Path, start: int, end: int) -> list[tuple[Kind, Row]]:
+    """Return the rows of the whole records between two places of a segment. Raises TraceError."""
+    records = _records(path, start, end)
+    return _rows(path, records if start else records[1:])
+
+
 def _read(path: Path) -> tuple[dict[str, Any], list[tuple[Kind, Row]]]:
     """Return a segment's head and rows; a torn tail is left out."""
-    data = path.read_bytes()
+    records = _records(path, 0, None)
+    try:
+        head = msgspec.msgpack.decode(records[0])
+    except (IndexError, msgspec.DecodeError) as error:
+        raise TraceError(f"{path} is no spool: {type(error).__name__}") from error
+    return head, _rows(path, records[1:])
+
+
+def _records(path: Path, start: int, end: int | None) -> list[bytes]:
+    with path.open("rb") as file:
+        file.seek(start)
+        data = file.read(-1 if end is None else end - start)
     records, at = [], 0
     while len(data) - at >= _HEADER.size:
         length, checksum = _HEADER.unpack_from(data, at)
@@ -180,16 +208,18 @@ def _read(path: Path) -> tuple[dict[str, Any], list[tuple[Kind, Row]]]:
             break
         records.append(record)
         at += _HEADER.size + length
+    return records
+
+
+def _rows(path: Path, records: list[bytes]) -> list[tuple[Kind, Row]]:
     try:
-        head = msgspec.msgpack.decode(records[0])
-        rows = [
+        return [
             (_KINDS[number], _row(_KINDS[number], row))
-            for record in records[1:]
+            for record in records
             for number, row in msgspec.msgpack.decode(record)
         ]
     except (IndexError, msgspec.DecodeError, TypeError, ValueError) as error:
         raise TraceError(f"{path} is no spool: {type(error).__name__}") from error
-    return head, rows
 
 
 def _row(kind: Kind, values: list[Any]) -> Row:

@@ -1,0 +1,100 @@
+"""What the benchmarks of the pipeline work on: publishers' logs and traces of any size, made by Spark itself."""
+
+from pathlib import Path
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from whence import __version__
+from whence.pipeline.columns import KIND, RUN_ID, TRACE_DDL
+from whence.pipeline.logs import INC_BITS, K_BITS, SEQ_BITS
+from whence.trace.layout import RUN_FILE, run_directory
+from whence.trace.memory import Phases, Run
+from whence.trace.schema import COLUMNS
+
+GROUP = "all"
+PUBLISHERS, LISTENERS = 8, 2
+
+
+def write_logs(spark: SparkSession, directory: Path, rows: int, files: int, *, in_order: bool) -> None:
+    """Write logs as publishers do, keys and all: 64 publishers, 16 groups, some 110 bytes a row.
+
+    100 rows share a tick, in 7 steps of the logical counter. Rows lie in any order, or `in_order` as they were
+    published, file after file.
+    """
+    made = spark.range(rows).selectExpr(
+        "concat('g', id % 16) as grp", "cast(pmod(hash(id), 64) as int) as pid", "1 as inc", "id + 1 as seq",
+        "id div 100 as r", "id div 100 as l", "cast(id % 7 as int) as k",
+        f"((id div 100) << {K_BITS}) | (id % 7) as k_hi", "0L as k_mid",
+        f"(cast(pmod(hash(id), 64) as bigint) << {INC_BITS + SEQ_BITS}) | (1L << {SEQ_BITS}) | (id + 1) as k_lo",
+        "cast(repeat(uuid(), 2) as binary) as payload",
+    )  # fmt: skip
+    parts = made.repartitionByRange(files, "seq").sortWithinPartitions("seq") if in_order else made.repartition(files)
+    parts.write.parquet(str(directory))
+
+
+def write_big_trace(spark: SparkSession, directory: Path, deliveries: int) -> Path:
+    """Write the trace of a group in rounds: everybody publishes, then delivers what all published in that round.
+
+    An event follows all events of the rounds before it. The order is the same everywhere, and keys say so.
+    """
+    members = PUBLISHERS + LISTENERS
+    rounds = -(-deliveries // (PUBLISHERS * members))
+    run = Run(
+        run_id="big", version=__version__, level="total", seed=0, nodes=list(range(members)),
+        groups={GROUP: list(range(members))}, phases=Phases(0, 0, rounds * 1000, 10**9),
+    )  # fmt: skip
+    where = run_directory(directory, run.run_id)
+    seq = "bigint(round + 1)"
+    event = f"1 as inc, '{GROUP}' as grp, int(q) as m_pid, 1 as m_inc, {seq} as m_seq"
+    key = (
+        f"round as l, round << {K_BITS} as k_hi, 0L as k_mid, "
+        f"(q << {INC_BITS + SEQ_BITS}) | (1L << {SEQ_BITS}) | (round + 1) as k_lo"
+    )
+    about = "16 as payload_bytes, bigint(pmod(hash(q, round), 1000000)) as payload_crc"
+    ids = spark.range(rounds * members * PUBLISHERS, numPartitions=8)
+    steps = ids.selectExpr(
+        f"id div {members * PUBLISHERS} as round", f"(id div {PUBLISHERS}) % {members} as s", f"id % {PUBLISHERS} as q"
+    )
+    per_round = f"if(s < {PUBLISHERS}, {PUBLISHERS + 1}, {PUBLISHERS})"
+    ev = f"round * {per_round} + q + if(s < {PUBLISHERS}, 1, 0)"
+    delivered = steps.selectExpr(
+        "int(s) as node", f"{ev} as ev", "round * 1000 + 500 + q as t_clk", "round * 1000 + 500 + q as t_true",
+        *_split(event), f"round * {PUBLISHERS} + q as pos", *_split(key), *_split(about), "0L as hold_ns",
+    )  # fmt: skip
+    published = spark.range(rounds * PUBLISHERS, numPartitions=2).selectExpr(
+        f"id div {PUBLISHERS} as round", f"id % {PUBLISHERS} as q"
+    )
+    published = published.selectExpr(
+        "int(q) as node", f"round * {PUBLISHERS + 1} as ev", "round * 1000 as t_clk", "round * 1000 as t_true",
+        *_split(event), *_split(key), *_split(about), "8 as stamp_bytes",
+    )  # fmt: skip
+    _whole(delivered).write.parquet(f"{where}/kind=deliver")
+    _whole(published).write.parquet(f"{where}/kind=publish")
+    (where / RUN_FILE).write_bytes(msgspec.json.encode(run))
+    return directory
+
+
+def _split(columns: str) -> list[str]:
+    """Split a list of SQL columns at commas outside of brackets."""
+    found, depth = [""], 0
+    for letter in columns:
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and not depth:
+            found.append("")
+        else:
+            found[-1] += letter
+    return found
+
+
+def _whole(rows: DataFrame) -> DataFrame:
+    """Return rows with all columns of a trace, null where they have none."""
+    kinds = dict(each.strip().split(" ", 1) for each in _split(TRACE_DDL.replace("<", "(").replace(">", ")")))
+    types = {name: kind.replace("(", "<").replace(")", ">") for name, kind in kinds.items()}
+    assert RUN_ID not in types
+    assert KIND not in types
+    have = set(rows.columns)
+    return rows.select(
+        *((F.col(name) if name in have else F.lit(None)).cast(types[name]).alias(name) for name in COLUMNS)
+    )

@@ -1,0 +1,131 @@
+"""A running group as a DataFrame: spark.read or readStream, format("whence").
+
+    use_live_source(spark)
+    rows = spark.readStream.format("whence").option("group", "alps").load("traces/")
+
+The rows are those of a trace, with their kind, as the group's nodes write them down (whence node --trace DIR): a node
+writes a row before the bytes it tells of leave it, so that the journal of a running group is at most one record behind
+it. An offset says how many bytes of which segment have been read, always up to the end of a whole record. It means the
+same after any restart, of Spark or of a node, since segments only grow. One that was removed because its node keeps no
+more is passed over; the missing event numbers show it.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+
+from whence.errors import UsageError
+from whence.pipeline.columns import KIND, TRACE_DDL
+from whence.trace.memory import Row
+from whence.trace.schema import Kind
+from whence.trace.spool import rows_between, segments, whole_until
+from whence.trace.writer import table_of
+
+NAME: Final = "whence"
+DIRECTORY, GROUP = "path", "group"
+
+
+def use_live_source(spark: SparkSession) -> None:
+    """Make format("whence") known to a session."""
+    spark.dataSource.register(LiveSource)
+
+
+class LiveSource(DataSource):
+    """The rows of a live group, from the directories its nodes write to."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return what the format is called."""
+        return NAME
+
+    def schema(self) -> str:
+        """Return the columns of a trace, with the kind of each row."""
+        return f"{KIND} string, {TRACE_DDL}"
+
+    def reader(self, schema: Any) -> "LiveReader":
+        """Return what reads all that is there now."""
+        return LiveReader(*_asked(self.options))
+
+    def streamReader(self, schema: Any) -> "LiveStreamReader":
+        """Return what reads on as nodes write."""
+        return LiveStreamReader(*_asked(self.options))
+
+
+class Stretch(InputPartition):
+    """A part of a segment, from the end of one record to that of another."""
+
+    def __init__(self, path: str, start: int, end: int) -> None:
+        self.path, self.start, self.end = path, start, end
+
+
+class LiveReader(DataSourceReader):
+    """Reads what is there once."""
+
+    def __init__(self, directory: Path, group: str) -> None:
+        self._directory, self._group = directory, group
+
+    def partitions(self) -> list[Stretch]:
+        """Return every segment as far as it is whole."""
+        return [Stretch(str(path), 0, whole_until(path, 0)) for path in segments(self._directory, self._group)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Return the rows of a stretch."""
+        assert isinstance(partition, Stretch)
+        return _batches(partition)
+
+
+class LiveStreamReader(DataSourceStreamReader):
+    """Reads on from where the last micro-batch ended."""
+
+    def __init__(self, directory: Path, group: str) -> None:
+        self._directory, self._group = directory, group
+
+    def initialOffset(self) -> dict[str, int]:
+        """Return the beginning: no byte of any segment."""
+        return {}
+
+    def latestOffset(self, start: dict[str, int] | None = None, limit: Any = None) -> dict[str, int]:
+        """Return how far every segment is whole now."""
+        known = start or {}
+        here = {str(path.relative_to(self._directory)): path for path in segments(self._directory, self._group)}
+        return known | {name: whole_until(path, known.get(name, 0)) for name, path in here.items()}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[Stretch]:
+        """Return what was written between two offsets."""
+        grown = ((name, start.get(name, 0), until) for name, until in sorted(end.items()))
+        return [Stretch(str(self._directory / name), begin, until) for name, begin, until in grown if until > begin]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Return the rows of a stretch."""
+        assert isinstance(partition, Stretch)
+        return _batches(partition)
+
+    def commit(self, end: dict[str, int]) -> None:
+        """Do nothing: nodes remove old segments by themselves."""
+
+
+def _asked(options: Any) -> tuple[Path, str]:
+    """Check the options. Raises UsageError."""
+    directory, group = options.get(DIRECTORY), options.get(GROUP)
+    if not directory or not Path(directory).is_dir():
+        raise UsageError(f"format({NAME!r}): load() needs the directory that nodes write traces to, not {directory!r}")
+    if not group:
+        raise UsageError(f"format({NAME!r}): option('group', …) must name the group to read")
+    return Path(directory), group
+
+
+def _batches(part: Stretch) -> Iterator[pa.RecordBatch]:
+    try:
+        rows = rows_between(Path(part.path), part.start, part.end)
+    except FileNotFoundError:
+        return
+    by_kind: dict[Kind, list[Row]] = {}
+    for kind, row in rows:
+        by_kind.setdefault(kind, []).append(row)
+    for kind, of_kind in by_kind.items():
+        table = table_of(kind, of_kind)
+        yield from table.add_column(0, KIND, pa.array([kind.value] * len(of_kind))).to_batches()

@@ -1,0 +1,84 @@
+"""A running group as a DataFrame: every row its nodes wrote, once, whatever is restarted in between."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from whence.pipeline.source import LiveStreamReader, use_live_source
+from whence.trace.schema import COLUMNS_OF, Kind
+from whence.trace.spool import Spool
+
+
+def told(spool: Spool, node: int, first: int, count: int) -> None:
+    """A node that publishes and delivers its own events, so many of each."""
+    for seq in range(first, first + count):
+        for at, kind in enumerate((Kind.PUBLISH, Kind.DELIVER)):
+            given = {"node": node, "inc": 1, "ev": 2 * (seq - 1) + at, "t_clk": seq, "grp": "alps",
+                     "m_pid": node, "m_inc": 1, "m_seq": seq}  # fmt: skip
+            if kind is Kind.PUBLISH:
+                given["dests"] = (0, 1)
+            spool.add(kind, tuple(given.get(name) for name in COLUMNS_OF[kind]))
+        spool.flush()
+
+
+def numbers(rows: DataFrame) -> list[tuple[int, int]]:
+    return sorted((row["node"], row["ev"]) for row in rows.select("node", "ev").collect())
+
+
+def test_a_batch_reads_what_is_there_and_leaves_a_torn_record_for_later(spark: SparkSession, tmp_path: Path) -> None:
+    use_live_source(spark)
+    spool = Spool(tmp_path, "alps", "fifo", 0, 1)
+    told(spool, 0, 1, 3)
+    Spool(tmp_path, "other", "fifo", 5, 1)
+    segment = next(tmp_path.glob("spool-*-0-1-*"))
+    whole = segment.read_bytes()
+    segment.write_bytes(whole[:-3])
+    live = spark.read.format("whence").option("group", "alps").load(str(tmp_path))
+    assert numbers(live) == [(0, ev) for ev in range(4)]
+    segment.write_bytes(whole)
+    assert numbers(live) == [(0, ev) for ev in range(6)]
+    published = live.filter("kind = 'publish'").collect()
+    assert {tuple(row["dests"]) for row in published} == {(0, 1)}
+
+
+def test_a_stream_reads_every_row_once_across_restarts(spark: SparkSession, tmp_path: Path) -> None:
+    """Segments grow, nodes come, segments follow each other, and the query is stopped and started in between."""
+    use_live_source(spark)
+    spools = tmp_path / "spools"
+    first = Spool(spools, "alps", "fifo", 0, 1, segment_bytes=300)
+    second: Spool | None = None
+    for turn in range(2):
+        told(first, 0, 1 + 4 * turn, 4)
+        if turn:
+            second = second or Spool(spools, "alps", "fifo", 1, 1)
+            told(second, 1, 1, 2)
+        live = spark.readStream.format("whence").option("group", "alps").load(str(spools))
+        query = live.writeStream.format("parquet").option("path", str(tmp_path / "out"))
+        query = query.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+        query.start().awaitTermination()
+        wanted = [(0, ev) for ev in range(8 * (turn + 1))] + [(1, ev) for ev in range(4 * turn)]
+        assert numbers(spark.read.parquet(str(tmp_path / "out"))) == wanted
+    assert len(list(spools.glob("spool-*-0-1-*"))) > 2
+
+
+def test_offsets_are_bytes_of_segments_and_vanished_ones_are_passed_over(tmp_path: Path) -> None:
+    spool = Spool(tmp_path, "alps", "fifo", 0, 1, segment_bytes=200, segments_max=2)
+    reader = LiveStreamReader(tmp_path, "alps")
+    assert reader.latestOffset(reader.initialOffset()).keys() == {path.name for path in tmp_path.glob("*.rows")}
+    told(spool, 0, 1, 2)
+    early = reader.latestOffset({})
+    told(spool, 0, 3, 8)
+    late = reader.latestOffset(early)
+    assert late.keys() > early.keys()
+    rows = [batch.num_rows for part in reader.partitions({}, late) for batch in reader.read(part)]
+    assert 0 < sum(rows) < 20
+    assert reader.partitions(late, late) == []
+
+
+def test_what_cannot_be_read_is_said_in_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
+    use_live_source(spark)
+    with pytest.raises(Exception, match="must name the group"):
+        spark.read.format("whence").load(str(tmp_path)).count()
+    with pytest.raises(Exception, match="needs the directory"):
+        spark.read.format("whence").option("group", "alps").load(str(tmp_path / "nowhere")).count()

@@ -17,8 +17,9 @@ $(STAMP): pyproject.toml scripts/setup.sh
 	@bash scripts/setup.sh
 	@touch $@
 
-demo: setup ## Watch a simulated group communicate under faults and see every promise judged.
+demo: setup ## Watch a simulated group communicate under faults and see every promise judged, in-process and on Spark.
 	@$(BIN)/whence demo
+	@$(BIN)/whence report out/demo --out out/demo/pipeline.html
 
 test: lint ## Check the style and types, then run every test with coverage of core and wire.
 	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup --cov --cov-config=pyproject.toml --cov-report=term

@@ -2,13 +2,18 @@
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
 
+from whence.check.verdict import Outcome
 from whence.cli.check import BROKEN
 from whence.cli.output import directory, parse_settings, print_json, progress, stdout
 from whence.cli.verify import Conf, Master, Traces
+
+if TYPE_CHECKING:
+    from whence.pipeline.verify import Verified
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a sentence.")]
 
@@ -64,6 +69,20 @@ def report(
     if json:
         print_json(0, runs=len(judged.runs), report=str(out), broken=judged.broken)
     else:
+        stdout().print(_by_run(judged))
         stdout().print(f"report: {out}")
     if judged.broken:
         raise typer.Exit(BROKEN)
+
+
+def _by_run(judged: "Verified") -> Table:
+    """Lay out what became of the promises of each run."""
+    table = Table("run", "level", "holds", "unknown", "broken", title="judged on Spark, from the traces alone")
+    for each in judged.runs:
+        told = {outcome: [v.promise for v in each.verdicts if v.outcome is outcome] for outcome in Outcome}
+        broken = ", ".join(told[Outcome.BROKEN])
+        table.add_row(
+            each.run.run_id, each.run.level, f"[green]{len(told[Outcome.HOLDS])}[/]", ", ".join(told[Outcome.UNKNOWN]),
+            f"[bold red]{broken}[/]" if broken else "",
+        )  # fmt: skip
+    return table

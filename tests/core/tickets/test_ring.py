@@ -1,12 +1,15 @@
 """Coordinators together: who may act, how tickets come and go, and what one lost message does (spec 4.4 to 4.9)."""
 
+from random import Random
+
 import pytest
 
 from tests.core.tickets.town import ROUND_NS, SETTINGS, TICKETS, Town, town_of
 from whence.core.members.tickets import items as say
 from whence.core.members.tickets.founding import STEPS as PHASES
 from whence.core.members.tickets.founding import Phase
-from whence.core.members.tickets.records import unpack
+from whence.core.members.tickets.joining import Applicant
+from whence.core.members.tickets.records import Claim, unpack
 from whence.core.members.tickets.seat import STEPS, Standing
 from whence.core.members.tickets.settings import TicketSettings
 from whence.core.ready import Item, Ready
@@ -319,3 +322,20 @@ def test_a_leaver_is_told_that_it_gives_its_ticket_back() -> None:
     town.cleave(1)
     with pytest.raises(NotCoordinatorError, match="giving its ticket back; call cjoin first"):
         town.desks[1].authorize(town.now)
+
+
+def test_a_coordinator_that_does_not_answer_is_passed_over_for_a_while() -> None:
+    """Spec 3, rule 8: the joiner turns to another one; a dead one costs it an answer's time, not rounds."""
+    me, dead, alive = Process(9, 1), Process(11, 1), Process(12, 1)
+    applicant = Applicant(me, SETTINGS, Random(3).random)
+    applicant.want(0)
+    applicant.hear_owner(Claim(1, 1), dead)
+    applicant.hear_owner(Claim(2, 1), alive)
+    asked, now = [], 0
+    while now < 4 * ROUND_NS:
+        asked.append(applicant.ask(now))
+        if asked[-1] == alive.pid:
+            applicant.on_reject(alive, now, full=False)
+        now = applicant.next_at
+    assert asked.count(dead.pid) == 1
+    assert asked.count(alive.pid) > 3

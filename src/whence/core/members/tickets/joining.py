@@ -22,7 +22,7 @@ HINTS_KEPT = 32
 """Coordinators named by others. Full: the one named first is forgotten."""
 
 FULL_ROUNDS = 4
-"""Ticket rounds for which a coordinator that had no ticket to give is not asked again."""
+"""Ticket rounds for which a coordinator that had no ticket to give, or did not answer, is not asked again."""
 
 QUIET_ROUNDS = 6
 """Ticket rounds without the word of any coordinator after which all are taken for lost."""
@@ -45,8 +45,11 @@ class Applicant:
         self._hints: dict[Process, None] = {}
         """Coordinators named by those who could not help."""
         self._full: dict[Process, Instant] = {}
-        """Coordinators that had nothing to give, and until when they are not asked again."""
+        """Coordinators that had nothing to give or did not answer, and until when they are not asked again."""
+        self._asked: Process | None = None
+        """The coordinator whose answer is awaited."""
         self._tries = 0
+        """Requests in a row that nobody answered."""
         self._refused = ""
         """Why the coordinator asked last gave none."""
         self._found_from: Instant = 0
@@ -62,6 +65,7 @@ class Applicant:
         self.nonce += 1
         self._tombstones = {}
         self._tries = 0
+        self._asked = None
         self._refused = ""
         self.next_at = now
 
@@ -116,27 +120,38 @@ class Applicant:
         self._found_from = max(self._found_from, now + self._patience())
 
     def ask(self, now: Instant) -> int:
-        """Return whom to ask now: a coordinator heard of, or else a seed, which may know some."""
+        """Return whom to ask now: a coordinator heard of, or else a seed, which may know some.
+
+        One that did not answer is passed over for a while: it may be dead, and others need not wait for that.
+        """
+        if self._asked is not None:
+            self._pass_over(self._asked, now)
+            self._asked = None
         self._tries += 1
         wait = min(4 * 2 ** min(self._tries, 6) * self._settings.answer_ns, 4 * self._settings.ticket_round_ns)
         self.next_at = now + int(wait * (0.5 + self._dice()))
         owners = [owner for owner in self.owners() if self._full.get(owner, now) <= now] or self.owners()
         if owners and self._dice() < 0.8:
-            return owners[int(self._dice() * len(owners))].pid
+            self._asked = owners[int(self._dice() * len(owners))]
+            return self._asked.pid
         others = [pid for pid in self._seeds if pid != self._me.pid]
         return others[int(self._dice() * len(others))] if others else self._me.pid
 
     def on_reject(self, sender: Process, now: Instant, *, full: bool) -> None:
         """Ask another one soon; one that has no ticket to give, only after some rounds."""
         round_ns = self._settings.ticket_round_ns
+        self._asked, self._tries = None, 0
         self._refused = ", and the coordinator asked last had none to give" if full else ""
         if full:
-            self._full = {owner: until for owner, until in self._full.items() if until > now}
-            self._full[sender] = now + FULL_ROUNDS * round_ns
-            while len(self._full) > OWNERS_MAX:
-                del self._full[next(iter(self._full))]
+            self._pass_over(sender, now)
         others = [owner for owner in self.owners() if owner not in self._full]
         self.next_at = now + int(round_ns * (0.5 + self._dice()) * (0.3 if others or not full else 2))
+
+    def _pass_over(self, owner: Process, now: Instant) -> None:
+        self._full = {each: until for each, until in self._full.items() if until > now}
+        self._full[owner] = now + FULL_ROUNDS * self._settings.ticket_round_ns
+        while len(self._full) > OWNERS_MAX:
+            del self._full[next(iter(self._full))]
 
     # --- founding ---
 

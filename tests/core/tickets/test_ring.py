@@ -334,8 +334,8 @@ def test_a_coordinator_that_does_not_answer_is_passed_over_for_a_while() -> None
     asked, now = [], 0
     while now < 4 * ROUND_NS:
         asked.append(applicant.ask(now))
-        if asked[-1] == alive.pid:
-            applicant.on_reject(alive, now, full=False)
+        if asked[-1] != dead.pid:
+            applicant.on_reject(Process(asked[-1], 1), now, full=False)
         now = applicant.next_at
     assert asked.count(dead.pid) == 1
     assert asked.count(alive.pid) > 3

@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from whence.check.verdict import Outcome
-from whence.sim.explore import judged
+from whence.core.members.overlay import Overlay, OverlaySettings, overlay_of
+from whence.mutants import find
+from whence.sim.explore import hunt, judged
+from whence.sim.prune import without_node
 from whence.sim.scenario import Publish, Scenario
 from whence.sim.shrink import shrink, size_of
 from whence.sim.swarm import draw
@@ -107,3 +110,50 @@ def test_a_schedule_that_breaks_the_canary_shrinks_to_one_a_person_can_follow(se
 
 def breaks_fifo(scenario: Scenario) -> bool:
     return any(v.promise == "fifo" and v.outcome is Outcome.BROKEN for v in judged(scenario)[1])
+
+
+# --- trees ---
+
+
+def overlay_in(scenario: Scenario) -> Overlay:
+    return overlay_of(OverlaySettings(tree=scenario.settings["tree"], groups=scenario.settings["groups"]))
+
+
+@given(seeds, st.integers(0, 8))
+def test_a_tree_without_a_node_is_a_tree_whose_paths_lose_it_or_lead_over_its_heir(seed: int, which: int) -> None:
+    scenario = draw("causal", seed)
+    gone = which % scenario.nodes
+    before, smaller = overlay_in(scenario), without_node(scenario, gone)
+    after = overlay_in(smaller)
+    assert after.size == smaller.nodes == scenario.nodes - 1
+    old = [node for node in range(scenario.nodes) if node != gone]
+    heir = before.neighbours(gone)[0]
+    for place, node in enumerate(old):
+        for other_place, other in enumerate(old):
+            way = [step for step in before.path(node, other) if step != gone]
+            closed = [old[step] for step in after.path(place, other_place)]
+            assert [step for step in closed if step in way] == way
+            assert set(closed) <= {*way, heir}
+    kept = [publish for publish in scenario.publishes if publish.node != gone]
+    assert len(smaller.publishes) <= len(kept)
+    for publish in smaller.publishes:
+        assert 0 <= publish.node < smaller.nodes
+        assert publish.group is not None
+        assert publish.group < after.group_count
+
+
+def test_a_broken_schedule_on_a_tree_is_shrunk_to_a_few_nodes() -> None:
+    """A planted bug that four nodes in a line show is not told with nine."""
+    mutant = find("causal", "waits_for_nothing")
+    seed = hunt("causal", mutant.name, mutant.law, seed=1).seed
+    assert seed is not None
+    scenario = draw("causal", seed)
+
+    def breaks(smaller: Scenario) -> bool:
+        verdicts = judged(smaller, mutant.name)[1]
+        return any(verdict.promise == mutant.law and verdict.outcome is Outcome.BROKEN for verdict in verdicts)
+
+    smallest = shrink(scenario, breaks, 150)
+    assert breaks(smallest)
+    assert smallest.nodes < scenario.nodes
+    assert size_of(smallest) < size_of(scenario) // 2

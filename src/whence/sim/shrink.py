@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import structs
 
 from whence.sim.network import NetworkModel
+from whence.sim.prune import is_tree, without_node
 from whence.sim.scenario import Clocks, Scenario
 
 RUNS_MAX = 500
@@ -33,6 +34,7 @@ class Shrinker:
             scenario = self._without(scenario, "faults")
             scenario = self._without(scenario, "publishes")
             scenario = self._without(scenario, "acts")
+            scenario = self._without(scenario, "reactions")
             for reduce in (_calmer, _fewer_members, _single_events):
                 scenario = self._until_none_breaks(scenario, reduce)
         return scenario
@@ -98,8 +100,9 @@ def _calmer(scenario: Scenario) -> Iterator[Scenario]:
 
 def _fewer_members(scenario: Scenario) -> Iterator[Scenario]:
     """Yield the scenario without each of its members; the others move up, so that numbers stay without gaps."""
+    without = without_node if is_tree(scenario) else _without_member
     for gone in reversed(range(scenario.nodes if scenario.nodes > 2 else 0)):
-        yield _without_member(scenario, gone)
+        yield without(scenario, gone)
 
 
 def _without_member(scenario: Scenario, gone: int) -> Scenario:

@@ -13,6 +13,7 @@ FIELDS = {
     "loop": {"hops", "us_per_hop", "ratio_idiomatic", "ratio_callbacks"},
     "gossip_hop": {"us_per_hop", "bare_hops_partial", "bare_hops_full", "bundles_per_hop"},
     "causal_hop": {"us_per_hop", "bare_hops", "flat"},
+    "causal_headers": {"publishers", "sizes"},
     "causal_scale": {"measured"},
     "scale": {"measured", "raw_ratio", "ratio_at_equal_memory", "peak_mib"},
 }

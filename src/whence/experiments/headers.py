@@ -34,6 +34,21 @@ class Bytes(Struct, frozen=True):
     """Messages still kept by anybody when all has settled."""
 
 
+SCHEMES: dict[str, tuple[str, dict[str, Any]]] = {
+    "causal": ("causal", {"ordered_links": True}),
+    "causal, thesis coding": ("causal", {"coding": "thesis", "replay": False}),
+    "cbcast": ("cbcast", {}),
+    "barriers": ("barriers", {}),
+    "neighbourhood": ("neighbourhood", {}),
+}
+"""What is compared: levels and their settings."""
+
+PUBLISHERS = (1, 8, 32, 128, 511)
+SIZES = (63, 255, 511, 2047, 8191)
+WARM_MESSAGES, COUNTED_MESSAGES = 8, 16
+"""Of all publishers together, at least: the first messages of a link say more than the later ones."""
+
+
 def scenario(
     level: str, nodes: int, publishers: int, messages: int, groups: str = "all", seed: int = 1, **settings: Any
 ) -> Scenario:
@@ -57,21 +72,36 @@ def scenario(
     )  # fmt: skip
 
 
-def measure(planned: Scenario) -> Bytes:
-    """Run a scenario and count."""
+def compared(scheme: str, nodes: int, publishers: int, groups: str = "all") -> Bytes:
+    """Return what the copies of a scheme carry once its links are warm."""
+    level, settings = SCHEMES[scheme]
+    warm, counted = -(-WARM_MESSAGES // publishers), -(-COUNTED_MESSAGES // publishers)
+    planned = scenario(level, nodes, publishers, warm + counted, groups, **settings)
+    return measure(planned, warm * EVERY_NS)
+
+
+def measure(planned: Scenario, warm_ns: int = 0) -> Bytes:
+    """Run a scenario and count what is sent after a time."""
     recipe = LEVELS[planned.level]
     cluster = Cluster(planned, recipe, Trace(describe(planned, recipe)).rows)
     cluster.start()
     Director(cluster, planned).plan()
-    cluster.loop.run(planned.end_at_ns)
     members: list[Any] = [process.member for process in cluster.processes.values()]
-    copies = sum(member.cost.copies for member in members)
+    cluster.loop.run(warm_ns)
+    copies_before, bytes_before = _counted(members)
+    cluster.loop.run(planned.end_at_ns)
+    copies, size = _counted(members)
+    copies -= copies_before
     return Bytes(
-        mean=sum(member.cost.bytes for member in members) / max(1, copies),
+        mean=(size - bytes_before) / max(1, copies),
         most=max(member.cost.most for member in members),
         copies=copies,
         records_left=sum(gauge.value for member in members for gauge in member.gauges() if gauge.name == "records"),
     )
+
+
+def _counted(members: list[Any]) -> tuple[int, int]:
+    return sum(member.cost.copies for member in members), sum(member.cost.bytes for member in members)
 
 
 def _ancestors(node: int, inner: int) -> list[int]:

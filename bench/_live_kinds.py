@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from struct import Struct as Layout
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 from zlib import crc32
 
 import msgspec
@@ -138,8 +138,12 @@ class Floor:
 class Whence:
     """A group at a level."""
 
-    def __init__(self, level: str, *, stored: bool) -> None:
+    SETTINGS: ClassVar[dict[str, dict[str, object]]] = {"total": {"delta": 300}}
+    """A machine that is saturated on purpose queues for longer than the 100 ms that `total` waits otherwise."""
+
+    def __init__(self, level: str, *, stored: bool, saturated: bool) -> None:
         self.level, self.stored = level, stored
+        self.settings = self.SETTINGS.get(level, {}) if saturated else {}
 
     async def start(self, index: int, nodes: int, ports: Ports, take: Take) -> None:
         """Found a group of all."""
@@ -152,11 +156,9 @@ class Whence:
             await self.node.live.switch.call("127.0.0.1", known[other])
         founders = list(range(nodes)) if self.level in ("causal", "optimistic", "total") else []
         self.group = await self.node.open(
-            "bench", self.level, durable=self.stored, founders=founders, timeout_s=90, publish_wait_s=90
-        )
-        if self.level == "optimistic":
-            await self.group.act("cjoin")
-            await self.group.noted("ticket_acquire", 90)
+            "bench", self.level, durable=self.stored, founders=founders, settings=self.settings, timeout_s=90,
+            publish_wait_s=90, write=True,
+        )  # fmt: skip
         if self.group.members() is not None:
             await self.group.gathered(nodes, 90)
         else:
@@ -341,13 +343,13 @@ def lacking(kind: str) -> str | None:
     return f"program {program}" if program is not None and shutil.which(program) is None else None
 
 
-def contender(kind: str) -> Contender:
+def contender(kind: str, *, saturated: bool) -> Contender:
     """Return a process of a kind."""
     rivals: dict[str, type[Contender]] = {"floor": Floor, "zmq": Zmq, "nats": Nats, "redis": Redis}
     if kind in rivals:
         return rivals[kind]()
     level, _, stored = kind.partition("+")
-    return Whence(level, stored=bool(stored))
+    return Whence(level, stored=bool(stored), saturated=saturated)
 
 
 def _free_port() -> int:

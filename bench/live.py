@@ -49,7 +49,7 @@ class Child:
         self.index, self.nodes, self.size, self.seconds, self.rate = index, nodes, size, seconds, rate
         self.publishes = index < publishers
         self.receives = publishers > 1 or not self.publishes
-        self.member = contender(kind)
+        self.member = contender(kind, saturated=not rate)
         self.count = 0
         self.latencies: list[int] = []
         self.measuring = False
@@ -88,6 +88,8 @@ class Child:
         await asyncio.wait(
             [work, asyncio.create_task(asyncio.sleep(self.seconds))], return_when=asyncio.FIRST_COMPLETED
         )
+        if work.done():
+            work.result()  # it may have failed
         deliveries = (self.count - before) if self.receives else 0
         told = {"deliveries": deliveries, "seconds": time.monotonic() - start, "cpu": _cpu() - cpu}
         self.measuring = False

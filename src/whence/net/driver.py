@@ -138,6 +138,8 @@ class Driver:
         self._taken_of: dict[Process, int] = {}
         """The last event of each publisher that the application here has taken."""
         self._to_report: dict[Process, None] = {}
+        self._publishers = 1
+        """Members among whom the credit of the group is shared."""
         self._unsettled: deque[Bundle] = deque()
         """Bundles promised to be kept until everybody has them."""
         slip: Callable[[Any], int] | None = getattr(role.recipe, "clock_slip_ns_max", None)
@@ -390,6 +392,7 @@ class Driver:
             self._sink.skip(step)
         else:
             self.counts["late"] += step.bundle.count
+            self._note_taken(step.bundle)  # it had its place; nobody must wait for it any more
             self._sink.late(step)
 
     # --- how far the others are ---
@@ -411,16 +414,18 @@ class Driver:
 
     def congested(self) -> bool:
         """Tell whether publishers should wait until members have taken more of what is under way."""
-        if self.away_bytes <= CREDIT_BYTES_MIN or self.away_bytes <= self.credit_bytes():
+        if self.away_bytes <= CREDIT_BYTES_MIN:
             return False
         away, lowest, expired = self._away, min(self._reached.values(), default=0), self._loop.time() - AWAY_S
         while away and (away[0][0] <= lowest or away[0][2] < expired):
             self.away_bytes -= away.popleft()[1]
+        self._publishers = len(self._outside.members(self.group))
         return self.away_bytes > self.credit_bytes()
 
     def credit_bytes(self) -> int:
         """Return how many bytes may be under way."""
-        return max(CREDIT_BYTES_MIN, min(CREDIT_BYTES, ALL_CREDIT_BYTES // (len(self._reached) + 1)))
+        together = ALL_CREDIT_BYTES.get(self.role.level, ALL_CREDIT_BYTES["other"])
+        return max(CREDIT_BYTES_MIN, min(CREDIT_BYTES, together // self._publishers))
 
     def _report(self, publisher: Process) -> None:
         """Plan to tell a publisher how far the application is."""
@@ -525,9 +530,11 @@ def _returns(ready: Ready) -> bool:
 COMPACT_BYTES = 4 << 20
 """A journal below it is not worth rewriting."""
 
-CREDIT_BYTES, CREDIT_BYTES_MIN, ALL_CREDIT_BYTES = 4 << 20, 1 << 18, 32 << 20
+CREDIT_BYTES, CREDIT_BYTES_MIN = 4 << 20, 1 << 18
+ALL_CREDIT_BYTES = {"other": 32 << 20, "total": 4 << 20}
 """Bytes of own events under way that some connected member has not taken: at most the first, at least the second, and
-all publishers of a group together the third. Over it publishers wait; more would only fill buffers in between."""
+all publishers of a group together the third. Over it publishers wait; more would only fill buffers in between. At level
+total that must pass within δ, or it is late."""
 
 AWAY_S = 10.0
 """What was not taken by then is not waited for: it was lost, or its reader is stuck."""

@@ -171,12 +171,16 @@ def read_events(
         after = rows_by_run(lives, "rows", F.col("rows"))
         gone = {run_id: rows - after.get(run_id, 0) for run_id, rows in before.items()}
         aside += _set_aside(gone, "rows that are there twice")
-    durable = [run_id for run_id, run in found.runs.items() if run.durable]
-    life = F.when(F.col(RUN_ID).isin(durable), 0).otherwise(F.col(INC)) if durable else F.col(INC)
     return Events(
-        runs_table(spark, found, promises or {}), founders_table(spark, found), events.withColumn(LIFE, life),
+        runs_table(spark, found, promises or {}), founders_table(spark, found), events.withColumn(LIFE, life_of(found)),
         lives.filter("node is not null"), aside, found.bytes < SMALL_BYTES,
     )  # fmt: skip
+
+
+def life_of(found: Input) -> Column:
+    """Return which process of its node a row belongs to: one for all lives where processes remember across crashes."""
+    durable = [run_id for run_id, run in found.runs.items() if run.durable]
+    return F.when(F.col(RUN_ID).isin(durable), 0).otherwise(F.col(INC)) if durable else F.col(INC)
 
 
 def rows_by_run(lives: DataFrame, name: str, rows: Column) -> dict[str, int]:

@@ -39,6 +39,7 @@ PID_BITS, INC_BITS, SEQ_BITS, K_BITS = 15, 8, 40, 20
 _NEEDED = (PID, SEQ, L)
 _KINDS: Final = {GRP: "string", PID: "int", INC: "int", SEQ: "bigint", R: "bigint", L: "bigint", K: "int",
                  K_HI: "bigint", K_MID: "bigint", K_LO: "bigint", KIND: "string"}  # fmt: skip
+LOG_DDL: Final = ", ".join(f"{name} {_KINDS.get(name, 'binary')}" for name in LOG)
 
 
 def read_mapping(path: Path | None) -> dict[str, str]:

@@ -74,12 +74,13 @@ def write_report(spark: SparkSession, paths: Sequence[Path], out: Path) -> Verif
     """Judge and measure all runs and write the page; return the verdicts. Raises TraceError and UsageError."""
     judged = verify(spark, paths)
     page = report_page(judged, measure(spark, paths))
+    unfinished = out.with_name(f".{out.name}.unfinished")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = out.with_name(f".{out.name}.unfinished")
         unfinished.write_text(page, encoding="utf-8")
         unfinished.replace(out)
     except OSError as error:
+        unfinished.unlink(missing_ok=True)
         raise UsageError(f"--out: {out} cannot be written: {error.strerror}") from None
     return judged
 

@@ -108,7 +108,8 @@ def suit(spark: SparkSession, input_bytes: int) -> int:
 
 def is_local(spark: SparkSession) -> bool:
     """Tell whether Spark runs inside this process and sees its files."""
-    return (spark.conf.get("spark.master", "") or "").startswith("local")
+    is_connected = type(spark).__module__.startswith("pyspark.sql.connect")
+    return not is_connected and (spark.conf.get("spark.master", "") or "").startswith("local")
 
 
 def _cores(spark: SparkSession) -> int:

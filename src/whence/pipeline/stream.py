@@ -27,13 +27,13 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession, Window
 from pyspark.sql import functions as F
 
 from whence.errors import UsageError
-from whence.pipeline.logs import GRP, HEARTBEAT, KEY, PID, L, R, format_of, log_files, log_table
+from whence.pipeline.logs import GRP, HEARTBEAT, KEY, LOG_DDL, PID, L, R, format_of, log_files, log_table
 from whence.pipeline.merge import POS
 from whence.pipeline.session import first_line
 
 Mode: TypeAlias = Literal["evidence", "frontier"]
 
-PENDING, RELEASED, LATE, TWICE = "pending", "released", "late", "twice"
+PENDING, RELEASED, LATE, TWICE = FATES = "pending", "released", "late", "twice"
 CLS: Final = "cls"
 NOTHING: Final = -(2**62)
 MANIFESTS: Final = "manifests"
@@ -79,6 +79,8 @@ class Merging:
         self._out = out
         self._work = work
         self._rules = rules
+        # Each fate is written as its rows come, in order: no second sort by fate.
+        spark.conf.set("spark.sql.maxConcurrentOutputFileWriters", str(len(FATES)))
 
     def step(self, rows: DataFrame, batch: int) -> None:
         """Merge a micro-batch, unless it is committed already."""
@@ -135,7 +137,7 @@ class Merging:
         where = self._work / f"step={before.step}" / f"{CLS}={PENDING}"
         if not before.rows.get(PENDING):
             return None
-        return self._spark.read.parquet(str(where)).drop(POS)
+        return self._spark.read.schema(LOG_DDL).parquet(str(where))
 
     def _write(self, name: str, rows: DataFrame, before: Manifest) -> None:
         """Write pending, released and late rows in one job."""

@@ -1,0 +1,101 @@
+"""The verification and the metrics as a Spark Declarative Pipeline, for teams that schedule such: the same functions.
+
+A definitions file of a pipeline calls `define(spark)`; examples/declarative has one that runs as it is:
+
+    spark-pipelines run --spec examples/declarative/spark-pipeline.yml
+
+Its configuration names the traces (whence.traces) and, if not each run's own, the promises (whence.promises, separated
+by commas). The tables: events, lives, violations, verdicts, witnesses, run_metrics, window_metrics, latency_cdf and
+ticket_holds. A pipeline only describes its tables, so nothing here looks at rows: rows that say nothing and rows that
+are there twice are always taken out, and no run is settled by a certificate.
+"""
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Final
+
+from pyspark import pipelines
+from pyspark.sql import DataFrame, SparkSession
+
+from whence.check.judge import promises_of
+from whence.errors import UsageError
+from whence.pipeline.columns import KIND, LIFE, RUN_ID
+from whence.pipeline.docket import Docket, violations_table
+from whence.pipeline.events import (
+    Events,
+    Input,
+    find_input,
+    founders_table,
+    life_of,
+    lives_of,
+    raw_events,
+    runs_table,
+    speaking_rows,
+)
+from whence.pipeline.metrics import TABLES, Measures
+from whence.pipeline.verdicts import verdict_table, witness_table
+from whence.pipeline.verify import asked
+from whence.trace.schema import COLUMNS
+
+TRACES: Final = "whence.traces"
+PROMISES: Final = "whence.promises"
+
+
+def define(spark: SparkSession) -> None:
+    """Describe every table to the pipeline that is being defined. Raises UsageError and TraceError."""
+    traces = spark.conf.get(TRACES, None)
+    if not traces:
+        raise UsageError(f"the pipeline's configuration must name the directory of traces as {TRACES}")
+    names = spark.conf.get(PROMISES, None)
+    found = find_input([traces])
+    wanted = asked(names.split(",")) if names else None
+    promises = {run_id: wanted or list(promises_of(run)) for run_id, run in found.runs.items()}
+    described: dict[str, Callable[[], DataFrame]] = {
+        "events": lambda: clean_events(spark, found),
+        "lives": lambda: lives_of(spark.read.table("events")).filter("node is not null"),
+        "violations": lambda: violations_table(Described(_events(spark, found, promises), promises)),
+        "verdicts": lambda: verdict_table(
+            Described(_events(spark, found, promises), promises), spark.read.table("violations")
+        ),
+        "witnesses": lambda: witness_table(spark.read.table("violations")),
+    }
+    for name, make in TABLES.items():
+        described[name] = lambda make=make: make(Counted(_events(spark, found, promises)))  # type: ignore[misc]
+    for name, make_table in described.items():
+        pipelines.materialized_view(name=name)(make_table)
+
+
+def clean_events(spark: SparkSession, found: Input) -> DataFrame:
+    """Return clean events, whether or not anything had to be taken out."""
+    rows = speaking_rows(raw_events(spark, found)).dropDuplicates([RUN_ID, KIND, *COLUMNS])
+    return rows.withColumn(LIFE, life_of(found))
+
+
+def _events(spark: SparkSession, found: Input, promises: dict[str, list[str]]) -> Events:
+    events, lives = spark.read.table("events"), spark.read.table("lives")
+    return Events(runs_table(spark, found, promises), founders_table(spark, found), events, lives, [])
+
+
+class Described(Docket):
+    """Tables that are described and not made: nothing is kept, and what is wanted is known beforehand."""
+
+    def __init__(self, events: Events, promises: dict[str, list[str]]) -> None:
+        self._promises = promises
+        super().__init__(events)
+
+    @cached_property
+    def wanted(self) -> set[str]:
+        """The promises that any run is judged by."""
+        return {promise for names in self._promises.values() for promise in names}
+
+    def keep(self, table: DataFrame) -> DataFrame:
+        """Return the table: whoever reads it makes it."""
+        return table
+
+
+class Counted(Measures):
+    """The same for what is measured."""
+
+    def keep(self, table: DataFrame) -> DataFrame:
+        """Return the table: whoever reads it makes it."""
+        return table

@@ -1,17 +1,28 @@
 """Causal multicast explored: schedules of trees, none broken; every planted bug found; faults within f and beyond."""
 
+import gc
+import sys
+from types import FunctionType, ModuleType
+from typing import Any
+
 import pytest
-from msgspec import structs
+from msgspec import Struct, structs
 
 from whence.check.judge import PROMISES_OF
 from whence.check.verdict import Outcome
-from whence.core.members.overlay import OverlaySettings, overlay_of
+from whence.core.levels import LEVELS
+from whence.core.members.overlay import Overlay, OverlaySettings, overlay_of
+from whence.experiments.headers import scenario
 from whence.mutants import find, mutants_of
+from whence.sim.cluster import Cluster
 from whence.sim.explore import MUTANT_SCHEDULES_MAX, explore, hunt, judged
+from whence.sim.faults import Director
 from whence.sim.forest import crashes_within, recovering, simulation
-from whence.sim.run import run
+from whence.sim.recorder import Recorder
+from whence.sim.run import describe, run
 from whence.sim.scenario import Fault
 from whence.sim.swarm import draw
+from whence.trace.memory import Trace
 
 pytestmark = pytest.mark.no_cover
 
@@ -101,6 +112,43 @@ def test_simulations_for_people_hold_what_the_level_promises(level: str) -> None
     faults = "swarm" if level == "causal" else "none"
     _, verdicts = judged(simulation(level, 15, 30, 1, faults, {"groups": "subtrees"}))
     assert all(verdict.holds for verdict in verdicts)
+
+
+def size_of(member: object) -> int:
+    """Return the bytes of all that belongs to a member alone; the topology is shared by all."""
+    seen: dict[int, object] = {}
+    edge = [member]
+    while edge:
+        found = [other for one in edge for other in gc.get_referents(one) if id(other) not in seen]
+        edge = [
+            other for other in found
+            if not isinstance(other, type | ModuleType | FunctionType | Overlay | Recorder | Struct)
+        ]  # fmt: skip
+        seen |= {id(other): other for other in edge}
+    return sum(map(sys.getsizeof, seen.values()))
+
+
+def sizes_at_rest(nodes: int, messages: int) -> tuple[float, int]:
+    """Return the mean bytes of an inner node after a run has settled, and of its journal."""
+    planned = scenario("causal", nodes, 4, messages, ordered_links=True)
+    recipe = LEVELS["causal"]
+    cluster = Cluster(planned, recipe, Trace(describe(planned, recipe)).rows)
+    cluster.start()
+    Director(cluster, planned).plan()
+    cluster.loop.run(planned.end_at_ns)
+    members: list[Any] = [process.member for process in cluster.processes.values()]
+    assert all(gauge.value == 0 for member in members for gauge in member.gauges() if gauge.rests)
+    inner = [cluster.processes[node] for node in range(7, 15)]  # their neighbourhoods are whole in all trees used here
+    return sum(size_of(process.member) for process in inner) / len(inner), max(each.disk.size for each in inner)
+
+
+def test_what_a_node_keeps_is_the_same_after_a_run_ten_times_longer_and_in_a_larger_tree() -> None:
+    """Bytes of its objects and of its journal, not what it says of itself."""
+    short, short_journal = sizes_at_rest(127, 8)
+    long, long_journal = sizes_at_rest(127, 80)
+    wide, wide_journal = sizes_at_rest(511, 8)
+    assert max(long, wide) <= 1.15 * short
+    assert max(short_journal, long_journal, wide_journal) <= 64 << 10
 
 
 def test_memory_is_flat_and_nothing_is_left_however_long_a_run_is() -> None:

@@ -22,7 +22,7 @@ Uid: TypeAlias = tuple[int, int, int]
 ALL = frozenset((-1,))
 """What a target has that needs nothing more."""
 
-CHANGES_MAX = 4096
+CHANGES_MAX = 1024
 """Changes of the past that are kept for delta coding; an older baseline costs one look at every cell."""
 
 __all__ = ["ALL", "NOBODY", "Record", "State", "Uid"]
@@ -150,7 +150,7 @@ class State:
 
     def changes(self, since: int, until: int) -> list[int]:
         """Return the cells of the past that changed between two counts of changes; all cells if it is too long ago."""
-        if since < self.changed_before:
+        if since < self.changed_before or until - since > len(self.past):
             return list(self.past)
         return self.changed[since - self.changed_before : until - self.changed_before]
 

@@ -1,6 +1,8 @@
 """The door: open, publish, iterate, close, on real sockets."""
 
 import asyncio
+from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import Struct
@@ -113,6 +115,29 @@ def test_several_groups_and_levels_share_one_connection() -> None:
             assert [d.payload for d in await take(alps[1], 1)] == [b"alp"]
             assert [d.payload for d in await take(andes[1], 1)] == [b"ande"]
             assert sum(peer.link is not None for peer in started[0].live.switch.peers.values()) == 1
+
+    within(main())
+
+
+@pytest.mark.parametrize("data", [False, True])
+def test_who_opens_a_group_again_is_another_process_in_it(data: bool, tmp_path: Path) -> None:
+    """Its numbers begin again, and its promises are forgotten: under the old name its events would pass for copies."""
+
+    async def main() -> None:
+        here: dict[str, Any] = {"data": tmp_path} if data else {}
+        async with join(1) as a, join(2, contacts=[a.address], **here) as b:
+            alps, back = await open_all([a, b])
+            names = []
+            for _ in range(3):
+                await back.publish(b"x")
+                names.append((await take(alps, 1))[0].event)
+                await back.close()
+                (back,) = await open_all([b])
+            assert [name.seq for name in names] == [1, 1, 1]
+            assert len({name.boot for name in names}) == 3
+            boot = b.live.me.boot
+        async with join(2, **here) as b:
+            assert b.live.me.boot > max([boot, *(name.boot for name in names)]) or not data
 
     within(main())
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.net.live import QUICK, nodes, within
 from tests.net.test_commands import running, whence
-from whence.errors import JoinError, LeaseSuspendedError, NotCoordinatorError, StalledError, UsageError
+from whence.errors import ClosedError, JoinError, LeaseSuspendedError, NotCoordinatorError, StalledError, UsageError
 from whence.group import Group, join
 from whence.net import driver as driver_module
 from whence.net.clock import wall_ns
@@ -134,6 +134,41 @@ def test_when_the_clocks_part_no_lease_is_trusted_until_it_is_renewed(monkeypatc
             assert after is not None
             assert (after.ticket, after.epoch) == (before.ticket, before.epoch), "nobody had fenced it"
             assert one._driver.counts["note:clock_slipped"] == 1
+
+    within(main())
+
+
+def test_clusters_come_and_go_at_run_time_and_know_nothing_of_each_other() -> None:
+    """Spec 5: many per process, each with tickets of its own; who returns to one is another process there."""
+
+    async def main() -> None:
+        async with nodes(3) as started:
+            regions: dict[str, list[Group]] = {}
+            for name in ("alps", "andes", "atlas"):
+                regions[name] = list(
+                    await asyncio.gather(
+                        *[
+                            node.open(name, "optimistic", settings=FAST, founders=FOUNDERS, write=node is started[0])
+                            for node in started
+                        ]
+                    )
+                )
+            tickets = {name: groups[0].ticket() for name, groups in regions.items()}
+            assert all(told is not None and told.coordinates == 32 for told in tickets.values())
+            await regions["andes"][2].close()
+            with pytest.raises(ClosedError):
+                await regions["andes"][2].publish(b"x")
+            for name in ("alps", "atlas"):
+                await regions[name][0].publish(name.encode())
+                assert (await anext(aiter(regions[name][2]))).payload == name.encode()
+            again = await started[2].open("andes", "optimistic", settings=FAST, founders=FOUNDERS, write=True)
+            await again.publish(b"back")
+            delivery = await anext(aiter(regions["andes"][1]))
+            assert delivery.event.boot > started[2].live.me.boot
+            told = again.ticket()
+            assert told is not None
+            assert (delivery.ticket, delivery.epoch) == (told.ticket, told.epoch)
+            assert len(status(started[0].live)["groups"]) == 3
 
     within(main())
 

@@ -409,8 +409,9 @@ class Driver:
 
     def peer_up(self, peer: Process) -> None:
         """Tell a publisher that is here again how far the application is."""
-        if peer in self._taken_of:
-            self._report(peer)
+        for process in list(self._taken_of):
+            if process.pid == peer.pid and process.boot >= peer.boot:  # of a group opened again, a later life
+                self._report(process)
 
     def congested(self) -> bool:
         """Tell whether publishers should wait until members have taken more of what is under way."""

@@ -44,6 +44,10 @@ TOLD_MAX = 256
 """Peers that are told where this process stands to a group, connected or not."""
 
 
+GROUPS_HEARD_MAX = 4096
+"""Groups that peers told of. Full: what is said of further ones is not kept."""
+
+
 class LiveNode:
     """A process of the live system."""
 
@@ -73,6 +77,11 @@ class LiveNode:
         self._insecure = insecure or safety is not None
         self._spools: dict[str, Spool] = {}
         self._kept: dict[str, Kept] = {}
+        self._lives: dict[str, Process] = {}
+        """What this process is called in each group it was ever in: who opens a group again is another process there,
+        because what the first one promised and how far it had counted are forgotten."""
+        self._boots: dict[str, dict[int, int]] = {}
+        """The boots that peers said they have in each group."""
         self._founders: dict[str, list[Process]] = {}
         self._named: dict[str, list[int]] = {}
         """The founders that each group was opened with."""
@@ -189,15 +198,25 @@ class LiveNode:
             raise UsageError(f"process {self.me.pid} has no permission to read group {group!r}")
         recipe = LEVELS[level]
         settings = recipe.settings_from(given)
+        if group in self._lives and getattr(recipe, "durable", False):
+            raise UsageError(f"group {group!r} remembers its members across restarts; restart this process to return")
+        me = self._begin_life(group)
         kept, records = self._journal(group)
-        scribe = self._scribe(group, level)
-        role = Role(group, level, recipe, settings, self.me, self._random.random)
+        scribe = self._scribe(group, level, me)
+        role = Role(group, level, recipe, settings, me, self._random.random)
         driver = Driver(role, self, sink, scribe, kept, durable=durable)
         self.drivers[group] = driver
-        if scribe is not None and self.me.boot > 1:
+        if scribe is not None and me.boot > 1:
             remembers = kept is not None and bool(getattr(recipe, "durable", False))
             scribe.write(Kind.RESTART, value=kept.steps.taken if kept is not None and remembers else None)
         return driver, records
+
+    def _begin_life(self, group: str) -> Process:
+        """Return what this process is called in a group: the node's name the first time, then a later life of it."""
+        before = self._lives.get(group)
+        boot = self.me.boot if before is None else max(before.boot + 1, next_boot(self._data))
+        self._lives[group] = Process(self.me.pid, boot)
+        return self._lives[group]
 
     def _journal(self, group: str) -> tuple[Kept | None, list[bytes]]:
         if self._data is None:
@@ -209,12 +228,14 @@ class LiveNode:
         records, kept.commit.log.records = kept.commit.log.records, []
         return kept, records
 
-    def _scribe(self, group: str, level: str) -> Scribe | None:
+    def _scribe(self, group: str, level: str, me: Process) -> Scribe | None:
         if self._trace is None:
             return None
-        spool = Spool(self._trace, group, level, *self.me)
-        self._spools[group] = spool
-        return Scribe(spool, self.me, group)
+        before = self._spools.pop(group, None)
+        if before is not None:
+            before.close()
+        self._spools[group] = spool = Spool(self._trace, group, level, *me)
+        return Scribe(spool, me, group)
 
     async def _enter(self, driver: Driver, founders: Sequence[int]) -> None:
         """Found the group or ask to be let in, whichever is right."""
@@ -224,7 +245,7 @@ class LiveNode:
         while True:
             members = self._members_of(group, driver.role.level)
             for pid in members:
-                if self.me in (listed := self._seen[group][pid].founding()):
+                if driver.role.me in (listed := self._seen[group][pid].founding()):
                     self._found(driver, listed)
                     return
             if members:
@@ -232,7 +253,7 @@ class LiveNode:
                 return
             wanting = [pid for pid, said in self._seen.get(group, {}).items() if said.place == Place.WANTS]
             if founders and self._ready_to_found(founders, wanting):
-                self._found(driver, self._processes(founders))
+                self._found(driver, self._processes(group, founders))
                 return
             if not founders and quiet and min(wanting, default=self.me.pid) >= self.me.pid:
                 self._found(driver, [])
@@ -255,16 +276,18 @@ class LiveNode:
 
     def _found(self, driver: Driver, founders: list[Process]) -> None:
         self._founders[driver.group] = founders
-        driver.found([founder for founder in founders if founder != self.me])
+        driver.found([founder for founder in founders if founder.pid != self.me.pid])
 
-    def _processes(self, pids: Iterable[int]) -> list[Process]:
+    def _processes(self, group: str, pids: Iterable[int]) -> list[Process]:
+        """Return peers that are connected, and this process, each as it is called in a group."""
         found = []
         for pid in pids:
             peer = self.switch.peers.get(pid)
             if pid == self.me.pid:
-                found.append(self.me)
+                found.append(self._lives[group])
             elif peer is not None and peer.link is not None and peer.link.peer is not None:
-                found.append(peer.link.peer)
+                boot = self._boots.get(group, {}).get(pid, 0)
+                found.append(Process(pid, max(boot, peer.link.peer.boot)))
         return found
 
     def _members_of(self, group: str, level: str) -> list[int]:
@@ -301,7 +324,7 @@ class LiveNode:
         """Queue an item for some peers; return its size on the wire."""
         if self.permits.restricts(group):
             to = [pid for pid in to if self.permits.may(pid, group, "read")]
-        return self.switch.send(group, to, item, boot)
+        return self.switch.send(group, to, item, boot, self._lives.get(group))
 
     def member_changed(self, group: str) -> None:
         """Tell the others that a member joined or left."""
@@ -321,7 +344,8 @@ class LiveNode:
         founders = self._founders.get(group, ()) if place is Place.MEMBER else ()
         level = driver.role.level if driver is not None else ""
         everybody = [address.pid for address in self.switch.book.all()[:TOLD_MAX] if address.pid != self.me.pid]
-        self.switch.send(group, everybody if to is None else to, presence(level, place, founders))
+        told = presence(level, place, founders)
+        self.switch.send(group, everybody if to is None else to, told, sender=self._lives.get(group))
 
     # --- what the switch tells ---
 
@@ -335,8 +359,9 @@ class LiveNode:
     def peer_down(self, peer: int, groups: Iterable[str] | None) -> None:
         """Tell members that something did not arrive."""
         if groups is None:
-            for said in self._seen.values():
-                said.pop(peer, None)
+            for group in self._seen:
+                self._seen[group].pop(peer, None)
+                self._boots[group].pop(peer, None)
             self._heard.set()
         for group in list(self.drivers) if groups is None else groups:
             if group in self.drivers:
@@ -346,14 +371,14 @@ class LiveNode:
         """Hand a packet to its group's member."""
         group = packet.group
         if isinstance(packet.items[0], Presence):
-            self._hear(packet.pid, group, packet.items[0])
+            self._hear(Process(packet.pid, packet.boot), group, packet.items[0])
             return
         driver = self.drivers.get(group)
         if driver is None:
             self.switch.counts["no_such_group"] += 1
             return
         if isinstance(packet.items[0], Reached):
-            if packet.to_boot == self.me.boot:
+            if packet.to_boot == driver.role.me.boot:
                 driver.reached(packet.pid, packet.items[0].last)
             return
         if self.permits.restricts(group) and not self.permits.admits(packet):
@@ -361,14 +386,17 @@ class LiveNode:
             return
         driver.packet(packet, size)
 
-    def _hear(self, pid: int, group: str, said: Presence) -> None:
-        places = self._seen.setdefault(group, {}) if len(self._seen) < 4096 else self._seen.get(group, {})
+    def _hear(self, peer: Process, group: str, said: Presence) -> None:
+        if group not in self._seen and len(self._seen) >= GROUPS_HEARD_MAX:
+            return
+        places, boots = self._seen.setdefault(group, {}), self._boots.setdefault(group, {})
         if said.place == Place.GONE:
-            places.pop(pid, None)
+            places.pop(peer.pid, None)
+            boots.pop(peer.pid, None)
             if group in self.drivers:
-                self.drivers[group].forget_peer(pid)
+                self.drivers[group].forget_peer(peer.pid)
         else:
-            places[pid] = said
+            places[peer.pid], boots[peer.pid] = said, peer.boot
         self._heard.set()
 
     def pause_for(self, who: object, pause: bool) -> None:

@@ -102,7 +102,7 @@ class Worker:
         try:
             self.process.stdin.write(words + "\n")
             self.process.stdin.flush()
-        except OSError:
+        except (OSError, ValueError):
             pass
 
     def end(self, how: int = signal.SIGKILL) -> None:
@@ -145,8 +145,7 @@ class Episode:
             return self._heal_and_judge()
         finally:
             for worker in self.workers:
-                worker.process.kill()
-                worker.process.wait(10)
+                worker.end()
 
     def _pause(self, least: float, most: float) -> None:
         time.sleep(self._random.uniform(least, most))

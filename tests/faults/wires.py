@@ -101,6 +101,11 @@ class Proxies:
         self._loop.call_soon_threadsafe(self._part, kind, ways)
         return f"{kind} {one} from {chosen}"
 
+    def part(self, some: list[int], others: list[int]) -> None:
+        """Let nothing pass between two sets of processes, either way, until it is mended."""
+        ways = {(one, other) for one in some for other in others} | {(other, one) for one in some for other in others}
+        self._loop.call_soon_threadsafe(self._part, "starve", ways)
+
     def _part(self, kind: str, ways: set[tuple[int, int]]) -> None:
         if kind != "reset":
             self._starved |= ways
@@ -146,7 +151,7 @@ class Proxies:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._pass(reader, beyond, (caller, pid)))
                 tasks.create_task(self._pass(back, writer, (pid, caller)))
-        except (OSError, EOFError, ExceptionGroup):
+        except (OSError, EOFError, ExceptionGroup, asyncio.CancelledError):
             pass
         finally:
             for end in (writer, beyond):

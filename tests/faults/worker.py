@@ -2,7 +2,8 @@
 
 python -m tests.faults.worker JSON
 
-It reads words from standard input: `quiet` ends publishing, `die POINT` arms a point of tests/faults/points.py.
+It reads words from standard input: `quiet` ends publishing, `publish COUNT` publishes a bundle, `die POINT` arms a
+point of tests/faults/points.py. At rate 0 it publishes only when told.
 """
 
 import asyncio
@@ -52,6 +53,8 @@ async def acknowledge(receipt: Receipt) -> None:
 async def publish(group: Group, rate: float, quiet: asyncio.Event) -> None:
     loop, number, waiting = asyncio.get_running_loop(), 0, set[asyncio.Task[None]]()
     due = loop.time()
+    if not rate:
+        await quiet.wait()
     while not quiet.is_set():
         due += 1 / rate
         await asyncio.sleep(max(0.0, due - loop.time()))
@@ -69,13 +72,24 @@ async def publish(group: Group, rate: float, quiet: asyncio.Event) -> None:
     say("quiet")
 
 
-async def listen(quiet: asyncio.Event) -> None:
+async def publish_once(group: Group, count: int) -> None:
+    """Publish one bundle and say what of it is stored."""
+    receipt = await group.publish_many([b"%d" % number for number in range(count)])
+    pid, boot, first = await receipt.stored()
+    for seq in range(first, first + count):
+        say(f"stored {pid} {boot} {seq}")
+
+
+async def listen(group: Group, quiet: asyncio.Event) -> None:
+    told = set[asyncio.Task[None]]()
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     while line := (await reader.readline()).decode().strip():
         word, _, rest = line.partition(" ")
         if word == "quiet":
             quiet.set()
+        elif word == "publish":
+            told.add(asyncio.create_task(publish_once(group, int(rest))))
         elif word == "die":
             points.arm(rest)
 
@@ -106,7 +120,7 @@ async def main(task: Task) -> None:
         tasks = [
             asyncio.create_task(publish(group, task.rate, quiet)),
             asyncio.create_task(take(group)),
-            asyncio.create_task(listen(quiet)),
+            asyncio.create_task(listen(group, quiet)),
             asyncio.create_task(stop.wait()),
         ]
         done, rest = await asyncio.wait(tasks[1:], return_when=asyncio.FIRST_COMPLETED)

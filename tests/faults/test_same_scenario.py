@@ -1,0 +1,144 @@
+"""One scenario, simulated and live: the same members, publications and faults, the same oracles, the same verdicts."""
+
+import signal
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.faults.run import NEEDED_S, SETTINGS, Worker
+from tests.faults.wires import Proxies
+from tests.faults.worker import Task
+from whence.check.judge import judge
+from whence.check.verdict import Outcome
+from whence.sim.run import run
+from whence.sim.scenario import SECOND_NS, Fault, Publish, Scenario
+from whence.trace.memory import Trace
+from whence.trace.schema import Kind
+from whence.trace.spool import gather
+
+NODES = 5
+MS = 1_000_000
+
+
+def scenario(level: str) -> Scenario:
+    """Five members publish for two seconds; one is killed and comes back, one sleeps, two are parted from the rest."""
+    settings = dict(SETTINGS[level])
+    if level == "causal":
+        settings |= {"tree_nodes": NODES}
+    else:
+        settings |= {"spread": "direct", "view_size": 64}
+    return Scenario(
+        level=level, seed=7, nodes=NODES, settings=settings,
+        publishes=[Publish(at_ns=20 * at * MS, node=at % NODES, events=1 + at % 3) for at in range(1, 100)],
+        faults=[
+            Fault(kind="pause", at_ns=300 * MS, until_ns=600 * MS, nodes=[3]),
+            Fault(kind="partition", at_ns=700 * MS, until_ns=1200 * MS, nodes=[3, 4]),
+            Fault(kind="crash", at_ns=900 * MS, until_ns=1400 * MS, nodes=[2]),
+        ],
+        heal_at_ns=1500 * MS, live_from_ns=6 * SECOND_NS, live_until_ns=6 * SECOND_NS, deadline_ns=5 * SECOND_NS,
+        end_at_ns=12 * SECOND_NS,
+    )  # fmt: skip
+
+
+def signalled(worker: Worker, how: int) -> None:
+    """Send a signal to the present life of a process."""
+    worker.process.send_signal(how)
+
+
+class Stage:
+    """Plays a scenario with real processes, at its own pace."""
+
+    def __init__(self, played: Scenario, directory: Path) -> None:
+        self.played, self.directory = played, directory
+        self.wires = Proxies(list(range(NODES)))
+        everyone = list(range(NODES))
+        self.workers = [
+            Worker(
+                Task(
+                    pid, self.wires.listen(pid), self.wires.advertise(pid),
+                    [self.wires.contact(other) for other in everyone if other < pid], str(directory), played.level,
+                    everyone, 0.0, played.settings,
+                ),
+                [],
+            )
+            for pid in everyone
+        ]  # fmt: skip
+
+    def play(self) -> Trace:
+        """Do everything at its time; return the trace once everybody has what it is owed."""
+        try:
+            for worker in self.workers:
+                assert worker.joined.wait(NEEDED_S)
+            time.sleep(0.5)
+            begin = time.monotonic()
+            for at_ns, act in sorted(self._acts(), key=lambda entry: entry[0]):
+                time.sleep(max(0.0, begin + at_ns / 1e9 - time.monotonic()))
+                act()
+            for worker in self.workers:
+                assert worker.joined.wait(NEEDED_S)
+                worker.tell("quiet")
+            self._settled()
+            for worker in self.workers:
+                worker.end(signal.SIGTERM)
+        finally:
+            for worker in self.workers:
+                worker.end()
+            self.wires.close()
+        return self._trace()
+
+    def _acts(self) -> list[tuple[int, Callable[[], None]]]:
+        acts: list[tuple[int, Callable[[], None]]] = [
+            (publish.at_ns, partial(self.workers[publish.node].tell, f"publish {publish.events}"))
+            for publish in self.played.publishes
+        ]
+        for fault in self.played.faults:
+            [first, *_] = fault.nodes
+            worker, rest = self.workers[first], [pid for pid in range(NODES) if pid not in fault.nodes]
+            turns: dict[str, tuple[Callable[[], None], Callable[[], None]]] = {
+                "pause": (partial(signalled, worker, signal.SIGSTOP), partial(signalled, worker, signal.SIGCONT)),
+                "crash": (worker.end, worker.start),
+                "partition": (partial(self.wires.part, fault.nodes, rest), self.wires.mend),
+            }
+            begin, end = turns[fault.kind]
+            acts += [(fault.at_ns, begin), (fault.until_ns, end)]
+        return acts
+
+    def _settled(self) -> None:
+        """Wait until nothing more is delivered, and everything stored is delivered where it is owed."""
+        deadline, before = time.monotonic() + NEEDED_S, -1
+        while time.monotonic() < deadline:
+            time.sleep(1.0)
+            rows = self._trace().rows[Kind.DELIVER]
+            stored = sum(len(worker.stored) for worker in self.workers)
+            at_first = sum(row[0] == 0 for row in rows)
+            if len(rows) == before and at_first >= stored:
+                return
+            before = len(rows)
+        raise AssertionError("the live run never came to rest")
+
+    def _trace(self) -> Trace:
+        durable = self.played.level == "causal"
+        members = {"alps": list(range(NODES)) if durable else []}
+        return gather([self.directory / "trace"], "alps", "live", "test", durable=durable, groups=members)
+
+
+def verdicts(trace: Trace) -> dict[str, Outcome]:
+    """Return every promise that the trace can tell of, and whether it holds."""
+    return {v.promise: v.outcome for v in judge(trace) if v.outcome is not Outcome.UNKNOWN}
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("level", ["causal", "fifo"])
+def test_the_same_scenario_gets_the_same_verdicts_simulated_and_live(level: str, tmp_path: Path) -> None:
+    """What only true time can tell (liveness, and agreement without memory) is judged in the simulator alone."""
+    simulated = verdicts(run(scenario(level)).trace)
+    live = verdicts(Stage(scenario(level), tmp_path).play())
+    both = {"integrity", "no_duplicates", "fifo"} | ({"causal", "agreement"} if level == "causal" else set())
+    assert live.keys() >= both
+    assert {promise: simulated[promise] for promise in live if promise in simulated} == {
+        promise: live[promise] for promise in live if promise in simulated
+    }
+    assert set(simulated.values()) == {Outcome.HOLDS}

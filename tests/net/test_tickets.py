@@ -71,13 +71,31 @@ def test_a_member_without_a_ticket_receives_and_is_refused_with_the_reason() -> 
 
 def test_a_failed_opening_for_writing_leaves_the_group_again() -> None:
     async def main() -> None:
-        async with nodes(3) as started:
-            await started[0].open("alps", "optimistic", settings={**FAST, "seeds": "1,2,3"})
+        async with nodes(1) as (node,):
+            nobody = {**FAST, "seeds": "7,8,9"}
             with pytest.raises(NotCoordinatorError, match="still asking"):
-                await started[1].open(
-                    "alps", "optimistic", settings={**FAST, "seeds": "7,8,9"}, write=True, timeout_s=1.0
-                )
-            assert "alps" not in started[1].groups
+                await node.open("alps", "optimistic", settings=nobody, write=True, timeout_s=1.0)
+            assert node.groups == {}
+
+    within(main())
+
+
+@pytest.mark.parametrize(
+    ("level", "mine", "other"), [("optimistic", {"k": 0}, {"k": 1}), ("total", {"epsilon": 5}, {"epsilon": 6})]
+)
+def test_a_cluster_with_other_tickets_or_clocks_is_another_one(
+    level: str, mine: dict[str, int], other: dict[str, int], tmp_path: Path
+) -> None:
+    """Spec 5: messages of another configuration are refused, here at the door."""
+
+    async def main() -> None:
+        async with join(1, data=tmp_path / "1") as one, join(2, data=tmp_path / "2", contacts=[one.address]) as two:
+            await one.open("alps", level, settings=mine)
+            with pytest.raises(UsageError, match="runs with other settings than given here; members share "):
+                await two.open("alps", level, settings=other)
+            with pytest.raises(UsageError, match=f"runs at level {level}, not fifo"):
+                await two.open("alps", "fifo")
+            await two.open("alps", level, settings=mine)
 
     within(main())
 

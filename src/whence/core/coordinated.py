@@ -8,7 +8,7 @@ comes after the claim was given to another. Source: tickets_twolayer 4.12, 5, 6.
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from whence.core.members.full import FullView
 from whence.core.members.tickets.desk import Desk
@@ -218,6 +218,10 @@ class ClusterParts(NamedTuple):
     def first_peers(self, settings: ClusterSettings) -> int:
         """Return how many others a founder is told of at most."""
         return settings.views.view_size
+
+    def shared(self, settings: ClusterSettings) -> dict[str, object]:
+        """Return what all members must agree on: a cluster with other tickets, k or leases is another cluster."""
+        return structs.asdict(settings.tickets)
 
     def clock_slip_ns_max(self, settings: ClusterSettings) -> int:
         """Return how far the steady clock and the one on the wall may part before no lease is trusted any more.

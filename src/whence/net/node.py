@@ -7,10 +7,13 @@ connected peers is joined; one without is founded, by its named founders or by t
 import asyncio
 import logging
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
+from zlib import crc32
+
+import msgspec
 
 from whence.core.levels import LEVELS
 from whence.core.link.presence import Place, Presence, presence
@@ -243,7 +246,7 @@ class LiveNode:
         self._tell(group, Place.WANTS)
         quiet = not self.contacts and not any(peer.link for peer in self.switch.peers.values())
         while True:
-            members = self._members_of(group, driver.role.level)
+            members = self._members_of(group, driver.role)
             for pid in members:
                 if driver.role.me in (listed := self._seen[group][pid].founding()):
                     self._found(driver, listed)
@@ -290,13 +293,17 @@ class LiveNode:
                 found.append(Process(pid, max(boot, peer.link.peer.boot)))
         return found
 
-    def _members_of(self, group: str, level: str) -> list[int]:
-        """Return connected peers that are members. Raises UsageError if they run it at another level."""
+    def _members_of(self, group: str, role: Role) -> list[int]:
+        """Return connected peers that are members. Raises UsageError if they run it at another level, or otherwise."""
         members = []
         for pid, said in self._seen.get(group, {}).items():
             if said.place == Place.MEMBER:
-                if said.level != level:
-                    raise UsageError(f"group {group!r} runs at level {said.level}, not {level}")
+                level = said.level.partition("#")[0]
+                if level != role.level:
+                    raise UsageError(f"group {group!r} runs at level {level}, not {role.level}")
+                if said.level != _configuration(role):
+                    names = ", ".join(_shared(role))
+                    raise UsageError(f"group {group!r} runs with other settings than given here; members share {names}")
                 members.append(pid)
         return members
 
@@ -342,7 +349,7 @@ class LiveNode:
     def _tell(self, group: str, place: Place, to: Sequence[int] | None = None) -> None:
         driver = self.drivers.get(group)
         founders = self._founders.get(group, ()) if place is Place.MEMBER else ()
-        level = driver.role.level if driver is not None else ""
+        level = _configuration(driver.role) if driver is not None else ""
         everybody = [address.pid for address in self.switch.book.all()[:TOLD_MAX] if address.pid != self.me.pid]
         told = presence(level, place, founders)
         self.switch.send(group, everybody if to is None else to, told, sender=self._lives.get(group))
@@ -410,6 +417,18 @@ class LiveNode:
     def _flush_traces(self) -> None:
         for spool in self._spools.values():
             spool.flush()
+
+
+def _shared(role: Role) -> dict[str, object]:
+    """Return the settings that all members must share, at levels that have such."""
+    shared: Callable[[Any], dict[str, object]] | None = getattr(role.recipe, "shared", None)
+    return shared(role.settings) if shared is not None else {}
+
+
+def _configuration(role: Role) -> str:
+    """Return a level, and a mark of the settings that all its members must share."""
+    shared = _shared(role)
+    return f"{role.level}#{crc32(msgspec.json.encode(shared)):08x}" if shared else role.level
 
 
 def _listed(contacts: Sequence[tuple[str, int]]) -> str:

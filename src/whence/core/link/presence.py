@@ -33,6 +33,7 @@ class Presence(Item, frozen=True, tag=115):
     """I am in this group, want to be, or left it; the packet names the group."""
 
     level: Annotated[str, Meta(max_length=32)]
+    """And, after a `#`, a mark of the settings that all members must share, at levels that have such."""
     place: Annotated[str, Meta(max_length=8)]
     founders: Annotated[bytes, Meta(max_length=FOUNDER.size * limits.VIEW_MAX)]
     """The processes it was founded with, where the speaker is one of them; packed."""

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec import structs
+
 from whence.core.merge.member import MergeMember
 from whence.core.merge.settings import TotalSettings
 from whence.core.settings import parse
@@ -28,6 +30,11 @@ class Merging(NamedTuple):
     def first_peers(self, settings: TotalSettings) -> int:
         """Return 0: who the mergers are is a setting."""
         return 0
+
+    def shared(self, settings: TotalSettings) -> dict[str, object]:
+        """Return what all members must agree on: stamps, ticks, and who the mergers and relays are."""
+        merge = {name: getattr(settings.merge, name) for name in ("stamp", "tick_ns", "mergers", "relays")}
+        return structs.asdict(settings.timing) | merge
 
     def reads_wall_clock(self) -> bool:
         """Return True: stamps are in the time that the clocks on all walls share."""

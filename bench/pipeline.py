@@ -109,6 +109,7 @@ def check(spark: SparkSession, directory: Path, rows: int, repeat: int) -> tuple
 
 def stream(spark: SparkSession, directory: Path, rows: int, repeat: int) -> tuple[Numbers, Goals]:
     """Measure the streaming merge beside a plain copy."""
+    suit(spark, 0)  # as the command does: batches are too small for compiled code to pay
     logs = directory / "logs"
     write_logs(spark, logs, rows, STREAM_FILES, in_order=True)
     schema = spark.read.parquet(str(logs)).schema

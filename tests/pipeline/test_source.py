@@ -30,13 +30,15 @@ def test_a_batch_reads_what_is_there_and_leaves_a_torn_record_for_later(spark: S
     use_live_source(spark)
     spool = Spool(tmp_path, "alps", "fifo", 0, 1)
     told(spool, 0, 1, 3)
-    Spool(tmp_path, "other", "fifo", 5, 1)
+    spool.close()
+    Spool(tmp_path, "other", "fifo", 5, 1).close()
     segment = next(tmp_path.glob("spool-*-0-1-*"))
     whole = segment.read_bytes()
     segment.write_bytes(whole[:-3])
-    live = spark.read.format("whence").option("group", "alps").load(str(tmp_path))
-    assert numbers(live) == [(0, ev) for ev in range(4)]
+    reader = spark.read.format("whence").option("group", "alps")
+    assert numbers(reader.load(str(tmp_path))) == [(0, ev) for ev in range(4)]
     segment.write_bytes(whole)
+    live = reader.load(str(tmp_path))
     assert numbers(live) == [(0, ev) for ev in range(6)]
     published = live.filter("kind = 'publish'").collect()
     assert {tuple(row["dests"]) for row in published} == {(0, 1)}
@@ -60,6 +62,9 @@ def test_a_stream_reads_every_row_once_across_restarts(spark: SparkSession, tmp_
         wanted = [(0, ev) for ev in range(8 * (turn + 1))] + [(1, ev) for ev in range(4 * turn)]
         assert numbers(spark.read.parquet(str(tmp_path / "out"))) == wanted
     assert len(list(spools.glob("spool-*-0-1-*"))) > 2
+    first.close()
+    assert second is not None
+    second.close()
 
 
 def test_offsets_are_bytes_of_segments_and_vanished_ones_are_passed_over(tmp_path: Path) -> None:
@@ -72,6 +77,7 @@ def test_offsets_are_bytes_of_segments_and_vanished_ones_are_passed_over(tmp_pat
     late = reader.latestOffset(early)
     assert late.keys() > early.keys()
     rows = [batch.num_rows for part in reader.partitions({}, late) for batch in reader.read(part)]
+    spool.close()
     assert 0 < sum(rows) < 20
     assert reader.partitions(late, late) == []
 

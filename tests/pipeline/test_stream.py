@@ -118,7 +118,7 @@ def test_a_stream_killed_at_any_moment_releases_every_row_once(spark: SparkSessi
         "--delta", "20", "--master", "local[1]", "--json", *(f"--conf={name}={value}" for name, value in BRIEF.items()),
     ]  # fmt: skip
     dice = Random(seed)
-    for kill in range(6 if seed else 1):
+    for kill in range(6 if seed else 2):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
         enough = len(manifests(tmp_path / "out")) + 1 + kill
         wait_for_steps(process, tmp_path / "out", enough)

@@ -16,7 +16,7 @@ from whence.pipeline.events import find_input, read_events
 from whence.pipeline.logs import read_logs
 from whence.pipeline.merge import subscribed, write_merged
 from whence.pipeline.metrics import Measures, write_metrics
-from whence.pipeline.report import write_report
+from whence.pipeline.report import write_page
 from whence.pipeline.stream import Rules, manifests, read_released, run_stream
 from whence.pipeline.sweep import run_sweep, seed_of
 from whence.pipeline.verify import verify
@@ -81,7 +81,7 @@ def test_tables_pages_and_sweeps_that_do_not_fit_are_not_trusted(
         write_metrics(tables, full_disk / "metrics")
     assert not (full_disk / "metrics" / "run_metrics").exists()
     with pytest.raises(UsageError, match="cannot be written"):
-        write_report(spark, [tmp_path / "traces"], full_disk / "report.html")
+        write_page(full_disk / "report.html", "words " * 10_000)
     assert not list(full_disk.glob("*report*"))
     config = '{"events": 5, "faults": "none", "level": "fifo", "nodes": 3}'
     with pytest.raises(UsageError, match="--resume goes on"):

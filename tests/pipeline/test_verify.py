@@ -11,7 +11,7 @@ from tests.check.worlds import any_world, causal_world, swapped
 from whence.check.judge import ORACLES, judge
 from whence.check.verdict import VIOLATIONS_MAX, Outcome, Verdict
 from whence.errors import TraceError, UsageError
-from whence.mutants import mutants_of, recipe_with
+from whence.mutants import CANARY, Mutant, find, mutants_of, recipe_with
 from whence.pipeline.certificate import PROVABLE, proofs
 from whence.pipeline.events import find_input, read_events
 from whence.pipeline.session import suit
@@ -93,6 +93,15 @@ def with_rows_missing() -> Trace:
     return trace
 
 
+def planted(level: str, mutant: Mutant, tries: int) -> Trace:
+    """The first schedule in which a planted bug shows, or the last one tried."""
+    for seed in range(tries):
+        trace = run(draw(level, seed), recipe_with(level, mutant.name)).trace
+        if judge(trace, [mutant.law])[0].outcome is Outcome.BROKEN:
+            break
+    return trace
+
+
 def made_traces(long_mode: bool) -> dict[str, Trace]:
     count, schedules = (40, 4) if long_mode else (8, 1)
     traces = {f"any-{seed}": any_world(seed, 4, 60) for seed in range(count)}
@@ -102,10 +111,9 @@ def made_traces(long_mode: bool) -> dict[str, Trace]:
     for level in ("eventual", "fifo", "canary"):
         for seed in range(2 * schedules):
             traces[f"{level}-{seed}"] = run(draw(level, seed), recipe_with(level, None)).trace
-    for level in ("eventual", "fifo", *([*SWARMS] if long_mode else [])):
+    for level in SWARMS if long_mode else ("eventual", "fifo"):
         for mutant in mutants_of(level):
-            for seed in range(schedules):
-                traces[f"{level}-{mutant.name}-{seed}"] = run(draw(level, seed), recipe_with(level, mutant.name)).trace
+            traces[f"planted-{level}-{mutant.name}"] = planted(level, mutant, 40 if long_mode else 4)
     for level in QUIET:
         traces[f"{level}-quiet"] = run(simulation(level, 6, 25, 1, "none"), recipe_with(level, None)).trace
     by_hand = (tickets_misused, tickets_kept, without_true_time, durable_lives, with_rows_missing)
@@ -157,6 +165,42 @@ def test_the_traces_show_every_promise_kept_and_broken(told: tuple[dict[str, Tra
     """An agreement on traces that break nothing would be worth nothing."""
     seen = {(verdict.promise, verdict.outcome) for judged in told[1].runs for verdict in judged.verdicts}
     assert seen >= {(promise, outcome) for promise in EVERY for outcome in (Outcome.HOLDS, Outcome.BROKEN)}
+
+
+def test_planted_bugs_are_found_by_the_promise_they_break(
+    told: tuple[dict[str, Trace], Verified], long_mode: bool
+) -> None:
+    """At least twenty of them, and every one that the oracles find."""
+    traces, verified = told
+    found = 0
+    for judged in verified.runs:
+        if judged.run.run_id.startswith("planted-"):
+            _, level, name = judged.run.run_id.split("-")
+            law = find(level, name).law
+            outcome = {verdict.promise: verdict.outcome for verdict in judged.verdicts}[law]
+            assert (name, outcome) == (name, judge(traces[judged.run.run_id], [law])[0].outcome)
+            found += outcome is Outcome.BROKEN
+    assert found >= (80 if long_mode else 20)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("batch", range(10))
+def test_a_thousand_clean_traces_of_all_levels_raise_no_alarm(spark: SparkSession, tmp_path: Path, batch: int) -> None:
+    """Each run by its own promises, under a swarm of faults: nothing is broken, whether certified first or not."""
+    levels = [level for level in SWARMS if level != CANARY]
+    for number in range(100 * batch, 100 * (batch + 1)):
+        level = levels[number % len(levels)]
+        trace = run(draw(level, number), recipe_with(level, None)).trace
+        trace.run.run_id = f"{level}-{number}"
+        write_trace(tmp_path, trace)
+    done = verify(spark, [tmp_path], certify=batch % 2 == 0)
+    assert len(done.runs) == 100
+    assert not [
+        (judged.run.run_id, verdict)
+        for judged in done.runs
+        for verdict in judged.verdicts
+        if verdict.outcome is Outcome.BROKEN
+    ]
 
 
 def test_every_witness_tells_its_story_in_a_sentence(told: tuple[dict[str, Trace], Verified]) -> None:

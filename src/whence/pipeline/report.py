@@ -73,7 +73,12 @@ def measure(spark: SparkSession, paths: Sequence[Path]) -> Measured:
 def write_report(spark: SparkSession, paths: Sequence[Path], out: Path) -> Verified:
     """Judge and measure all runs and write the page; return the verdicts. Raises TraceError and UsageError."""
     judged = verify(spark, paths)
-    page = report_page(judged, measure(spark, paths))
+    write_page(out, report_page(judged, measure(spark, paths)))
+    return judged
+
+
+def write_page(out: Path, page: str) -> None:
+    """Write a page whole or not at all. Raises UsageError."""
     unfinished = out.with_name(f".{out.name}.unfinished")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -82,7 +87,6 @@ def write_report(spark: SparkSession, paths: Sequence[Path], out: Path) -> Verif
     except OSError as error:
         unfinished.unlink(missing_ok=True)
         raise UsageError(f"--out: {out} cannot be written: {error.strerror}") from None
-    return judged
 
 
 def report_page(judged: Verified, measured: Measured) -> str:

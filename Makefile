@@ -17,7 +17,7 @@ $(STAMP): pyproject.toml scripts/setup.sh
 	@bash scripts/setup.sh
 	@touch $@
 
-demo: setup ## Watch a simulated group communicate under faults and see every promise judged, in-process and on Spark.
+demo: setup ## Watch groups communicate under faults, simulated and as eight live processes, and see every promise judged.
 	@$(BIN)/whence demo
 	@$(BIN)/whence report out/demo --out out/demo/pipeline.html
 

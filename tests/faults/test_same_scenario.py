@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.faults.run import NEEDED_S, SETTINGS, Worker
-from tests.faults.wires import Proxies
+from tests.faults.wires import Parted
 from tests.faults.worker import Task
 from whence.check.judge import judge
 from whence.check.verdict import Outcome
+from whence.net.proxy import between
 from whence.sim.run import run
 from whence.sim.scenario import SECOND_NS, Fault, Publish, Scenario
 from whence.trace.memory import Trace
@@ -53,7 +54,7 @@ class Stage:
 
     def __init__(self, played: Scenario, directory: Path) -> None:
         self.played, self.directory = played, directory
-        self.wires = Proxies(list(range(NODES)))
+        self.wires = Parted(list(range(NODES)))
         everyone = list(range(NODES))
         self.workers = [
             Worker(
@@ -100,7 +101,7 @@ class Stage:
             turns: dict[str, tuple[Callable[[], None], Callable[[], None]]] = {
                 "pause": (partial(signalled, worker, signal.SIGSTOP), partial(signalled, worker, signal.SIGCONT)),
                 "crash": (worker.end, worker.start),
-                "partition": (partial(self.wires.part, fault.nodes, rest), self.wires.mend),
+                "partition": (partial(self.wires.starve, between(fault.nodes, rest)), self.wires.mend),
             }
             begin, end = turns[fault.kind]
             acts += [(fault.at_ns, begin), (fault.until_ns, end)]

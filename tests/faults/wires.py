@@ -5,21 +5,15 @@ reset and refused, or taken and starved. With namespaces (as root) every process
 taken down and up again: connections stay, and nothing passes.
 """
 
-import asyncio
 import os
 import shutil
-import socket
 import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
 from typing import Protocol
 
-from whence.wire.codec import decode
-from whence.wire.frame import HEADER_BYTES
-
-PIECE = 1 << 16
+from whence.net.proxy import Proxies, between
 
 
 class Wires(Protocol):
@@ -44,46 +38,13 @@ class Wires(Protocol):
         """Undo every cut."""
 
 
-def free_port() -> int:
-    """Return a port that nobody listens at."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 # --- proxies ---
 
 
-class Proxies:
-    """One proxy before each process, in a thread."""
+class Parted(Proxies):
+    """Proxies whose cuts are drawn."""
 
-    def __init__(self, pids: list[int]) -> None:
-        self._behind = {pid: free_port() for pid in pids}
-        self._front = {pid: free_port() for pid in pids}
-        self._reset: set[tuple[int, int]] = set()
-        self._starved: set[tuple[int, int]] = set()
-        self._pairs: dict[tuple[int, int], list[asyncio.StreamWriter]] = {}
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(10)
-
-    async def _start(self) -> None:
-        self._servers = [
-            await asyncio.start_server(lambda r, w, pid=pid: self._serve(pid, r, w), "127.0.0.1", port)  # type: ignore[misc]
-            for pid, port in self._front.items()
-        ]
-
-    def listen(self, pid: int) -> str:
-        """Return where a process listens."""
-        return f"127.0.0.1:{self._behind[pid]}"
-
-    def advertise(self, pid: int) -> str:
-        """Return its proxy's address."""
-        return f"127.0.0.1:{self._front[pid]}"
-
-    contact = advertise
+    contact = Proxies.advertise
 
     def command(self, pid: int) -> list[str]:
         """Return nothing."""
@@ -95,76 +56,11 @@ class Proxies:
         others = [pid for pid in pids if pid != one]
         chosen = others if random.random() < 0.4 else [random.choice(others)]
         kind = random.choice(("reset", "starve", "starve one way"))
-        ways = {(one, other) for other in chosen}
-        if kind != "starve one way":
-            ways |= {(other, one) for other in chosen}
-        self._loop.call_soon_threadsafe(self._part, kind, ways)
+        if kind == "reset":
+            self.reset(between([one], chosen))
+        else:
+            self.starve(between([one], chosen) if kind == "starve" else {(one, other) for other in chosen})
         return f"{kind} {one} from {chosen}"
-
-    def part(self, some: list[int], others: list[int]) -> None:
-        """Let nothing pass between two sets of processes, either way, until it is mended."""
-        ways = {(one, other) for one in some for other in others} | {(other, one) for one in some for other in others}
-        self._loop.call_soon_threadsafe(self._part, "starve", ways)
-
-    def _part(self, kind: str, ways: set[tuple[int, int]]) -> None:
-        if kind != "reset":
-            self._starved |= ways
-            return
-        self._reset |= ways
-        for way in ways:
-            for writer in self._pairs.pop(way, []):
-                writer.transport.abort()
-
-    def mend(self) -> None:
-        """Undo every cut."""
-        self._loop.call_soon_threadsafe(self._reset.clear)
-        self._loop.call_soon_threadsafe(self._starved.clear)
-
-    def close(self) -> None:
-        """End all proxies."""
-
-        async def end() -> None:
-            for server in self._servers:
-                server.close()
-            tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-        asyncio.run_coroutine_threadsafe(end(), self._loop).result(10)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
-        self._loop.close()
-
-    async def _serve(self, pid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        beyond: asyncio.StreamWriter | None = None
-        try:
-            head = await reader.readexactly(HEADER_BYTES)
-            head += await reader.readexactly(int.from_bytes(head[:4], "little"))
-            caller = decode(head).pid
-            if (caller, pid) in self._reset:
-                return
-            back, beyond = await asyncio.open_connection("127.0.0.1", self._behind[pid])
-            beyond.write(head)
-            for way in ((caller, pid), (pid, caller)):
-                self._pairs.setdefault(way, []).extend((writer, beyond))
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._pass(reader, beyond, (caller, pid)))
-                tasks.create_task(self._pass(back, writer, (pid, caller)))
-        except (OSError, EOFError, ExceptionGroup, asyncio.CancelledError):
-            pass
-        finally:
-            for end in (writer, beyond):
-                if end is not None:
-                    end.transport.abort()
-
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: tuple[int, int]) -> None:
-        while data := await reader.read(PIECE):
-            while way in self._starved:
-                await asyncio.sleep(0.01)
-            writer.write(data)
-            await writer.drain()
-        raise EOFError
 
 
 # --- namespaces ---
@@ -252,7 +148,7 @@ def ip(*words: str) -> None:
 @contextmanager
 def wires(kind: str, pids: list[int]) -> Iterator[Wires]:
     """Lay wires of a kind, `proxies` or `namespaces`, and take them away at the end."""
-    laid = Namespaces(pids) if kind == "namespaces" else Proxies(pids)
+    laid = Namespaces(pids) if kind == "namespaces" else Parted(pids)
     try:
         yield laid
     finally:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.wires import free_port
+from whence.net.proxy import free_port
 
 WHENCE = [sys.executable, "-c", "from whence.cli import main; main()"]
 DEADLINE_S = 60

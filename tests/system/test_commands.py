@@ -426,7 +426,7 @@ def test_the_demo_runs_every_level_catches_the_planted_bug_and_leaves_a_report(
     capsys: Capture, tmp_path: Path, seed: int
 ) -> None:
     """With any seed: that of a schedule that does not show the bug looks further for one that does."""
-    small = ["--nodes", "25", "--events", "40", "--seed", str(seed), "--out", str(tmp_path)]
+    small = ["--nodes", "25", "--events", "40", "--seed", str(seed), "--out", str(tmp_path), "--no-live"]
     fields = printed(capsys, "demo", *small)
     assert fields["canary_caught"] is True
     assert set(fields["levels"]) == {"eventual", "fifo", "causal", "optimistic", "total"}
@@ -443,7 +443,9 @@ def test_the_demo_runs_every_level_catches_the_planted_bug_and_leaves_a_report(
 
 
 def test_the_demo_for_people_ends_with_verdicts_and_the_place_of_the_report(capsys: Capture, tmp_path: Path) -> None:
+    """The whole of it, with eight real processes."""
     assert run(["demo", "--nodes", "20", "--events", "30", "--out", str(tmp_path)]) == 0
     out, _ = capsys.readouterr()
+    assert "causal, live" in out
     assert "a planted bug, caught" in out
     assert "report.html" in out.replace("\n", "")

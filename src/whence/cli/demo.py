@@ -21,6 +21,7 @@ from whence.check.verdict import Outcome, Verdict
 from whence.cli.check import BROKEN
 from whence.cli.output import directory, print_json, progress, stdout, verdict_table, verdicts_by_name
 from whence.cli.page import Section, write_page
+from whence.cli.troupe import perform
 from whence.core.members.overlay import parents_of
 from whence.mutants import CANARY, recipe_with
 from whence.sim.clusters import killed
@@ -72,6 +73,12 @@ BUG = (
 )
 STORY = "The smallest story that breaks the promise: time runs to the right, a line per process."
 
+LIVE = (
+    "Eight real processes on loopback, a proxy before each. A coordinator and an inner node of the tree, which is a "
+    "merger too, are killed and started again; three processes are parted from the rest. A live trace has no true time, "
+    "so what rests on it stays unknown."
+)
+
 CANARY_SCHEDULES_MAX = 50
 """Two schedules in three show the planted bug; in so many it is there for certain."""
 
@@ -81,16 +88,20 @@ def demo(
     nodes: Annotated[int, typer.Option(min=20, help="Members each group is founded with.")] = 125,
     events: Annotated[int, typer.Option(min=30, help="Events published in each group.")] = 240,
     seed: Annotated[int, typer.Option(help="Same seed, same demo.")] = 7,
+    live: Annotated[bool, typer.Option(help="Run eight real processes on loopback too.")] = True,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
-    """Watch simulated groups communicate under churn and loss, and see every promise judged.
+    """Watch groups communicate under faults, simulated and live, and see every promise judged.
 
     Each level runs a group in which members crash, come back, join, leave, stall and are cut off; its trace is written,
-    read back and judged; one event's way through the group is drawn. Then a bug is planted, and must be caught.
+    read back and judged; one event's way through the group is drawn. Then a bug is planted, and must be caught. At last
+    eight real processes run a group at every level; two are killed, the network is parted, and the oracles judge what
+    they wrote down.
     """
     into = directory(out, "--out")
     results: dict[str, tuple[dict[str, Any], list[Verdict]]] = {}
     sections = []
+    shown: dict[str, Section] = {}
     with progress(quiet=json) as bar:
         for level in LEVELS_SHOWN:
             task = bar.add_task(f"{level}: {nodes} members under churn and loss", total=SLICES + 20)
@@ -120,17 +131,26 @@ def demo(
         sections.append(merged)
         task = bar.add_task("planting a bug", total=None)
         sections.append(canary := _catch_the_canary(into, seed))
+        if live:
+            task = bar.add_task("live: eight processes start", total=1.0)
+            played = perform(into, lambda done, what: bar.update(task, completed=done, description=f"live: {what}"))
+            bar.update(task, completed=1.0)
+            shown = {level: _performed(level, *told) for level, told in played.items()}
+            sections += shown.values()
     page = write_page(into / "report.html", sections, nodes, seed)
     held = all(verdict.holds for _, verdicts in results.values() for verdict in verdicts)
+    held &= not any(verdict.outcome is Outcome.BROKEN for section in shown.values() for verdict in section.verdicts)
     caught = any(verdict.outcome is Outcome.BROKEN for verdict in canary.verdicts)
     if json:
         print_json(
             seed, report=str(page), canary_caught=caught,
+            live={level: section.facts | {"verdicts": verdicts_by_name(section.verdicts)}
+                  for level, section in shown.items()},
             levels={level: facts | {"verdicts": verdicts_by_name(verdicts)}
                     for level, (facts, verdicts) in results.items()},
         )  # fmt: skip
     else:
-        _print(results, canary, page)
+        _print(results, canary, shown, page)
     if not (held and caught):
         raise typer.Exit(BROKEN)
 
@@ -199,6 +219,16 @@ def _catch_the_canary(into: Path, seed: int) -> Section:
     return Section("a planted bug", BUG, STORY, summarize(outcome.trace), verdicts, picture)
 
 
+def _performed(level: str, trace: Trace, verdicts: list[Verdict], kept: str) -> Section:
+    """Tell of a live group: what only true time can tell stays unknown."""
+    facts = {
+        "processes": len(trace.run.nodes), "published": len(trace.rows[Kind.PUBLISH]),
+        "delivered": len(trace.rows[Kind.DELIVER]), "crashes": len(trace.rows[Kind.CRASH]), "rows": trace.count(),
+        "trace": kept,
+    }  # fmt: skip
+    return Section(f"{level}, live", LIVE, "", facts, verdicts, Path(kept) / "no picture")
+
+
 def _broken_in(scenario: Scenario) -> list[str]:
     return [verdict.promise for verdict in judged(scenario)[1] if verdict.outcome is Outcome.BROKEN]
 
@@ -213,7 +243,9 @@ def _well_travelled(trace: Trace) -> EventId:
     return max(reached, key=lambda event: reached[event])
 
 
-def _print(results: dict[str, tuple[dict[str, Any], list[Verdict]]], canary: Section, page: Path) -> None:
+def _print(
+    results: dict[str, tuple[dict[str, Any], list[Verdict]]], canary: Section, shown: dict[str, Section], page: Path
+) -> None:
     console = stdout()
     table = Table("level", "events", "delivered", "of all", "skipped", "p50 ms", "p99 ms", "stamp B")
     for level, (facts, _) in results.items():
@@ -227,4 +259,7 @@ def _print(results: dict[str, tuple[dict[str, Any], list[Verdict]]], canary: Sec
     for level, (_, verdicts) in results.items():
         console.print(verdict_table(verdicts, f"{level}: every promise, judged from the trace"))
     console.print(verdict_table(canary.verdicts, "a planted bug, caught" if canary.verdicts else "a planted bug"))
+    for section in shown.values():
+        told = f"{section.facts['published']:,} events, {section.facts['delivered']:,} deliveries"
+        console.print(verdict_table(section.verdicts, f"{section.title}: {told}, judged from the processes' traces"))
     console.print(f"report: {page}")

@@ -123,7 +123,7 @@ class Driver:
         self._durable = durable
         self._loop = asyncio.get_running_loop()
         self._clock = wall_ns if role.recipe.reads_wall_clock() else steady_ns
-        self._waiting: deque[tuple[Ready, asyncio.Future[None] | None]] = deque()
+        self._waiting: deque[tuple[Ready, asyncio.Future[None] | None, Bundle | None]] = deque()
         """Readies that wait for the disk, each with whom to tell when it is durable."""
         self._timer: asyncio.TimerHandle | None = None
         self._wake_at = NEVER
@@ -185,7 +185,8 @@ class Driver:
         self.published += bundle.count
         self._away.append((bundle.last, len(bundle.body), self._loop.time()))
         self.away_bytes += len(bundle.body)
-        if self._scribe is not None and not _returns(ready):
+        told_in_turn = bool(self._waiting) and not self._durable and not _returns(ready)
+        if self._scribe is not None and not _returns(ready) and not told_in_turn:
             self._scribe.published(bundle, ready.mark)
         if (self._durable or ready.persist) and self._scribe is not None:
             self._scribe.spool.flush()  # what a later life offers again must be known to have been published
@@ -193,7 +194,7 @@ class Driver:
             self._unsettled.append(bundle)
             self._persist(ready, [OF_DRIVER + _encode_bundle(bundle)], stored)
         else:
-            self._persist(ready, [], stored)
+            self._persist(ready, [], stored, bundle if told_in_turn else None)
         return bundle
 
     def packet(self, packet: Packet, size: int) -> None:
@@ -239,7 +240,7 @@ class Driver:
             self._timer = None
         self.left = True
         self.failure = self.failure or error
-        for _, stored in self._waiting:
+        for _, stored, _ in self._waiting:
             if stored is not None and not stored.done():
                 stored.set_exception(error or ClosedError("the group was closed before the disk answered"))
                 stored.exception()
@@ -324,8 +325,13 @@ class Driver:
     def _apply(self, ready: Ready) -> None:
         self._persist(ready, [], None)
 
-    def _persist(self, ready: Ready, extra: list[bytes], stored: "asyncio.Future[None] | None") -> None:
-        """Persist, then do the rest; a Ready never overtakes one that still waits for the disk."""
+    def _persist(
+        self, ready: Ready, extra: list[bytes], stored: "asyncio.Future[None] | None", told: Bundle | None = None
+    ) -> None:
+        """Persist, then do the rest; a Ready never overtakes one that still waits for the disk.
+
+        `told` is a publication whose row comes after those of the Readies before it, such as the one with its ticket.
+        """
         if self._commit is None or not (ready.persist or extra or self._waiting):
             self._perform(ready)
             if stored is not None and not stored.done():
@@ -333,7 +339,7 @@ class Driver:
             return
         self._member_persists = self._member_persists or bool(ready.persist)
         records = [OF_MEMBER + record for record in ready.persist] + extra
-        self._waiting.append((ready, stored))
+        self._waiting.append((ready, stored, told))
         self._commit.write(records, self._committed)
 
     def _committed(self, error: StorageError | None) -> None:
@@ -343,7 +349,9 @@ class Driver:
             log.error("group %r stops: %s", self.group, error)
             self.stop(error)
             return
-        ready, stored = self._waiting.popleft()
+        ready, stored, told = self._waiting.popleft()
+        if told is not None and self._scribe is not None:
+            self._scribe.published(told, ready.mark)
         self._perform(ready)
         if stored is not None and not stored.done():
             stored.set_result(None)

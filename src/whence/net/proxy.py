@@ -1,0 +1,128 @@
+"""Proxies before processes, to part them on purpose: for demonstrations and tests of what a broken network does.
+
+A proxy stands before every process, which tells the others to call it there (`advertise`). It reads who calls from the
+first frame, so that any two processes can be parted: their connections are reset and refused, or taken and starved. Not
+for TLS: an encrypted greeting cannot be read.
+"""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterable
+
+from whence.errors import RemoteProtocolError
+from whence.wire.codec import decode
+from whence.wire.frame import HEADER_BYTES
+
+PIECE = 1 << 16
+GREETING_BYTES_MAX = 1024
+
+Way = tuple[int, int]
+"""From one process to another."""
+
+
+def free_port() -> int:
+    """Return a port on loopback that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Proxies:
+    """One proxy before each process, in a thread of their own."""
+
+    def __init__(self, pids: Iterable[int]) -> None:
+        self._behind = {pid: free_port() for pid in pids}
+        self._front = {pid: free_port() for pid in self._behind}
+        self._refused: set[Way] = set()
+        self._starved: set[Way] = set()
+        self._ends: dict[Way, list[asyncio.StreamWriter]] = {}
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(10)
+
+    def listen(self, pid: int) -> str:
+        """Return where a process must listen."""
+        return f"127.0.0.1:{self._behind[pid]}"
+
+    def advertise(self, pid: int) -> str:
+        """Return where others are told to call it."""
+        return f"127.0.0.1:{self._front[pid]}"
+
+    def starve(self, ways: Iterable[Way]) -> None:
+        """Let nothing pass on these ways; connections stay."""
+        self._loop.call_soon_threadsafe(self._starved.update, set(ways))
+
+    def reset(self, ways: Iterable[Way]) -> None:
+        """Break the connections on these ways, and refuse new ones."""
+        self._loop.call_soon_threadsafe(self._break, set(ways))
+
+    def mend(self) -> None:
+        """Undo everything."""
+        self._loop.call_soon_threadsafe(self._refused.clear)
+        self._loop.call_soon_threadsafe(self._starved.clear)
+
+    def close(self) -> None:
+        """End all proxies."""
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(10)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
+
+    async def _start(self) -> None:
+        self._servers = [
+            await asyncio.start_server(lambda r, w, pid=pid: self._serve(pid, r, w), "127.0.0.1", port)  # type: ignore[misc]
+            for pid, port in self._front.items()
+        ]
+
+    async def _end(self) -> None:
+        for server in self._servers:
+            server.close()
+        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _break(self, ways: set[Way]) -> None:
+        self._refused |= ways
+        for way in ways:
+            for end in self._ends.pop(way, []):
+                end.transport.abort()
+
+    async def _serve(self, pid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        beyond: asyncio.StreamWriter | None = None
+        try:
+            head = await reader.readexactly(HEADER_BYTES)
+            head += await reader.readexactly(min(int.from_bytes(head[:4], "little"), GREETING_BYTES_MAX))
+            caller = decode(head).pid
+            if (caller, pid) in self._refused:
+                return
+            back, beyond = await asyncio.open_connection("127.0.0.1", self._behind[pid])
+            beyond.write(head)
+            for way in ((caller, pid), (pid, caller)):
+                self._ends.setdefault(way, []).extend((writer, beyond))
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._pass(reader, beyond, (caller, pid)))
+                tasks.create_task(self._pass(back, writer, (pid, caller)))
+        except (OSError, EOFError, RemoteProtocolError, ExceptionGroup, asyncio.CancelledError):
+            pass  # either end is gone, or these proxies are
+        finally:
+            for end in (writer, beyond):
+                if end is not None:
+                    end.transport.abort()
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: Way) -> None:
+        while data := await reader.read(PIECE):
+            while way in self._starved:
+                await asyncio.sleep(0.01)
+            writer.write(data)
+            await writer.drain()
+        raise EOFError
+
+
+def between(some: Iterable[int], others: Iterable[int]) -> set[Way]:
+    """Return the ways between two sets of processes, in both directions."""
+    others = list(others)
+    return {way for one in some for other in others for way in ((one, other), (other, one))}

@@ -374,3 +374,38 @@ def test_a_node_goes_on_from_a_checkpoint_as_if_nothing_had_been_left_out() -> N
     grove.settle()
     assert all(sorted(grove.delivered[node]) == sorted(events) for node in range(4))
     assert grove.at_rest() == []
+
+
+def test_a_message_is_kept_until_its_forwarder_says_that_all_have_it() -> None:
+    """FLOOR: 0 hands a message to 1 and 2 but not to 3, and goes down; 1 still knows what 0's numbers stand for."""
+    for retain in (False, True):
+        grove = Grove(tree="0,0,1", replay=False, retain=retain).start(0, 1, 2, 3)
+        event = grove.publish(0)
+        grove.pass_on(0, 1, Copy)
+        grove.pass_on(1, 3, Copy)
+        grove.drop(0, 2)
+        grove.tick(50 * MS)
+        grove.pass_on(3, 1)
+        assert (event in grove.members[1].state.records) is retain
+        ready = grove.members[1].receive(Process(3, 1), Lookup(0, 0, 9), grove.now)
+        assert [send.item for send in ready.send] == ([Named(0, 1, *event)] if retain else [])
+        grove.settle()
+        assert sorted(grove.delivered) == [0, 1, 2, 3]
+        assert grove.at_rest() == []
+
+
+def test_a_floor_that_was_lost_is_asked_for() -> None:
+    grove = Grove(tree="line", tree_nodes=3, retain=True).start(0, 1, 2)
+    grove.publish(0)
+    for _ in range(30):
+        grove.pass_on(kind=Copy)
+        for copy in list(grove.flying):
+            if isinstance(copy[2], Ack) and not copy[2].floor:
+                grove.arrive(copy)
+        grove.drop()
+        grove.tick(40 * MS)
+    assert any(member.state.records for member in grove.members.values())
+    grove.crash(1)
+    grove.restart(1)
+    grove.settle()
+    assert grove.at_rest() == []

@@ -59,6 +59,7 @@ def draw(level: str, seed: int) -> Scenario:
         "suspect_ns": dice.choice((150, 400)) * MS,
         "ask_ns": dice.choice((20, 60)) * MS,
         "held_copies_max": dice.choice((512, 512, 3)),
+        "retain": Streams(seed).of("retention").random() < 0.3,
     }
     return Scenario(
         level=level, seed=seed, shape=f"{shape} f={f}", nodes=nodes, settings=settings,

@@ -53,10 +53,12 @@ class Ack(Item, frozen=True, tag=72):
     """All your messages to me up to `upto` are durable here and need nothing more; `rest` lists later ones.
 
     Each of the rest: its number, how many forwarders of it are known here (0: nothing more is needed), which.
+    `floor`: all my messages to you up to it are durable at all their targets; you need not keep them for me (FLOOR).
     """
 
     upto: Number
     rest: Listed = b""
+    floor: Number = 0
 
 
 class Ask(Item, frozen=True, tag=73):

@@ -96,6 +96,8 @@ class Localized:
         self._up = True
         for target in self.state.own:
             self.outbox.restart(target, now, ready)
+        if self._settings.retain:
+            self.outbox.expect_floors(now)
         ready.send.append(Send(self._place.reach, Back(self._place.overlay.epoch)))
         return self._wake(ready)
 

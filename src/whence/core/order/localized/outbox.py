@@ -30,7 +30,7 @@ NEVER = 1 << 62
 class Peer:
     """How things stand with one node in reach."""
 
-    __slots__ = ("backlog", "backoff", "boot", "heard_at", "retry_at", "sent", "since", "top")
+    __slots__ = ("backlog", "backoff", "boot", "floor_told", "heard_at", "retry_at", "sent", "since", "top")
 
     def __init__(self, retry_ns: int) -> None:
         self.boot = 0
@@ -45,6 +45,8 @@ class Peer:
         """The highest number that was ever sent."""
         self.backlog = False
         """There is more to send than the window lets through."""
+        self.floor_told = 0
+        """Up to which number it was told that all have this member's messages."""
 
 
 class Outbox:
@@ -67,6 +69,8 @@ class Outbox:
         """Messages processed since the last acknowledgements went out."""
         self._acknowledge_at = max(1, settings.window // ACKS_PER_WINDOW)
         self._ack_at: Instant = NEVER
+        self._floor_at: Instant = NEVER
+        """When to ask for floors that should have come."""
 
     # --- copies ---
 
@@ -144,6 +148,9 @@ class Outbox:
 
     def acknowledged(self, target: int, ack: Ack, now: Instant, ready: Ready) -> None:
         """Take a target's word for what it has."""
+        if ack.floor:
+            for record in self.state.take_floor(target, ack.floor):
+                self.forget(record)
         own = self.state.own[target]
         if not own:
             return
@@ -162,6 +169,8 @@ class Outbox:
             self._retry_in(peer, now)
         if peer.backlog and target in self.active:
             self._push(target, ready)
+        if self.settings.retain and progress:
+            self._plan_acknowledgements(now)
 
     def _acknowledged_singly(self, target: int, rest: bytes, ready: Ready) -> bool:
         reader, state, progress = Reader(rest), self.state, False
@@ -197,19 +206,35 @@ class Outbox:
             if forwarder in self.peers:
                 owed[forwarder] = None
         self._unacknowledged += 1
-        if owed and self._ack_at == NEVER:
-            self._ack_at = now + self.settings.ack_ns
-            self.wake_at = min(self.wake_at, self._ack_at)
+        if owed:
+            self._plan_acknowledgements(now)
         if self._unacknowledged == self._acknowledge_at:
             self._ack_at = self.wake_at = now  # a forwarder that waits for room must not wait for company too
 
+    def _plan_acknowledgements(self, now: Instant) -> None:
+        if self._ack_at == NEVER:
+            self._ack_at = now + self.settings.ack_ns
+            self.wake_at = min(self.wake_at, self._ack_at)
+        if self.settings.retain:
+            self.expect_floors(now)
+
+    def expect_floors(self, now: Instant) -> None:
+        """See that forwarders are asked for their word in the end, if it was lost."""
+        if self._floor_at == NEVER:
+            self._floor_at = now + self.settings.retry_ns_max
+            self.wake_at = min(self.wake_at, self._floor_at)
+
     def ack_of(self, source: int) -> Ack:
-        """Say what is durable here of a source's messages."""
+        """Say what is durable here of a source's messages, and how far one's own to it are."""
+        floor = self.state.reached_floors()[source] if self.settings.retain else 0
+        return self._ack(source, floor)
+
+    def _ack(self, source: int, floor: int) -> Ack:
         state = self.state
         reached = upto = state.reached(source)
         opened = state.open.get(source, {})
         if not opened and source not in state.ahead:
-            return Ack(upto)
+            return Ack(upto, b"", floor)
         if opened:
             upto = min(upto, min(opened) - 1)
         rest = bytearray()
@@ -221,7 +246,7 @@ class Outbox:
             put(rest, len(names))
             for name in names:
                 put(rest, name)
-        return Ack(upto, bytes(rest))
+        return Ack(upto, bytes(rest), floor)
 
     # --- peers come and go ---
 
@@ -269,8 +294,12 @@ class Outbox:
             self._ack_at = NEVER
             self._unacknowledged = 0
             owed, self._owed = self._owed, {}
-            for source in owed:
-                ready.send.append(Send((source,), self.ack_of(source)))
+            self._acknowledge(owed, ready)
+        if now >= self._floor_at:
+            self._floor_at = NEVER
+            if self.state.records:
+                self.expect_floors(now)
+                ready.send += [Send((source,), Probe(0)) for source in self.state.awaited()]
         fell = False
         for target, peer in self.peers.items():
             if now < peer.retry_at:
@@ -285,7 +314,18 @@ class Outbox:
                 fell |= self.suspects.suspect(target)
         if fell:
             self.refresh(now, ready)
-        self.wake_at = min([self._ack_at, *[peer.retry_at for peer in self.peers.values()]])
+        self.wake_at = min([self._ack_at, self._floor_at, *[peer.retry_at for peer in self.peers.values()]])
+
+    def _acknowledge(self, owed: dict[int, None], ready: Ready) -> None:
+        """Send acknowledgements to whom they are owed, and to whom one's own messages have come further."""
+        if not self.settings.retain:
+            ready.send += [Send((source,), self._ack(source, 0)) for source in owed]
+            return
+        for source, floor in self.state.reached_floors().items():
+            peer = self.peers[source]
+            if source in owed or floor > peer.floor_told:
+                peer.floor_told = floor
+                ready.send.append(Send((source,), self._ack(source, floor)))
 
     def repeat(self, target: int, ready: Ready) -> None:
         """Send again what is not done at an active target; ask one that is not active what it has."""

@@ -48,7 +48,8 @@ class Causal(NamedTuple):
 
     def compose(self, me: Process, settings: Settings, overlay: Overlay) -> Localized:
         """Compose a member at its place in an overlay."""
-        state = self.state(Place(overlay, me.pid), paper=settings.localized.identity == "paper")
+        given = settings.localized
+        state = self.state(Place(overlay, me.pid), paper=given.identity == "paper", retain=given.retain)
         links = (self.links or CODINGS[settings.localized.coding])(state, settings.localized)
         outbox = self.outbox(state, links, settings.localized, Suspects())
         return self.member(me, settings, state, links, outbox, self.inbox)

@@ -28,6 +28,10 @@ class LocalizedSettings(Struct, frozen=True, kw_only=True):
     """Copies name everything near their forwarder, so that any holder may replay them for it. Off: only what is near
     the receiver, as in the thesis; then nobody may replay."""
 
+    retain: bool = False
+    """Messages are kept until every forwarder before this node says that all its targets have them, so that they can be
+    looked up or replayed here while that forwarder is down. Costs memory for some acknowledgements more."""
+
     ack_ns: int = 40 * MS
     """Acknowledgements wait so long for company. Longer: fewer packets, and records live longer."""
     retry_ns: int = 150 * MS

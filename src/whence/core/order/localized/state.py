@@ -9,15 +9,11 @@ Everything durable follows from the transitions alone, so a journal of them is t
 Source: LoCaMu sections 2, 4.3, 4.4, 4.7.
 """
 
-from typing import TypeAlias
-
 from whence.core.members.overlay import NODE_MASK, Cells, Place, pair
 from whence.core.order.localized.heads import Head
+from whence.core.order.localized.record import Record, Uid
 from whence.core.order.localized.shapes import NOBODY, Numbers, Route, Shape, Shapes, Vectors
 from whence.types import Bundle
-
-Uid: TypeAlias = tuple[int, int, int]
-"""A message's name: publisher, its life, its first event. Opaque; nothing is kept per publisher."""
 
 ALL = frozenset((-1,))
 """What a target has that needs nothing more."""
@@ -28,74 +24,10 @@ CHANGES_MAX = 1024
 __all__ = ["ALL", "NOBODY", "Record", "State", "Uid"]
 
 
-class Record:
-    """A message that was processed here and is still needed."""
-
-    __slots__ = (
-        "_ids", "bundle", "changes", "changes_after", "deps", "extra", "group", "h", "have", "last", "left", "mine",
-        "name_bytes", "named", "numbers", "raw", "route", "shape", "targets", "uid",
-    )  # fmt: skip
-
-    def __init__(self, uid: Uid, bundle: Bundle, group: int, last: int, h: int, route: Route) -> None:
-        self.uid = uid
-        self.bundle = bundle
-        self.name_bytes = 0
-        """How many bytes its name takes in its bundle, once that was asked for."""
-        self.group = group
-        self.last = last
-        self.h = h
-        """Hops from the origin, at most 2f+1."""
-        self.route = route
-        self.targets = route.targets
-        self.shape = route.onward
-        self.numbers: Numbers = ()
-        """Closed vectors, this member's own last: a shape and its numbers."""
-        self._ids: Vectors | None = None
-        self.extra: Vectors = {}
-        """Further vectors that only name it."""
-        self.named = route.named
-        """Forwarders within f+1 hops that have named it."""
-        self.deps: Cells = {}
-        self.mine: Numbers = ()
-        """The numbers this member gave it, in the order of the targets."""
-        self.have: dict[int, frozenset[int]] = {}
-        """Per target, the forwarders it knows the message from. A target that is neither here nor left has all."""
-        self.left: dict[int, None] = dict.fromkeys(route.targets)
-        """Targets that are not done."""
-        self.changes = 0
-        """How many changes the past had seen when `deps` were taken."""
-        self.changes_after = 0
-        """And when its own numbers had been taken in, if they explain all changes since; else as `changes`."""
-        self.raw: dict[int, Head] | None = None
-        """Copies as they came, by forwarder, for replay."""
-
-    @property
-    def ids(self) -> Vectors:
-        """Return the closed vectors."""
-        ids = self._ids
-        if ids is None:
-            ids = self._ids = self.shape.vectors(self.numbers)
-        return ids
-
-    @property
-    def names(self) -> Vectors:
-        """Return all known vectors."""
-        return self.ids | self.extra if self.extra else self.ids
-
-    def forwarders(self) -> tuple[int, ...]:
-        """Return who numbered it for this member: they wait for an acknowledgement."""
-        known = self.route.forwarders
-        return (*known, *self.extra) if self.extra else known
-
-    def number_for(self, target: int) -> int:
-        """Return the number this member gave it for a target."""
-        return self.mine[self.targets.index(target)]
-
-
 class State:
     """The durable part of a member, and what is derived from it."""
 
-    def __init__(self, place: Place, *, paper: bool = False) -> None:
+    def __init__(self, place: Place, *, paper: bool = False, retain: bool = False) -> None:
         self.place = place
         self.shapes = Shapes(place)
         self.index: dict[tuple[int, int], Record] | None = {} if paper else None
@@ -115,6 +47,9 @@ class State:
         self.changed_before = 0
         """Cells of the past in the order they changed, and how many older changes were dropped."""
         self.retained_bytes = 0
+        self.retain = retain
+        self.floors: dict[int, int] = {}
+        """Per source, up to which number all targets of its messages have them, as it says."""
 
     # --- columns ---
 
@@ -300,7 +235,37 @@ class State:
 
     def is_collectable(self, record: Record) -> bool:
         """Tell whether a record is needed no more."""
-        return not record.left and self.is_complete(record)
+        return not record.left and self.is_complete(record) and not (self.retain and self._kept_for(record))
+
+    # --- keeping for others (floors) ---
+
+    def _kept_for(self, record: Record) -> list[int]:
+        """Return the forwarders in range that have not said yet that all their targets have a message."""
+        me, floors, names = self.me, self.floors, record.names
+        return [source for source in record.forwarders() if floors.get(source, 0) < names.get(source, {}).get(me, 0)]
+
+    def awaited(self) -> list[int]:
+        """Return the forwarders whose word is all that some record is kept for."""
+        waiting = (record for record in self.records.values() if not record.left and self.is_complete(record))
+        return list(dict.fromkeys(source for record in waiting for source in self._kept_for(record)))
+
+    def reached_floors(self) -> dict[int, int]:
+        """Return per target the number up to which all messages to it are done at all their targets."""
+        floors = {target: self.past.get(pair(self.me, target), 0) for target in self.place.reach}
+        for record in self.records.values():
+            if record.left:
+                for target, number in zip(record.targets, record.mine, strict=True):
+                    floors[target] = min(floors[target], number - 1)
+        return floors
+
+    def take_floor(self, source: int, floor: int) -> list[Record]:
+        """Take a forwarder's word; return the records that may be forgotten now."""
+        if not self.retain or floor <= self.floors.get(source, 0):
+            return []
+        self.floors[source] = floor
+        return [record for record in self.records.values() if self.is_collectable(record)]
+
+    # --- acknowledgements ---
 
     def acknowledge(self, target: int, upto: int) -> tuple[int, list[Record]]:
         """Take a target's word that it needs nothing more of all up to a number; return how many that were, and the

@@ -108,8 +108,12 @@ def suit(spark: SparkSession, input_bytes: int) -> int:
 
 def is_local(spark: SparkSession) -> bool:
     """Tell whether Spark runs inside this process and sees its files."""
-    is_connected = type(spark).__module__.startswith("pyspark.sql.connect")
-    return not is_connected and (spark.conf.get("spark.master", "") or "").startswith("local")
+    return not is_connected(spark) and (spark.conf.get("spark.master", "") or "").startswith("local")
+
+
+def is_connected(spark: SparkSession) -> bool:
+    """Tell whether Spark's driver is a server elsewhere."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def _cores(spark: SparkSession) -> int:

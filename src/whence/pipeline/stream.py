@@ -29,7 +29,7 @@ from pyspark.sql import functions as F
 from whence.errors import UsageError
 from whence.pipeline.logs import GRP, HEARTBEAT, KEY, LOG_DDL, PID, L, R, format_of, log_files, log_table
 from whence.pipeline.merge import POS
-from whence.pipeline.session import first_line
+from whence.pipeline.session import first_line, is_connected
 
 Mode: TypeAlias = Literal["evidence", "frontier"]
 
@@ -243,6 +243,10 @@ def run_stream(
     on_step: Callable[[Manifest], None] | None = None,
 ) -> None:  # fmt: skip
     """Merge logs as they come, from where the last run stopped. Raises UsageError."""
+    if is_connected(spark):
+        raise UsageError(
+            "--master: a stream needs Spark's driver inside the command; give local[*] or spark://HOST:PORT"
+        )
     kind = format_of(logs)
     checkpoint = work / "checkpoint"
     if manifests(out) and not checkpoint.exists():

@@ -1,4 +1,4 @@
-"""Twelve bad peers, on real sockets: each leaves honest members unharmed, connected and delivering."""
+"""Bad peers, on real sockets: each leaves honest members unharmed, connected and delivering."""
 
 import asyncio
 import ssl
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.net.live import QUICK, fast, take, within
+from tests.net.live import QUICK, fast, within
 from whence.core.link.detector import Ping
 from whence.core.link.greeting import VERSION, Confirm, Hello
 from whence.core.ready import Item
@@ -120,9 +120,15 @@ async def flood(victim: Node) -> None:
     await bad.gone()
 
 
-async def stale_boot(victim: Node) -> None:
-    bad = Bad(victim)
+async def stale_epoch(victim: Node) -> None:
+    """It speaks to an earlier life of the victim, and then as an earlier life of itself."""
+    bad = Bad(victim, boot=2)
     await bad.greet()
+    earlier = Bad(victim, boot=1)
+    await earlier.connect()
+    earlier.say(Hello(VERSION, "whence", earlier.nonce, "", 0))
+    await earlier.gone()
+    assert victim.live.switch.counts["older_life"] == 1
     bad.say(Push([packed(bad.me, 1, [b"old news"])]), group="alps", boot=victim.live.me.boot - 1)
     bad.say(Ping(0))
     await bad.hear()
@@ -170,63 +176,78 @@ async def crowd(victim: Node) -> None:
     assert victim.live.switch.counts["strangers_refused"] > 0
 
 
-SCRIPTS: list[Callable[[Node], Awaitable[None]]] = [
-    garbage, oversize, half_open, slow_drip, replay, flood, stale_boot, forged_sender, random_close, misdirected,
-    our_own_name, crowd,
-]  # fmt: skip
+async def with_certificate(victim: Node, files: tuple[Path, Path], most: ssl.TLSVersion) -> None:
+    """Greet with a certificate that is no good, or in a way that is not."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.maximum_version = most
+    context.load_cert_chain(*files)
+    host, _, port = victim.address.rpartition(":")
+    try:
+        reader, writer = await asyncio.open_connection(host, int(port), ssl=context)
+        writer.write(encode("", Process(66, 1), [Hello(VERSION, "whence", b"n" * 16, "", 0)]))
+        assert await reader.read(1 << 16) == b"", "not a word may be answered"
+        writer.close()
+    except OSError:
+        pass  # the handshake itself may end it
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
-def test_honest_members_are_unharmed_by(script: Callable[[Node], Awaitable[None]]) -> None:
-    """Before, during and after a bad peer, what honest members publish is delivered once and in order."""
-
-    async def main() -> None:
-        settings = fast(strangers_max=8)
-        async with join(1, settings=settings) as one, join(2, contacts=[one.address], settings=settings) as two:
-            here, there = await asyncio.gather(one.open("alps", settings=QUICK), two.open("alps", settings=QUICK))
-            await here.gathered(2)
-            await there.gathered(2)
-            before = sum(peer.link is not None for peer in one.live.switch.peers.values())
-            await there.publish(b"before")
-            await script(one)
-            await there.publish(b"after")
-            payloads: list[bytes] = []
-            async for delivery in here:
-                if delivery.sender == 2:
-                    payloads.append(delivery.payload)
-                if delivery.payload == b"after":
-                    break
-            assert payloads == [b"before", b"after"]
-            assert before == 1
-            assert one.live.switch.peers[2].link is not None
-
-    within(main())
+SCRIPTS: dict[str, Callable[[Node], Awaitable[None]]] = {
+    "garbage": garbage, "oversize": oversize, "half-open": half_open, "replay": replay, "flood": flood,
+    "stale epoch": stale_epoch, "forged sender": forged_sender, "slow drip": slow_drip, "random close": random_close,
+    "misdirected": misdirected, "our own name": our_own_name, "crowd": crowd,
+}  # fmt: skip
 
 
-def test_a_bad_peer_with_the_wrong_certificate_never_gets_a_word_in(tmp_path: Path) -> None:
-    """Wrong authority, and TLS itself refused: tests/net/test_tls.py has the rest of the certificates."""
+async def unharmed(script: Callable[[Node], Awaitable[None]], *more: dict[str, Path]) -> None:
+    """Check that before and after a bad peer what honest members publish is delivered once and in order."""
+    settings = fast(strangers_max=8)
+    mine, theirs = more or ({}, {})
+    async with (
+        join(1, settings=settings, **mine) as one,  # type: ignore[arg-type]
+        join(2, contacts=[one.address], settings=settings, **theirs) as two,  # type: ignore[arg-type]
+    ):
+        here, there = await asyncio.gather(one.open("alps", settings=QUICK), two.open("alps", settings=QUICK))
+        await here.gathered(2)
+        await there.gathered(2)
+        before = sum(peer.link is not None for peer in one.live.switch.peers.values())
+        await there.publish(b"before")
+        await script(one)
+        await there.publish(b"after")
+        payloads: list[bytes] = []
+        async for delivery in here:
+            if delivery.sender == 2:
+                payloads.append(delivery.payload)
+            if delivery.payload == b"after":
+                break
+        assert payloads == [b"before", b"after"]
+        assert before == 1
+        assert one.live.switch.peers[2].link is not None
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_honest_members_are_unharmed_by(name: str) -> None:
+    within(unharmed(SCRIPTS[name]))
+
+
+@pytest.mark.parametrize("name", ["wrong CA", "expired", "TLS 1.2"])
+def test_honest_members_with_certificates_are_unharmed_by(name: str, tmp_path: Path) -> None:
     make_authority(tmp_path / "ours", "a")
     make_authority(tmp_path / "theirs", "b")
-    certificate, key = make_member(tmp_path / "ours", 1)
-    theirs = make_member(tmp_path / "theirs", 2)
+    honest = [
+        dict(zip(("certificate", "key"), make_member(tmp_path / "ours", pid), strict=True))
+        | {"authority": tmp_path / "ours" / "ca.pem"}
+        for pid in (1, 2)
+    ]
+    most = ssl.TLSVersion.TLSv1_2 if name == "TLS 1.2" else ssl.TLSVersion.TLSv1_3
+    files = {
+        "wrong CA": lambda: make_member(tmp_path / "theirs", 66),
+        "expired": lambda: make_member(tmp_path / "ours", 66, days=-1),
+        "TLS 1.2": lambda: make_member(tmp_path / "ours", 66),
+    }[name]()
 
-    async def main() -> None:
-        node = join(1, certificate=certificate, key=key, authority=tmp_path / "ours" / "ca.pem", settings=fast())
-        async with node:
-            group = await node.open("alps")
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-            context.load_cert_chain(*theirs)
-            host, _, port = node.address.rpartition(":")
-            try:
-                reader, writer = await asyncio.open_connection(host, int(port), ssl=context)
-                writer.write(b"x" * 100)
-                assert await reader.read(1 << 16) == b""
-                writer.close()
-            except OSError:
-                pass  # the handshake itself may end it
-            await group.publish(b"fine")
-            assert [d.payload for d in await take(group, 1)] == [b"fine"]
-            assert node.live.switch.peers == {}
+    async def script(victim: Node) -> None:
+        await with_certificate(victim, files, most)
+        assert 66 not in victim.live.switch.peers
 
-    within(main())
+    within(unharmed(script, *honest))

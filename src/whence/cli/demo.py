@@ -75,7 +75,7 @@ STORY = "The smallest story that breaks the promise: time runs to the right, a l
 
 LIVE = (
     "Eight real processes on loopback, a proxy before each. A coordinator and an inner node of the tree, which is a "
-    "merger too, are killed and started again; three processes are parted from the rest. A live trace has no true time, "
+    "merger too, are killed and started again; three are parted from the rest. A live trace has no true time, "
     "so what rests on it stays unknown."
 )
 

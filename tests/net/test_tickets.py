@@ -1,12 +1,14 @@
 """Tickets live: opening for writing obtains one, and whoever has none, or no lease, is told why and when to retry."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
 
 from tests.net.live import QUICK, nodes, within
 from tests.net.test_commands import running, whence
+from whence.cli.app import run as command
 from whence.errors import ClosedError, JoinError, LeaseSuspendedError, NotCoordinatorError, StalledError, UsageError
 from whence.group import Group, join
 from whence.net import driver as driver_module
@@ -244,31 +246,31 @@ def test_total_tells_of_its_merging_and_refuses_at_once_while_its_clock_is_behin
     within(main())
 
 
-@pytest.mark.parametrize(("level", "more"), [("optimistic", ()), ("total", ("--set", "mergers=2"))])
-def test_lines_are_published_and_printed_at_every_level(level: str, more: tuple[str, ...], tmp_path: Path) -> None:
-    """One node is all the members: `pub` gets its ticket or its clock's leave, `sub` prints keys and tickets."""
-    common = ("--level", level, *more)
-    if level == "optimistic":
-        common = (*common, "--set", "seeds=0,1", "--set", "allow_unsafe_liveness=true", "--set", "round_ns=20000000")
-    options = ("--status", tmp_path / "s", "--data", tmp_path / "0", "--log", "off")
-    with running("--pid", 0, "--group", f"alps={level}", *options, *common[2:]) as (_, told):
-        contact = ("--contact", told["address"])
-        count = 2
-        with running(
-            "--pid", 1, "--group", f"alps={level}", *contact, "--status", tmp_path / "t", "--data", tmp_path / "1",
-            "--log", "off", *common[2:],
-        ):  # fmt: skip
-            published = whence("pub", "alps", *contact, "--data", tmp_path / "2", *common, "--json", stdin="one\ntwo\n")
-            assert f'"published":{count}' in published
-            assert '"until":"settled"' in published
-            shown = whence("top", "--socket", tmp_path / "s", "--once")
-            assert "alps" in shown
-            if level == "optimistic":
-                whence("declare-dead", "9:4", "--group", "alps", "--socket", tmp_path / "s")
-                assert "a process is PID:BOOT" in whence("declare-dead", "9", "--group", "alps", "--pid", 0, code=2)
-            else:
-                refused = whence("declare-dead", "9:4", "--group", "alps", "--socket", tmp_path / "s", code=2)
-                assert "has no tickets" in refused
+@pytest.mark.parametrize("level", ["optimistic", "total"])
+def test_commands_publish_under_a_ticket_or_key_and_take_an_operators_word(
+    level: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ("k=0", "seeds=0", "round_ns=20000000") if level == "optimistic" else ("mergers=1",)
+    common = [word for setting in given for word in ("--set", setting)]
+    node = ("--pid", 0, "--group", f"alps={level}", "--status", tmp_path / "s", "--data", tmp_path / "0")
+    told_dead = ["declare-dead", "9:4", "--group", "alps", "--socket", str(tmp_path / "s")]
+    with running(*node, "--log", "off", *common) as (_, told):
+        published = json.loads(
+            whence("pub", "alps", "--contact", told["address"], "--level", level, "--data", tmp_path / "2", *common,
+                   "--json", stdin="one\ntwo\n")
+        )  # fmt: skip
+        assert (published["published"], published["until"]) == (2, "settled")
+        assert command(["top", "--socket", str(tmp_path / "s"), "--once"]) == 0
+        assert "alps" in capsys.readouterr().out
+        assert command(told_dead) == (0 if level == "optimistic" else 2)
+        said = capsys.readouterr().err
+        assert ("counts as dead" if level == "optimistic" else "has no tickets") in said
+
+
+@pytest.mark.parametrize("name", ["9", "9:x", "70000:1", "9:4:1"])
+def test_a_process_is_named_by_pid_and_boot(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(["declare-dead", name, "--group", "alps", "--pid", "0"]) == 2
+    assert "a process is PID:BOOT" in capsys.readouterr().err
 
 
 def test_a_node_that_is_not_there_cannot_be_told(tmp_path: Path) -> None:

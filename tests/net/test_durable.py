@@ -115,3 +115,29 @@ def test_what_the_application_did_not_take_is_handed_out_by_the_next_life(tmp_pa
         assert await life(1) == [b"5"]
 
     within(main())
+
+
+def test_a_causal_journal_is_rewritten_and_the_next_life_goes_on_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is handed out twice, nothing is left out, and what was published before is not numbered anew."""
+    monkeypatch.setattr(driver, "COMPACT_BYTES", 4_000)
+
+    async def main() -> None:
+        async with join(1, data=tmp_path / "1") as other:
+            opening = asyncio.create_task(other.open("alps", "causal", founders=[0, 1]))
+            expected = []
+            for life in range(3):
+                async with join(0, data=tmp_path / "0", contacts=[other.address]) as node:
+                    here = await node.open("alps", "causal", founders=[0, 1])
+                    there = await opening
+                    for number in range(30):
+                        payload = b"%d %d" % (life, number) + b"x" * 200
+                        await here.publish(payload, until="stored")
+                        expected.append(payload)
+                    assert [each.payload for each in await take(here, 30)] == expected[-30:]
+                    assert [each.payload for each in await take(there, 30)] == expected[-30:]
+                    while not here._driver.counts["compactions"]:
+                        await asyncio.sleep(0.02)
+
+    within(main())

@@ -11,7 +11,7 @@ delivered. Source: tickets_twolayer 6; J section 5 (Algorithm 5), traps C1 to C2
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from struct import Struct as Layout
 
 from msgspec import Struct
@@ -110,6 +110,8 @@ class Optimistic:
             me, settings.recovery, settings.recovery_fanout, Bucket(settings.recovery_rate, burst, round_ns), 16 * burst
         )
         self.asking.source_of = self.source_of
+        self.owner_of: Callable[[Claim], Process | None] = lambda _: None
+        """Knows by hearsay who owns a claim of which nothing has come yet; lent by the tickets."""
         self._sources: dict[int, dict[int, Source]] = {}
         self._unnamed: dict[tuple[int, int], list[tuple[int, int]]] = {}
         self._suspects: dict[int, None] = {}
@@ -474,9 +476,8 @@ class Optimistic:
     def source_of(self, ticket: int, epoch: int) -> int | None:
         """Return who published under a ticket and epoch, unless it stopped answering."""
         source = self._sources.get(ticket, {}).get(epoch)
-        if source is None or source.process.pid in self._suspects:
-            return None
-        return source.process.pid
+        process = source.process if source is not None else self.owner_of(Claim(ticket, epoch))
+        return None if process is None or process.pid in self._suspects else process.pid
 
     def unreachable(self, peer: int) -> None:
         """Ask somebody else for what this peer published, until it is heard of again."""

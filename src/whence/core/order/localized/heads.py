@@ -89,13 +89,13 @@ def encode_whole(head: Head) -> bytes:
     return bytes(into)
 
 
-def decode_whole(data: bytes, cells_max: int) -> Head:
-    """Read a whole head of at most so many cells in each part. Raises ValueError."""
+def decode_whole(data: bytes, cells_max: int, number_end: int = NUMBER_END) -> Head:
+    """Read a whole head of at most so many cells in each part, all below a bound. Raises ValueError."""
     reader = Reader(data, 1)
     group, epoch, last, h = reader.below(GROUPS_MAX), reader.below(EPOCH_END), reader.below(NODES), reader.below(256)
-    ids = _take_vectors(reader, cells_max)
-    extra = _take_vectors(reader, cells_max)
-    rows = _take_vectors(reader, cells_max)
+    ids = _take_vectors(reader, cells_max, number_end)
+    extra = _take_vectors(reader, cells_max, number_end)
+    rows = _take_vectors(reader, cells_max, number_end)
     reader.end()
     deps = {pair(source, target): value for source, row in rows.items() for target, value in row.items()}
     return Head(group, epoch, last, h, ids, extra, deps)
@@ -111,7 +111,7 @@ def _put_vectors(into: bytearray, vectors: Vectors) -> None:
             put(into, number)
 
 
-def _take_vectors(reader: Reader, cells_max: int) -> Vectors:
+def _take_vectors(reader: Reader, cells_max: int, number_end: int) -> Vectors:
     vectors: Vectors = {}
     cells = 0
     for _ in range(reader.below(cells_max + 1)):
@@ -119,5 +119,5 @@ def _take_vectors(reader: Reader, cells_max: int) -> Vectors:
         cells += size
         if cells > cells_max:
             raise ValueError(f"a head names more than {cells_max} cells")
-        vectors[source] = {reader.below(NODES): reader.below(NUMBER_END) for _ in range(size)}
+        vectors[source] = {reader.below(NODES): reader.below(number_end) for _ in range(size)}
     return vectors

@@ -6,7 +6,7 @@ Retransmissions, answers and replays are whole (section 7.2).
 """
 
 from whence.core.members.overlay import Cells
-from whence.core.order.localized.heads import WHOLE, Head, decode_whole, encode_whole
+from whence.core.order.localized.heads import NUMBER_END, WHOLE, Head, decode_whole, encode_whole
 from whence.core.order.localized.settings import LocalizedSettings
 from whence.core.order.localized.shapes import Vectors
 from whence.core.order.localized.state import Record, State
@@ -41,6 +41,9 @@ def name_bytes(record: Record) -> int:
 
 class Links:
     """The heads of one member, for all its links. This one remembers nothing: every head is whole."""
+
+    number_end = NUMBER_END
+    """Numbers stay below it: what the coding can write."""
 
     def __init__(self, state: State, settings: LocalizedSettings) -> None:
         self._state = state
@@ -92,7 +95,7 @@ class Links:
         """Read a head; None if it belongs to a session that was lost. Raises ValueError for what is no head."""
         if not data or data[0] != WHOLE:
             raise ValueError("not a head of a coding this member reads")
-        return decode_whole(data, self._cells_max)
+        return decode_whole(data, self._cells_max, self.number_end)
 
     def merged(self, head: Head, record: Record) -> None:
         """Learn that a head was taken into the past and forwarded."""

@@ -6,6 +6,9 @@ hops, turn) is sent too, but not counted, as in the thesis.
 Source: LoCaMu review, section 7.1.
 """
 
+from itertools import chain
+from struct import pack, unpack
+
 from whence.core.members.overlay import GROUPS_MAX, NODE_BITS, NODE_MASK, pair
 from whence.core.order.localized.heads import THESIS, Head
 from whence.core.order.localized.sessions import Carried, Sessions
@@ -14,13 +17,14 @@ from whence.core.order.localized.state import Record
 from whence.core.varint import Reader, put
 
 FORWARDER_BYTES = 4
-ENTRY_BYTES = 8
+"""A node or a number; an entry is two of them."""
 
 
 class Thesis(Sessions):
     """Heads as the thesis has them."""
 
     form = THESIS
+    number_end = 1 << 32
 
     def tell(self, record: Record, target: int, carried: Carried, into: bytearray) -> int:
         """Write all numbers, and the dependencies that differ from the last."""
@@ -54,10 +58,14 @@ class Thesis(Sessions):
         sizes = [reader.below(self._cells_max) for _ in range(reader.below(self._cells_max))]
         if sum(sizes) > self._cells_max:
             raise ValueError(f"a head names more than {self._cells_max} cells")
+        counts = [1 + 2 * size for size in sizes]
+        values = unpack(f"<{sum(counts)}I", reader.bytes(FORWARDER_BYTES * sum(counts)))
         rows: Vectors = {}
-        for size in sizes:
-            source = _number(reader)
-            rows[source] = {_number(reader): _number(reader) for _ in range(size)}
+        start = 0
+        for count in counts:
+            row = values[start : start + count]
+            rows[row[0]] = dict(zip(row[1::2], row[2::2], strict=True))
+            start += count
         return rows
 
 
@@ -66,13 +74,9 @@ def put_rows(into: bytearray, rows: Vectors) -> int:
     put(into, len(rows))
     for numbers in rows.values():
         put(into, len(numbers))
-    start = len(into)
+    values: list[int] = []
     for source, numbers in rows.items():
-        into += source.to_bytes(FORWARDER_BYTES, "little")
-        for target, number in numbers.items():
-            into += target.to_bytes(ENTRY_BYTES // 2, "little") + number.to_bytes(ENTRY_BYTES // 2, "little")
-    return len(into) - start
-
-
-def _number(reader: Reader) -> int:
-    return int.from_bytes(reader.bytes(ENTRY_BYTES // 2), "little")
+        values.append(source)
+        values += chain.from_iterable(numbers.items())
+    into += pack(f"<{len(values)}I", *values)
+    return FORWARDER_BYTES * len(values)

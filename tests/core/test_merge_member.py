@@ -492,6 +492,18 @@ def test_a_refused_publication_says_why_and_when_to_retry(trouble: str, why: str
     member.publish([b"x"], group.now + refusal.value.retry_ns)
 
 
+def test_a_merger_that_returns_says_that_it_missed_what_came_between_its_lives() -> None:
+    group = Group(3)
+    group.publish(2, b"x")
+    group.run(30)
+    member = group.start(0, 2)
+    group.do(0, member.restore(group.persisted[0], group.now))
+    group.do(0, member.join([1], group.now))
+    assert group.notes["reset", "gap"] == 1
+    assert member._merger is not None
+    assert member._merger.position == 1, "and goes on after its last key"
+
+
 def test_a_checkpoint_of_the_journal_is_as_good_as_the_whole() -> None:
     group = Group(3)
     for _ in range(4):

@@ -101,6 +101,16 @@ def test_what_did_not_come_is_asked_for_once_and_then_skipped_and_told() -> None
     assert two.delivered == [kept], "what was skipped stays skipped"
 
 
+def test_where_nothing_has_come_of_an_epoch_yet_its_owner_by_hearsay_is_asked() -> None:
+    one, two, three = Member(1), Member(2), Member(3)
+    two.hear(one.publish(0))
+    later = two.publish(1)
+    three.order.owner_of = {Claim(0, 1): Process(1, 1)}.get
+    three.hear(later)
+    three.wait(HOLD_NS)
+    assert [send.to for send in three.ready.send] == [(1,)]
+
+
 def test_what_was_asked_for_is_delivered_in_its_place() -> None:
     one, two = Member(1), Member(2)
     lost, kept = one.publish(0), one.publish(0)

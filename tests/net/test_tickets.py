@@ -3,12 +3,14 @@
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.net.live import QUICK, nodes, within
 from tests.net.test_commands import running, whence
 from whence.cli.app import run as command
+from whence.core.merge.items import Offer
 from whence.errors import ClosedError, JoinError, LeaseSuspendedError, NotCoordinatorError, StalledError, UsageError
 from whence.group import Group, join
 from whence.net import driver as driver_module
@@ -242,6 +244,41 @@ def test_total_tells_of_its_merging_and_refuses_at_once_while_its_clock_is_behin
             await asyncio.sleep(stall.value.retry_ns / 1e9)
             await groups[1].publish(b"y")
             assert (await anext(aiter(groups[0]))).payload == b"y"
+
+    within(main())
+
+
+def test_late_events_and_resets_come_to_the_application_beside_and_with_the_stream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+
+    async def main() -> None:
+        async with join(0, data=tmp_path / "0") as a, join(1, data=tmp_path / "1", contacts=[a.address]) as b:
+            settings = {"mergers": 1, "delta": 300}
+            merger = await a.open("alps", "total", settings=settings)
+            other = await b.open("alps", "total", settings=settings)
+            await other.publish(b"first")
+            assert (await anext(aiter(merger))).payload == b"first"
+            send, sent = b.live.switch.send, []
+
+            def hold_back(*words: Any, **more: Any) -> int:
+                sent.append((words, more))
+                return 0
+
+            monkeypatch.setattr(b.live.switch, "send", hold_back)
+            await (await other.publish(b"stuck")).accepted()
+            await asyncio.sleep(0.01)  # what comes next is of a later tick
+            await merger.publish(b"second")
+            assert (await anext(aiter(merger))).payload == b"second"
+            monkeypatch.setattr(b.live.switch, "send", send)
+            words, more = next((words, more) for words, more in sent if isinstance(words[2], Offer))
+            send(*words, **more)
+            late = await asyncio.wait_for(anext(merger.late()), 10)
+            assert (late.payload, late.sender) == (b"stuck", 1)
+            assert late.late_ns > 0
+            merger._driver._sink.reset("gap")
+            await merger.publish(b"third")
+            assert (await anext(aiter(merger))).resets == ("gap",)
 
     within(main())
 

@@ -213,6 +213,7 @@ class ClusterParts(NamedTuple):
         handover_ns = (layer.hold_rounds + layer.recover_rounds) * round_ns
         desk = self.desk(me, settings.tickets, around.dice, lambda ticket: order.clock[ticket], handover_ns)
         order.asking.targets = members.targets
+        order.owner_of = desk.applicant.owner_of
         return self.node(me, order, spread, members, settings.limits, desk)
 
     def first_peers(self, settings: ClusterSettings) -> int:

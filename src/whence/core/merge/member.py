@@ -107,6 +107,8 @@ class MergeMember:
             self._desk.log.floor = max(self._desk.log.floor, unknown)
             self._step(Life.MEMBER)
             ready.notes.append(Note("join"))
+            if self.me.boot > 1:
+                ready.notes.append(Note("reset", "gap"))  # what came between its lives it never had
         elif self._following is not None:
             self._following.begin(now, ready)
         return self._end(now, ready)

@@ -141,14 +141,14 @@ def main() -> None:
         "items_per_coordinator_and_round": {"measured": cost(6), "allowed": 2 * 3 + 2},
         "cjoins_granted": {
             f"p_f={down} α={used}": {
-                "granted": availability(down, used, 3 if quick else 12), "condition": down < (1 - used) / 2,
+                "granted": availability(down, used, 3 if quick else 20), "condition": down < (1 - used) / 2,
             }
-            for used in (0.5, 0.75) for down in (0.0, 0.1, 0.2, 0.4)
+            for used in (0.5, 0.75) for down in ((0.0, 0.2) if quick else (0.0, 0.1, 0.2, 0.3, 0.4))
         },
         "stamp_bytes": stamp_sizes(),
         "stamp_bytes_measured": {
             f"{members} members, {owners} coordinators": measured_stamps(members, owners)
-            for members, owners in ((25, 5), (25, 25), (100, 5))
+            for members, owners in ((25, 5), (25, 25), *(() if quick else ((125, 25), (250, 5), (1000, 5))))
         },
     }  # fmt: skip
     print(json.dumps({"bench": "tickets", **figures}, ensure_ascii=False))

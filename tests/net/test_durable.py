@@ -9,7 +9,7 @@ import pytest
 
 from tests.net.live import QUICK, take, within
 from whence.errors import StorageError
-from whence.group import Node, join
+from whence.group import Group, Node, join
 from whence.net import driver
 from whence.store.log import DiskFile, Log
 
@@ -139,5 +139,40 @@ def test_a_causal_journal_is_rewritten_and_the_next_life_goes_on_where_it_was(
                     assert [each.payload for each in await take(there, 30)] == expected[-30:]
                     while not here._driver.counts["compactions"]:
                         await asyncio.sleep(0.02)
+
+    within(main())
+
+
+def test_a_journal_shrinks_under_load_and_nothing_untaken_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is rewritten between two syncs: what waits for the disk and what the application has not taken is in it."""
+    monkeypatch.setattr(driver, "COMPACT_BYTES", 20_000)
+    total = 400
+
+    async def some(group: Group, count: int) -> list[int]:
+        taken: list[int] = []
+        async for batch in group.batches():
+            taken += map(int, batch.payloads())
+            if len(taken) >= count:
+                break
+        return taken
+
+    async def main() -> None:
+        async with join(0, data=tmp_path) as node:
+            group = await node.open("alps", "causal", founders=[0])
+            taking = asyncio.create_task(some(group, 3 * total // 4))
+            waits = []
+            for number in range(total):
+                waits.append(asyncio.create_task(group.publish(b"%d" % number + b" " * 500, until="stored")))
+                if number % 5 == 0:
+                    await asyncio.sleep(0.001)
+            await asyncio.gather(*waits)
+            first = await taking
+            assert group._driver.counts["compactions"] > 0
+            assert len(first) < total
+        async with join(0, data=tmp_path) as node:
+            group = await node.open("alps", "causal", founders=[0])
+            assert first + await some(group, total - len(first)) == list(range(total))
 
     within(main())

@@ -1,16 +1,21 @@
 """Group commit: records of many steps become durable with one sync, off the loop's thread.
 
 Law: `done` is called in the order of the writes, and only once the records are durable; after an error of the disk
-every write, waiting or later, gets the error instead.
+every write, waiting or later, gets the error instead. Now and then the journal is rewritten instead of synced: by
+records that stand for everything before them, what waits included, so that load never keeps a journal from shrinking.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TypeAlias
 
 from whence.errors import StorageError
 from whence.store.log import Log
+
+log = logging.getLogger("whence.net")
 
 Done: TypeAlias = Callable[[StorageError | None], None]
 
@@ -25,6 +30,8 @@ class Commit:
         self._waiting: list[Done] = []
         self._running: asyncio.Future[None] | None = None
         self._failure: StorageError | None = None
+        self.compaction: Callable[[], list[bytes] | None] = lambda: None
+        """Asked before each sync: records that may take the place of all so far, or None."""
 
     def write(self, records: Sequence[bytes], done: Done) -> None:
         """Append records and call `done` once they are durable."""
@@ -42,8 +49,25 @@ class Commit:
 
     def _begin(self) -> None:
         batch, self._waiting = self._waiting, []
-        self._running = self._loop.run_in_executor(self._worker, self.log.sync)
+        fresh = self.compaction()
+        work = self.log.sync if fresh is None else partial(self._rewrite, fresh, self.log.pending)
+        self._running = self._loop.run_in_executor(self._worker, work)
         self._running.add_done_callback(lambda finished: self._finish(finished, batch))
+
+    def _rewrite(self, records: list[bytes], pending: int) -> None:
+        """Rewrite the journal; where that fails, the old one is still there and takes what is pending."""
+        try:
+            self.log.rewrite(records, pending)
+        except StorageError as error:
+            log.warning("%s", error)
+            self.log.sync()
+
+    def shrink(self) -> None:
+        """Rewrite the journal if that is worth it and nothing else is being written."""
+        if self.idle and self._failure is None and (fresh := self.compaction()) is not None:
+            work = partial(self._rewrite, fresh, self.log.pending)
+            self._running = self._loop.run_in_executor(self._worker, work)
+            self._running.add_done_callback(lambda finished: self._finish(finished, []))
 
     def _finish(self, finished: "asyncio.Future[None]", batch: list[Done]) -> None:
         self._running = None
@@ -60,12 +84,6 @@ class Commit:
     def idle(self) -> bool:
         """Tell whether nothing is being written."""
         return self._running is None and not self._waiting
-
-    def compact(self, records: Sequence[bytes]) -> None:
-        """Replace the journal by these records; only when idle. Raises StorageError."""
-        if self._failure is not None:
-            raise self._failure
-        self.log.rewrite(records)
 
     async def close(self) -> None:
         """Wait for what is being written, then close the journal."""

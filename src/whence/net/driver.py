@@ -30,9 +30,9 @@ from whence.wire.items import Packet
 
 log = logging.getLogger("whence.net")
 
-OF_MEMBER, OF_DRIVER, OF_STEPS = b"M", b"P", b"S"
-"""The first byte of a journal record: the member's own, a bundle that the driver promised to keep, or how far the
-application was when the journal was rewritten."""
+OF_MEMBER, OF_DRIVER, OF_STEPS, OF_UNTAKEN, OF_UNTOLD = b"M", b"P", b"S", b"D", b"R"
+"""The first byte of a journal record: the member's own, a bundle that the driver promised to keep; and where a journal
+was rewritten, how far the application was, what it had not taken, and publications it was not told of."""
 
 NEVER = 1 << 63
 
@@ -112,13 +112,16 @@ class Driver:
         self._sink = sink
         self._scribe = scribe
         self._commit = kept.commit if kept is not None else None
+        if self._commit is not None:
+            self._commit.compaction = self._compaction
         remembers = kept is not None and bool(getattr(role.recipe, "durable", False))
         self._steps = kept.steps if kept is not None and remembers else None
         """How far the application is, where a later life goes on from there."""
         self._skip_events = self._skip_told = 0
         """What a restored member will say again and the application has from an earlier life."""
-        self._untaken = 0
-        """Events handed to the sink that the application has not taken."""
+        self._untaken: deque[Bundle] = deque()
+        """What was handed to the sink and the application has not taken, where a later life must hand it out again."""
+        self._compact_at, self._compact_tried = COMPACT_BYTES, 0.0
         sink.on_taken = self._taken
         self._durable = durable
         self._loop = asyncio.get_running_loop()
@@ -166,6 +169,11 @@ class Driver:
             rewritten = [_decode_steps(record[1:]) for record in records if record[:1] == OF_STEPS]
             taken, told = rewritten[-1] if rewritten else (0, 0)
             self._skip_events, self._skip_told = self._steps.taken - taken, self._steps.told - told
+            for record in records:
+                if record[:1] == OF_UNTAKEN:
+                    self._deliver(Delivery(_decode_bundle(record[1:])))
+                elif record[:1] == OF_UNTOLD:
+                    self._deliver(Returned(_decode_bundle(record[1:])))
         self._do(lambda now: self.member.restore(own, now))
         for record in records:
             if record[:1] == OF_DRIVER:
@@ -393,7 +401,8 @@ class Driver:
         if isinstance(step, Delivery):
             position = self.position
             self.position = position + step.bundle.count
-            self._untaken += step.bundle.count
+            if self._steps is not None:
+                self._untaken.append(step.bundle)
             self._sink.take(step, position)
         elif isinstance(step, Gap):
             self.counts["skipped"] += sum(span.last - span.first + 1 for span in step.spans)
@@ -450,8 +459,8 @@ class Driver:
 
     def _taken(self, bundle: Bundle) -> None:
         """Count what the application takes; what a trace tells of is on file before that."""
-        self._untaken -= bundle.count
         if self._steps is not None:
+            self._untaken.popleft()
             if self._scribe is not None:
                 self._scribe.spool.flush()
             self._steps.take(bundle.count)
@@ -506,23 +515,42 @@ class Driver:
             if bundle.last > settled if mine else self._ticks_joined < OFFER_TICKS:
                 break
             self._unsettled.popleft()
-        commit = self._commit
-        if commit is not None and commit.log.size > COMPACT_BYTES and commit.idle and not self._waiting:
-            self._compact(commit)
+        if self._commit is not None:
+            self._commit.shrink()
 
-    def _compact(self, commit: Commit) -> None:
+    def _compaction(self) -> list[bytes] | None:
+        """Return records that stand for the whole journal and all that waits for the disk; None if not worth it."""
+        assert self._commit is not None
+        size = self._commit.log.size
         checkpoint = getattr(self.member, "checkpoint", None)
-        if checkpoint is None and self._member_persists:
-            return  # only the member knows which of its records still count
-        own = [OF_MEMBER + record for record in checkpoint()] if checkpoint is not None else []
+        if size < COMPACT_BYTES or self.left or (checkpoint is None and self._member_persists):
+            return None  # without a checkpoint only the member knows which of its records still count
+        now = self._loop.time()
+        if size < self._compact_at and now < self._compact_tried + COMPACT_AGAIN_S:
+            return None  # it was not worth it a moment ago
+        records = [OF_MEMBER + record for record in checkpoint()] if checkpoint is not None else []
+        records += [OF_DRIVER + _encode_bundle(bundle) for bundle in self._unsettled]
         if self._steps is not None:
-            if self._untaken:
-                return  # what the application has not taken is only in the journal
-            own.append(OF_STEPS + msgspec.msgpack.encode((self._steps.taken, self._steps.told)))
-        kept = [OF_DRIVER + _encode_bundle(bundle) for bundle in self._unsettled]
-        if sum(map(len, own)) + sum(map(len, kept)) < commit.log.size // 2:
-            commit.compact(own + kept)
-            self.counts["compactions"] += 1
+            records += self._unfinished_steps()
+        if sum(map(len, records)) > size // 2:
+            self._compact_at, self._compact_tried = 2 * size, now
+            self._loop.call_later(COMPACT_AGAIN_S, self._commit.shrink)  # nothing else may come by
+            return None
+        self._compact_at = COMPACT_BYTES
+        self.counts["compactions"] += 1
+        return records
+
+    def _unfinished_steps(self) -> list[bytes]:
+        """Write down how far the application is, and what it is still owed by steps that the member has made."""
+        assert self._steps is not None
+        records = [OF_STEPS + msgspec.msgpack.encode((self._steps.taken, self._steps.told))]
+        records += [OF_UNTAKEN + _encode_bundle(bundle) for bundle in self._untaken]
+        for ready, _, _ in self._waiting:
+            for step in ready.deliver:
+                if isinstance(step, Delivery | Returned):
+                    mark = OF_UNTAKEN if isinstance(step, Delivery) else OF_UNTOLD
+                    records.append(mark + _encode_bundle(step.bundle))
+        return records
 
     def _check(self) -> None:
         if self.failure is not None:
@@ -536,8 +564,9 @@ def _returns(ready: Ready) -> bool:
     return bool(ready.deliver) and isinstance(ready.deliver[0], Returned)
 
 
-COMPACT_BYTES = 4 << 20
-"""A journal below it is not worth rewriting."""
+COMPACT_BYTES, COMPACT_AGAIN_S = 4 << 20, 1.0
+"""A journal below it is not worth rewriting; one of which more than half counts is looked at again when it has doubled,
+or after so long."""
 
 CREDIT_BYTES, CREDIT_BYTES_MIN = 4 << 20, 1 << 18
 ALL_CREDIT_BYTES = {"other": 32 << 20, "total": 4 << 20}

@@ -126,9 +126,18 @@ class Log:
         self.size += len(data)
         self.syncs += 1
 
-    def rewrite(self, records: Sequence[bytes]) -> None:
-        """Replace everything by these records, in one step. Raises StorageError; then the old journal still counts."""
+    @property
+    def pending(self) -> int:
+        """Return how many appended records are not durable."""
+        return len(self._pending)
+
+    def rewrite(self, records: Sequence[bytes], pending: int | None = None) -> None:
+        """Replace everything by these records, in one step: also the first `pending` that are not durable, else all.
+
+        Raises StorageError; then the old journal still counts, and what was pending still is.
+        """
         self._check()
+        pending = len(self._pending) if pending is None else pending
         fresh = _unfinished(self.path)
         data = b"".join(map(framed, records))
         try:
@@ -147,7 +156,7 @@ class Log:
             raise StorageError(f"the journal {self.path} cannot be rewritten: {error.strerror or error}") from error
         self._file.close()
         self._file, self.size = file, len(data)
-        self._pending.clear()
+        del self._pending[:pending]
 
     def close(self) -> None:
         """Close the file; what was not synced may be lost."""

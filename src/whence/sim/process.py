@@ -256,7 +256,7 @@ class SimProcess:
         self._record.received(
             steady + clock.jumped_ns, packet.group, packet.pid, len(copy.frame) - copy.payload_bytes, copy.payload_bytes
         )
-        sender = Process(packet.pid, packet.boot)
+        sender = tuple.__new__(Process, (packet.pid, packet.boot))  # half the price of calling it, and paid per copy
         for item in packet.items:
             if self.member is member:  # it may have stopped at an earlier item
                 self._apply(member.receive(sender, item, now))

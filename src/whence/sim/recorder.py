@@ -14,6 +14,7 @@ from whence.trace.schema import Kind
 from whence.types import Bundle, EventId
 
 _NO_KEY = (None, None, None, None)
+_NO_MARK = (_NO_KEY, None, None)
 
 
 class Recorder:
@@ -81,7 +82,7 @@ class Recorder:
         bundle = step.bundle
         pid, boot, group, hold_ns = self._pid, self._boot, self._group, step.hold_ns
         origin, origin_boot = bundle.pid, bundle.boot
-        (physical, k_hi, k_mid, k_lo), ticket, epoch = _read(step.mark)
+        (physical, k_hi, k_mid, k_lo), ticket, epoch = _NO_MARK if step.mark is None else _read(step.mark)
         for seq, payload in enumerate(bundle.payloads(), bundle.first):
             rows.append(
                 (pid, boot, ev, clk, true, group, origin, origin_boot, seq, pos, hold_ns,

@@ -32,9 +32,9 @@ class Cost:
 
 def name_bytes(record: Record) -> int:
     """Return how many bytes a message's name takes in its bundle."""
-    size = 0
-    for part in record.uid:
-        size += 1 if part < 128 else 3 if part < 65536 else 5
+    size = 3
+    if max(record.uid) > 127:
+        size = sum([1 if part < 128 else 3 if part < 65536 else 5 for part in record.uid])
     record.name_bytes = size
     return size
 

@@ -189,7 +189,7 @@ class Predicted(Sessions):
 def _raise(cells: Cells, keys: Iterable[int], values: Iterable[int]) -> None:
     """Raise cells to values that are higher."""
     value_of = cells.get
-    for key, value in zip(keys, values, strict=True):
+    for key, value in zip(keys, values):  # noqa: B905 - hot, and one length by construction
         if value > value_of(key, 0):
             cells[key] = value
 

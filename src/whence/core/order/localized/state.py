@@ -148,7 +148,7 @@ class State:
         self.retained_bytes += len(bundle.body)
         if self.index is not None:
             self._list(record, record.names)
-        if self.open or not self.is_complete(record):
+        if self.open or record.named < self.place.overlay.range:
             self._note_completeness(record)
         if len(changed) > CHANGES_MAX:
             del changed[: CHANGES_MAX // 2]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.net.live import QUICK, fast, nodes
 
-SECONDS, SECONDS_LONG = 4.0, 600.0
+SECONDS, SECONDS_LONG = 4.0, 3600.0
 RATE = 5_000
 PAYLOAD = b"x" * 200
 BYTES_MAX = 256 << 20

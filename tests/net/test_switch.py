@@ -8,6 +8,7 @@ import pytest
 
 from tests.net.live import DEADLINE_S, QUICK, fast, nodes, open_all, take, within
 from whence.core.link.detector import DetectorSettings
+from whence.core.members.tickets.items import ClusterJoin
 from whence.core.members.views import Subscribe
 from whence.errors import JoinError, SettingError, StorageError, UsageError
 from whence.group import Node, join
@@ -17,6 +18,7 @@ from whence.net.permits import Permits
 from whence.net.settings import NetSettings
 from whence.types import Process
 from whence.wire.codec import encode
+from whence.wire.items import Packet
 
 MS = 1_000_000
 
@@ -223,5 +225,32 @@ def test_datagrams_and_certificates_exclude_each_other(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="not encrypted"):
             async with node:
                 pass
+
+    within(main())
+
+
+def test_tickets_need_the_right_to_write_and_an_operators_word_the_right_to_administer() -> None:
+    permits = Permits({"alps": {1: "rw", 2: "ra"}})
+    permits.check_act(1, "alps", "cjoin")
+    permits.check_act(2, "alps", "declare_dead")
+    permits.check_act(2, "alps", "cleave")
+    permits.check_act(3, "andes", "declare_dead")
+    with pytest.raises(UsageError, match="no right to write"):
+        permits.check_act(2, "alps", "cjoin")
+    with pytest.raises(UsageError, match="no right to administer"):
+        permits.check_act(1, "alps", "declare_dead")
+    asking = Packet("alps", 2, 1, 0, [ClusterJoin(7)])
+    assert not permits.admits(asking), "whoever may not write is given no ticket"
+    assert permits.admits(Packet("alps", 1, 1, 0, [ClusterJoin(7)]))
+
+
+def test_an_act_without_its_right_is_refused_in_a_sentence() -> None:
+    async def main() -> None:
+        async with join(1, permits={"alps": {1: "r"}}) as node:
+            group = await node.open("alps", "optimistic", founders=[1], settings={"allow_unsafe_liveness": True})
+            with pytest.raises(UsageError, match="may not cjoin"):
+                await group.cjoin()
+            with pytest.raises(UsageError, match="may not declare_dead"):
+                group.declare_dead(9, 4)
 
     within(main())

@@ -72,6 +72,9 @@ class Outside(Protocol):
     def member_changed(self, group: str) -> None:
         """Learn that the member joined or left."""
 
+    def check_act(self, group: str, act: str) -> None:
+        """Raise UsageError if this process may not do that."""
+
     def members(self, group: str) -> list[int]:
         """Return the members known now, this process among them, and the founders of a fixed group."""
 
@@ -226,8 +229,9 @@ class Driver:
             self._do(lambda now: self.member.unreachable(peer, now))
 
     def act(self, name: str, argument: int) -> None:
-        """Do what only the level knows. Raises what the member raises."""
+        """Do what only the level knows. Raises what the member raises, and UsageError without the right to it."""
         self._check()
+        self._outside.check_act(self.group, name)
         self._apply(self.member.act(name, argument, self._clock()))
 
     def leave(self) -> None:

@@ -339,6 +339,10 @@ class LiveNode:
         if driver is not None:
             self._tell(group, Place.MEMBER if driver.joined else Place.GONE)
 
+    def check_act(self, group: str, act: str) -> None:
+        """Raise UsageError if this process may not do that."""
+        self.permits.check_act(self.me.pid, group, act)
+
     def members(self, group: str) -> list[int]:
         """Return the members known now, this process among them, and the founders of a fixed group."""
         known = {pid for pid, said in self._seen.get(group, {}).items() if said.place == Place.MEMBER} | {self.me.pid}

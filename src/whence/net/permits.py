@@ -2,18 +2,23 @@
 
 A group without an entry is open to every member of the cluster; one with an entry is closed to all that it does not
 name. Reading: items of the group are sent to the peer and taken from it. Writing: bundles the peer published are taken,
-from whoever brings them. Administering: reserved acts of a level (tickets, views) are taken. The peer's identity is its
-pid, which is worth as much as what binds it: with TLS its certificate, without TLS its word.
+from whoever brings them; a ticket, which is what writing needs at level `optimistic`, is asked for and given only with
+it. Administering: an operator's word through this process (declare_dead) is taken. The peer's identity is its pid,
+which is worth as much as what binds it: with TLS its certificate, without TLS its word.
 """
 
 from collections.abc import Iterator, Mapping
 
+from whence.core.members.tickets.items import ClusterJoin
 from whence.core.ready import Item
 from whence.errors import UsageError
 from whence.types import Bundle
 from whence.wire.items import Packet
 
 RIGHTS = {"r": "read", "w": "write", "a": "administer"}
+
+ACTS = {"cjoin": "write", "declare_dead": "administer"}
+"""What a process needs for acts of its level; others need none."""
 
 
 class Permits:
@@ -40,11 +45,19 @@ class Permits:
         rights = self._rights.get(group)
         return rights is None or right in rights.get(pid, frozenset())
 
+    def check_act(self, pid: int, group: str, act: str) -> None:
+        """Raise UsageError if a process may not do this in a group."""
+        needed = ACTS.get(act)
+        if needed is not None and not self.may(pid, group, needed):
+            raise UsageError(f"process {pid} may not {act} in group {group!r}: it has no right to {needed}")
+
     def admits(self, packet: Packet) -> bool:
         """Tell whether the sender may take part, and everything it brings was published by someone who may write."""
         if not self.may(packet.pid, packet.group, "read"):
             return False
         authors = {bundle.pid for item in packet.items for bundle in bundles_in(item)}
+        if any(isinstance(item, ClusterJoin) for item in packet.items):
+            authors.add(packet.pid)
         return all(self.may(pid, packet.group, "write") for pid in authors)
 
 

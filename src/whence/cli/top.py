@@ -55,7 +55,7 @@ def page(told: dict[str, Any], before: dict[str, Any], seconds: float) -> Stack:
     )
     groups = Table(
         "group", "level", "members", "delivered", "per s", "published", "unsettled", "held", "skipped", "late",
-        "ticket", title=title, title_justify="left",
+        "place", title=title, title_justify="left",
     )  # fmt: skip
     earlier = {group["name"]: group for group in before.get("groups", [])}
     for group in told["groups"]:
@@ -67,7 +67,7 @@ def page(told: dict[str, Any], before: dict[str, Any], seconds: float) -> Stack:
             f"{group['delivered']:,}", f"{(group['delivered'] - known['delivered']) / seconds:,.0f}",
             f"{group['published']:,}", "?" if lag is None else f"{lag:,}",
             str(gauges.get("held_bundles", [0])[0]), f"{group['skipped']:,}", f"{group['late']:,}",
-            _ticket(group["ticket"]),
+            _ticket(group["ticket"]) or _overlay(group["overlay"]),
         )  # fmt: skip
     peers = Table("peer", "life", "address", "connected", "round trip", "waiting", "dropped")
     for peer in told["peers"]:
@@ -77,6 +77,17 @@ def page(told: dict[str, Any], before: dict[str, Any], seconds: float) -> Stack:
             str(peer["dropped_frames"]),
         )  # fmt: skip
     return Stack(groups, peers)
+
+
+def _overlay(told: dict[str, Any] | None) -> str:
+    """Return a member's place in a tree."""
+    if told is None:
+        return ""
+    words = [f"next to {', '.join(map(str, told['neighbours']))}"]
+    if told["suspected"]:
+        words.append(f"suspects {', '.join(map(str, told['suspected']))}")
+        words.append(f"sends to {', '.join(map(str, told['active']))}")
+    return "; ".join(words)
 
 
 def _ticket(told: dict[str, Any] | None) -> str:

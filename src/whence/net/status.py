@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import msgspec
 
 from whence.core.coordinated import named
+from whence.core.members.overlay import overlay_of
 from whence.core.members.tickets.joining import Status
 from whence.core.ready import Metric
 from whence.errors import JoinError, UsageError, WhenceError
@@ -74,7 +75,19 @@ def _group(driver: Driver) -> dict[str, Any]:
         "gauges": {gauge.name: [gauge.value, gauge.bound] for gauge in driver.gauges()},
         "ticket": _ticket(driver.ticket()),
         "metrics": _by_name(driver.metrics()),
+        "overlay": _overlay(driver),
+        "credit": [driver.away_bytes, driver.credit_bytes()],
     }
+
+
+def _overlay(driver: Driver) -> dict[str, Any] | None:
+    """Return a member's place in the tree: its neighbours, and whom it sends to at present where some are suspected."""
+    settings = getattr(driver.role.settings, "overlay", None)
+    outbox = getattr(driver.member, "outbox", None)
+    if settings is None or outbox is None:
+        return None
+    neighbours = overlay_of(settings).neighbours(driver.role.me.pid)
+    return {"neighbours": neighbours, "active": list(outbox.active), "suspected": list(outbox.suspects.now)}
 
 
 def _ticket(told: Status | None) -> dict[str, Any] | None:

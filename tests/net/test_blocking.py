@@ -4,7 +4,7 @@ import pytest
 
 from tests.net.live import QUICK
 from whence import blocking
-from whence.errors import JoinError, LimitError
+from whence.errors import JoinError, LimitError, NotCoordinatorError
 from whence.limits import BUNDLE_BYTES_MAX
 
 
@@ -29,3 +29,20 @@ def test_errors_come_out_where_the_call_was_made() -> None:
             group.publish(bytes(BUNDLE_BYTES_MAX + 1))
     with pytest.raises(JoinError), blocking.join(1, contacts=["127.0.0.1:9"]):
         pass
+
+
+def test_a_script_obtains_a_ticket_and_gives_it_back() -> None:
+    settings = {"k": 0, "seeds": "1", "round_ns": 20_000_000, "rounds": 3, "answer_ns": 20_000_000}
+    with blocking.join(1) as one, blocking.join(2, contacts=[one.address]) as two:
+        here = one.open("alps", "optimistic", settings=settings, write=True)
+        there = two.open("alps", "optimistic", settings=settings)
+        told = there.cjoin()
+        assert told.ticket is not None
+        there.publish(b"x")
+        assert [(d.payload, d.ticket, d.epoch) for d in here.take(1, 30)] == [(b"x", told.ticket, told.epoch)]
+        there.cleave()
+        after = there.ticket()
+        assert after is not None
+        assert after.standing == "none"
+        with pytest.raises(NotCoordinatorError, match="has not asked for a ticket"):
+            there.publish(b"y")

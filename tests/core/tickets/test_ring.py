@@ -3,6 +3,7 @@
 from random import Random
 
 import pytest
+from msgspec import structs
 
 from tests.core.tickets.town import ROUND_NS, SETTINGS, TICKETS, Town, town_of
 from whence.core.members.tickets import items as say
@@ -339,3 +340,15 @@ def test_a_coordinator_that_does_not_answer_is_passed_over_for_a_while() -> None
         now = applicant.next_at
     assert asked.count(dead.pid) == 1
     assert asked.count(alive.pid) > 3
+
+
+def test_a_founder_whose_only_seed_it_is_acts_alone() -> None:
+    """Spec 4.9: without other seeds the witnesses are the other ring members, and there are none yet."""
+    town = Town(2, structs.replace(SETTINGS, k=0, seeds="0"))
+    town.cjoin(0)
+    town.rounds(4)
+    assert town.covered() == ALL
+    town.cjoin(1)
+    town.rounds(6)
+    assert sorted(town.acting()) == [0, 1]
+    assert town.covered() == ALL

@@ -506,6 +506,8 @@ class Seat:
 
     def tick(self, turn: Turn) -> None:
         """Do a round's work where it is due, and what the walk waits for."""
+        if self.standing is Standing.ACQUIRING and turn.now < self.until():
+            self._step(Standing.ACTIVE)  # a founder without witnesses: there is nobody whose leave it needs
         if self.walk is not None:
             self.walk.tick(turn.now, turn.post)
             self._follow_walk(turn)

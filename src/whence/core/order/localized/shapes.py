@@ -78,7 +78,8 @@ class Route:
     """What follows at this member from a shape, whether it delivers, and whom the message goes to."""
 
     __slots__ = (
-        "delivers", "forwarders", "kept", "marks", "named", "onward", "own", "raised", "raised_keys", "targets"
+        "changes", "delivers", "forwarders", "kept", "marks", "named", "onward", "own", "raised", "raised_keys",
+        "targets",
     )  # fmt: skip
 
     def __init__(
@@ -102,7 +103,10 @@ class Route:
         others = [(at, key) for at, key in local if key & NODE_MASK != me]
         self.raised = picker([at for at, _ in others])
         self.raised_keys = tuple(key for _, key in others)
-        self.onward = shapes.of(tuple(key for _, key in local) + tuple(key for _, key in self.own))
+        own_keys = tuple(key for _, key in self.own)
+        self.changes = tuple(key for _, key, _ in self.marks) + self.raised_keys + own_keys
+        """The cells of the past that may change, those of this member's own numbers last."""
+        self.onward = shapes.of(tuple(key for _, key in local) + own_keys)
         """The shape in which it leaves here."""
 
 

@@ -9,6 +9,8 @@ Everything durable follows from the transitions alone, so a journal of them is t
 Source: LoCaMu sections 2, 4.3, 4.4, 4.7.
 """
 
+from itertools import islice
+
 from whence.core.members.overlay import NODE_MASK, Cells, Place, pair
 from whence.core.order.localized.heads import Head
 from whence.core.order.localized.record import Record, Uid
@@ -121,7 +123,6 @@ class State:
             number = numbers[at]
             if gapless and number == past[key] + 1:
                 past[key] = number
-                changed.append(key)
             else:
                 self.mark(source, number)
                 explained &= past[key] <= number
@@ -131,12 +132,11 @@ class State:
         for key, number in zip(route.raised_keys, route.raised(numbers)):  # noqa: B905 - hot, one length by construction
             if number > past[key]:
                 past[key] = number
-                changed.append(key)
+        changed += route.changes  # some may not have changed: whoever looks compares values
         mine, own = [], self.own
         for target, key in route.own:
             past[key] = number = past[key] + 1
             mine.append(number)
-            changed.append(key)
             own[target][number] = record
         record.mine = tuple(mine)
         record.numbers = route.kept(numbers) + record.mine
@@ -158,7 +158,7 @@ class State:
     def _begin_route(self, shape: Shape, group: int, last: int) -> Route:
         """Look a route up that is not known yet, and see that its cells are there."""
         route = self.shapes.route(shape, group, last)
-        for key in (*route.raised_keys, *(key for _, key in route.own), *(key for _, key, _ in route.marks)):
+        for key in route.changes:
             self.past.setdefault(key, 0)
         return route
 
@@ -270,21 +270,23 @@ class State:
     def acknowledge(self, target: int, upto: int) -> tuple[int, list[Record]]:
         """Take a target's word that it needs nothing more of all up to a number; return how many that were, and the
         records that may be forgotten."""
-        own = self.own[target]
-        done = []
-        for number in own:
+        own, done, spare = self.own[target], 0, []
+        for number, record in own.items():
             if number > upto:
                 break
-            done.append(number)
-        spare = []
-        for number in done:
-            record = own.pop(number)
-            del record.left[target]
+            done += 1
+            left = record.left
+            del left[target]
             if record.have:
                 record.have.pop(target, None)
-            if not record.left and self.is_collectable(record):
+            if not left and self.is_collectable(record):
                 spare.append(record)
-        return len(done), spare
+        if done == len(own):
+            own.clear()
+        else:
+            for number in list(islice(own, done)):
+                del own[number]
+        return done, spare
 
     def learn(self, record: Record, target: int, have: frozenset[int]) -> bool:
         """Take what a target says it has of a message; return whether the record may be forgotten."""

@@ -6,6 +6,15 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from whence.trace.layout import TYPES
 from whence.trace.schema import COLUMNS, EV, GRP, INC, M_INC, M_PID, M_SEQ, NODE, Kind
@@ -29,10 +38,17 @@ PLACE: Final = (INC, EV)
 
 BEFORE_ALL, AFTER_ALL = -1, 2**63 - 1
 
-VIOLATIONS: Final = (
-    "run_id string, promise string, node int, inc int, grp string, "
-    "events array<struct<pid:int,inc:int,seq:bigint>>, evs array<bigint>, sentence string, rests_on_absence boolean"
+_ID: Final = StructType(
+    [StructField("pid", IntegerType()), StructField("inc", IntegerType()), StructField("seq", LongType())]
 )
+VIOLATIONS: Final = StructType(
+    [
+        StructField(RUN_ID, StringType()), StructField(PROMISE, StringType()), StructField(NODE, IntegerType()),
+        StructField(INC, IntegerType()), StructField(GRP, StringType()), StructField(IDS_SHOWN, ArrayType(_ID)),
+        StructField(EVS, ArrayType(LongType())), StructField(SENTENCE, StringType()),
+        StructField(ABSENCE, BooleanType()),
+    ]
+)  # fmt: skip
 """What speaks against a promise, one row each: where, which events show it, and the sentence that says so."""
 
 NEVER_NULL: Final = (NODE, INC, EV)

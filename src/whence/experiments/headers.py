@@ -47,6 +47,8 @@ PUBLISHERS = (1, 8, 32, 128, 511)
 SIZES = (63, 255, 511, 2047, 8191)
 WARM_MESSAGES, COUNTED_MESSAGES = 8, 16
 """Of all publishers together, at least: the first messages of a link say more than the later ones."""
+WARM_ROUNDS = 3
+"""Of each publisher, at least: before news have crossed the tree, publishers know too little of each other."""
 
 
 def scenario(
@@ -75,7 +77,7 @@ def scenario(
 def compared(scheme: str, nodes: int, publishers: int, groups: str = "all") -> Bytes:
     """Return what the copies of a scheme carry once its links are warm."""
     level, settings = SCHEMES[scheme]
-    warm, counted = -(-WARM_MESSAGES // publishers), -(-COUNTED_MESSAGES // publishers)
+    warm, counted = max(WARM_ROUNDS, -(-WARM_MESSAGES // publishers)), -(-COUNTED_MESSAGES // publishers)
     planned = scenario(level, nodes, publishers, warm + counted, groups, **settings)
     return measure(planned, warm * EVERY_NS)
 

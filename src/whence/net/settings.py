@@ -57,7 +57,7 @@ LIVE_DEFAULTS: dict[str, dict[str, object]] = {
     "optimistic": {"spread": "direct", "view_size": 64, "subs_max": 64, "unsubs_max": 64},
     # Connections lose nothing while they last, and who is gone is told by the detector: repeating is for rare cases.
     "total": {"patience_beats": 40, "resends": 1},
-    "causal": {"ack_ns": 10_000_000, "retry_ns": 1_000_000_000, "suspect_ns": 3_000_000_000, "window": 32},
+    "causal": {"retry_ns": 1_000_000_000, "suspect_ns": 3_000_000_000},
 }
 """What a live group of a level is opened with unless the caller says otherwise (decision 0005)."""
 

@@ -10,7 +10,7 @@ Costs: one small item per publisher and member every REPORT_NS while something i
 from whence.core.ready import Item
 from whence.types import Seq
 
-REPORT_NS = 10_000_000
+REPORT_NS = 20_000_000
 """Words to publishers wait so long for company."""
 
 

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from whence.core.members.overlay import Overlay, Place
-from whence.core.order.localized.heads import Head, decode_whole, encode_whole
+from whence.core.order.localized.heads import PREDICTED, WHOLE, Head, decode_whole, encode_whole
 from whence.core.order.localized.links import Links
 from whence.core.order.localized.recipe import CODINGS
 from whence.core.order.localized.settings import LocalizedSettings
@@ -59,6 +59,22 @@ def test_a_head_coded_on_what_the_link_carried_says_the_same_as_a_whole_one(
     assert links[0].cost.copies + links[1].cost.copies == 199
     if coding == "predicted" and f == 1:
         assert links[0].cost.bytes / links[0].cost.copies < 20
+
+
+def test_a_head_vouches_for_all_below_its_numbers_or_is_whole() -> None:
+    """What a peer told is not told back, so nobody may tell of its own column more than it has processed."""
+    state = State(Place(Overlay(PARENTS, [range(7)], 1), 1))
+    links = CODINGS["predicted"](state, LocalizedSettings())
+
+    def form_of_next(first: int) -> int:
+        record = state.admit(bundled(Process(1, 1), first, [b"x"]), 0, NOBODY, 0, state.shapes.none, (), {})
+        return links.first(record, 0)[0] & 3
+
+    assert form_of_next(1) == PREDICTED
+    state.mark(0, 2)
+    assert form_of_next(2) == WHOLE
+    state.mark(0, 1)
+    assert form_of_next(3) == PREDICTED
 
 
 def test_a_whole_head_reads_back_as_it_was() -> None:

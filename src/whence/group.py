@@ -211,7 +211,7 @@ class Group:
         if isinstance(self._refusal, LimitError):
             return BackPressureError(self._refusal.name, self._refusal.value, self._refusal.asked)
         if self._driver.congested():
-            return BackPressureError("CREDIT_BYTES", self._driver.credit_bytes(), self._driver.away_bytes)
+            return BackPressureError("CREDIT_BYTES", self._driver.credit.limit_bytes(), self._driver.credit.away_bytes)
         high = self._switch.settings.outbox_high_bytes
         most = max((peer.waiting_bytes() for peer in self._switch.peers.values()), default=0)
         return BackPressureError("outbox_high_bytes", high, most)

@@ -12,6 +12,7 @@ from whence.core.members.tickets.items import ClusterJoin
 from whence.core.members.views import Subscribe
 from whence.errors import JoinError, SettingError, StorageError, UsageError
 from whence.group import Node, join
+from whence.net import credit
 from whence.net.certs import make_authority, make_member
 from whence.net.clock import next_boot, steady_ns
 from whence.net.permits import Permits
@@ -87,7 +88,9 @@ def test_a_silent_peer_is_suspected_and_dropped() -> None:
     within(main())
 
 
-def test_a_peer_that_takes_nothing_is_cut_and_publishers_go_on() -> None:
+def test_a_peer_that_takes_nothing_is_cut_and_publishers_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(credit, "AWAY_S", 0.5)
+
     async def main() -> None:
         settings = fast(outbox_high_bytes=1 << 20, outbox_bytes_max=4 << 20, stall_ns=300 * MS)
         async with nodes(2, settings=settings) as started:

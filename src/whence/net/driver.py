@@ -22,6 +22,7 @@ from whence.core.stages import Member
 from whence.errors import ClosedError, InternalError, NotMemberError, StorageError, UsageError, WhenceError
 from whence.net.clock import steady_ns, wall_ns
 from whence.net.commit import Commit
+from whence.net.credit import CREDIT_BYTES_MIN, Credit
 from whence.net.scribe import Scribe
 from whence.store.steps import Steps
 from whence.trace.schema import Kind
@@ -136,16 +137,10 @@ class Driver:
         self._changed = asyncio.Event()
         self._member_persists = False
         self._ticks_joined = 0
-        self._away: deque[tuple[int, int, float]] = deque()
-        """Own bundles that were not delivered here yet: last event, bytes, when they were published."""
-        self.away_bytes = 0
-        self._reached: dict[int, int] = {}
-        """The last own event that each connected member's application has taken, as it told."""
+        self.credit = Credit(role.me.pid, role.level)
         self._taken_of: dict[Process, int] = {}
         """The last event of each publisher that the application here has taken."""
         self._to_report: dict[Process, None] = {}
-        self._publishers = 1
-        """Members among whom the credit of the group is shared."""
         self._unsettled: deque[Bundle] = deque()
         """Bundles promised to be kept until everybody has them."""
         slip: Callable[[Any], int] | None = getattr(role.recipe, "clock_slip_ns_max", None)
@@ -194,8 +189,7 @@ class Driver:
         self._watch_clocks()
         bundle, ready = self.member.publish(payloads, self._clock())
         self.published += bundle.count
-        self._away.append((bundle.last, len(bundle.body), self._loop.time()))
-        self.away_bytes += len(bundle.body)
+        self.credit.published(bundle)
         told_in_turn = bool(self._waiting) and not self._durable and not _returns(ready)
         if self._scribe is not None and not _returns(ready) and not told_in_turn:
             self._scribe.published(bundle, ready.mark)
@@ -302,7 +296,7 @@ class Driver:
         tell: Callable[[], int | None] | None = getattr(self.member, "settled", None)
         known = tell() if tell is not None else None
         if known is None:
-            known = min([self._reached.get(pid, 0) for pid in self._outside.members(self.group)], default=0)
+            known = min([self.credit.told_by(pid) for pid in self._outside.members(self.group)], default=0)
         return known
 
     # --- the contract of Ready ---
@@ -420,13 +414,16 @@ class Driver:
 
     def reached(self, peer: int, last: int) -> None:
         """Learn that a peer's application has taken own events up to this one."""
-        if last > self._reached.get(peer, 0):
-            self._reached[peer] = last
+        if self.credit.reached(peer, last):
             self._changed.set()
+
+    def expect(self, peer: int) -> None:
+        """Wait for a connected member from now on."""
+        self.credit.expect(peer)
 
     def forget_peer(self, peer: int) -> None:
         """Wait no more for a peer that is gone."""
-        self._reached.pop(peer, None)
+        self.credit.forget(peer)
 
     def peer_up(self, peer: Process) -> None:
         """Tell a publisher that is here again how far the application is."""
@@ -436,18 +433,10 @@ class Driver:
 
     def congested(self) -> bool:
         """Tell whether publishers should wait until members have taken more of what is under way."""
-        if self.away_bytes <= CREDIT_BYTES_MIN:
+        if self.credit.away_bytes <= CREDIT_BYTES_MIN:
             return False
-        away, lowest, expired = self._away, min(self._reached.values(), default=0), self._loop.time() - AWAY_S
-        while away and (away[0][0] <= lowest or away[0][2] < expired):
-            self.away_bytes -= away.popleft()[1]
-        self._publishers = len(self._outside.members(self.group))
-        return self.away_bytes > self.credit_bytes()
-
-    def credit_bytes(self) -> int:
-        """Return how many bytes may be under way."""
-        together = ALL_CREDIT_BYTES.get(self.role.level, ALL_CREDIT_BYTES["other"])
-        return max(CREDIT_BYTES_MIN, min(CREDIT_BYTES, together // self._publishers))
+        self.credit.publishers = len(self._outside.members(self.group))
+        return self.credit.is_used_up()
 
     def _report(self, publisher: Process) -> None:
         """Plan to tell a publisher how far the application is."""
@@ -571,15 +560,6 @@ def _returns(ready: Ready) -> bool:
 COMPACT_BYTES, COMPACT_AGAIN_S = 4 << 20, 1.0
 """A journal below it is not worth rewriting; one of which more than half counts is looked at again when it has doubled,
 or after so long."""
-
-CREDIT_BYTES, CREDIT_BYTES_MIN = 4 << 20, 1 << 18
-ALL_CREDIT_BYTES = {"other": 32 << 20, "total": 4 << 20}
-"""Bytes of own events under way that some connected member has not taken: at most the first, at least the second, and
-all publishers of a group together the third. Over it publishers wait; more would only fill buffers in between. At level
-total that must pass within δ, or it is late."""
-
-AWAY_S = 10.0
-"""What was not taken by then is not waited for: it was lost, or its reader is stuck."""
 
 TAKEN_MAX = 65_536
 """Publishers whose progress is remembered. Full: the oldest is forgotten; it waits AWAY_S instead."""

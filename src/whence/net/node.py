@@ -181,6 +181,9 @@ class LiveNode:
         except BaseException:
             self._drop(group)
             raise
+        for pid, said in self._seen.get(group, {}).items():
+            if said.place == Place.MEMBER:
+                driver.expect(pid)
         driver.offer_again()
         return driver
 
@@ -408,6 +411,8 @@ class LiveNode:
                 self.drivers[group].forget_peer(peer.pid)
         else:
             places[peer.pid], boots[peer.pid] = said, peer.boot
+            if said.place == Place.MEMBER and group in self.drivers:
+                self.drivers[group].expect(peer.pid)
         self._heard.set()
 
     def pause_for(self, who: object, pause: bool) -> None:

@@ -76,7 +76,7 @@ def _group(driver: Driver) -> dict[str, Any]:
         "ticket": _ticket(driver.ticket()),
         "metrics": _by_name(driver.metrics()),
         "overlay": _overlay(driver),
-        "credit": [driver.away_bytes, driver.credit_bytes()],
+        "credit": [driver.credit.away_bytes, driver.credit.limit_bytes()],
     }
 
 

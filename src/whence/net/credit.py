@@ -1,0 +1,86 @@
+"""What a publisher of a group may have under way: bytes beyond what every member it waits for has taken.
+
+Law: publishers wait while more is under way than the credit. Waited for is every connected member, from when it was
+first heard of; not one that has taken nothing for AWAY_S, until it takes something again (decision 0008).
+"""
+
+import time
+from collections import deque
+
+from whence.types import Bundle
+
+CREDIT_BYTES, CREDIT_BYTES_MIN = 4 << 20, 1 << 18
+ALL_CREDIT_BYTES = {"other": 32 << 20, "total": 4 << 20}
+"""Bytes of own events under way that some connected member has not taken: at most the first, at least the second, and
+all publishers of a group together the third. Over it publishers wait; more would only fill buffers in between. At level
+total that must pass within δ, or it is late."""
+
+AWAY_S = 5.0
+"""A member that has not taken an event by then is not waited for: the event was lost, or the member is stuck."""
+
+
+class Credit:
+    """The credit of one publisher in one group."""
+
+    def __init__(self, me: int, level: str) -> None:
+        self.away_bytes = 0
+        self.publishers = 1
+        """Members among whom the credit of the group is shared."""
+        self.given_up = 0
+        self._together = ALL_CREDIT_BYTES.get(level, ALL_CREDIT_BYTES["other"])
+        self._last = 0
+        self._away: deque[tuple[int, int, float]] = deque()
+        """Own bundles that somebody has not taken: last event, bytes, when they were published."""
+        self._reached: dict[int, int] = {}
+        """The last own event that each member's application has taken, as it told."""
+        self._owed_from: dict[int, int] = {me: 0}
+        """Who is waited for, and the last own event when each was first heard of."""
+
+    def published(self, bundle: Bundle) -> None:
+        """Take note of an own bundle."""
+        self._last = bundle.last
+        self._away.append((bundle.last, len(bundle.body), time.monotonic()))
+        self.away_bytes += len(bundle.body)
+
+    def reached(self, peer: int, last: int) -> bool:
+        """Learn how far a member is; return whether that is news."""
+        if last <= self._reached.get(peer, 0):
+            return False
+        self._reached[peer] = last
+        self._owed_from.setdefault(peer, last)
+        return True
+
+    def told_by(self, peer: int) -> int:
+        """Return the last own event that a member said it has taken."""
+        return self._reached.get(peer, 0)
+
+    def expect(self, peer: int) -> None:
+        """Wait for a connected member from now on: it is owed what is published after this."""
+        self._owed_from.setdefault(peer, self._last)
+
+    def forget(self, peer: int) -> None:
+        """Wait no more for a member that is gone."""
+        self._reached.pop(peer, None)
+        self._owed_from.pop(peer, None)
+
+    def limit_bytes(self) -> int:
+        """Return how many bytes may be under way."""
+        return max(CREDIT_BYTES_MIN, min(CREDIT_BYTES, self._together // self.publishers))
+
+    def is_used_up(self) -> bool:
+        """Tell whether publishers must wait."""
+        away = self._away
+        if away and away[0][2] < time.monotonic() - AWAY_S:
+            self._give_up_waiting(away[0][0])
+        lowest = min([self._has(peer) for peer in self._owed_from], default=self._last)
+        while away and away[0][0] <= lowest:
+            self.away_bytes -= away.popleft()[1]
+        return self.away_bytes > self.limit_bytes()
+
+    def _has(self, peer: int) -> int:
+        return max(self._owed_from[peer], self._reached.get(peer, 0))
+
+    def _give_up_waiting(self, last: int) -> None:
+        for peer in [peer for peer in self._owed_from if self._has(peer) < last]:
+            del self._owed_from[peer]
+            self.given_up += 1

@@ -361,4 +361,5 @@ def one(level: str, seed: int, faults: list[Fault], kind: str) -> tuple[list[str
 
 if __name__ == "__main__":
     os.environ.setdefault("PYTHONDONTWRITEBYTECODE", "1")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # so that processes and namespaces are taken away then too
     sys.exit(main())

@@ -38,7 +38,7 @@ def test_the_example_gives_the_verdicts_of_the_oracles(spark: SparkSession, tmp_
         "JDK_JAVA_OPTIONS": BRIEF["spark.driver.defaultJavaOptions"],
     }  # fmt: skip
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=900)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[:6000]
     rows = spark.read.parquet(str(tmp_path / "warehouse" / "verdicts")).collect()
     told = {(row["run_id"], row["promise"]): (row["outcome"], row["count"]) for row in rows}
     wanted = {

@@ -5,9 +5,9 @@ A definitions file of a pipeline calls `define(spark)`; examples/declarative has
     spark-pipelines run --spec examples/declarative/spark-pipeline.yml
 
 Its configuration names the traces (whence.traces) and, if not each run's own, the promises (whence.promises, separated
-by commas). The tables: events, lives, violations, verdicts, witnesses, run_metrics, window_metrics, latency_cdf and
-ticket_holds. A pipeline only describes its tables, so nothing here looks at rows: rows that say nothing and rows that
-are there twice are always taken out, and no run is settled by a certificate.
+by commas). The tables: events, lives, violations_… by promise, violations, verdicts, witnesses, run_metrics,
+window_metrics, latency_cdf and ticket_holds. A pipeline only describes its tables, so nothing here looks at rows: rows
+that say nothing and rows that are there twice are always taken out, and no run is settled by a certificate.
 """
 
 from collections.abc import Callable
@@ -19,8 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from whence.check.judge import promises_of
 from whence.errors import UsageError
-from whence.pipeline.columns import KIND, LIFE, RUN_ID
-from whence.pipeline.docket import Docket, violations_table
+from whence.pipeline.columns import KIND, LIFE, RUN_ID, union
+from whence.pipeline.docket import Docket, families, that_count
 from whence.pipeline.events import (
     Events,
     Input,
@@ -53,16 +53,23 @@ def define(spark: SparkSession) -> None:
     described: dict[str, Callable[[], DataFrame]] = {
         "events": lambda: clean_events(spark, found),
         "lives": lambda: lives_of(spark.read.table("events")).filter("node is not null"),
-        "violations": lambda: violations_table(Described(_events(spark, found, promises), promises)),
         "verdicts": lambda: verdict_table(
             Described(_events(spark, found, promises), promises), spark.read.table("violations")
         ),
         "witnesses": lambda: witness_table(spark.read.table("violations")),
     }
+    parts = {f"violations_{name}": make for name, make in families(set().union(*promises.values())).items()}
+    for name, make_part in parts.items():
+        described[name] = lambda make=make_part: _part(make, Described(_read_events(spark, found, promises), promises))  # type: ignore[misc]
+    described["violations"] = lambda: union([spark.read.table(name) for name in parts])
     for name, make in TABLES.items():
         described[name] = lambda make=make: make(Counted(_events(spark, found, promises)))  # type: ignore[misc]
     for name, make_table in described.items():
         pipelines.materialized_view(name=name)(make_table)
+
+
+def _part(make: Callable[[Docket], DataFrame], tables: Docket) -> DataFrame:
+    return that_count(tables, make(tables))
 
 
 def clean_events(spark: SparkSession, found: Input) -> DataFrame:
@@ -73,6 +80,13 @@ def clean_events(spark: SparkSession, found: Input) -> DataFrame:
 
 def _events(spark: SparkSession, found: Input, promises: dict[str, list[str]]) -> Events:
     events, lives = spark.read.table("events"), spark.read.table("lives")
+    return Events(runs_table(spark, found, promises), founders_table(spark, found), events, lives, [])
+
+
+def _read_events(spark: SparkSession, found: Input, promises: dict[str, list[str]]) -> Events:
+    """Read from the files: Spark must know the columns where groups of rows go to Python, and a table has none yet."""
+    events = clean_events(spark, found)
+    lives = lives_of(events).filter("node is not null")
     return Events(runs_table(spark, found, promises), founders_table(spark, found), events, lives, [])
 
 

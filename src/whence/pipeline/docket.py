@@ -71,11 +71,20 @@ class Docket(Tables):
 
 def violations_table(tables: Docket) -> DataFrame:
     """Return everything that speaks against the promises of the runs; what rests on absence only in complete runs."""
-    families = [make(tables) for promises, make in _FAMILIES if tables.wanted & set(promises)]
+    return that_count(tables, union([make(tables) for make in families(tables.wanted).values()]))
+
+
+def families(wanted: set[str]) -> dict[str, Callable[[Docket], DataFrame]]:
+    """Return what makes the tables of violations that are needed for some promises, by name."""
+    return {name: make for name, promises, make in _FAMILIES if wanted & set(promises)}
+
+
+def that_count(tables: Docket, found: DataFrame) -> DataFrame:
+    """Return the violations of what each run is judged by; those that rest on absence only in complete runs."""
     promised = F.broadcast(tables.runs.select(RUN_ID, F.explode("promises").alias(PROMISE)))
-    found = union(families).join(promised, [RUN_ID, PROMISE])
     missing = F.broadcast(tables.incomplete.select(RUN_ID, F.lit(True).alias("is_incomplete")))
-    return found.join(missing, RUN_ID, "left").filter(~F.col(ABSENCE) | F.col("is_incomplete").isNull())
+    known = found.join(promised, [RUN_ID, PROMISE]).join(missing, RUN_ID, "left")
+    return known.filter(~F.col(ABSENCE) | F.col("is_incomplete").isNull())
 
 
 def _runs_that_promise(tables: Docket, *promises: str) -> DataFrame:
@@ -122,18 +131,18 @@ def _optimistic_gaps(tables: Docket) -> DataFrame:
     return gaps.against_gaps(tables, causal.OPTIMISTIC)
 
 
-_FAMILIES: Final[tuple[tuple[tuple[str, ...], Callable[[Docket], DataFrame]], ...]] = (
-    ((integrity.PROMISE,), integrity.against_integrity),
-    ((duplicates.PROMISE,), duplicates.against_no_duplicates),
-    ((fifo.PROMISE,), fifo.against_fifo),
-    ((causal.CAUSAL, causal.OPTIMISTIC, causal.INTEGRITY), _causal),
-    ((causal.OPTIMISTIC,), _optimistic_gaps),
-    ((total.PROMISE,), _total),
-    ((arrival.AGREEMENT,), _agreement),
-    ((arrival.LIVENESS,), _liveness),
-    ((tickets.PROMISE,), _tickets),
-    ((tickets.COVERAGE,), _coverage),
-    ((bounds.PROMISE,), bounds.against_bounds),
-    ((views.PROMISE,), views.against_views),
-    ((stamps.PROMISE,), stamps.against_stamps),
+_FAMILIES: Final[tuple[tuple[str, tuple[str, ...], Callable[[Docket], DataFrame]], ...]] = (
+    ("integrity", (integrity.PROMISE,), integrity.against_integrity),
+    ("duplicates", (duplicates.PROMISE,), duplicates.against_no_duplicates),
+    ("fifo", (fifo.PROMISE,), fifo.against_fifo),
+    ("causal", (causal.CAUSAL, causal.OPTIMISTIC, causal.INTEGRITY), _causal),
+    ("gaps", (causal.OPTIMISTIC,), _optimistic_gaps),
+    ("total", (total.PROMISE,), _total),
+    ("agreement", (arrival.AGREEMENT,), _agreement),
+    ("liveness", (arrival.LIVENESS,), _liveness),
+    ("tickets", (tickets.PROMISE,), _tickets),
+    ("coverage", (tickets.COVERAGE,), _coverage),
+    ("bounds", (bounds.PROMISE,), bounds.against_bounds),
+    ("views", (views.PROMISE,), views.against_views),
+    ("stamps", (stamps.PROMISE,), stamps.against_stamps),
 )  # fmt: skip

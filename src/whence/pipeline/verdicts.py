@@ -61,7 +61,8 @@ def facts_by_run(tables: Docket) -> DataFrame:
     every = tables.runs.select(RUN_ID)
     for promises, make, nothing in _FACTS:
         if tables.wanted & set(promises):
-            every = every.join(make(tables), RUN_ID, "left").na.fill(nothing)
+            known = {name: F.coalesce(name, F.lit(value)) for name, value in nothing.items()}
+            every = every.join(make(tables), RUN_ID, "left").withColumns(known)
         else:
             every = every.withColumns({name: F.lit(value) for name, value in nothing.items()})
     return every

@@ -10,8 +10,8 @@ from tests.sim.stage import SYNC_NS, Stage, gaps_in_numbers, letter, told
 from tests.sim.world import MS
 from whence.core.ready import Delivery, Gap, Late, Note, Ready, Send
 from whence.sim.clock import Clock
-from whence.sim.process import INBOX_COPIES_MAX, SimProcess
-from whence.trace.schema import Kind
+from whence.sim.process import INBOX_COPIES_MAX, SimProcess, Told
+from whence.trace.schema import COLUMNS_OF, Kind
 from whence.types import Process, Span, packed
 
 # --- durability: what the peers of a crashed process may know ---
@@ -70,7 +70,7 @@ def test_whatever_peers_were_told_survives_a_crash_at_any_time(schedule: Schedul
 class SendsFirst(SimProcess):
     """A wrong driver: does everything else before it persists."""
 
-    def _apply(self, ready: Ready) -> None:
+    def _apply(self, ready: Ready, told: Told | None = None) -> None:
         self._perform(Ready(send=ready.send, deliver=ready.deliver))
         super()._apply(Ready(persist=ready.persist))
 
@@ -78,7 +78,7 @@ class SendsFirst(SimProcess):
 class SyncsLater(SimProcess):
     """A wrong driver: takes what is written for durable."""
 
-    def _apply(self, ready: Ready) -> None:
+    def _apply(self, ready: Ready, told: Told | None = None) -> None:
         self.disk.write(ready.persist)
         self._perform(ready)
 
@@ -86,7 +86,7 @@ class SyncsLater(SimProcess):
 class LetsOthersPass(SimProcess):
     """A wrong driver: what has nothing to persist goes ahead of what waits for the disk."""
 
-    def _apply(self, ready: Ready) -> None:
+    def _apply(self, ready: Ready, told: Told | None = None) -> None:
         if ready.persist:
             super()._apply(ready)
         else:
@@ -154,6 +154,19 @@ def test_a_ready_without_records_waits_for_no_disk_when_none_is_busy() -> None:
     stage = Stage()
     stage.do(told(1, record=False))
     assert (stage.sent(), stage.delivered()) == ([(0, 1)], [1])
+
+
+def test_a_publication_is_told_of_after_what_the_member_decided_before_it() -> None:
+    """Such as the note that it holds the ticket: that waits for the disk, and the publication waits behind it."""
+    stage = Stage()
+    stage.member.script.append(Ready(persist=[b"ticket"], notes=[Note("ticket_acquire", ticket=1, epoch=1, value=1)]))
+    stage.process.act("cjoin", 0)
+    stage.process.publish([b"x"])
+    assert stage.rows[Kind.PUBLISH] == []
+    stage.at(10 * MS)
+    (acquired,), (published,) = stage.rows[Kind.TICKET_ACQUIRE], stage.rows[Kind.PUBLISH]
+    at_ev = COLUMNS_OF[Kind.PUBLISH].index("ev")
+    assert acquired[at_ev] < published[at_ev]
 
 
 def test_a_disk_that_syncs_at_once_delays_nothing() -> None:

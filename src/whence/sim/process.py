@@ -7,7 +7,7 @@ member thinks of it.
 from collections import deque
 from collections.abc import Callable
 from random import Random
-from typing import cast
+from typing import NamedTuple, cast
 
 from whence.core.ready import Delivery, Gap, Item, Late, Note, Ready, Returned
 from whence.core.stages import Grouped, Member
@@ -29,6 +29,13 @@ COMPACT_BYTES, COMPACT_FACTOR = 1024, 4
 
 NEVER = 1 << 63
 """Later than any time of a run."""
+
+
+class Told(NamedTuple):
+    """A publication whose rows come after those of the Readies before it, such as the one that tells of its ticket."""
+
+    bundle: Bundle
+    dests: tuple[int, ...] | None
 
 
 class SimProcess:
@@ -85,7 +92,7 @@ class SimProcess:
         self._doomed = False
         self._stalling = False
         self._damage = "lost"
-        self._uncommitted: deque[Ready] = deque()
+        self._uncommitted: deque[tuple[Ready, Told | None]] = deque()
         self._syncing = False
         self._compact_at = COMPACT_BYTES
         self._committed = 0
@@ -217,17 +224,21 @@ class SimProcess:
         except UsageError as refusal:
             self._record.write(Kind.REJECT, reason=type(refusal).__name__)
             return None
+        told = None
         if not (ready.deliver and isinstance(ready.deliver[0], Returned)):
             destinations = self._world.destinations
             dests = None if group is None or destinations is None else destinations(group)
-            self._record.published(bundle, ready.mark, dests)
+            if self._uncommitted:
+                told = Told(bundle, dests)
+            else:
+                self._record.published(bundle, ready.mark, dests)
         if self._stalling and not ready.persist and not self._uncommitted:
-            self._uncommitted.append(ready)
+            self._uncommitted.append((ready, None))
             self._committed = 1
             self.pause()
             self._world.effective["pause_before_send"] += 1
         else:
-            self._apply(ready)
+            self._apply(ready, told)
         return bundle
 
     def arrive(self, copy: Copy) -> None:
@@ -290,7 +301,7 @@ class SimProcess:
 
     # --- the contract of Ready ---
 
-    def _apply(self, ready: Ready) -> None:
+    def _apply(self, ready: Ready, told: Told | None = None) -> None:
         """Persist, then do the rest; a Ready never overtakes one that still waits for the disk."""
         if not self._uncommitted:
             if not ready.persist:
@@ -301,7 +312,7 @@ class SimProcess:
                 self._perform(ready)
                 return
         self.disk.write(ready.persist)
-        self._uncommitted.append(ready)
+        self._uncommitted.append((ready, told))
         if not self._syncing:
             self._sync()
 
@@ -327,8 +338,10 @@ class SimProcess:
     def _go_ahead(self) -> None:
         readies, self._committed = self._committed, 0
         self._syncing = False
-        for ready in [self._uncommitted.popleft() for _ in range(readies)]:
+        for ready, told in [self._uncommitted.popleft() for _ in range(readies)]:
             if self.up:
+                if told is not None:
+                    self._record.published(told.bundle, ready.mark, told.dests)
                 self._perform(ready)
         if self._uncommitted:
             self._sync()

@@ -30,9 +30,9 @@ class Result(NamedTuple):
 Engine = Callable[[int], Result]
 
 
-def children_of(node: int) -> range:
+def children_of(node: int, nodes: int = NODES) -> range:
     """Return the nodes a node passes messages on to."""
-    return range(ARITY * node + 1, min(ARITY * node + ARITY + 1, NODES))
+    return range(ARITY * node + 1, min(ARITY * node + ARITY + 1, nodes))
 
 
 def microseconds_per_hop(engine: Engine, messages: int) -> float:
@@ -79,14 +79,14 @@ class Node:
         self._free_at = free_at
 
 
-def on_whence(messages: int) -> Result:
+def on_whence(messages: int, nodes: int = NODES) -> Result:
     """Simulate on our bare loop."""
     loop, tally = Loop(), Tally()
-    nodes = [Node(loop, tally) for _ in range(NODES)]
-    for at, node in enumerate(nodes):
-        node.children = [nodes[child] for child in children_of(at)]
+    tree = [Node(loop, tally) for _ in range(nodes)]
+    for at, node in enumerate(tree):
+        node.children = [tree[child] for child in children_of(at, nodes)]
     for message in range(messages):
-        loop.at(message * EVERY_NS, nodes[0].send, message)
+        loop.at(message * EVERY_NS, tree[0].send, message)
     loop.run(until=1 << 62)
     return Result(tally.hops, tally.arrival_sum_ns)
 

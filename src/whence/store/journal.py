@@ -10,6 +10,9 @@ from zlib import crc32
 _HEADER = Layout("<II")
 _LENGTH = Layout("<I")
 
+FRAME_BYTES = _HEADER.size
+"""What a record takes beyond itself."""
+
 
 def framed(record: bytes) -> bytes:
     """Return the bytes to append for one record."""
@@ -21,10 +24,10 @@ def recovered(journal: bytes | bytearray) -> tuple[list[bytes], int]:
     """Return the whole records at the start of a journal, and how many of its bytes they take."""
     records = []
     start = 0
-    while len(journal) - start >= _HEADER.size:
+    while len(journal) - start >= FRAME_BYTES:
         length, checksum = _HEADER.unpack_from(journal, start)
-        end = start + _HEADER.size + length
-        record = bytes(journal[start + _HEADER.size : end])
+        end = start + FRAME_BYTES + length
+        record = bytes(journal[start + FRAME_BYTES : end])
         if end > len(journal) or _checksum(record) != checksum:
             break
         records.append(record)

@@ -23,7 +23,7 @@ class Head:
     """A decoded head. Its numbers are vectors, or a shape with its numbers and vectors made when asked for."""
 
     __slots__ = (
-        "_ids", "deps", "epoch", "extra", "group", "h", "last", "number", "numbers", "recent", "shape", "whole",
+        "_ids", "deps", "epoch", "extra", "group", "h", "last", "number", "numbers", "shape", "whole",
     )  # fmt: skip
 
     def __init__(
@@ -38,7 +38,6 @@ class Head:
         shape: Shape | None = None,
         numbers: Numbers = (),
         number: int = 0,
-        recent: Cells | None = None,
         *,
         whole: bool = True,
     ) -> None:
@@ -55,10 +54,8 @@ class Head:
         """The one that its forwarder gave it for the reader, where the link knows it; 0: look for it."""
         self.extra = extra
         self.deps = deps
-        self.recent = recent
-        """The dependencies that may be new here, where the link knows; the others are in the past already."""
         self.whole = whole
-        """All cells of the forwarder are there; else those the receiver told it itself may be missing."""
+        """All cells of the forwarder are there; else only those that may be new to the reader."""
 
     @property
     def ids(self) -> Vectors:

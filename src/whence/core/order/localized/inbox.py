@@ -110,8 +110,7 @@ class Inbox:
     def is_ready(self, waiting: Waiting, now: Instant, ready: Ready) -> bool:
         """Tell whether everything a copy follows was processed here."""
         state, head = self.state, waiting.head
-        deps = waiting.deps if head.recent is None else head.recent
-        if deps and state.missing(head, deps):
+        if waiting.deps and state.missing(head, waiting.deps):
             return False
         if state.index is not None and not self.is_safe(head):
             return False

@@ -297,10 +297,9 @@ class Localized:
         shape, numbers = head.shape, head.numbers
         if shape is None:
             shape, numbers = state.shapes.flat(head.ids)
-        new = waiting.deps if head.recent is None else head.recent
-        grown = state.merge(new) if new else {}
+        grown = state.merge(waiting.deps) if waiting.deps else {}
         record = state.admit(bundle, head.group, last, h, shape, numbers, extra)
-        if head.recent is not None:
+        if not head.whole:
             self.links.merged(head, record)
         if self._settings.replay and head.whole:
             record.raw = {last: head}

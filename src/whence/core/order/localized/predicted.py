@@ -17,7 +17,7 @@ from whence.core.order.localized.heads import NODES, NUMBER_END, PREDICTED, Head
 from whence.core.order.localized.links import name_bytes
 from whence.core.order.localized.sessions import Carried, Pattern, Sessions
 from whence.core.order.localized.settings import LocalizedSettings
-from whence.core.order.localized.shapes import Shape
+from whence.core.order.localized.shapes import Numbers, Shape
 from whence.core.order.localized.state import Record, State
 from whence.core.varint import Reader, put
 
@@ -57,18 +57,13 @@ class Predicted(Sessions):
         news = None if carried.changes == record.changes else self._news(record, target, carried)
         carried.changes = record.changes_after
         told = self._told(news, known) if news else b""
-        surprises = []
-        for key, number in zip(shape.keys, numbers):  # noqa: B905 - hot, and one length by construction
-            value = known[key]
-            if number == value + 1:
-                known[key] = number
-            else:
-                surprises.append((key, number))
-                if number > value:
-                    known[key] = number
-        if surprises:
+        foreseen = [value + 1 for value in shape.of(known)]
+        if numbers == tuple(foreseen):
+            known.update(zip(shape.keys, numbers))  # noqa: B905 - hot, and one length by construction
+        else:
             flags |= SURPRISES
-            _put_surprises(into, shape, surprises)
+            _put_surprises(into, foreseen, numbers)
+            _raise(known, shape.keys, numbers)
         if news:
             flags |= NEWS
             into += told
@@ -110,31 +105,28 @@ class Predicted(Sessions):
         else:
             pattern = carried.patterns[reader.below(len(carried.patterns))]
         shape, known = pattern.shape, carried.known
-        deps = known.copy()
         recent = carried.pending if carried.latest is None else self._not_taken_in(carried, carried.latest)
-        foreseen = []
-        if flags & (SURPRISES | NEWS):
-            foreseen = [value + 1 for value in shape.of(known)]
-            if flags & SURPRISES:
-                for _ in range(reader.below(len(foreseen) + 1)):
-                    place = reader.below(len(foreseen))
-                    foreseen[place] = reader.below(NUMBER_END)
-            if flags & NEWS:
-                self._take_news(peer, known, recent, reader)
-                deps = known.copy()
-            _raise(known, shape.keys, foreseen)
-        else:
-            for key in shape.keys:
-                known[key] = number = known[key] + 1
-                foreseen.append(number)
+        foreseen = [value + 1 for value in shape.of(known)]
+        if flags & SURPRISES:
+            for _ in range(reader.below(len(foreseen) + 1)):
+                place = reader.below(len(foreseen))
+                foreseen[place] = reader.below(NUMBER_END)
+        if flags & NEWS:
+            self._take_news(peer, known, recent, reader)
         reader.end()
         numbers = tuple(foreseen)
         number = numbers[pattern.at] if pattern.at >= 0 else 0
-        epoch = self._place.overlay.epoch
-        if not self._shares:
-            return Head(pattern.group, epoch, peer, pattern.h, None, {}, deps, shape, numbers, number)
-        head = Head(pattern.group, epoch, peer, pattern.h, None, {}, deps, shape, numbers, number, recent, whole=False)
-        carried.latest = head
+        deps = recent if self._shares else known.copy()
+        head = Head(
+            pattern.group, self._place.overlay.epoch, peer, pattern.h, None, {}, deps, shape, numbers, number,
+            whole=not self._shares,
+        )  # fmt: skip
+        if self._shares:
+            carried.latest = head
+        if flags & (SURPRISES | NEWS):
+            _raise(known, shape.keys, numbers)
+        else:
+            known.update(zip(shape.keys, numbers))  # noqa: B905 - hot, and one length by construction
         return head
 
     def _not_taken_in(self, carried: Carried, latest: Head) -> Cells:
@@ -200,11 +192,12 @@ def _begin(cells: Cells, shape: Shape) -> None:
         cells.setdefault(key, 0)
 
 
-def _put_surprises(into: bytearray, shape: Shape, surprises: list[tuple[int, int]]) -> None:
+def _put_surprises(into: bytearray, foreseen: list[int], numbers: Numbers) -> None:
+    surprises = [at for at, number in enumerate(numbers) if number != foreseen[at]]
     put(into, len(surprises))
-    for key, number in surprises:
-        put(into, shape.keys.index(key))
-        put(into, number)
+    for at in surprises:
+        put(into, at)
+        put(into, numbers[at])
 
 
 def _put_shape(into: bytearray, group: int, h: int, shape: Shape) -> None:

@@ -116,7 +116,8 @@ class State:
         past, changed = self.past, self.changed
         route = shape.routes.get((group, last)) or self._begin_route(shape, group, last)
         record = Record((bundle.pid, bundle.boot, bundle.first), bundle, group, last, h, route)
-        record.deps = past.copy()
+        if route.own:  # else nobody will be told of them
+            record.deps = past.copy()
         record.changes = self.changed_before + len(changed)
         explained, gapless = True, not self.ahead
         for source, key, at in route.marks:

@@ -1,6 +1,5 @@
 """The pipeline's own columns, spelled once beside those of trace/schema.py, and the sentences made of them."""
 
-from functools import reduce
 from typing import Final
 
 import pyarrow as pa
@@ -120,5 +119,8 @@ def violations(
 
 
 def union(tables: list[DataFrame]) -> DataFrame:
-    """Put tables of one shape under each other."""
-    return reduce(DataFrame.unionByName, tables)
+    """Put tables of one shape under each other, as a flat tree: deep plans are refused by Spark Connect."""
+    while len(tables) > 1:
+        pairs = [tables[at : at + 2] for at in range(0, len(tables), 2)]
+        tables = [pair[0].unionByName(pair[1]) if len(pair) == 2 else pair[0] for pair in pairs]
+    return tables[0]

@@ -39,6 +39,9 @@ from whence.trace.schema import COLUMNS
 
 TRACES: Final = "whence.traces"
 PROMISES: Final = "whence.promises"
+IN_PYTHON: Final = ("violations_causal", "violations_total")
+"""Tables made by Python from groups of rows. Their plans name all columns, which a table that is not made yet cannot
+tell; the others must read tables, because a plan from the files on would be deeper than Spark Connect takes."""
 
 
 def define(spark: SparkSession) -> None:
@@ -60,7 +63,10 @@ def define(spark: SparkSession) -> None:
     }
     parts = {f"violations_{name}": make for name, make in families(set().union(*promises.values())).items()}
     for name, make_part in parts.items():
-        described[name] = lambda make=make_part: _part(make, Described(_read_events(spark, found, promises), promises))  # type: ignore[misc]
+        read = _read_events if name in IN_PYTHON else _events
+        described[name] = lambda make=make_part, read=read: _part(
+            make, Described(read(spark, found, promises), promises)
+        )  # type: ignore[misc]
     described["violations"] = lambda: union([spark.read.table(name) for name in parts])
     for name, make in TABLES.items():
         described[name] = lambda make=make: make(Counted(_events(spark, found, promises)))  # type: ignore[misc]
@@ -84,7 +90,7 @@ def _events(spark: SparkSession, found: Input, promises: dict[str, list[str]]) -
 
 
 def _read_events(spark: SparkSession, found: Input, promises: dict[str, list[str]]) -> Events:
-    """Read from the files: Spark must know the columns where groups of rows go to Python, and a table has none yet."""
+    """Describe the same from the files on, for those IN_PYTHON."""
     events = clean_events(spark, found)
     lives = lives_of(events).filter("node is not null")
     return Events(runs_table(spark, found, promises), founders_table(spark, found), events, lives, [])

@@ -6,7 +6,8 @@ SHELL := /bin/bash
 
 BIN := .venv/bin
 STAMP := .venv/setup.stamp
-WORKERS ?= 2
+# Tests of live nodes mostly wait: one worker more than there are cores.
+WORKERS ?= $(shell expr $$(nproc) + 1)
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

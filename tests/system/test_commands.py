@@ -421,7 +421,7 @@ def test_a_planted_bug_that_is_caught_is_success(capsys: Capture) -> None:
 # --- demo ---
 
 
-@pytest.mark.parametrize("seed", [7, 9])
+@pytest.mark.parametrize("seed", [7, pytest.param(9, marks=pytest.mark.long)])
 def test_the_demo_runs_every_level_catches_the_planted_bug_and_leaves_a_report(
     capsys: Capture, tmp_path: Path, seed: int
 ) -> None:

@@ -5,12 +5,14 @@ interleaved, so that a burst of other load falls on all of them, and the median 
 """
 
 import argparse
+import gc
 import json
 import os
 import platform
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -33,6 +35,17 @@ def interleaved(repeat: int, measures: Mapping[str, Callable[[], float]]) -> dic
         for name, measure in measures.items():
             taken[name].append(measure())
     return {name: median(values) for name, values in taken.items()}
+
+
+@contextmanager
+def no_collections() -> Iterator[None]:
+    """Keep the cycle collector out of what is measured: after every run of a loop it would look at all that is new."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def machine() -> dict[str, Any]:

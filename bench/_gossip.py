@@ -11,6 +11,8 @@ from tempfile import TemporaryDirectory
 from time import process_time
 from typing import NamedTuple
 
+from _common import no_collections
+
 from whence.sim.cluster import Cluster
 from whence.sim.run import describe, recipe_of
 from whence.sim.scenario import SECOND_NS, Scenario
@@ -60,7 +62,7 @@ def hops_of(load: Load, hops: int, warm_ns: int = 3 * SECOND_NS // 2, worlds: in
     at_payload = COLUMNS_OF[Kind.SEND].index(PAYLOAD_BYTES)
     counted = deliveries = payload_bytes = now = 0
     seconds = 0.0
-    with TemporaryDirectory() as directory:
+    with TemporaryDirectory() as directory, no_collections():
         writer = TraceWriter(Path(directory), trace.run)
         while counted < hops:
             now += TURN_NS

@@ -25,7 +25,7 @@ PAYLOAD = 24
 """Bytes of each bundle's one event."""
 PUBLISHERS = 10
 """So many members publish in turn, whatever the size of the group."""
-TURN_NS = 5_000_000
+TURN_NS = 20_000_000
 """How long the world runs between two looks at the trace."""
 
 

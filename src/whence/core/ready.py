@@ -48,6 +48,12 @@ class Send(Struct, frozen=True, gc=False):
     """Only this life of the peer may read it."""
 
 
+Columns: TypeAlias = tuple[int | None, int | None, int | None, int | None, int | None, int | None]
+"""A mark as a trace has it: the four parts of its key, its ticket and its epoch."""
+
+UNMARKED: Columns = (None,) * 6
+
+
 class Mark(Struct, frozen=True, gc=False):
     """What a level says of a bundle, for applications and observers."""
 
@@ -56,6 +62,10 @@ class Mark(Struct, frozen=True, gc=False):
     ticket: int | None = None
     epoch: int | None = None
     """The ticket the bundle was published with, and its fencing epoch."""
+
+    def columns(self) -> Columns:
+        """Return it as a trace has it."""
+        return (*(self.key or UNMARKED[:4]), self.ticket, self.epoch)
 
 
 class Delivery(Struct, frozen=True, gc=False):

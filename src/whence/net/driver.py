@@ -137,6 +137,7 @@ class Driver:
         self._changed = asyncio.Event()
         self._member_persists = False
         self._ticks_joined = 0
+        self._measured_at = steady_ns()
         self.credit = Credit(role.me.pid, role.level)
         self._taken_of: dict[Process, int] = {}
         """The last event of each publisher that the application here has taken."""
@@ -244,6 +245,8 @@ class Driver:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._scribe is not None and error is None and not self.left:
+            self._scribe.fullest(self.member.gauges())
         self.left = True
         self.failure = self.failure or error
         for _, stored, _ in self._waiting:
@@ -484,6 +487,16 @@ class Driver:
             self.stop()
             self._outside.member_changed(self.group)
 
+    def _measure(self) -> None:
+        """Look how full buffers are; write down now and then how full they were at their fullest."""
+        if self._scribe is None or self.left:
+            return
+        gauges, now = self.member.gauges(), steady_ns()
+        self._scribe.measure(gauges)
+        if now - self._measured_at >= MEASURE_NS:
+            self._measured_at = now
+            self._scribe.fullest(gauges)
+
     def _plan_wake(self, wake_at: int) -> None:
         """Plan the next tick. One planned too early is harmless, so nothing is planned anew for a later one."""
         self._wake_at = wake_at
@@ -496,6 +509,7 @@ class Driver:
         if not self.left:
             self._do(self.member.tick)
             self._ticks_joined += self.joined
+            self._measure()
             self._settle()
             self._changed.set()
 
@@ -560,6 +574,9 @@ def _returns(ready: Ready) -> bool:
 COMPACT_BYTES, COMPACT_AGAIN_S = 4 << 20, 1.0
 """A journal below it is not worth rewriting; one of which more than half counts is looked at again when it has doubled,
 or after so long."""
+
+MEASURE_NS = 10_000_000_000
+"""Between two rows of a trace that tell how full each buffer was."""
 
 TAKEN_MAX = 65_536
 """Publishers whose progress is remembered. Full: the oldest is forgotten; it waits AWAY_S instead."""

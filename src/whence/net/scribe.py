@@ -1,14 +1,15 @@
 """What a live member did at its borders, as rows of a trace: the same columns as the simulator's, true time unknown."""
 
+from collections.abc import Iterable
+from typing import Unpack
 from zlib import crc32
 
-from whence.core.ready import Delivery, Gap, Item, Late, Mark, Note
+from whence.core.ready import UNMARKED, Delivery, Gap, Gauge, Item, Late, Mark, Note
 from whence.net.clock import wall_ns
+from whence.trace.rows import HighWater, Rare, rare_row
 from whence.trace.schema import Kind
 from whence.trace.spool import Spool
 from whence.types import Bundle, EventId, Process
-
-_NO_KEY = (None, None, None, None)
 
 
 class Scribe:
@@ -19,10 +20,11 @@ class Scribe:
         self._me = me
         self._group = group
         self._ev = 0
+        self._highest = HighWater()
 
     def published(self, bundle: Bundle, mark: Mark | None) -> None:
         """Write a row for each event of the member's own bundle."""
-        (physical, k_hi, k_mid, k_lo), ticket, epoch = _read(mark)
+        physical, k_hi, k_mid, k_lo, ticket, epoch = UNMARKED if mark is None else mark.columns()
         clk, (pid, boot), stamp_bytes = wall_ns(), self._me, len(bundle.stamp)
         for seq, payload in enumerate(bundle.payloads(), bundle.first):
             self.spool.add(
@@ -59,7 +61,7 @@ class Scribe:
             for seq in range(bundle.first, bundle.last + 1):
                 self.write(Kind.LATE, event=EventId(bundle.pid, bundle.boot, seq), late_ns=step.late_ns)
             return
-        (physical, k_hi, k_mid, k_lo), ticket, epoch = _read(step.mark)
+        physical, k_hi, k_mid, k_lo, ticket, epoch = UNMARKED if step.mark is None else step.mark.columns()
         clk, (pid, boot) = wall_ns(), self._me
         for offset, payload in enumerate(bundle.payloads()):
             self.spool.add(
@@ -79,32 +81,16 @@ class Scribe:
             Kind(note.kind), event=event, peer=note.peer, reason=note.reason, ticket=note.ticket, epoch=note.epoch
         )
 
-    def write(
-        self,
-        kind: Kind,
-        *,
-        event: EventId | None = None,
-        peer: int | None = None,
-        view: tuple[int, ...] | None = None,
-        late_ns: int | None = None,
-        ticket: int | None = None,
-        epoch: int | None = None,
-        ids: tuple[EventId, ...] | None = None,
-        reason: str | None = None,
-        value: int | None = None,
-        bound: int | None = None,
-    ) -> None:
+    def measure(self, gauges: Iterable[Gauge]) -> None:
+        """Keep how full every buffer was at its fullest."""
+        self._highest.measure(gauges)
+
+    def fullest(self, gauges: Iterable[Gauge]) -> None:
+        """Write down how full every buffer was at its fullest, and begin anew."""
+        for told in self._highest.rows(gauges):
+            self.write(Kind.NOTE, **told)
+
+    def write(self, kind: Kind, **told: Unpack[Rare]) -> None:
         """Write a row of any other kind."""
-        m_pid, m_inc, m_seq = event if event is not None else (None, None, None)
-        self.spool.add(
-            kind,
-            (*self._me, self._ev, wall_ns(), None, self._group, m_pid, m_inc, m_seq, peer, view, late_ns,
-             ticket, epoch, ids, reason, value, bound),
-        )  # fmt: skip
+        self.spool.add(kind, rare_row((*self._me, self._ev, wall_ns(), None, self._group), told))
         self._ev += 1
-
-
-def _read(mark: Mark | None) -> tuple[tuple[int | None, int | None, int | None, int | None], int | None, int | None]:
-    if mark is None:
-        return _NO_KEY, None, None
-    return mark.key or _NO_KEY, mark.ticket, mark.epoch

@@ -4,17 +4,16 @@ Rows tell of the borders of a process, publishing, sending, receiving and delive
 """
 
 from collections.abc import Iterable
+from typing import Unpack
 from zlib import crc32
 
-from whence.core.ready import Delivery, Gap, Gauge, Late, Mark
+from whence.core.ready import UNMARKED, Delivery, Gap, Gauge, Late, Mark
 from whence.sim.clock import Clock
 from whence.sim.loop import Loop
 from whence.trace.memory import Row
+from whence.trace.rows import HighWater, Rare, rare_row
 from whence.trace.schema import Kind
 from whence.types import Bundle, EventId
-
-_NO_KEY = (None, None, None, None)
-_NO_MARK = (_NO_KEY, None, None)
 
 
 class Recorder:
@@ -34,8 +33,7 @@ class Recorder:
         """Rows of this life so far: with process and boot it names a row."""
         self._pos = 0
         """Deliveries of this life so far."""
-        self._highest: dict[str, int] = {}
-        """How full each buffer was at its fullest."""
+        self._highest = HighWater()
 
     def begin_life(self, boot: int) -> None:
         """Count rows and deliveries from zero."""
@@ -47,7 +45,7 @@ class Recorder:
         clk, true = self._clock.wall(self._loop.now), self._loop.now
         stamp_bytes = len(bundle.stamp)
         rows = self._rows[Kind.PUBLISH]
-        (physical, k_hi, k_mid, k_lo), ticket, epoch = _read(mark)
+        physical, k_hi, k_mid, k_lo, ticket, epoch = UNMARKED if mark is None else mark.columns()
         for seq, payload in enumerate(bundle.payloads(), bundle.first):
             rows.append(
                 (self._pid, self._boot, self._ev, clk, true, self._group, bundle.pid, bundle.boot, seq, dests,
@@ -82,7 +80,7 @@ class Recorder:
         bundle = step.bundle
         pid, boot, group, hold_ns = self._pid, self._boot, self._group, step.hold_ns
         origin, origin_boot = bundle.pid, bundle.boot
-        (physical, k_hi, k_mid, k_lo), ticket, epoch = _NO_MARK if step.mark is None else _read(step.mark)
+        physical, k_hi, k_mid, k_lo, ticket, epoch = UNMARKED if step.mark is None else step.mark.columns()
         for seq, payload in enumerate(bundle.payloads(), bundle.first):
             rows.append(
                 (pid, boot, ev, clk, true, group, origin, origin_boot, seq, pos, hold_ns,
@@ -107,17 +105,12 @@ class Recorder:
 
     def measure(self, gauges: Iterable[Gauge]) -> None:
         """Keep how full every buffer was at its fullest."""
-        highest = self._highest
-        for gauge in gauges:
-            if gauge.value > highest.get(gauge.name, -1):
-                highest[gauge.name] = gauge.value
+        self._highest.measure(gauges)
 
     def fullest(self, gauges: Iterable[Gauge]) -> None:
         """Write down how full every buffer was at its fullest, and begin anew."""
-        for gauge in gauges:
-            if gauge.name in self._highest:
-                self.write(Kind.NOTE, reason=gauge.name, value=self._highest[gauge.name], bound=gauge.bound)
-        self._highest.clear()
+        for told in self._highest.rows(gauges):
+            self.write(Kind.NOTE, **told)
 
     def at_rest(self, gauges: Iterable[Gauge]) -> None:
         """Write down every buffer that should be empty by now."""
@@ -125,33 +118,9 @@ class Recorder:
             if gauge.rests:
                 self.write(Kind.NOTE, reason=f"{gauge.name}_at_rest", value=gauge.value, bound=0)
 
-    def write(
-        self,
-        kind: Kind,
-        *,
-        event: EventId | None = None,
-        peer: int | None = None,
-        view: tuple[int, ...] | None = None,
-        late_ns: int | None = None,
-        ticket: int | None = None,
-        epoch: int | None = None,
-        ids: tuple[EventId, ...] | None = None,
-        reason: str | None = None,
-        value: int | None = None,
-        bound: int | None = None,
-    ) -> None:
+    def write(self, kind: Kind, **told: Unpack[Rare]) -> None:
         """Write one row of a kind that is seldom."""
-        pid, inc, seq = event if event is not None else (None, None, None)
         true = self._loop.now
-        self._rows[kind].append(
-            (self._pid, self._boot, self._ev, self._clock.wall(true), true, self._group, pid, inc, seq, peer, view,
-             late_ns, ticket, epoch, ids, reason, value, bound)
-        )  # fmt: skip
+        where = (self._pid, self._boot, self._ev, self._clock.wall(true), true, self._group)
+        self._rows[kind].append(rare_row(where, told))
         self._ev += 1
-
-
-def _read(mark: Mark | None) -> tuple[tuple[int | None, int | None, int | None, int | None], int | None, int | None]:
-    """Return a mark's key, ticket and epoch, all None where there is none."""
-    if mark is None:
-        return _NO_KEY, None, None
-    return mark.key or _NO_KEY, mark.ticket, mark.epoch

@@ -17,7 +17,7 @@ from whence.net.proxy import between
 from whence.sim.run import run
 from whence.sim.scenario import SECOND_NS, Fault, Publish, Scenario
 from whence.trace.memory import Trace
-from whence.trace.schema import Kind
+from whence.trace.schema import BOUND, COLUMNS_OF, Kind
 from whence.trace.spool import gather
 
 NODES = 5
@@ -136,10 +136,14 @@ def verdicts(trace: Trace) -> dict[str, Outcome]:
 def test_the_same_scenario_gets_the_same_verdicts_simulated_and_live(level: str, tmp_path: Path) -> None:
     """What only true time can tell (liveness, and agreement without memory) is judged in the simulator alone."""
     simulated = verdicts(run(scenario(level)).trace)
-    live = verdicts(Stage(scenario(level), tmp_path).play())
+    trace = Stage(scenario(level), tmp_path).play()
+    live = verdicts(trace)
     both = {"integrity", "no_duplicates", "fifo"} | ({"causal", "agreement"} if level == "causal" else set())
     assert live.keys() >= both
     assert {promise: simulated[promise] for promise in live if promise in simulated} == {
         promise: live[promise] for promise in live if promise in simulated
     }
     assert set(simulated.values()) == {Outcome.HOLDS}
+    at = COLUMNS_OF[Kind.NOTE].index(BOUND)
+    measured = {row[0] for row in trace.rows[Kind.NOTE] if row[at] is not None}
+    assert measured == set(range(NODES)), "every node tells how full its buffers were"

@@ -2,7 +2,8 @@
 
 Goals, in one run: the merger with duplicate detection, guards and limits at least 0.3 of a bare heapq merge; an hlc
 stamp at most 3 times an integer increment and comparison in a method call; at most 20 bytes per message beyond its
-payload for hlc with 64 publishers, sixteen messages to a packet.
+payload for hlc with 64 publishers: its own header (kind, pid, life, number, stamp, lengths), and, packet and frame
+included, when sixteen travel together. A message alone in its frame is printed too.
 """
 
 from heapq import heappop, heappush
@@ -10,6 +11,7 @@ from random import Random
 from time import perf_counter
 
 from _common import arguments, finish, interleaved
+from msgspec import msgpack
 
 from whence.core.clocks.hlc import Hlc
 from whence.core.clocks.kn import Kn
@@ -27,6 +29,8 @@ NOW_TICKS = 1_790_000_000_000
 """Milliseconds since 1970 on some day of 2026: stamps as long as they are."""
 
 PACKET_MESSAGES = 16
+PAYLOAD = b"x" * 100
+SENDER = Process(PUBLISHERS - 1, 3)
 
 
 def arrivals(count: int) -> list[tuple[int, Entry]]:
@@ -100,12 +104,20 @@ def stamped(clock: Counter | Hlc | Kn, count: int) -> float:
     return perf_counter() - began
 
 
+def offers(messages: int) -> list[Offer]:
+    """Return messages as they travel, late in a publisher's life."""
+    clock = Hlc(TIMING)
+    return [Offer(1_000_000 + at, clock.write(clock.local(NOW_TICKS)), PAYLOAD) for at in range(messages)]
+
+
+def header_bytes() -> int:
+    """Return the bytes of one message that are its own and not its payload, its publisher's name among them."""
+    return len(msgpack.encode(offers(1)[0])) + len(msgpack.encode(SENDER)) - 1 - len(PAYLOAD)
+
+
 def wire_bytes(messages: int) -> float:
-    """Return the bytes per message beyond its payload in a packet of so many, late in a publisher's life."""
-    clock, sender = Hlc(TIMING), Process(PUBLISHERS - 1, 3)
-    payload = b"x" * 100
-    offers = [Offer(1_000_000 + at, clock.write(clock.local(NOW_TICKS)), payload) for at in range(messages)]
-    return len(encode("group", sender, list(offers))) / messages - len(payload)
+    """Return the bytes per message beyond its payload, of a frame with so many."""
+    return len(encode("group", SENDER, list(offers(messages)))) / messages - len(PAYLOAD)
 
 
 def main() -> None:
@@ -130,7 +142,7 @@ def main() -> None:
     )
     merge_ratio = seconds["heap"] / seconds["merger"]
     stamp_ratio = seconds["hlc"] / seconds["counter"]
-    bytes_alone, bytes_packed = wire_bytes(1), wire_bytes(PACKET_MESSAGES)
+    header, bytes_alone, bytes_packed = header_bytes(), wire_bytes(1), wire_bytes(PACKET_MESSAGES)
     finish(
         "merging",
         {
@@ -140,10 +152,11 @@ def main() -> None:
             "hlc_per_second": round(count / seconds["hlc"]),
             "kn_per_second": round(count / 10 / seconds["kn"]),
             "hlc_to_counter": round(stamp_ratio, 3),
+            "header_bytes": header,
             "wire_bytes_alone": round(bytes_alone, 2),
             "wire_bytes_of_sixteen": round(bytes_packed, 2),
         },
-        {"merger": merge_ratio >= 0.3, "stamp": stamp_ratio <= 3.0, "wire": bytes_packed <= 20.0},
+        {"merger": merge_ratio >= 0.3, "stamp": stamp_ratio <= 3.0, "wire": max(header, bytes_packed) <= 20.0},
         quick=options.quick,
     )
 

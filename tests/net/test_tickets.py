@@ -2,14 +2,17 @@
 
 import asyncio
 import json
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from tests.net.live import QUICK, nodes, within
 from tests.net.test_commands import running, whence
 from whence.cli.app import run as command
+from whence.cli.top import page
 from whence.core.merge.items import Offer
 from whence.errors import ClosedError, JoinError, LeaseSuspendedError, NotCoordinatorError, StalledError, UsageError
 from whence.group import Group, join
@@ -202,6 +205,15 @@ def test_the_status_and_the_metrics_tell_of_tickets_and_take_an_operators_word(t
             await groups[0].cjoin()
             told = status(started[0].live)["groups"][0]["ticket"]
             assert (told["standing"], told["waits_for"]) == ("active", [])
+            [seen] = status(started[1].live)["groups"][0]["ticket"]["owners"]
+            me = started[0].live.drivers["alps"].role.me
+            assert (seen["ticket"], seen["epoch"], seen["owner"]) == (
+                told["ticket"], told["epoch"], f"{me.pid}:{me.boot}",
+            )  # fmt: skip
+            assert seen["lease_left_ns"] > 0, "it lent the lease, as a witness"
+            screen = Console(file=StringIO(), width=200)
+            screen.print(page(status(started[1].live), {}, 1.0))
+            assert f"{me.pid}:{me.boot}" in screen.file.getvalue()  # type: ignore[attr-defined]
             text = metrics(started[0].live)
             assert 'whence_ticket_lease_left_seconds{group="alps",level="optimistic",ticket="' in text
             assert 'standing="active"} 0.' in text

@@ -23,7 +23,7 @@ def top(
     once: Annotated[bool, typer.Option(help="Look once and exit.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Look once and print one JSON object.")] = False,
 ) -> None:
-    """Watch a running node: members, links, rates, what is held, gaps and lag.
+    """Watch a running node: members, links, tickets with owners and leases, rates, what is held, gaps and lag.
 
     Exit code 0: seen. 2: no such node runs here.
     """
@@ -76,7 +76,13 @@ def page(told: dict[str, Any], before: dict[str, Any], seconds: float) -> Stack:
             "?" if peer["rtt_ms"] is None else f"{peer['rtt_ms']:.2f} ms", f"{peer['waiting_bytes']:,} B",
             str(peer["dropped_frames"]),
         )  # fmt: skip
-    return Stack(groups, peers)
+    tickets = Table("group", "ticket", "epoch", "owner", "lease")
+    for group in told["groups"]:
+        for owned in (group["ticket"] or {}).get("owners", []):
+            left_ns = owned["lease_left_ns"]
+            lease = "lent by others" if left_ns is None else f"{left_ns / 1e6:,.0f} ms"
+            tickets.add_row(group["name"], str(owned["ticket"]), str(owned["epoch"]), owned["owner"], lease)
+    return Stack(groups, peers, tickets) if tickets.row_count else Stack(groups, peers)
 
 
 def _overlay(told: dict[str, Any] | None) -> str:

@@ -95,7 +95,10 @@ def _ticket(told: Status | None) -> dict[str, Any] | None:
     if told is None:
         return None
     fields: dict[str, Any] = msgspec.structs.asdict(told)
-    return fields | {"waits_for": [f"{pid}:{boot}" for pid, boot in told.waits_for]}
+    owners = [
+        msgspec.structs.asdict(owned) | {"owner": f"{owned.owner.pid}:{owned.owner.boot}"} for owned in told.owners
+    ]
+    return fields | {"waits_for": [f"{pid}:{boot}" for pid, boot in told.waits_for], "owners": owners}
 
 
 def _by_name(metrics: list[Metric]) -> dict[str, Any]:

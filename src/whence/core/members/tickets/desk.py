@@ -10,7 +10,7 @@ from typing import Any
 from whence.core.clocks.cct import epoch_of
 from whence.core.members.tickets import items as say
 from whence.core.members.tickets.founding import Arbiter, Founding, Phase
-from whence.core.members.tickets.joining import Applicant, Status
+from whence.core.members.tickets.joining import Applicant, Owned, Status
 from whence.core.members.tickets.neighbours import Neighbours
 from whence.core.members.tickets.records import Claim, Record, pack, pack_processes, unpack, unpack_processes
 from whence.core.members.tickets.seat import Seat, Standing
@@ -184,6 +184,11 @@ class Desk:
             why=refusal.why if refusal is not None else "",
             retry_ns=(refusal.retry_ns or 0) if refusal is not None else 0,
             waits_for=self._waits_for(now),
+            owners=tuple(
+                Owned(*claim, owner, self.witness.lease_left_ns(claim, now))
+                for claim, owner in self.applicant.claims()
+                if owner != self.me
+            ),
         )
 
     def _waits_for(self, now: Instant) -> tuple[Process, ...]:

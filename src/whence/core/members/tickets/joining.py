@@ -99,6 +99,10 @@ class Applicant:
         known = self._owners.get(claim.ticket)
         return known[1] if known is not None and known[0] == claim.epoch else None
 
+    def claims(self) -> list[tuple[Claim, Process]]:
+        """Return every claim heard of and its owner, by ticket."""
+        return [(Claim(ticket, epoch), owner) for ticket, (epoch, owner) in sorted(self._owners.items())]
+
     def owners(self) -> list[Process]:
         """Return the coordinators heard of, ourselves left out, each once."""
         known = (*(owner for _, owner in self._owners.values()), *self._hints)
@@ -173,6 +177,16 @@ class Applicant:
         return int((0.5 + rank + self._dice()) * 4 * self._settings.answer_ns)
 
 
+class Owned(Struct, frozen=True):
+    """A ticket that somebody is said to own."""
+
+    ticket: int
+    epoch: int
+    owner: Process
+    lease_left_ns: int | None
+    """Of its owner's lease, where it was lent here; None: others lent it."""
+
+
 class Status(Struct, frozen=True, kw_only=True):
     """A process's standing in a cluster, for its application."""
 
@@ -190,3 +204,5 @@ class Status(Struct, frozen=True, kw_only=True):
     """When to try again; 0 where waiting alone does not help."""
     waits_for: tuple[Process, ...] = ()
     """Witnesses whose word is missing, to act or to take over. One that is gone for good can be declared dead."""
+    owners: tuple[Owned, ...] = ()
+    """The tickets of others, as far as this process has heard."""

@@ -70,6 +70,13 @@ class Witness:
             return None
         return Fresh(item.ticket, item.epoch)
 
+    def lease_left_ns(self, claim: Claim, now: Instant) -> int | None:
+        """Return how much is left of the lease lent to a claim; None if none was lent here."""
+        kept = self._kept.get(claim.ticket, {}).get(claim.epoch)
+        if kept is None or self.fenced(claim):
+            return None
+        return max(0, self._lease_ns - (now - kept.seen))
+
     def fenced(self, claim: Claim) -> bool:
         """Tell whether a claim is dead here."""
         return claim.epoch <= self._fences.get(claim.ticket, 0)

@@ -7,7 +7,9 @@ arrays of events in a frame, no promise but TCP's. A rival that is not installed
 import asyncio
 import contextlib
 import importlib.util
+import os
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -248,7 +250,7 @@ class Nats:
         """Process 0 runs the server; everybody subscribes."""
         import nats
 
-        port = _free_port() if index == 0 else 0
+        port = free_port() if index == 0 else 0
         self.server = await _serve("nats-server", "-a", "127.0.0.1", "-p", str(port)) if index == 0 else None
         known = await ports(port)
         address = f"nats://127.0.0.1:{known[0]}"
@@ -285,7 +287,7 @@ class Redis:
         """Process 0 runs the server; everybody subscribes."""
         import redis.asyncio as redis
 
-        port = _free_port() if index == 0 else 0
+        port = free_port() if index == 0 else 0
         options = ("--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
                    "--client-output-buffer-limit", "pubsub 0 0 0")  # fmt: skip
         self.server = await _serve("redis-server", *options) if index == 0 else None
@@ -333,9 +335,8 @@ RIVALS: dict[str, tuple[tuple[str, ...], str | None]] = {
 
 def lacking(kind: str) -> str | None:
     """Return what a kind needs and this machine does not have; None if it can run."""
-    if kind == "libp2p":
-        installed = importlib.util.find_spec("libp2p") is not None
-        return "a client for it is not written yet" if installed else "module libp2p"
+    if kind == "libp2p" and interpreter(kind) != sys.executable:
+        return None
     modules, program = RIVALS.get(kind, ((), None))
     for module in modules:
         if importlib.util.find_spec(module) is None:
@@ -343,8 +344,17 @@ def lacking(kind: str) -> str | None:
     return f"program {program}" if program is not None and shutil.which(program) is None else None
 
 
+def interpreter(kind: str) -> str:
+    """Return the Python that runs a kind."""
+    return os.environ.get("LIBP2P_PYTHON", sys.executable) if kind == "libp2p" else sys.executable
+
+
 def contender(kind: str, *, saturated: bool) -> Contender:
     """Return a process of a kind."""
+    if kind == "libp2p":
+        from _libp2p import Libp2p
+
+        return Libp2p()
     rivals: dict[str, type[Contender]] = {"floor": Floor, "zmq": Zmq, "nats": Nats, "redis": Redis}
     if kind in rivals:
         return rivals[kind]()
@@ -352,7 +362,8 @@ def contender(kind: str, *, saturated: bool) -> Contender:
     return Whence(level, stored=bool(stored), saturated=saturated)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port that nobody listens at."""
     import socket
 
     with socket.socket() as probe:

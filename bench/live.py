@@ -8,6 +8,8 @@ alike. CPU per delivery is printed beside, because it does not depend on who els
 
     python bench/live.py [--rounds 3] [--seconds 2] [--kinds floor,fifo,...] [--sizes 32,1024] [--shapes 8⇄8,1→8]
                          [--latency]
+
+libp2p may have a Python of its own, whose protobuf is not ours: LIBP2P_PYTHON=/path/to/python.
 """
 
 import argparse
@@ -22,7 +24,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from _live_kinds import contender, lacking
+from _live_kinds import contender, interpreter, lacking
 
 BUNDLE_BYTES = 64 << 10
 WARM_S = 0.5
@@ -133,7 +135,7 @@ def once(kind: str, shape: str, size: int, seconds: float, rate: float = 0.0) ->
     """Run all processes of one kind; return deliveries per second, CPU per delivery and, at a rate, latency."""
     nodes, publishing = SHAPES[shape]
     each_rate = rate / len(publishing)
-    command = [sys.executable, __file__, "--child", kind]
+    command = [interpreter(kind), __file__, "--child", kind]
     children = [
         subprocess.Popen(
             [*command, *map(str, (index, nodes, len(publishing), size, seconds, each_rate))],
@@ -251,10 +253,14 @@ def main() -> None:
     given = parser.parse_args()
     if given.child:
         kind, *numbers, seconds, rate = given.child
+        index, nodes, publishers, size = map(int, numbers)
+        child = Child(kind, index, nodes, publishers, size, float(seconds), float(rate)).run()
+        if kind == "libp2p":  # its Python need not know whence
+            asyncio.run(child)
+            return
         from whence.net.run import run
 
-        index, nodes, publishers, size = map(int, numbers)
-        run(Child(kind, index, nodes, publishers, size, float(seconds), float(rate)).run())
+        run(child)
         return
     asked = given.kinds.split(",")
     skipped = {kind: reason for kind in asked if (reason := lacking(kind)) is not None}

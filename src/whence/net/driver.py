@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from whence.core.levels import Recipe, Surroundings
-from whence.core.link.reached import REPORT_NS, Reached
+from whence.core.link.reached import Reached
 from whence.core.members.full import Directory
 from whence.core.members.tickets.joining import Status
 from whence.core.ready import Delivery, Gap, Gauge, Item, Late, Metric, Ready, Returned
@@ -23,6 +23,7 @@ from whence.errors import ClosedError, InternalError, NotMemberError, StorageErr
 from whence.net.clock import steady_ns, wall_ns
 from whence.net.commit import Commit
 from whence.net.credit import CREDIT_BYTES_MIN, Credit
+from whence.net.reports import Reports
 from whence.net.scribe import Scribe
 from whence.store.steps import Steps
 from whence.trace.schema import Kind
@@ -139,9 +140,7 @@ class Driver:
         self._ticks_joined = 0
         self._measured_at = steady_ns()
         self.credit = Credit(role.me.pid, role.level)
-        self._taken_of: dict[Process, int] = {}
-        """The last event of each publisher that the application here has taken."""
-        self._to_report: dict[Process, None] = {}
+        self.reports = Reports(self._report)
         self._unsettled: deque[Bundle] = deque()
         """Bundles promised to be kept until everybody has them."""
         slip: Callable[[Any], int] | None = getattr(role.recipe, "clock_slip_ns_max", None)
@@ -428,12 +427,6 @@ class Driver:
         """Wait no more for a peer that is gone."""
         self.credit.forget(peer)
 
-    def peer_up(self, peer: Process) -> None:
-        """Tell a publisher that is here again how far the application is."""
-        for process in list(self._taken_of):
-            if process.pid == peer.pid and process.boot >= peer.boot:  # of a group opened again, a later life
-                self._report(process)
-
     def congested(self) -> bool:
         """Tell whether publishers should wait until members have taken more of what is under way."""
         if self.credit.away_bytes <= CREDIT_BYTES_MIN:
@@ -441,17 +434,9 @@ class Driver:
         self.credit.publishers = len(self._outside.members(self.group))
         return self.credit.is_used_up()
 
-    def _report(self, publisher: Process) -> None:
-        """Plan to tell a publisher how far the application is."""
-        if not self._to_report:
-            self._loop.call_later(REPORT_NS / 1e9, self._send_reports)
-        self._to_report[publisher] = None
-
-    def _send_reports(self) -> None:
-        reports, self._to_report = self._to_report, {}
+    def _report(self, publisher: Process, reached: Reached) -> None:
         if not self.left:
-            for process in reports:
-                self._outside.send(self.group, (process.pid,), Reached(self._taken_of[process]), process.boot)
+            self._outside.send(self.group, (publisher.pid,), reached, publisher.boot)
 
     def _taken(self, bundle: Bundle) -> None:
         """Count what the application takes; what a trace tells of is on file before that."""
@@ -463,14 +448,10 @@ class Driver:
         self._note_taken(bundle)
 
     def _note_taken(self, bundle: Bundle) -> None:
-        process, last = bundle.process, bundle.last
-        if process == self.role.me:
-            self.reached(process.pid, last)
-        elif last > self._taken_of.get(process, 0):
-            self._taken_of[process] = last
-            self._report(process)
-            if len(self._taken_of) > TAKEN_MAX:
-                del self._taken_of[next(iter(self._taken_of))]
+        if bundle.process == self.role.me:
+            self.reached(self.role.me.pid, bundle.last)
+        else:
+            self.reports.taken(bundle)
 
     def _note(self, note: Any) -> None:
         self.counts[f"{note.kind}:{note.reason}" if note.reason else note.kind] += 1
@@ -577,9 +558,6 @@ or after so long."""
 
 MEASURE_NS = 10_000_000_000
 """Between two rows of a trace that tell how full each buffer was."""
-
-TAKEN_MAX = 65_536
-"""Publishers whose progress is remembered. Full: the oldest is forgotten; it waits AWAY_S instead."""
 
 OFFER_TICKS = 100
 """Ticks as a member after which bundles of earlier lives count as asked for by whoever lacked them."""

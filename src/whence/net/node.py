@@ -367,7 +367,7 @@ class LiveNode:
         """Tell a new peer which groups are here."""
         for group, driver in self.drivers.items():
             self._tell(group, Place.MEMBER if driver.joined else Place.WANTS, [peer.pid])
-            driver.peer_up(peer)
+            driver.reports.peer_up(peer)
         self._heard.set()
 
     def peer_down(self, peer: int, groups: Iterable[str] | None) -> None:

@@ -1,0 +1,51 @@
+"""How far the application here has taken each publisher's events, and telling the publishers so: their credit.
+
+Law: whoever published what was taken hears of it within REPORT_NS, and again when it is connected anew.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from whence.core.link.reached import REPORT_NS, Reached
+from whence.types import Bundle, Process
+
+TAKEN_MAX = 65_536
+"""Publishers whose progress is remembered. Full: the oldest is forgotten; it waits AWAY_S instead."""
+
+
+class Reports:
+    """What one member tells the publishers of its group."""
+
+    def __init__(self, send: Callable[[Process, Reached], None]) -> None:
+        self._send = send
+        self._loop = asyncio.get_running_loop()
+        self._taken: dict[Process, int] = {}
+        """The last event of each publisher that the application has taken."""
+        self._due: dict[Process, None] = {}
+
+    def taken(self, bundle: Bundle) -> None:
+        """Note that the application has taken a bundle of somebody else."""
+        process = bundle.process
+        if bundle.last <= self._taken.get(process, 0):
+            return
+        self._taken[process] = bundle.last
+        self._plan(process)
+        if len(self._taken) > TAKEN_MAX:
+            del self._taken[next(iter(self._taken))]
+
+    def peer_up(self, peer: Process) -> None:
+        """Tell a publisher that is here again how far the application is."""
+        for process in list(self._taken):
+            if process.pid == peer.pid and process.boot >= peer.boot:  # of a group opened again, a later life
+                self._plan(process)
+
+    def _plan(self, publisher: Process) -> None:
+        if not self._due:
+            self._loop.call_later(REPORT_NS / 1e9, self._report)
+        self._due[publisher] = None
+
+    def _report(self) -> None:
+        due, self._due = self._due, {}
+        for process in due:
+            if process in self._taken:
+                self._send(process, Reached(self._taken[process]))

@@ -37,6 +37,29 @@ def interleaved(repeat: int, measures: Mapping[str, Callable[[], float]]) -> dic
     return {name: median(values) for name, values in taken.items()}
 
 
+def in_units(
+    repeat: int, unit: Callable[[], float], measures: Mapping[str, Callable[[], float]]
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Take every measure between two of the unit, so many times; return the median of each, and of each in units.
+
+    A shared machine is faster and slower by the second: only what was measured at the same time may be divided.
+    """
+    costs: dict[str, list[float]] = {name: [] for name in ("bare", *measures)}
+    ratios: dict[str, list[float]] = {name: [] for name in measures}
+    for _ in range(repeat):
+        before = unit()
+        for name, measure in measures.items():
+            cost, after = measure(), unit()
+            costs[name].append(cost)
+            costs["bare"].append(after)
+            ratios[name].append(2 * cost / (before + after))
+            before = after
+    return (
+        {name: median(values) for name, values in costs.items()},
+        {name: median(values) for name, values in ratios.items()},
+    )
+
+
 @contextmanager
 def no_collections() -> Iterator[None]:
     """Keep the cycle collector out of what is measured: after every run of a loop it would look at all that is new."""

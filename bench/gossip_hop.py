@@ -5,7 +5,7 @@ with partial views and with full ones; the bare hop is that of the tree broadcas
 Goal: at most 15 bare hops with either view.
 """
 
-from _common import arguments, finish, interleaved
+from _common import arguments, finish, in_units
 from _gossip import Hops, Load, hops_of
 from _tree import microseconds_per_hop, on_whence
 
@@ -23,15 +23,11 @@ def main() -> None:
         last[view] = hops_of(LOADS[view], hops)
         return last[view].us_per_hop
 
-    costs = interleaved(
+    costs, ratios = in_units(
         given.repeat or (1 if given.quick else 7),
-        {
-            "bare": lambda: microseconds_per_hop(on_whence, messages),
-            "partial": lambda: gossip("partial"),
-            "full": lambda: gossip("full"),
-        },
+        lambda: microseconds_per_hop(on_whence, messages),
+        {"partial": lambda: gossip("partial"), "full": lambda: gossip("full")},
     )
-    ratios = {view: costs[view] / costs["bare"] for view in LOADS}
     finish(
         "gossip_hop",
         {

@@ -49,6 +49,10 @@ FILE_BYTES_READ = 1 << 20
 """Files up to this are read whole before use, so that a torn page is found before Spark meets it."""
 
 
+ROW_BYTES = 128
+"""What a row takes in memory, at least."""
+
+
 class SetAside(NamedTuple):
     """What was not used, and why. `rows` is None where nobody can count them."""
 
@@ -65,6 +69,7 @@ class Input(NamedTuple):
     files: dict[Path, list[Path]]
     set_aside: list[SetAside]
     bytes: int
+    """What Spark will have to handle: compressed, millions of rows that are much alike are a small file."""
 
 
 class Events(NamedTuple):
@@ -105,7 +110,7 @@ def find_input(paths: Iterable[Path | str], *, thorough: bool = False) -> Input:
                 aside.append(SetAside(run.run_id, str(file), wrong))
             else:
                 files.setdefault(directory.parent, []).append(file)
-                size += file.stat().st_size
+                size += max(file.stat().st_size, ROW_BYTES * pq.read_metadata(file).num_rows)
     if not runs:
         first = aside[0] if aside else None
         raise TraceError(first.reason if first else "give the directory of a trace")

@@ -42,6 +42,9 @@ from whence.errors import LimitError, NotMemberError, UsageError
 from whence.limits import SEQ_MAX
 from whence.types import Bundle, Instant, Process, packed
 
+FORGOTTEN_TOGETHER = 16
+"""Records dropped that are written down at once. A life that ends before drops them again."""
+
 
 class Localized:
     """One node of the overlay; serves all its groups."""
@@ -376,7 +379,7 @@ class Localized:
     def _persist(self, entry: journal.Entry, ready: Ready) -> None:
         """Write a transition down, and with it what had time."""
         outbox = self.outbox
-        if outbox.forgotten:
+        if len(outbox.forgotten) >= FORGOTTEN_TOGETHER:
             ready.persist.append(journal.encode(Forgotten(outbox.forgotten)))
             outbox.forgotten = []
         ready.persist.append(journal.encode(entry))

@@ -61,7 +61,7 @@ class Outbox:
         self.peers = {node: Peer(settings.retry_ns) for node in self.place.reach}
         self.active: dict[int, None] = dict.fromkeys(self.place.active({}))
         self.forgotten: list[Uid] = []
-        """That they are need not be durable by itself: it is written with the next that must."""
+        """That they are need not be durable by itself: it is written with others that must, many at a time."""
         self.wake_at: Instant = NEVER
         """Not later than the next thing to do."""
         self._owed: dict[int, None] = {}

@@ -81,6 +81,8 @@ class Merging:
         self._rules = rules
         # Each fate is written as its rows come, in order: no second sort by fate.
         spark.conf.set("spark.sql.maxConcurrentOutputFileWriters", str(len(FATES)))
+        # Batches are alike: a comparison that was compiled for one serves all, however small they are.
+        spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
 
     def step(self, rows: DataFrame, batch: int) -> None:
         """Merge a micro-batch, unless it is committed already."""

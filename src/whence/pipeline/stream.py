@@ -189,9 +189,9 @@ def classified(rows: DataFrame | None, pending: DataFrame | None, w_before: int,
 def positioned(rows: DataFrame, base: Column) -> DataFrame:
     """Return rows in order with their positions; an event that is there twice keeps one place, and the other none."""
     order = Window.partitionBy(CLS, GRP).orderBy(*KEY)
-    is_first = ~F.coalesce(F.lag(F.struct(*KEY)).over(order) == F.struct(*KEY), F.lit(False))
-    place = base + F.sum(F.col("is_first").cast("bigint")).over(order.rowsBetween(Window.unboundedPreceding, 0)) - 1
-    counted = rows.withColumn("is_first", is_first).withColumn(POS, F.when(F.col(CLS) == RELEASED, place))
+    place = base + F.dense_rank().over(order) - 1
+    is_first = F.row_number().over(order) == F.rank().over(order)
+    counted = rows.withColumns({"is_first": is_first, POS: F.when(F.col(CLS) == RELEASED, place)})
     fate = F.when(F.col("is_first") | (F.col(CLS) == LATE), F.col(CLS)).otherwise(TWICE)
     return counted.withColumn(CLS, fate).drop("is_first")
 

@@ -6,8 +6,7 @@ SHELL := /bin/bash
 
 BIN := .venv/bin
 STAMP := .venv/setup.stamp
-# Tests of live nodes mostly wait: one worker more than there are cores.
-WORKERS ?= $(shell expr $$(nproc) + 1)
+WORKERS ?= 2
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

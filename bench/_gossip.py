@@ -26,7 +26,9 @@ PAYLOAD = 24
 PUBLISHERS = 10
 """So many members publish in turn, whatever the size of the group."""
 TURN_NS = 20_000_000
-"""How long the world runs between two looks at the trace."""
+"""How long a world runs between two looks at the trace."""
+SHORT_TURN_NS = 5_000_000
+"""How long each of several worlds runs until it is another one's turn: too short to warm a cache for itself."""
 
 
 class Load(NamedTuple):
@@ -62,10 +64,11 @@ def hops_of(load: Load, hops: int, warm_ns: int = 3 * SECOND_NS // 2, worlds: in
     at_payload = COLUMNS_OF[Kind.SEND].index(PAYLOAD_BYTES)
     counted = deliveries = payload_bytes = now = 0
     seconds = 0.0
+    turn_ns = TURN_NS if worlds == 1 else SHORT_TURN_NS
     with TemporaryDirectory() as directory, no_collections():
         writer = TraceWriter(Path(directory), trace.run)
         while counted < hops:
-            now += TURN_NS
+            now += turn_ns
             sent_before, delivered_before = len(sent), len(delivered)
             began = process_time()
             for cluster in clusters:

@@ -105,12 +105,13 @@ def find_input(paths: Iterable[Path | str], *, thorough: bool = False) -> Input:
             continue
         runs[run.run_id] = run
         for file in [file for kind in Kind for file in parts(directory, kind)]:
-            wrong = _wrong_with(file, thorough or file.stat().st_size < FILE_BYTES_READ)
-            if wrong is not None:
-                aside.append(SetAside(run.run_id, str(file), wrong))
+            file_bytes = file.stat().st_size
+            looked = _rows_or_wrong(file, thorough or file_bytes < FILE_BYTES_READ)
+            if isinstance(looked, str):
+                aside.append(SetAside(run.run_id, str(file), looked))
             else:
                 files.setdefault(directory.parent, []).append(file)
-                size += max(file.stat().st_size, ROW_BYTES * pq.read_metadata(file).num_rows)
+                size += max(file_bytes, ROW_BYTES * looked)
     if not runs:
         first = aside[0] if aside else None
         raise TraceError(first.reason if first else "give the directory of a trace")
@@ -130,8 +131,8 @@ def _runs_below(path: Path) -> list[Path]:
     return runs
 
 
-def _wrong_with(file: Path, thorough: bool) -> str | None:
-    """Say why a file cannot be used, or None."""
+def _rows_or_wrong(file: Path, thorough: bool) -> int | str:
+    """Return how many rows a file has, or say why it cannot be used."""
     try:
         with pq.ParquetFile(file, page_checksum_verification=thorough) as parquet:
             have = parquet.schema_arrow
@@ -142,10 +143,10 @@ def _wrong_with(file: Path, thorough: bool) -> str | None:
                     return f"its column {name} is {have.field(name).type} and must be {TYPES[name]}"
             if thorough:
                 parquet.read(use_threads=False)
+            return int(parquet.metadata.num_rows)
     except _UNREADABLE as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         return f"it is not a whole Parquet file: {lines[0]}"
-    return None
 
 
 def _same(have: Any, want: Any) -> bool:

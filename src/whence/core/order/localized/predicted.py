@@ -23,9 +23,6 @@ from whence.core.varint import Reader, put
 
 NEW_SHAPE, SURPRISES, NEWS = 1 << 3, 1 << 4, 1 << 5
 
-SHORT = [bytes((PREDICTED, index)) for index in range(128)]
-"""Heads on ordered links that say nothing but the index of a pattern: all is as foreseen. Nearly all are such."""
-
 PATTERNS_MAX = 1024
 """Shapes remembered per session; further ones are written in full."""
 
@@ -41,59 +38,14 @@ class Predicted(Sessions):
         self._shares = state.place.f == 1
         """What the other end told is not told back. With f >= 2 it is: the fence reads all cells."""
 
-    def first(self, record: Record, target: int) -> bytes:
-        """Return the head of a copy that is sent for the first time; the index of its pattern, if that says all."""
-        carried = self._sent.get(target)
-        if (
-            carried is not None
-            and carried.changes == record.changes
-            and self._ordered
-            and not record.extra
-            and not self._state.ahead
-        ):
-            shape, numbers = self._seen_by(record, target)
-            index = carried.shapes.get((record.group, record.h, shape), 128)
-            if index < 128 and _advance(carried.known, shape, numbers):
-                carried.changes = record.changes_after
-                carried.turn += 1
-                self.cost.add(2 + (record.name_bytes or name_bytes(record)))
-                return SHORT[index]
-        return super().first(record, target)
-
-    def read(self, peer: int, boot: int, data: bytes) -> Head | None:
-        """Read a head in its turn; None if it cannot be read. Raises ValueError for what is no head."""
-        carried = self._came.get(peer)
-        if (
-            self._ordered
-            and carried is not None
-            and carried.boot == boot
-            and len(data) == 2
-            and data[0] == PREDICTED
-            and data[1] < min(128, len(carried.patterns))
-        ):
-            pattern = carried.patterns[data[1]]
-            recent = carried.pending if carried.latest is None else self._not_taken_in(carried, carried.latest)
-            numbers = tuple([value + 1 for value in pattern.shape.of(carried.known)])
-            head = self._head(peer, pattern, numbers, recent, carried)
-            carried.known.update(zip(pattern.shape.keys, numbers))  # noqa: B905 - hot, one length by construction
-            carried.turn += 1
-            return head
-        return super().read(peer, boot, data)
-
-    def _seen_by(self, record: Record, target: int) -> tuple[Shape, Numbers]:
-        """Return the shape and the numbers of a record that a target may see."""
-        shape, numbers = record.shape, record.numbers
+    def tell(self, record: Record, target: int, carried: Carried, into: bytearray) -> int:
+        """Write what the receiver cannot foresee."""
+        flags = 0
+        shape, numbers, known = record.shape, record.numbers, carried.known
         if self._pruned:
             shape, pick = shape.cuts.get(target) or self._state.shapes.cut(shape, target)
             if pick is not None:
                 numbers = pick(numbers)
-        return shape, numbers
-
-    def tell(self, record: Record, target: int, carried: Carried, into: bytearray) -> int:
-        """Write what the receiver cannot foresee."""
-        flags = 0
-        known = carried.known
-        shape, numbers = self._seen_by(record, target)
         index = carried.shapes.get((record.group, record.h, shape))
         if index is None:
             flags |= NEW_SHAPE
@@ -105,9 +57,12 @@ class Predicted(Sessions):
         news = None if carried.changes == record.changes else self._news(record, target, carried)
         carried.changes = record.changes_after
         told = self._told(news, known) if news else b""
-        if not _advance(known, shape, numbers):
+        foreseen = [value + 1 for value in shape.of(known)]
+        if numbers == tuple(foreseen):
+            known.update(zip(shape.keys, numbers))  # noqa: B905 - hot, and one length by construction
+        else:
             flags |= SURPRISES
-            _put_surprises(into, known, shape, numbers)
+            _put_surprises(into, foreseen, numbers)
             _raise(known, shape.keys, numbers)
         if news:
             flags |= NEWS
@@ -160,21 +115,18 @@ class Predicted(Sessions):
             self._take_news(peer, known, recent, reader)
         reader.end()
         numbers = tuple(foreseen)
-        head = self._head(peer, pattern, numbers, recent, carried)
-        _raise(known, shape.keys, numbers)
-        return head
-
-    def _head(self, peer: int, pattern: Pattern, numbers: Numbers, recent: Cells, carried: Carried) -> Head:
-        """Return a head that was heard: what it follows is what may be new, or all that the link has carried."""
-        shares = self._shares
         number = numbers[pattern.at] if pattern.at >= 0 else 0
-        deps = recent if shares else carried.known.copy()
+        deps = recent if self._shares else known.copy()
         head = Head(
-            pattern.group, self._place.overlay.epoch, peer, pattern.h, None, {}, deps, pattern.shape, numbers, number,
-            whole=not shares,
+            pattern.group, self._place.overlay.epoch, peer, pattern.h, None, {}, deps, shape, numbers, number,
+            whole=not self._shares,
         )  # fmt: skip
-        if shares:
+        if self._shares:
             carried.latest = head
+        if flags & (SURPRISES | NEWS):
+            _raise(known, shape.keys, numbers)
+        else:
+            known.update(zip(shape.keys, numbers))  # noqa: B905 - hot, and one length by construction
         return head
 
     def _not_taken_in(self, carried: Carried, latest: Head) -> Cells:
@@ -226,14 +178,6 @@ class Predicted(Sessions):
         return pattern
 
 
-def _advance(cells: Cells, shape: Shape, numbers: Numbers) -> bool:
-    """Raise cells to the numbers of a shape if each is the next one; tell whether they were."""
-    if numbers != tuple([value + 1 for value in shape.of(cells)]):
-        return False
-    cells.update(zip(shape.keys, numbers))  # noqa: B905 - hot, and one length by construction
-    return True
-
-
 def _raise(cells: Cells, keys: Iterable[int], values: Iterable[int]) -> None:
     """Raise cells to values that are higher."""
     value_of = cells.get
@@ -248,8 +192,7 @@ def _begin(cells: Cells, shape: Shape) -> None:
         cells.setdefault(key, 0)
 
 
-def _put_surprises(into: bytearray, known: Cells, shape: Shape, numbers: Numbers) -> None:
-    foreseen = [value + 1 for value in shape.of(known)]
+def _put_surprises(into: bytearray, foreseen: list[int], numbers: Numbers) -> None:
     surprises = [at for at, number in enumerate(numbers) if number != foreseen[at]]
     put(into, len(surprises))
     for at in surprises:

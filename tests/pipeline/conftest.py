@@ -1,4 +1,4 @@
-"""One Spark session for all tests of the pipeline, all of them on one worker, so that one JVM starts."""
+"""One Spark session for all tests of the pipeline, which the scheduler in tests/conftest.py gives to one worker."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,6 @@ BRIEF = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSer
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "/pipeline/" in item.path.as_posix():
-            item.add_marker(pytest.mark.xdist_group("spark"))
             item.add_marker(pytest.mark.filterwarnings("default"))
 
 

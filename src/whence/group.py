@@ -49,8 +49,9 @@ FLUSH_BYTES = 128 << 10
 BUSY_BYTES = 256 << 10
 BUSY_FLUSH_BYTES = 256 << 10
 BUSY_S = 0.005
-"""While so many bytes wait for a peer, sending sooner would not make anything arrive sooner: bundles then grow to so
-many bytes, or as many events as one may have, for so long. Fewer, larger bundles cost every member less."""
+"""While so many bytes wait for a peer, or a quarter of the credit is used, sending sooner would not make anything
+arrive sooner: bundles then grow to so many bytes, or as many events as one may have, for so long. Fewer, larger bundles
+cost every member less."""
 
 AGAIN_S = 0.002
 """What a member refuses because too much is under way is offered to it again after so long."""
@@ -140,7 +141,7 @@ class Group:
 
     def _end_of_turn(self) -> None:
         """Send what this turn has gathered, or gather more while peers are busy with what they have."""
-        if self._switch.waiting_bytes() > BUSY_BYTES:
+        if self._is_busy():
             self._timer = self._loop.call_later(BUSY_S, self.flush)
         else:
             self.flush()
@@ -183,7 +184,10 @@ class Group:
         """Tell whether a bundle that is worth sending should not wait for more."""
         if flight.size >= BUSY_FLUSH_BYTES or len(flight.payloads) >= BUNDLE_EVENTS_MAX:
             return True
-        return self._switch.waiting_bytes() <= BUSY_BYTES
+        return not self._is_busy()
+
+    def _is_busy(self) -> bool:
+        return self._switch.waiting_bytes() > BUSY_BYTES or self._driver.credit.is_strained()
 
     async def _load_with_room(self, payloads: Sequence[bytes], size: int) -> Receipt:
         """Wait until there is room. Raises BackPressureError when it takes too long."""
@@ -197,8 +201,10 @@ class Group:
                         await self._inbox.room()
                     elif self._switch.congested():
                         await self._switch.relief()
-                    elif self._refusal is not None or self._driver.congested():
+                    elif self._refusal is not None:
                         await asyncio.sleep(AGAIN_S)
+                    elif self._driver.congested():
+                        await self._driver.relief()
                     receipt = self._load(payloads, size)
                     if receipt is not None:
                         return receipt

@@ -10,10 +10,9 @@ from collections import deque
 from whence.types import Bundle
 
 CREDIT_BYTES, CREDIT_BYTES_MIN = 4 << 20, 1 << 18
-ALL_CREDIT_BYTES = {"other": 32 << 20, "total": 4 << 20}
+ALL_CREDIT_BYTES = 32 << 20
 """Bytes of own events under way that some connected member has not taken: at most the first, at least the second, and
-all publishers of a group together the third. Over it publishers wait; more would only fill buffers in between. At level
-total that must pass within δ, or it is late."""
+all publishers of a group together the third. Over it publishers wait; more would only fill buffers in between."""
 
 AWAY_S = 5.0
 """A member that has not taken an event by then is not waited for: the event was lost, or the member is stuck."""
@@ -22,12 +21,11 @@ AWAY_S = 5.0
 class Credit:
     """The credit of one publisher in one group."""
 
-    def __init__(self, me: int, level: str) -> None:
+    def __init__(self, me: int) -> None:
         self.away_bytes = 0
         self.publishers = 1
         """Members among whom the credit of the group is shared."""
         self.given_up = 0
-        self._together = ALL_CREDIT_BYTES.get(level, ALL_CREDIT_BYTES["other"])
         self._last = 0
         self._away: deque[tuple[int, int, float]] = deque()
         """Own bundles that somebody has not taken: last event, bytes, when they were published."""
@@ -65,7 +63,11 @@ class Credit:
 
     def limit_bytes(self) -> int:
         """Return how many bytes may be under way."""
-        return max(CREDIT_BYTES_MIN, min(CREDIT_BYTES, self._together // self.publishers))
+        return max(CREDIT_BYTES_MIN, min(CREDIT_BYTES, ALL_CREDIT_BYTES // self.publishers))
+
+    def is_strained(self) -> bool:
+        """Tell whether so much is under way that sending more at once would not make it arrive sooner."""
+        return self.away_bytes > self.limit_bytes() // 4
 
     def is_used_up(self) -> bool:
         """Tell whether publishers must wait."""

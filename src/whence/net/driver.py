@@ -139,7 +139,10 @@ class Driver:
         self._member_persists = False
         self._ticks_joined = 0
         self._measured_at = steady_ns()
-        self.credit = Credit(role.me.pid, role.level)
+        self.credit = Credit(role.me.pid)
+        self._credit_looked = 0.0
+        self._relief: asyncio.Future[None] | None = None
+        """A publisher that waits for credit."""
         self.reports = Reports(self._report)
         self._unsettled: deque[Bundle] = deque()
         """Bundles promised to be kept until everybody has them."""
@@ -148,6 +151,7 @@ class Driver:
         self._apart_ns = wall_ns() - steady_ns()
         around = Surroundings(role.dice, self._clock(), Directory())
         self.member: Member = role.recipe.build(role.me, role.settings, around)
+        self._held_back: Callable[[], bool] = getattr(self.member, "held_back", _no)
 
     # --- inputs ---
 
@@ -215,6 +219,8 @@ class Driver:
         for item in packet.items:
             if not self.left:
                 self._do(lambda now, item=item: self.member.receive(sender, item, now))  # type: ignore[misc]
+        if self._relief is not None:
+            self._relieve()
 
     def unreachable(self, peer: int) -> None:
         """Learn that something sent to a peer did not arrive."""
@@ -254,6 +260,7 @@ class Driver:
                 stored.exception()
         self._waiting.clear()
         self._changed.set()
+        self._relieve()
         self._sink.end(error)
 
     async def until(self, reached: Callable[[], bool]) -> None:
@@ -418,6 +425,8 @@ class Driver:
         """Learn that a peer's application has taken own events up to this one."""
         if self.credit.reached(peer, last):
             self._changed.set()
+            if self._relief is not None:
+                self._relieve()
 
     def expect(self, peer: int) -> None:
         """Wait for a connected member from now on."""
@@ -429,10 +438,27 @@ class Driver:
 
     def congested(self) -> bool:
         """Tell whether publishers should wait until members have taken more of what is under way."""
+        if self._held_back():
+            return True
         if self.credit.away_bytes <= CREDIT_BYTES_MIN:
             return False
-        self.credit.publishers = len(self._outside.members(self.group))
+        now = self._loop.time()
+        if now >= self._credit_looked:
+            self._credit_looked = now + CREDIT_LOOK_S
+            self.credit.publishers = len(self._outside.members(self.group))
         return self.credit.is_used_up()
+
+    async def relief(self) -> None:
+        """Wait until there may be credit again, or for a moment: who takes nothing is given up after a while."""
+        if self._relief is None:
+            self._relief = self._loop.create_future()
+        await asyncio.wait([self._relief], timeout=RELIEF_S)
+
+    def _relieve(self) -> None:
+        if self._relief is not None and not self.congested():
+            if not self._relief.done():
+                self._relief.set_result(None)
+            self._relief = None
 
     def _report(self, publisher: Process, reached: Reached) -> None:
         if not self.left:
@@ -551,6 +577,17 @@ def _returns(ready: Ready) -> bool:
     """Tell whether a Ready begins with word of a publication."""
     return bool(ready.deliver) and isinstance(ready.deliver[0], Returned)
 
+
+def _no() -> bool:
+    """Return False: at most levels nothing can come too late."""
+    return False
+
+
+CREDIT_LOOK_S = 0.02
+"""Members among whom credit is shared are counted so often, however many publishers ask."""
+
+RELIEF_S = 0.02
+"""A publisher without credit looks again by itself so often."""
 
 COMPACT_BYTES, COMPACT_AGAIN_S = 4 << 20, 1.0
 """A journal below it is not worth rewriting; one of which more than half counts is looked at again when it has doubled,

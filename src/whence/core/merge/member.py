@@ -67,7 +67,8 @@ class MergeMember:
         self._repairs = 0
         self._published = 0
         self._topic = 0
-        self._outbox = Outbox(settings.resend_ns, settings.limits.outbox_bundles_max)
+        delta_ns = settings.timing.delta * merge.tick_ns
+        self._outbox = Outbox(settings.resend_ns, delta_ns, settings.limits.outbox_bundles_max)
         self._targets = tuple(pid for pid in settings.sends_to(me.pid) if pid != me.pid)
         patience_ns = merge.patience_beats * merge.beat_ns
         self._merger: Merger | None = None
@@ -205,7 +206,7 @@ class MergeMember:
         elif isinstance(item, Batch):
             self._offered(sender, item.bundle, item.topic, now, ready)
         elif isinstance(item, Taken):
-            self._outbox.taken(sender.pid, item.names)
+            self._outbox.taken(sender.pid, item.names, now)
         elif self._desk is not None:
             self._serve(self._desk, sender, item, now, ready)
         elif self._following is not None:
@@ -504,6 +505,10 @@ class MergeMember:
         return ready
 
     # --- what an observer sees ---
+
+    def held_back(self) -> bool:
+        """Tell whether publishers should wait: more is on its way to the mergers than arrives soon enough."""
+        return self._outbox.bytes > self._outbox.pace.window
 
     def view(self) -> tuple[int, ...] | None:
         """Return None: who is a merger is a setting, and nobody else is needed."""

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from msgspec import Struct
+
 BYTES_MAX = 9
 """63 bits; a longer number is no number of ours."""
 
@@ -22,18 +24,16 @@ def packed(numbers: Iterable[int]) -> bytes:
     return bytes(into)
 
 
-class Reader:
+class Reader(Struct, eq=False):
     """Reads numbers from bytes that a peer sent. Raises ValueError where there is none."""
 
-    __slots__ = ("_at", "_data")
-
-    def __init__(self, data: bytes, at: int = 0) -> None:
-        self._data = data
-        self._at = at
+    _data: bytes
+    at: int = 0
+    """How far it has read."""
 
     def take(self) -> int:
         """Return the next number."""
-        data, at = self._data, self._at
+        data, at = self._data, self.at
         if at >= len(data):
             raise ValueError("bytes end where a number is expected")
         number = data[at]
@@ -50,15 +50,15 @@ class Reader:
                 if byte < 128:
                     break
                 shift += 7
-        self._at = at
+        self.at = at
         return number
 
     def below(self, bound: int) -> int:
         """Return the next number, which must be below a bound."""
-        data, at = self._data, self._at
+        data, at = self._data, self.at
         if at < len(data) and data[at] < 128:  # most numbers are small
             number = data[at]
-            self._at = at + 1
+            self.at = at + 1
         else:
             number = self.take()
         if number >= bound:
@@ -67,22 +67,22 @@ class Reader:
 
     def rest(self) -> bytes:
         """Return all bytes that are left."""
-        return self.bytes(len(self._data) - self._at)
+        return self.bytes(len(self._data) - self.at)
 
     def bytes(self, size: int) -> bytes:
         """Return so many bytes as they are."""
-        end = self._at + size
+        end = self.at + size
         if end > len(self._data):
             raise ValueError("bytes end too early")
-        taken = self._data[self._at : end]
-        self._at = end
+        taken = self._data[self.at : end]
+        self.at = end
         return taken
 
     def more(self) -> bool:
         """Tell whether anything is left."""
-        return self._at < len(self._data)
+        return self.at < len(self._data)
 
     def end(self) -> None:
         """Check that nothing is left."""
-        if self._at < len(self._data):
+        if self.at < len(self._data):
             raise ValueError("there is more than was announced")

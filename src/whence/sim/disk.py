@@ -26,8 +26,7 @@ class Disk:
         if self._written:
             self.sync(len(self._written))
         self._synced += records
-        for record in records:
-            self.size += FRAME_BYTES + len(record)
+        self.size += FRAME_BYTES * len(records) + sum(map(len, records))
 
     def rewrite(self, records: list[bytes]) -> None:
         """Put records in the place of all that is durable, in one step, as a file moved over another. Nothing may be

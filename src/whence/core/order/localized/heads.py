@@ -6,6 +6,8 @@ past at the moment it forwarded.
 A whole head can be read on its own: it is what retransmissions, answers and first copies on a link carry.
 """
 
+from msgspec import Struct
+
 from whence.core.members.overlay import GROUPS_MAX, NODE_BITS, NODE_MASK, Cells, pair
 from whence.core.order.localized.shapes import Numbers, Shape, Vectors
 from whence.core.varint import Reader, put
@@ -19,43 +21,24 @@ NUMBER_END = SEQ_MAX + 1
 EPOCH_END = 1 << 31
 
 
-class Head:
+class Head(Struct, eq=False):
     """A decoded head. Its numbers are vectors, or a shape with its numbers and vectors made when asked for."""
 
-    __slots__ = (
-        "_ids", "deps", "epoch", "extra", "group", "h", "last", "number", "numbers", "shape", "whole",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        group: int,
-        epoch: int,
-        last: int,
-        h: int,
-        ids: Vectors | None,
-        extra: Vectors,
-        deps: Cells,
-        shape: Shape | None = None,
-        numbers: Numbers = (),
-        number: int = 0,
-        *,
-        whole: bool = True,
-    ) -> None:
-        self.group = group
-        self.epoch = epoch
-        self.last = last
-        """The forwarder whose copy this is: normally the sender."""
-        self.h = h
-        """Hops from the origin to `last`, at most 2f+1."""
-        self._ids = ids
-        self.shape = shape
-        self.numbers = numbers
-        self.number = number
-        """The one that its forwarder gave it for the reader, where the link knows it; 0: look for it."""
-        self.extra = extra
-        self.deps = deps
-        self.whole = whole
-        """All cells of the forwarder are there; else only those that may be new to the reader."""
+    group: int
+    epoch: int
+    last: int
+    """The forwarder whose copy this is: normally the sender."""
+    h: int
+    """Hops from the origin to `last`, at most 2f+1."""
+    _ids: Vectors | None
+    extra: Vectors
+    deps: Cells
+    shape: Shape | None = None
+    numbers: Numbers = ()
+    number: int = 0
+    """The one that its forwarder gave it for the reader, where the link knows it; 0: look for it."""
+    whole: bool = True
+    """All cells of the forwarder are there; else only those that may be new to the reader."""
 
     @property
     def ids(self) -> Vectors:

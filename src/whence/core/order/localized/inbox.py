@@ -8,12 +8,14 @@ Source: LoCaMu sections 4.3, 4.6.
 
 from collections.abc import Callable
 
-from whence.core.members.overlay import NODE_BITS
+from msgspec import Struct
+
+from whence.core.members.overlay import NODE_BITS, Cells
 from whence.core.order.localized.heads import Head
 from whence.core.order.localized.items import Ask, Lookup
 from whence.core.order.localized.outbox import NEVER, Outbox
 from whence.core.order.localized.settings import LocalizedSettings
-from whence.core.order.localized.state import Record, State
+from whence.core.order.localized.state import Record, State, Uid
 from whence.core.ready import Note, Ready, Send
 from whence.types import Bundle, Instant
 
@@ -21,23 +23,20 @@ ASKS_MAX = 8
 """Held copies that ask for what they wait for at a time; the oldest first."""
 
 
-class Waiting:
+class Waiting(Struct, eq=False):
     """A copy that came, and since when it is here."""
 
-    __slots__ = ("bundle", "deps", "fence_asked_at", "fenced", "head", "number", "sender", "since", "uid")
-
-    def __init__(self, sender: int, head: Head, bundle: Bundle, number: int, now: Instant) -> None:
-        self.sender = sender
-        self.head = head
-        self.bundle = bundle
-        self.since = now
-        self.uid = (bundle.pid, bundle.boot, bundle.first)
-        self.number = number
-        self.deps = head.deps
-        """What it follows, as told by its forwarder and by the nodes it leapt over."""
-        self.fence_asked_at: Instant = -NEVER
-        self.fenced: dict[int, int] | None = None
-        """Cells that the nodes it leapt over have confirmed."""
+    sender: int
+    head: Head
+    bundle: Bundle
+    uid: Uid
+    number: int
+    since: Instant
+    deps: Cells
+    """What it follows, as told by its forwarder and by the nodes it leapt over."""
+    fence_asked_at: Instant = -NEVER
+    fenced: dict[int, int] | None = None
+    """Cells that the nodes it leapt over have confirmed."""
 
 
 class Inbox:
@@ -67,7 +66,8 @@ class Inbox:
         if not number:
             ready.notes.append(Note("reject", "not_for_me", bundle, sender))
             return
-        waiting = Waiting(sender, head, bundle, number, now)
+        uid = (bundle.pid, bundle.boot, bundle.first)
+        waiting = Waiting(sender, head, bundle, uid, number, now, head.deps)
         if self.settle(waiting, now, ready):
             if self.held:
                 self.pump(now, ready)

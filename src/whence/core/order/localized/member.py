@@ -296,7 +296,9 @@ class Localized:
         """Process a message for the first time: one transaction, then its effects."""
         head, state, place, bundle = waiting.head, self.state, self._place, waiting.bundle
         last, extra = head.last, head.extra
-        h = min(head.h + place.near[last], place.overlay.radius)
+        h = head.h + place.near[last]
+        if h > place.overlay.radius:
+            h = place.overlay.radius
         shape, numbers = head.shape, head.numbers
         if shape is None:
             shape, numbers = state.shapes.flat(head.ids)
@@ -304,7 +306,7 @@ class Localized:
         record = state.admit(bundle, head.group, last, h, shape, numbers, extra)
         if not head.whole:
             self.links.merged(head, record)
-        if self._settings.replay and head.whole:
+        elif self._settings.replay:
             record.raw = {last: head}
         self._persist(Admitted(bundle, head.group, last, h, shape.packed, numbers, extra, grown), ready)
         if self.fence.on:
@@ -330,9 +332,10 @@ class Localized:
 
     def _processed(self, record: Record, last: int, hold_ns: int, now: Instant, ready: Ready) -> None:
         self._tell_application(record, last, hold_ns, ready)
-        self.outbox.forward(record, now, ready)
+        if record.targets:
+            self.outbox.forward(record, now, ready)
         if not record.left and self.state.is_collectable(record):
-            self.outbox.forget(record)
+            self.state.forget(record)  # playing the journal again forgets it too
 
     def _tell_application(self, record: Record, last: int, hold_ns: int, ready: Ready) -> None:
         """Hand the application its next steps, unless it has them from an earlier life."""

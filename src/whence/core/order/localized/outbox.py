@@ -201,12 +201,12 @@ class Outbox:
 
     def owe(self, forwarders: Sequence[int], now: Instant) -> None:
         """Plan to tell forwarders what is durable here."""
-        owed = self._owed
+        owed, peers = self._owed, self.peers
         for forwarder in forwarders:
-            if forwarder in self.peers:
+            if forwarder in peers:
                 owed[forwarder] = None
         self._unacknowledged += 1
-        if owed:
+        if owed and (self._ack_at == NEVER or self.settings.retain):
             self._plan_acknowledgements(now)
         if self._unacknowledged == self._acknowledge_at:
             self._ack_at = self.wake_at = now  # a forwarder that waits for room must not wait for company too

@@ -22,6 +22,7 @@ from whence.core.order.localized.state import Record, State
 from whence.core.varint import Reader, put
 
 NEW_SHAPE, SURPRISES, NEWS = 1 << 3, 1 << 4, 1 << 5
+WRITTEN = NEW_SHAPE | SURPRISES | NEWS
 
 PATTERNS_MAX = 1024
 """Shapes remembered per session; further ones are written in full."""
@@ -37,6 +38,7 @@ class Predicted(Sessions):
         self._pruned |= state.place.f == 1  # what the receiver told is left out, so nobody could replay it anyway
         self._shares = state.place.f == 1
         """What the other end told is not told back. With f >= 2 it is: the fence reads all cells."""
+        self._epoch = state.place.overlay.epoch
 
     def tell(self, record: Record, target: int, carried: Carried, into: bytearray) -> int:
         """Write what the receiver cannot foresee."""
@@ -98,30 +100,38 @@ class Predicted(Sessions):
             put(into, value - known.get(key, 0))
         return into
 
-    def hear(self, peer: int, flags: int, carried: Carried, reader: Reader) -> Head:
+    def hear(self, peer: int, carried: Carried, data: bytes, at: int) -> Head:
         """Foresee, and correct by what is written."""
-        if flags & NEW_SHAPE:
-            pattern = self._take_shape(peer, carried, reader)
+        flags, patterns, reader = data[0], carried.patterns, None
+        if flags & WRITTEN or len(data) != at + 1:
+            reader = Reader(data, at)
+            pattern = (
+                self._take_shape(peer, carried, reader)
+                if flags & NEW_SHAPE
+                else patterns[reader.below(len(patterns))]
+            )  # fmt: skip
+        elif (index := data[at]) < 128 and index < len(patterns):
+            pattern = patterns[index]
         else:
-            pattern = carried.patterns[reader.below(len(carried.patterns))]
+            raise ValueError("a head names no shape that the link has carried")
         shape, known = pattern.shape, carried.known
         recent = carried.pending if carried.latest is None else self._not_taken_in(carried, carried.latest)
         foreseen = [value + 1 for value in shape.of(known)]
-        if flags & SURPRISES:
-            for _ in range(reader.below(len(foreseen) + 1)):
-                place = reader.below(len(foreseen))
-                foreseen[place] = reader.below(NUMBER_END)
-        if flags & NEWS:
-            self._take_news(peer, known, recent, reader)
-        reader.end()
-        numbers = tuple(foreseen)
+        if reader is not None:
+            if flags & SURPRISES:
+                for _ in range(reader.below(len(foreseen) + 1)):
+                    place = reader.below(len(foreseen))
+                    foreseen[place] = reader.below(NUMBER_END)
+            if flags & NEWS:
+                self._take_news(peer, known, recent, reader)
+            reader.end()
+        numbers, shares = tuple(foreseen), self._shares
         number = numbers[pattern.at] if pattern.at >= 0 else 0
-        deps = recent if self._shares else known.copy()
+        deps = recent if shares else known.copy()
         head = Head(
-            pattern.group, self._place.overlay.epoch, peer, pattern.h, None, {}, deps, shape, numbers, number,
-            whole=not self._shares,
+            pattern.group, self._epoch, peer, pattern.h, None, {}, deps, shape, numbers, number, not shares,
         )  # fmt: skip
-        if self._shares:
+        if shares:
             carried.latest = head
         if flags & (SURPRISES | NEWS):
             _raise(known, shape.keys, numbers)

@@ -93,7 +93,7 @@ class Sessions(Links):
         """Read a head in its turn; None if it cannot be read. Raises ValueError for what is no head."""
         if not data or data[0] & (1 << FORM_BITS) - 1 != self.form:
             return super().read(peer, boot, data)
-        reader, carried = Reader(data, 1), self._came.get(peer)
+        at, carried = 1, self._came.get(peer)
         fresh = data[0] & FRESH
         if self._ordered:
             if fresh and (carried is None or boot >= carried.boot):
@@ -101,13 +101,15 @@ class Sessions(Links):
             elif fresh or carried is None or boot != carried.boot:
                 return None
         else:
+            reader = Reader(data, 1)
             session, turn = reader.below(SESSION_END), reader.below(TURN_END)
+            at = reader.at
             if fresh and (carried is None or (boot, session) > (carried.boot, carried.session)):
                 carried = self._came[peer] = Carried(session, boot)
             if carried is None or (boot, session, turn) != (carried.boot, carried.session, carried.turn):
                 return None
         try:
-            head = self.hear(peer, data[0], carried, reader)
+            head = self.hear(peer, carried, data, at)
         except ValueError:
             del self._came[peer]  # half of it may have been taken in
             raise
@@ -118,8 +120,8 @@ class Sessions(Links):
         """Write a head as news on top of what was carried; return its flags."""
         raise NotImplementedError
 
-    def hear(self, peer: int, flags: int, carried: Carried, reader: Reader) -> Head:
-        """Read what `tell` wrote. Raises ValueError."""
+    def hear(self, peer: int, carried: Carried, data: bytes, at: int) -> Head:
+        """Read what `tell` wrote, from a place on. Raises ValueError."""
         raise NotImplementedError
 
     def lost(self, peer: int, session: int) -> None:

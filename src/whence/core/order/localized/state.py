@@ -13,7 +13,7 @@ from itertools import islice
 
 from whence.core.members.overlay import NODE_MASK, Cells, Place, pair
 from whence.core.order.localized.heads import Head
-from whence.core.order.localized.record import Record, Uid
+from whence.core.order.localized.record import Record, Uid, begun
 from whence.core.order.localized.shapes import NOBODY, Numbers, Route, Shape, Shapes, Vectors
 from whence.types import Bundle
 
@@ -35,6 +35,7 @@ class State:
         self.index: dict[tuple[int, int], Record] | None = {} if paper else None
         """By pair and number, where messages are known by their numbers alone (the thesis)."""
         self.me = place.me
+        self.range = place.overlay.range
         self.column = tuple((source, pair(source, place.me)) for source in place.reach)
         """Whoever numbers messages for this member, and the key of that cell."""
         self.past: Cells = {}
@@ -115,7 +116,7 @@ class State:
         """Process a message for the first time and forward it: give it a number for every target."""
         past, changed = self.past, self.changed
         route = shape.routes.get((group, last)) or self._begin_route(shape, group, last)
-        record = Record((bundle.pid, bundle.boot, bundle.first), bundle, group, last, h, route)
+        record = begun(bundle, group, last, h, route)
         if route.own:  # else nobody will be told of them
             record.deps = past.copy()
         record.changes = self.changed_before + len(changed)
@@ -149,7 +150,7 @@ class State:
         self.retained_bytes += len(bundle.body)
         if self.index is not None:
             self._list(record, record.names)
-        if self.open or record.named < self.place.overlay.range:
+        if self.open or record.named < self.range:
             self._note_completeness(record)
         if len(changed) > CHANGES_MAX:
             del changed[: CHANGES_MAX // 2]
@@ -174,7 +175,7 @@ class State:
     ) -> Record:  # fmt: skip
         """Take up a message that was forwarded before the state was written down."""
         route = self._begin_route(shape, group, last)
-        record = Record((bundle.pid, bundle.boot, bundle.first), bundle, group, last, h, route)
+        record = begun(bundle, group, last, h, route)
         record.deps, record.extra, record.mine, record.numbers = deps, extra, mine, route.kept(numbers) + mine
         record.named += self._within_range(extra)
         record.changes = record.changes_after = self.changed_before  # what changed in between is not known any more
@@ -227,7 +228,8 @@ class State:
 
     def is_complete(self, record: Record) -> bool:
         """Tell whether every forwarder within f+1 hops before this member has named the message."""
-        return record.named >= min(self.place.overlay.range, record.h)
+        named = record.named
+        return named >= self.range or named >= record.h
 
     def is_done(self, record: Record, target: int) -> bool:
         """Tell whether a target that has a message from some forwarders needs no copy of it any more."""

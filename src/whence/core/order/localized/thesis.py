@@ -44,8 +44,9 @@ class Thesis(Sessions):
         self.cost.add(put_rows(into, ids) + put_rows(into, rows))
         return 0
 
-    def hear(self, peer: int, flags: int, carried: Carried, reader: Reader) -> Head:
+    def hear(self, peer: int, carried: Carried, data: bytes, at: int) -> Head:
         """Read them back; dependencies are the highest the link has carried."""
+        reader = Reader(data, at)
         group, h = reader.below(GROUPS_MAX), reader.below(256)
         ids, rows = self._take_rows(reader), self._take_rows(reader)
         reader.end()

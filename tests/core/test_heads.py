@@ -5,6 +5,7 @@ from random import Random
 import pytest
 
 from whence.core.members.overlay import Overlay, Place
+from whence.core.order.localized import links as links_module
 from whence.core.order.localized.heads import PREDICTED, WHOLE, Head, decode_whole, encode_whole
 from whence.core.order.localized.links import Links
 from whence.core.order.localized.recipe import CODINGS
@@ -45,7 +46,7 @@ def test_a_head_coded_on_what_the_link_carried_says_the_same_as_a_whole_one(
             if key & 0xFFFF != sender and key >> 16 != sender:
                 states[sender].grow({key: states[sender].past.get(key, 0) + random.randint(1, 3)})
         record = states[sender].admit(bundle, 0, NOBODY, 0, states[sender].shapes.none, (), {})
-        told = plain[sender].head_of(record, receiver)
+        told = plain[sender].head_of(record, receiver, cut=not replay)
         read = links[receiver].read(sender, 1, links[sender].first(record, receiver))
         assert read is not None
         assert (read.group, read.epoch, read.last, read.h, read.extra) == (0, 1, sender, 0, {})
@@ -77,9 +78,31 @@ def test_a_head_vouches_for_all_below_its_numbers_or_is_whole() -> None:
     assert form_of_next(3) == PREDICTED
 
 
+@pytest.mark.parametrize("coding", ["whole", "predicted"])
+def test_a_whole_head_says_all_its_forwarder_knows_or_that_it_was_cut(
+    coding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only what says everything may be passed on by others as it came (E12): node 5 is far from node 1."""
+    overlay = Overlay([-1, 0, 1, 2, 3, 4], [range(6)], 1)
+    forwarder, reader = State(Place(overlay, 3)), State(Place(overlay, 1))
+    record = forwarder.admit(bundled(Process(3, 1), 1, [b"x"]), 0, NOBODY, 0, forwarder.shapes.none, (), {})
+
+    def told(*, replay: bool) -> Head:
+        settings = LocalizedSettings(replay=replay)
+        data = CODINGS[coding](forwarder, settings).again(record, 1)
+        head = CODINGS[coding](reader, settings).read(3, 1, data)
+        assert head is not None
+        return head
+
+    assert (set(told(replay=True).ids[3]), told(replay=True).cut) == ({1, 2, 4, 5}, False)
+    assert (set(told(replay=False).ids[3]), told(replay=False).cut) == ({1, 2, 4}, True)
+    monkeypatch.setattr(links_module, "HEAD_BYTES_MAX", 12)  # too large to be said at once: cut, and says so
+    assert (set(told(replay=True).ids[3]), told(replay=True).cut) == ({1, 2, 4}, True)
+
+
 def test_a_whole_head_reads_back_as_it_was() -> None:
     head = Head(3, 1, 4, 2, {4: {5: 1, 6: 300}, 1: {}}, {2: {4: 7}}, {4 << 16 | 5: 9, 1 << 16 | 2: 70_000})
-    back = decode_whole(encode_whole(head), 100)
+    back = decode_whole(encode_whole(head), lambda forwarder: 100)
     for name in ("group", "epoch", "last", "h", "ids", "extra", "deps"):
         assert getattr(back, name) == getattr(head, name)
 
@@ -87,7 +110,7 @@ def test_a_whole_head_reads_back_as_it_was() -> None:
 def test_a_whole_head_with_more_cells_than_there_can_be_is_refused() -> None:
     head = Head(0, 1, 0, 0, {0: dict.fromkeys(range(50), 1)}, {}, {})
     with pytest.raises(ValueError, match=r"below|more than"):
-        decode_whole(encode_whole(head), 40)
+        decode_whole(encode_whole(head), lambda forwarder: 40)
 
 
 def test_numbers_read_back_and_what_is_none_is_refused() -> None:

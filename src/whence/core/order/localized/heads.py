@@ -6,6 +6,8 @@ past at the moment it forwarded.
 A whole head can be read on its own: it is what retransmissions, answers and first copies on a link carry.
 """
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from whence.core.members.overlay import GROUPS_MAX, NODE_BITS, NODE_MASK, Cells, pair
@@ -15,6 +17,9 @@ from whence.limits import SEQ_MAX
 
 WHOLE, PREDICTED, THESIS = range(3)
 """The first byte of a head: how the rest is coded."""
+
+CUT = 1 << 2
+"""Flag in the first byte of a whole head: what is far from its reader was left out."""
 
 NODES = 1 << NODE_BITS
 NUMBER_END = SEQ_MAX + 1
@@ -39,6 +44,8 @@ class Head(Struct, eq=False):
     """The one that its forwarder gave it for the reader, where the link knows it; 0: look for it."""
     whole: bool = True
     """All cells of the forwarder are there; else only those that may be new to the reader."""
+    cut: bool = False
+    """Something far from the reader was left out. Nobody may pass such a copy on as it came (E12)."""
 
     @property
     def ids(self) -> Vectors:
@@ -56,7 +63,7 @@ class Head(Struct, eq=False):
 
 def encode_whole(head: Head) -> bytes:
     """Return a head that can be read on its own."""
-    into = bytearray((WHOLE,))
+    into = bytearray((WHOLE | CUT if head.cut else WHOLE,))
     for number in (head.group, head.epoch, head.last, head.h):
         put(into, number)
     _put_vectors(into, head.ids)
@@ -69,16 +76,20 @@ def encode_whole(head: Head) -> bytes:
     return bytes(into)
 
 
-def decode_whole(data: bytes, cells_max: int, number_end: int = NUMBER_END) -> Head:
-    """Read a whole head of at most so many cells in each part, all below a bound. Raises ValueError."""
+def decode_whole(data: bytes, cells_of: Callable[[int], int], number_end: int = NUMBER_END) -> Head:
+    """Read a whole head of at most so many cells in each part, by its forwarder, all below a bound.
+
+    Raises ValueError.
+    """
     reader = Reader(data, 1)
     group, epoch, last, h = reader.below(GROUPS_MAX), reader.below(EPOCH_END), reader.below(NODES), reader.below(256)
+    cells_max = cells_of(last)
     ids = _take_vectors(reader, cells_max, number_end)
     extra = _take_vectors(reader, cells_max, number_end)
     rows = _take_vectors(reader, cells_max, number_end)
     reader.end()
     deps = {pair(source, target): value for source, row in rows.items() for target, value in row.items()}
-    return Head(group, epoch, last, h, ids, extra, deps)
+    return Head(group, epoch, last, h, ids, extra, deps, cut=bool(data[0] & CUT))
 
 
 def _put_vectors(into: bytearray, vectors: Vectors) -> None:

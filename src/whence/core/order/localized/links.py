@@ -6,10 +6,14 @@ Retransmissions, answers and replays are whole (section 7.2).
 """
 
 from whence.core.members.overlay import Cells
-from whence.core.order.localized.heads import NUMBER_END, WHOLE, Head, decode_whole, encode_whole
+from whence.core.order.localized.heads import CUT, NUMBER_END, WHOLE, Head, decode_whole, encode_whole
+from whence.core.order.localized.items import HEAD_BYTES_MAX
 from whence.core.order.localized.settings import LocalizedSettings
 from whence.core.order.localized.shapes import Vectors
 from whence.core.order.localized.state import Record, State
+
+CELLS_MORE = 64
+"""Vectors and dependencies name at most every pair near a forwarder, and some twice; a head with far more is none."""
 
 
 class Cost:
@@ -49,8 +53,7 @@ class Links:
         self._state = state
         self._place = place = state.place
         self._pruned = not settings.replay
-        self._cells_max = 2 * len(place.pairs) + 64
-        """A neighbour's neighbourhood has other pairs than this one's; a head with far more is no head."""
+        self._cells_max = 2 * len(place.pairs) + CELLS_MORE
         self.cost = Cost()
 
     def first(self, record: Record, target: int) -> bytes:
@@ -59,7 +62,9 @@ class Links:
 
     def again(self, record: Record, target: int) -> bytes:
         """Return the head of a copy that may be sent at any time."""
-        head = encode_whole(self.head_of(record, target))
+        head = encode_whole(self.head_of(record, target, cut=self._pruned))
+        if len(head) > HEAD_BYTES_MAX and not self._pruned:
+            head = encode_whole(self.head_of(record, target, cut=True))
         self.cost.add(len(head) + name_bytes(record))
         return head
 
@@ -69,13 +74,13 @@ class Links:
         self.cost.add(len(data))
         return data
 
-    def head_of(self, record: Record, target: int) -> Head:
+    def head_of(self, record: Record, target: int, *, cut: bool) -> Head:
         """Return what a record says to a target: the state at its forwarding, never today's."""
         place = self._place
         ids, extra, deps = record.ids, record.extra, record.deps
-        if self._pruned:
+        if cut:
             ids, extra, deps = self.pruned(ids, target), self.pruned(extra, target), self.pruned_cells(deps, target)
-        return Head(record.group, place.overlay.epoch, place.me, record.h, ids, extra, deps)
+        return Head(record.group, place.overlay.epoch, place.me, record.h, ids, extra, deps, cut=cut)
 
     def pruned(self, vectors: Vectors, target: int) -> Vectors:
         """Return the vectors and entries whose both ends are near the target."""
@@ -93,9 +98,16 @@ class Links:
 
     def read(self, peer: int, boot: int, data: bytes) -> Head | None:
         """Read a head; None if it belongs to a session that was lost. Raises ValueError for what is no head."""
-        if not data or data[0] != WHOLE:
+        if not data or data[0] & ~CUT != WHOLE:
             raise ValueError("not a head of a coding this member reads")
-        return decode_whole(data, self._cells_max, self.number_end)
+        return decode_whole(data, self._cells_of, self.number_end)
+
+    def _cells_of(self, forwarder: int) -> int:
+        """Return how many cells a head of a forwarder may name."""
+        place = self._place
+        if forwarder not in place.near:
+            return self._cells_max
+        return 2 * len(place.overlay.pairs(forwarder)) + CELLS_MORE
 
     def merged(self, head: Head, record: Record) -> None:
         """Learn that a head was taken into the past and forwarded."""

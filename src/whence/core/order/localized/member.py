@@ -306,7 +306,7 @@ class Localized:
         record = state.admit(bundle, head.group, last, h, shape, numbers, extra)
         if not head.whole:
             self.links.merged(head, record)
-        elif self._settings.replay:
+        elif not head.cut:
             record.raw = {last: head}
         self._persist(Admitted(bundle, head.group, last, h, shape.packed, numbers, extra, grown), ready)
         if self.fence.on:
@@ -318,7 +318,7 @@ class Localized:
     def duplicate(self, record: Record, head: Head, now: Instant, ready: Ready) -> None:
         """Take the names of another copy of a message that is known, and nothing else."""
         vectors = head.ids | head.extra if head.extra else head.ids
-        if self._settings.replay and head.whole:
+        if head.whole and not head.cut:
             record.raw = {head.last: head} | (record.raw or {})
         if self.fence.on:
             self.fence.processed(vectors, {})

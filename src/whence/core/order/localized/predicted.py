@@ -35,16 +35,18 @@ class Predicted(Sessions):
 
     def __init__(self, state: State, settings: LocalizedSettings) -> None:
         super().__init__(state, settings)
-        self._pruned |= state.place.f == 1  # what the receiver told is left out, so nobody could replay it anyway
         self._shares = state.place.f == 1
         """What the other end told is not told back. With f >= 2 it is: the fence reads all cells."""
+        self._cuts = self._pruned or self._shares
+        """First copies name only what is near the receiver. Where something is left out, nobody may replay them anyway;
+        whole heads are replayed, and are cut only where replaying is off."""
         self._epoch = state.place.overlay.epoch
 
     def tell(self, record: Record, target: int, carried: Carried, into: bytearray) -> int:
         """Write what the receiver cannot foresee."""
         flags = 0
         shape, numbers, known = record.shape, record.numbers, carried.known
-        if self._pruned:
+        if self._cuts:
             shape, pick = shape.cuts.get(target) or self._state.shapes.cut(shape, target)
             if pick is not None:
                 numbers = pick(numbers)
@@ -84,7 +86,7 @@ class Predicted(Sessions):
         known, deps = carried.known, record.deps
         came = self._came.get(target) if self._shares else None
         told = {} if came is None else came.known
-        pairs = self._place.overlay.pairs(target) if self._pruned else self._place.pairs
+        pairs = self._place.overlay.pairs(target) if self._cuts else self._place.pairs
         return {
             key: value
             for key in self._state.changes(carried.changes, record.changes)
@@ -129,7 +131,7 @@ class Predicted(Sessions):
         number = numbers[pattern.at] if pattern.at >= 0 else 0
         deps = recent if shares else known.copy()
         head = Head(
-            pattern.group, self._epoch, peer, pattern.h, None, {}, deps, shape, numbers, number, not shares,
+            pattern.group, self._epoch, peer, pattern.h, None, {}, deps, shape, numbers, number, not shares, self._cuts,
         )  # fmt: skip
         if shares:
             carried.latest = head

@@ -53,7 +53,7 @@ class Thesis(Sessions):
         for source, row in rows.items():
             for target, value in row.items():
                 carried.known[pair(source, target)] = value
-        return Head(group, self._place.overlay.epoch, peer, h, ids, {}, carried.known.copy())
+        return Head(group, self._place.overlay.epoch, peer, h, ids, {}, carried.known.copy(), cut=self._pruned)
 
     def _take_rows(self, reader: Reader) -> Vectors:
         sizes = [reader.below(self._cells_max) for _ in range(reader.below(self._cells_max))]

@@ -7,21 +7,25 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from msgspec import structs
 
-from whence.sim.run import run
+from whence.core.levels import LEVELS
+from whence.sim.run import describe, run
 from whence.sim.swarm import draw
 from whence.sim.workload import churning
 from whence.trace.memory import Trace, digest_of
 from whence.trace.reader import read_trace
 from whence.trace.writer import TraceWriter, write_trace
 
+LADDER = ("eventual", "fifo", "optimistic", "causal", "total")
+
 PROGRAM = """
 from whence.sim.run import run
 from whence.sim.swarm import draw
 from whence.sim.workload import churning
 from whence.trace.memory import digest_of
-scenarios = [draw("fifo", 3), draw("eventual", 8), churning("fifo", 20, 30, 1)]
-print(*(digest_of(run(scenario).trace) for scenario in scenarios))
+drawn = [draw(level, 3) for level in ("eventual", "fifo", "optimistic", "causal", "total")]
+print(*(digest_of(run(scenario).trace) for scenario in (*drawn, churning("fifo", 20, 30, 1))))
 """
 
 
@@ -39,15 +43,13 @@ def digests_with(hash_seed: str) -> str:
 
 @pytest.mark.no_cover
 def test_the_hash_seed_of_the_interpreter_changes_nothing() -> None:
-    here = [
-        digest_of(run(scenario).trace)
-        for scenario in (draw("fifo", 3), draw("eventual", 8), churning("fifo", 20, 30, 1))
-    ]
+    drawn = [draw(level, 3) for level in LADDER]
+    here = [digest_of(run(scenario).trace) for scenario in (*drawn, churning("fifo", 20, 30, 1))]
     assert [digests_with(hash_seed) for hash_seed in ("0", "1", "random")] == [" ".join(here)] * 3
 
 
-@pytest.mark.parametrize("seed", [1, 2, 5, 9])
-@pytest.mark.parametrize("level", ["eventual", "fifo"])
+@pytest.mark.parametrize("seed", [1, 5])
+@pytest.mark.parametrize("level", LADDER)
 def test_the_order_in_which_processes_are_made_changes_nothing(level: str, seed: int) -> None:
     scenario = draw(level, seed)
     expected = digest_of(run(scenario).trace)
@@ -60,6 +62,14 @@ def test_another_seed_is_another_run() -> None:
     """Otherwise the digests above would say nothing."""
     digests = [digest_of(run(churning("fifo", 20, 30, seed)).trace) for seed in range(4)]
     assert len(dict.fromkeys(digests)) == 4
+
+
+def test_runs_of_one_seed_with_other_settings_have_other_names() -> None:
+    """Otherwise the second would take the place of the first where traces are kept."""
+    drawn = draw("fifo", 3)
+    other = structs.replace(drawn, settings=drawn.settings | {"fanout": 7})
+    names = [describe(scenario, LEVELS["fifo"]).run_id for scenario in (drawn, other, draw("fifo", 3))]
+    assert names[0] == names[2] != names[1]
 
 
 @pytest.mark.parametrize("seed", [1, 2])

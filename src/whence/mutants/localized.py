@@ -14,10 +14,13 @@ from whence.core.order.localized.items import Ack
 from whence.core.order.localized.journal import Admitted, Kept, Renamed
 from whence.core.order.localized.member import Localized
 from whence.core.order.localized.outbox import Outbox
+from whence.core.order.localized.predicted import Predicted
 from whence.core.order.localized.recipe import Causal
+from whence.core.order.localized.sessions import FORM_BITS
 from whence.core.order.localized.shapes import Numbers, Shape, Vectors
 from whence.core.order.localized.state import ALL, Record, State
 from whence.core.ready import Delivery, Ready, Returned, Send
+from whence.core.varint import Reader
 from whence.types import Bundle, Instant
 
 # --- numbers and the past ---
@@ -264,6 +267,23 @@ class HoldsWithoutBound(Inbox):
             super().take(sender, head, bundle, now, ready)
 
 
+class ReadsOutOfTurn(Predicted):
+    """Reads a head by what the link carried last, though copies before it were lost (E22)."""
+
+    def read(self, peer: int, boot: int, data: bytes) -> Head | None:
+        carried = self._came.get(peer)
+        if (
+            carried is not None
+            and carried.boot == boot
+            and data[0] & (1 << FORM_BITS) - 1 == self.form
+            and not self._ordered
+        ):
+            reader = Reader(data, 1)
+            if reader.take() == carried.session:
+                carried.turn = reader.take()
+        return super().read(peer, boot, data)
+
+
 # --- durability and the application ---
 
 
@@ -400,6 +420,10 @@ _BUGS: tuple[tuple[str, str, str, Callable[[Causal], Causal]], ...] = (
     (
         "sees_one_hop_too_little", "causal", "knows only 2f hops around it",
         lambda recipe: recipe._replace(overlay=_shortsighted),
+    ),
+    (
+        "reads_out_of_turn", "causal", "reads heads by a baseline that they were not told from",
+        lambda recipe: recipe._replace(links=ReadsOutOfTurn),
     ),
     ("any_path_is_safe", "no_duplicates", "takes copies that cannot be recognised", _state(AnyPathIsSafe)),
     ("holds_copies_without_bound", "bounds", "holds as many copies as come", _inbox(HoldsWithoutBound)),

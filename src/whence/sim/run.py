@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Callable, Iterable
 from time import perf_counter
+from zlib import crc32
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, json, to_builtins
 
 from whence import __version__
 from whence.core.levels import LEVELS, Recipe
@@ -74,7 +75,7 @@ def describe(scenario: Scenario, recipe: Recipe) -> Run:
             deadline_ns=scenario.deadline_ns,
         )
     return Run(
-        run_id=f"{scenario.level}-{scenario.nodes}-{scenario.seed}",
+        run_id=f"{scenario.level}-{scenario.nodes}-{scenario.seed}-{_digest(scenario):08x}",
         version=__version__,
         level=scenario.level,
         seed=scenario.seed,
@@ -86,3 +87,8 @@ def describe(scenario: Scenario, recipe: Recipe) -> Run:
         **{name: by_name(settings).get(name) for name in ("tick_ns", "epsilon", "delta")},
         phases=phases,
     )
+
+
+def _digest(scenario: Scenario) -> int:
+    """Return what tells runs of one seed with other settings, faults or publications apart."""
+    return crc32(json.encode(scenario, order="sorted"))

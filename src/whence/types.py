@@ -134,8 +134,18 @@ def _cutter(size: int, count: int) -> Layout:
 
 def packed(process: Process, first: int, payloads: Sequence[bytes], stamp: bytes = b"") -> Bundle:
     """Pack payloads into a bundle whose first event is numbered `first`."""
-    sizes = pack(f"<{len(payloads)}I", *map(len, payloads))
-    return Bundle(process.pid, process.boot, first, sizes, b"".join(payloads), stamp)
+    sizes, body = pack_payloads(payloads)
+    return Bundle(process.pid, process.boot, first, sizes, body, stamp)
+
+
+def pack_payloads(payloads: Sequence[bytes]) -> tuple[bytes, bytes]:
+    """Return payloads as a bundle holds them, their sizes and their body; each is looked at once."""
+    lengths = list(map(len, payloads))
+    if lengths and lengths.count(lengths[0]) == len(lengths):
+        sizes = lengths[0].to_bytes(4, "little") * len(lengths)
+    else:
+        sizes = pack(f"<{len(lengths)}I", *lengths)
+    return sizes, b"".join(payloads)
 
 
 class Span(NamedTuple):

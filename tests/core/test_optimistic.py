@@ -296,7 +296,7 @@ def test_a_bucket_gives_a_burst_and_then_its_rate() -> None:
 
 def test_the_library_keeps_each_bundle_once_and_drops_the_oldest() -> None:
     """Trap C8: duplicates must not push others out."""
-    library = Library(2)
+    library = Library(2, 1 << 20)
     bundles = [packed(Process(1, 1), seq, [b"x"]) for seq in (1, 2, 3)]
     for number in (0, 1, 1, 1):
         library.keep(0, entry_of(1, number), entry_of(1, number + 1), bundles[number])
@@ -304,6 +304,17 @@ def test_the_library_keeps_each_bundle_once_and_drops_the_oldest() -> None:
     library.keep(0, entry_of(1, 2), entry_of(1, 3), bundles[2])
     everything = b"\x00\x00" + (1).to_bytes(4, "little") + (1).to_bytes(4, "little") + (9).to_bytes(4, "little")
     assert library.find(everything) == bundles[1:]
+
+
+def test_the_library_keeps_so_many_bytes_and_always_the_last_bundle() -> None:
+    library = Library(100, 1000)
+    bundles = [packed(Process(1, 1), seq, [bytes(size)]) for seq, size in enumerate((400, 400, 400, 3000), 1)]
+    for number, bundle in enumerate(bundles):
+        library.keep(0, entry_of(1, number), entry_of(1, number + 1), bundle)
+        assert library.bytes <= max(1000, len(bundle.body))
+        assert len(library) == (1, 2, 2, 1)[number]
+    library.keep(0, entry_of(1, 4), entry_of(1, 5), bundles[0])
+    assert (len(library), library.bytes) == (1, 400)
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,9 @@ class ClusterNode(Node):
             return self._wake_by(ready, now)
         if self.life not in (Life.OUTSIDE, Life.LEFT):
             self._desk.neighbours.hear(sender, now)
-        return self._wake_by(super().receive(sender, item, now), now)
+        ready = super().receive(sender, item, now)
+        # Nothing that a seat waits for comes sooner by it, and members with a seat are those who receive most.
+        return ready if self._desk.seat is not None else self._wake_by(ready, now)
 
     def unreachable(self, peer: int, now: Instant) -> Ready:
         """Learn that something sent to a peer did not arrive."""

@@ -11,7 +11,7 @@ from whence.core.ready import Gauge, Item, Note, Ready
 from whence.core.stages import Members, Order, Spread
 from whence.errors import LimitError, NotMemberError, UsageError
 from whence.limits import SEQ_MAX, Limits
-from whence.types import Bundle, Instant, Process, packed
+from whence.types import Bundle, Instant, Process, pack_payloads
 
 
 class Life(Enum):
@@ -80,8 +80,9 @@ class Node:
         """Publish events as one bundle. Raises NotMemberError outside the group, LimitError over a limit."""
         if self.life is not Life.MEMBER:
             raise NotMemberError(f"only a member may publish, and this process is {self.life.value}; join first")
-        self._check_limits(payloads)
-        bundle = packed(self.me, self._published + 1, payloads, self._order.stamp(now))
+        sizes, body = pack_payloads(payloads)
+        self._check_limits(len(payloads), len(body))
+        bundle = Bundle(*self.me, self._published + 1, sizes, body, self._order.stamp(now))
         self._published += bundle.count
         ready = Ready()
         self._order.publish(bundle, now, ready)
@@ -163,8 +164,7 @@ class Node:
         self._members.settle()
         ready.notes.append(note)
 
-    def _check_limits(self, payloads: Sequence[bytes]) -> None:
-        events, size = len(payloads), sum(map(len, payloads))
+    def _check_limits(self, events: int, size: int) -> None:
         if not events:
             raise LimitError("the least number of events to publish", 1, 0)
         if events > self._limits.publish_events_max:

@@ -127,7 +127,7 @@ class LibraryWithoutBound(Optimistic):
 
     def __init__(self, *parts: object) -> None:
         super().__init__(*parts)  # type: ignore[arg-type]
-        self._library = KeepsEverything(self._library.size)
+        self._library = KeepsEverything(self._library.size, self._library.bytes_max)
 
 
 class TellsTooMuch(Optimistic):

@@ -8,6 +8,7 @@ A stamp names the publisher's ticket, the entry just before the bundle, the entr
 all entries that are not zero. Costs 6 bytes, one bit per ticket, and per ticket ever used 2 to 8 bytes, mostly 2 to 3.
 """
 
+from functools import lru_cache
 from operator import gt, le
 from struct import Struct as Layout
 from struct import error as TooShort
@@ -129,11 +130,8 @@ def _checked(
     events: int,
 ) -> Stamp:
     entries = [0] * tickets
-    at = 0
-    for each in range(tickets):
-        if bitmap >> each & 1:
-            entries[each] = epochs[at] << NUMBER_BITS | numbers[at]
-            at += 1
+    for at, epoch, number in zip(_places(bitmap), epochs, numbers, strict=True):
+        entries[at] = epoch << NUMBER_BITS | number
     before = entries[ticket]
     if not before >> NUMBER_BITS or (before & NUMBER_MAX) + events > NUMBER_MAX or max(entries) > ENTRY_MAX:
         raise ValueError("the publisher's entry has no epoch, or its numbers have run out")
@@ -141,6 +139,12 @@ def _checked(
         raise ValueError("an epoch begins after an earlier one")
     entries[ticket] = before + events
     return Stamp(ticket, before, base, tuple(entries))
+
+
+@lru_cache(256)
+def _places(bitmap: int) -> tuple[int, ...]:
+    """Return which bits are set; it changes only when a ticket is used for the first time."""
+    return tuple([at for at in range(bitmap.bit_length()) if bitmap >> at & 1])
 
 
 def _width(value: int) -> int:

@@ -39,7 +39,7 @@ from whence.core.order.merged import BUNDLE, Entry, Fate, Merger, entry_of, key_
 from whence.core.ready import Delivery, Gauge, Item, Late, Mark, Metric, Note, Ready, Send
 from whence.errors import LimitError, NotMemberError, StalledError, UsageError
 from whence.limits import SEQ_MAX
-from whence.types import Bundle, Instant, Process, packed
+from whence.types import Bundle, Instant, Process, pack_payloads
 
 _ASIDES_KEPT = 64
 """Late bundles a follower remembers, so that a copy of one is not handed out twice."""
@@ -148,7 +148,8 @@ class MergeMember:
         """Publish events as one bundle. Raises NotMemberError, LimitError, or StalledError while a clock is behind."""
         if self.life is not Life.MEMBER:
             raise NotMemberError(f"only a member may publish, and this process is {self.life.value}; join first")
-        self._check_limits(payloads)
+        sizes, body = pack_payloads(payloads)
+        self._check_limits(len(payloads), len(body))
         ready = self._begin(now)
         refusal = self.refusal(now)
         if refusal is not None:
@@ -156,7 +157,7 @@ class MergeMember:
         stamp = self._clock.local(self._rt)
         chain = self._clock.chain(stamp)
         self._meter.created(chain, carried=not chain and self._clock.physical(stamp) > self._rt)
-        bundle = packed(self.me, self._published + 1, payloads, self._clock.write(stamp))
+        bundle = Bundle(*self.me, self._published + 1, sizes, body, self._clock.write(stamp))
         key = self._key(stamp, bundle)
         self._published += bundle.count
         ready.mark = self._mark(key)
@@ -181,8 +182,8 @@ class MergeMember:
             wait = self._clock.ahead(self._rt) - timing.lead_max
         return StalledError(why, max(1, wait) * self._settings.merge.tick_ns)
 
-    def _check_limits(self, payloads: Sequence[bytes]) -> None:
-        events, size, limits = len(payloads), sum(map(len, payloads)), self._settings.limits
+    def _check_limits(self, events: int, size: int) -> None:
+        limits = self._settings.limits
         if not events:
             raise LimitError("the least number of events to publish", 1, 0)
         if events > limits.publish_events_max:

@@ -22,7 +22,7 @@ from whence.core.members.tickets.records import Claim
 from whence.core.order.recovery import Asking, Bucket, Library, Recover, Recovered
 from whence.core.ready import Delivery, Gap, Gauge, Item, Mark, Note, Ready, Send
 from whence.errors import SettingError
-from whence.limits import ROUNDS_MAX, Limits
+from whence.limits import BUNDLE_BYTES_MAX, ROUNDS_MAX, Limits
 from whence.types import Bundle, Instant, Process, Span
 
 _ENTRY = Layout("<HQQ")
@@ -50,6 +50,8 @@ class LayerSettings(Struct, frozen=True, kw_only=True):
     """Members asked at once; 2 × p_f × N by Theorem 5.2. `whence size` prints what suits."""
     recovery_bundles: int = 512
     """Bundles kept for others; twice the bundles published while an event must stay recoverable, by Theorem 5.1."""
+    recovery_bytes: int = 8 << 20
+    """Their bytes. Full: the oldest are forgotten, and what was lost together with them is skipped."""
     recovery_ids: int = 64
     """Ids asked for on behalf of one bundle, the newest."""
     recovery_rate: float = 64.0
@@ -61,7 +63,7 @@ class LayerSettings(Struct, frozen=True, kw_only=True):
                 raise SettingError(f"{name} must be from 1 to {ROUNDS_MAX}, not {getattr(self, name)}")
         if self.recovery not in MODES:
             raise SettingError(f"recovery must be one of {', '.join(MODES)}, not {self.recovery!r}")
-        for name in ("recovery_fanout", "recovery_bundles", "recovery_ids", "recovery_rate"):
+        for name in ("recovery_fanout", "recovery_bundles", "recovery_bytes", "recovery_ids", "recovery_rate"):
             if getattr(self, name) < 1:
                 raise SettingError(f"{name} must be at least 1, not {getattr(self, name)}")
 
@@ -103,7 +105,7 @@ class Optimistic:
         self._recovered: dict[tuple[int, int], Held] = {}
         """What was asked for and came too early; it waits for those that asked."""
         self._held_bytes = 0
-        self._library = Library(settings.recovery_bundles)
+        self._library = Library(settings.recovery_bundles, settings.recovery_bytes)
         burst = int(4 * settings.recovery_rate)
         self._answers = Bucket(settings.recovery_rate, burst, round_ns)
         self.asking = Asking(
@@ -467,6 +469,7 @@ class Optimistic:
             Gauge("held_bundles", len(self._held) + len(self._recovered), limits.held_bundles_max, rests=True),
             Gauge("held_bytes", self._held_bytes, limits.held_bytes_max, rests=True),
             Gauge("recovery_buffer", len(self._library), settings.recovery_bundles),
+            Gauge("recovery_bytes", self._library.bytes, max(settings.recovery_bytes, BUNDLE_BYTES_MAX)),
             Gauge("under_recovery", len(self.asking), self.asking.ids_max),
             Gauge("unnamed_gaps", len(self._unnamed), UNNAMED_MAX),
         ]

@@ -75,8 +75,10 @@ class Bucket:
 class Library:
     """The bundles seen last, each once, by ticket and the entries of their events."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, bytes_max: int) -> None:
         self.size = size
+        self.bytes = 0
+        self.bytes_max = bytes_max
         self._kept: dict[tuple[int, int], tuple[int, Bundle]] = {}
 
     def __len__(self) -> int:
@@ -86,9 +88,11 @@ class Library:
         """Keep a bundle unless it is kept already; full, the one kept first is dropped."""
         if (ticket, entry) in self._kept:
             return
-        self._kept[ticket, entry] = (before, bundle)
-        if len(self._kept) > self.size:
-            del self._kept[next(iter(self._kept))]
+        kept = self._kept
+        kept[ticket, entry] = (before, bundle)
+        self.bytes += len(bundle.body)
+        while len(kept) > self.size or (self.bytes > self.bytes_max and len(kept) > 1):
+            self.bytes -= len(kept.pop(next(iter(kept)))[1].body)
 
     def find(self, ranges: bytes) -> list[Bundle]:
         """Return the bundles with an event in one of the ranges, as many as one answer takes."""

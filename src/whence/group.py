@@ -42,16 +42,17 @@ from whence.types import Level, Process
 
 Typed = TypeVar("Typed")
 
-FLUSH_EVENTS = 1024
-FLUSH_BYTES = 128 << 10
-"""A bundle is sent when it has so many events or bytes, at the latest at the end of the turn or `flush_s` later."""
+FLUSH_BYTES = 256 << 10
+"""A bundle is sent when it has as many events as one may have, or so many bytes; at the latest at the end of the turn
+or `flush_s` later. Whoever publishes much in one turn fills bundles: fewer, larger ones cost every member less."""
+
+TURN_EVENTS = 1024
+"""Single publishes after which the others get their turn, and what waits goes out unless they are busy."""
 
 BUSY_BYTES = 256 << 10
-BUSY_FLUSH_BYTES = 256 << 10
 BUSY_S = 0.005
 """While so many bytes wait for a peer, or a quarter of the credit is used, sending sooner would not make anything
-arrive sooner: bundles then grow to so many bytes, or as many events as one may have, for so long. Fewer, larger bundles
-cost every member less."""
+arrive sooner: bundles then grow beyond the turn, for so long."""
 
 AGAIN_S = 0.002
 """What a member refuses because too much is under way is offered to it again after so long."""
@@ -91,7 +92,7 @@ class Group:
         receipt = self._load((payload,), len(payload))
         if receipt is None:
             receipt = await self._load_with_room((payload,), len(payload))
-        if receipt.full:
+        if receipt.full or receipt.place % TURN_EVENTS == TURN_EVENTS - 1:
             await asyncio.sleep(0)  # a loop of publishes must leave the others their turn
         await self._reach(receipt, until)
         return receipt
@@ -176,15 +177,9 @@ class Group:
         at = len(flight.payloads)
         flight.payloads += payloads
         flight.size += size
-        if (flight.size >= FLUSH_BYTES or len(flight.payloads) >= FLUSH_EVENTS) and self._is_due(flight):
+        if flight.size >= FLUSH_BYTES or len(flight.payloads) >= BUNDLE_EVENTS_MAX:
             self.flush()
         return Receipt(flight, at, len(payloads))
-
-    def _is_due(self, flight: Flight) -> bool:
-        """Tell whether a bundle that is worth sending should not wait for more."""
-        if flight.size >= BUSY_FLUSH_BYTES or len(flight.payloads) >= BUNDLE_EVENTS_MAX:
-            return True
-        return not self._is_busy()
 
     def _is_busy(self) -> bool:
         return self._switch.waiting_bytes() > BUSY_BYTES or self._driver.credit.is_strained()

@@ -33,6 +33,11 @@ class Receipt:
         return EventId(*flight.process, flight.first + self._at)
 
     @property
+    def place(self) -> int:
+        """Return how many events are before it in its bundle."""
+        return self._at
+
+    @property
     def full(self) -> bool:
         """Tell whether its bundle has gone out already."""
         return self._flight.process is not None

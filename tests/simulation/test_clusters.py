@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 from msgspec import structs
 
+from tests.simulation.hunts import hunted
 from whence.check.history import AFTER_ALL, History
 from whence.check.judge import PROMISES_OF, judge
 from whence.check.tickets import PROMISE, covers_of, holds_of
@@ -12,7 +13,7 @@ from whence.check.verdict import Findings
 from whence.core.coordinated import ClusterParts, named
 from whence.mutants import Mutant, mutants_of, recipe_with
 from whence.sim.clusters import killed, simulation, warm_up
-from whence.sim.explore import explore, hunt, judged
+from whence.sim.explore import explore, judged
 from whence.sim.run import run
 from whence.sim.scenario import Act, Clocks, Fault, Scenario
 from whence.sim.swarm import draw
@@ -22,15 +23,6 @@ from whence.types import Process
 
 SCHEDULES, SCHEDULES_LONG = 30, 50_000
 PARTS = 5
-QUICK = 12
-"""Schedules in which a bug that is quickly caught shows; the long mode hunts all of them."""
-
-QUICKLY_CAUGHT = (
-    "gives_its_own", "leaves_late", "accepts_every_founder", "founds_without_walking",
-    "forgets_fences", "timers_never_end", "delivers_the_obsolete", "own_events_wait", "advances_only_one",
-    "ignores_epochs", "never_skips", "library_without_bound", "tells_too_much",
-)  # fmt: skip
-"""Those that the normal mode hunts."""
 
 MUST_MEET = (
     "exclusion", "refounded", "soft_close", "ackcjoin_lost", "lease_overslept", "partition_healed", "ticket_takeover",
@@ -68,9 +60,7 @@ def test_the_swarm_meets_everything_the_protocol_has_a_rule_for() -> None:
 @pytest.mark.parametrize("bug", mutants_of("optimistic"), ids=lambda bug: bug.name)
 def test_a_planted_trap_is_caught(bug: Mutant, long_mode: bool) -> None:
     """Every trap of the papers that we planted breaks the promise it is meant to break."""
-    if not long_mode and bug.name not in QUICKLY_CAUGHT:
-        pytest.skip("long: takes more schedules")
-    caught = hunt("optimistic", bug.name, bug.law, 1, 1000 if long_mode else QUICK)
+    caught = hunted("optimistic", bug.name, long_mode)
     assert caught.caught, f"{bug.name} breaks {bug.law} in none of {caught.schedules} schedules"
 
 

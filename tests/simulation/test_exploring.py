@@ -2,11 +2,12 @@
 
 import pytest
 
+from tests.simulation.hunts import hunted
 from whence.check.judge import ORACLES, PROMISES_OF
 from whence.check.verdict import Outcome, Verdict
 from whence.errors import UsageError
 from whence.mutants import CANARY, MUTANTS, find, mutants_of, recipe_with
-from whence.sim.explore import MUTANT_SCHEDULES_MAX, Batch, explore, hunt, judged
+from whence.sim.explore import MUTANT_SCHEDULES_MAX, Batch, Caught, explore, hunt, judged
 from whence.sim.swarm import draw
 
 pytestmark = pytest.mark.no_cover
@@ -32,15 +33,22 @@ BUGS = [(level, mutant.name) for level in LEVELS for mutant in mutants_of(level)
 
 
 @pytest.mark.parametrize(("level", "name"), BUGS)
-def test_a_planted_bug_is_caught_by_the_promise_it_must_break(level: str, name: str) -> None:
+def test_a_planted_bug_is_caught_by_the_promise_it_must_break(level: str, name: str, long_mode: bool) -> None:
     """Within 1,000 schedules; and the schedule that shows it shows nothing against the level without the bug."""
-    mutant = find(level, name)
-    caught = hunt(level, name, mutant.law, seed=1)
+    caught = hunted(level, name, long_mode)
     assert caught.caught
-    assert caught.schedules <= MUTANT_SCHEDULES_MAX
-    assert caught.seed == caught.schedules
+    assert caught.seed is not None
+    assert 1 <= caught.seed <= MUTANT_SCHEDULES_MAX
     sound = {verdict.promise: verdict.outcome for verdict in judged(draw(level, caught.seed))[1]}
-    assert sound[mutant.law] is Outcome.HOLDS
+    assert sound[find(level, name).law] is Outcome.HOLDS
+
+
+def test_a_hunt_counts_its_schedules_from_the_seed_it_begins_with() -> None:
+    law = find("fifo", "mixes_lives").law
+    for first in (1, 2):
+        caught = hunt("fifo", "mixes_lives", law, seed=first)
+        assert caught.seed == caught.schedules + first - 1
+    assert hunt("fifo", "mixes_lives", law, seed=first, schedules=0) == Caught(False, 0, law)
 
 
 def test_the_canary_is_caught_and_its_seed_shows_the_same_again() -> None:

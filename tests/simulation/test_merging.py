@@ -3,13 +3,14 @@
 import pytest
 from msgspec import structs
 
+from tests.simulation.hunts import hunted
 from whence.check.delays import observe, propose, trade_off
 from whence.check.judge import PROMISES_OF, judge
 from whence.check.streams import sequences, streams_diagram
 from whence.check.verdict import Outcome
 from whence.errors import UsageError
-from whence.mutants import find, mutants_of
-from whence.sim.explore import MUTANT_SCHEDULES_MAX, explore, hunt, judged
+from whence.mutants import mutants_of
+from whence.sim.explore import explore, judged
 from whence.sim.merging import failover, settings_of
 from whence.sim.run import run
 from whence.sim.scenario import Act, Clocks, Fault
@@ -36,12 +37,10 @@ def test_no_schedule_of_a_merged_group_breaks_a_promise(part: int, long_mode: bo
 
 
 @pytest.mark.parametrize("name", [mutant.name for mutant in mutants_of("total")])
-def test_a_planted_bug_is_caught_by_the_promise_it_must_break(name: str) -> None:
+def test_a_planted_bug_is_caught_by_the_promise_it_must_break(name: str, long_mode: bool) -> None:
     """And the schedule that shows it shows nothing against the level without the bug."""
-    mutant = find("total", name)
-    caught = hunt("total", name, mutant.law, seed=1)
+    caught = hunted("total", name, long_mode)
     assert caught.caught
-    assert caught.schedules <= MUTANT_SCHEDULES_MAX
     assert caught.seed is not None
     assert all(verdict.holds for verdict in judged(draw("total", caught.seed))[1])
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from tests.simulation.hunts import hunted
 from whence.check.judge import PROMISES_OF, judge
 from whence.check.verdict import Outcome
 from whence.core.levels import LEVELS
@@ -20,7 +21,7 @@ from whence.core.order.localized.settings import LocalizedSettings, Settings
 from whence.experiments.headers import scenario
 from whence.mutants import find, mutants_of
 from whence.sim.cluster import Cluster
-from whence.sim.explore import MUTANT_SCHEDULES_MAX, explore, hunt, judged
+from whence.sim.explore import explore, judged
 from whence.sim.faults import Director
 from whence.sim.forest import crashes_within, recovering, simulation
 from whence.sim.recorder import Recorder
@@ -33,8 +34,6 @@ pytestmark = pytest.mark.no_cover
 
 PARTS = 4
 RIVALS = ("cbcast", "barriers", "neighbourhood")
-RARE = ("no_fence", "sees_one_hop_too_little", "ignores_dependencies", "any_path_is_safe")
-"""Bugs that take more than fifty schedules: hunted at full length in long mode only."""
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -57,15 +56,11 @@ def test_no_schedule_without_faults_breaks_a_promise_of_a_rival(level: str, long
 @pytest.mark.parametrize("name", [mutant.name for mutant in mutants_of("causal")])
 def test_a_planted_bug_is_caught_by_the_promise_it_must_break(name: str, long_mode: bool) -> None:
     """And the schedule that shows it shows nothing against the level without the bug."""
-    if name in RARE and not long_mode:
-        pytest.skip("takes hundreds of schedules")
-    mutant = find("causal", name)
-    caught = hunt("causal", name, mutant.law, seed=1)
+    caught = hunted("causal", name, long_mode)
     assert caught.caught
-    assert caught.schedules <= MUTANT_SCHEDULES_MAX
     assert caught.seed is not None
     sound = {verdict.promise: verdict.outcome for verdict in judged(draw("causal", caught.seed))[1]}
-    assert sound[mutant.law] is Outcome.HOLDS
+    assert sound[find("causal", name).law] is Outcome.HOLDS
 
 
 @pytest.mark.parametrize("seed", [596, 1113, 5540, 6023, 101_586])

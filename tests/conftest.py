@@ -5,14 +5,19 @@ machine fails on every machine. The long mode searches anew each time.
 """
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from coverage import Coverage
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 settings.register_profile("normal", derandomize=True, deadline=None)
 settings.register_profile("long", max_examples=2_000, deadline=None, print_blob=True)
+
+UNMEASURED = ("bench", "check", "faults", "pipeline", "store", "system", "tidy", "trace")
+"""Rooms whose tests are about something else than core and wire; their coverage is not asked for."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -26,13 +31,29 @@ def is_long(config: pytest.Config) -> bool:
 
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("long" if is_long(config) else "normal")
+    stray = Coverage.current() if hasattr(config, "workerinput") else None
+    if stray is not None:
+        stray.stop()  # pytest-cov begins twice in a worker; the first would go on, for nothing, where the second pauses
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """What is made for a test that is not measured is not measured either: tracing makes Python three times slower."""
+    measuring = Coverage.current() if item.get_closest_marker("no_cover") else None
+    if measuring is not None:
+        measuring.stop()
+    try:
+        yield
+    finally:
+        if measuring is not None:
+            measuring.start()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if is_long(config):
-        return
     for item in items:
-        if item.get_closest_marker("long"):
+        if item.nodeid.split("/")[1] in UNMEASURED:
+            item.add_marker(pytest.mark.no_cover)
+        if item.get_closest_marker("long") and not is_long(config):
             item.add_marker(pytest.mark.skip(reason="long: needs --long or WHENCE_LONG=1"))
 
 

@@ -57,7 +57,9 @@ def explore(
     search stops at a violation; --replay SEED shows it again. Exit code 0: none broken. 1: a promise is broken.
     """
     if replay is not None:
-        _replay(level, replay, None if mutant == "all" else mutant, shrinking, out, json=json)
+        if mutant == "all":
+            raise UsageError("--mutant all: a schedule is replayed with one bug; name it, or leave --replay out")
+        _replay(level, replay, mutant, shrinking, out, json=json)
     elif mutant is not None:
         _hunt(level, mutant, seed, schedules, workers, json=json)
     else:

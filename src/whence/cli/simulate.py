@@ -26,7 +26,12 @@ from whence.trace.writer import write_trace
 
 
 def simulate(
-    level: Annotated[str, typer.Option(help="eventual or fifo; canary is wrong on purpose.")],
+    level: Annotated[
+        str,
+        typer.Option(
+            help="eventual, fifo, optimistic, causal or total; a rival (cbcast, barriers, neighbourhood); canary is wrong on purpose."
+        ),
+    ],
     nodes: Annotated[int, typer.Option(help="Members the group is founded with.")] = 25,
     events: Annotated[int, typer.Option(help="Events published in all, one per gossip round.")] = 100,
     seed: Annotated[int, typer.Option(help="Same seed, same run, to the byte.")] = 1,
@@ -41,6 +46,7 @@ def simulate(
 ) -> None:
     """Run one group in the simulated world, sum it up and judge its promises.
 
+    Exit code 0: the run finished, whatever the verdicts; whence check judges by exit code. 2: wrong arguments.
     Example: whence simulate --level fifo --nodes 50 --events 200 --faults swarm --out out/run
     """
     recipe = recipe_with(level, None)

@@ -21,8 +21,9 @@ def sweep(
 ) -> None:
     """Run simulations as a Spark job: one row per configuration and repetition, judged, with seeds derived.
 
-    A plan: repeat = 20, faults = "swarm", and a table [grid] with lists, such as level = ["fifo"], nodes = [10, 20],
+    A plan: repeat = 20, faults = "swarm", and a table \\[grid] with lists, such as level = ["fifo"], nodes = [10, 20],
     events = [100], fanout = [3, 4]. A run that fails is a row with its error; a sweep that stops goes on with --resume.
+    Exit code 0: every run has its row. 2: the plan or an argument is wrong.
     """
     from whence.pipeline import session
     from whence.pipeline import sweep as sweeping

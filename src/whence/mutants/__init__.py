@@ -51,5 +51,5 @@ def recipe_with(level: str, mutant: str | None) -> Recipe:
     if level == CANARY:
         return GOSSIP["fifo"]._replace(order=orders.delivers_on_arrival)
     if level not in LEVELS:
-        raise UsageError(f"level {level!r} is not built yet; there are: {', '.join(LEVELS)}")
+        raise UsageError(f"level {level!r} is unknown; there are: {', '.join(LEVELS)}")
     return LEVELS[level] if mutant is None else find(level, mutant).plant(LEVELS[level])

@@ -36,7 +36,7 @@ def recipe_of(level: str) -> Recipe:
     try:
         return LEVELS[level]
     except KeyError:
-        raise UsageError(f"level {level!r} is not built yet; there are: {', '.join(LEVELS)}") from None
+        raise UsageError(f"level {level!r} is unknown; there are: {', '.join(LEVELS)}") from None
 
 
 def run(

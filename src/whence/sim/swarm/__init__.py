@@ -28,5 +28,5 @@ SWARMS: dict[str, Callable[[str, int], Scenario]] = {
 def draw(level: str, seed: int) -> Scenario:
     """Draw the scenario of a seed. Raises UsageError for a level that nobody draws for."""
     if level not in SWARMS:
-        raise UsageError(f"level {level!r} is not built yet; there are: {', '.join(SWARMS)}")
+        raise UsageError(f"level {level!r} is unknown; there are: {', '.join(SWARMS)}")
     return SWARMS[level](level, seed)

@@ -28,9 +28,7 @@ from whence.trace.writer import write_trace
 def simulate(
     level: Annotated[
         str,
-        typer.Option(
-            help="eventual, fifo, optimistic, causal or total; a rival (cbcast, barriers, neighbourhood); canary is wrong on purpose."
-        ),
+        typer.Option(help="A level, or a rival: cbcast, barriers, neighbourhood. canary is wrong on purpose."),
     ],
     nodes: Annotated[int, typer.Option(help="Members the group is founded with.")] = 25,
     events: Annotated[int, typer.Option(help="Events published in all, one per gossip round.")] = 100,

@@ -435,6 +435,8 @@ class Driver:
     def forget_peer(self, peer: int) -> None:
         """Wait no more for a peer that is gone."""
         self.credit.forget(peer)
+        if self._relief is not None:
+            self._relieve()
 
     def congested(self) -> bool:
         """Tell whether publishers should wait until members have taken more of what is under way."""
@@ -519,6 +521,8 @@ class Driver:
             self._measure()
             self._settle()
             self._changed.set()
+            if self._relief is not None:
+                self._relieve()
 
     def _settle(self) -> None:
         """Let go of bundles that everybody has; rewrite the journal when most of it is of no use."""
@@ -586,8 +590,8 @@ def _no() -> bool:
 CREDIT_LOOK_S = 0.02
 """Members among whom credit is shared are counted so often, however many publishers ask."""
 
-RELIEF_S = 0.02
-"""A publisher without credit looks again by itself so often."""
+RELIEF_S = 0.1
+"""A publisher without credit looks again by itself so often; it is woken when somebody takes, arrives or goes."""
 
 COMPACT_BYTES, COMPACT_AGAIN_S = 4 << 20, 1.0
 """A journal below it is not worth rewriting; one of which more than half counts is looked at again when it has doubled,

@@ -3,20 +3,24 @@
 import json
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.check.scribe import Scribe
 from tests.pipeline.test_verify import tickets_kept
 from whence.cli.app import run as command
 from whence.mutants import recipe_with
 from whence.pipeline.charts import Bar, Line, Span, bar_chart, line_chart, timeline
-from whence.pipeline.report import measure
+from whence.pipeline.report import ROWS_SHOWN, Measured, measure, report_page
+from whence.pipeline.verify import Verified
 from whence.sim.run import run
 from whence.sim.summary import summarize
 from whence.sim.workload import simulation
 from whence.trace.memory import Trace
+from whence.trace.schema import Kind
 from whence.trace.writer import write_trace
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chromium-browser")
@@ -28,34 +32,58 @@ FLAGS = (
 
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Trace]]:
-    """Three runs in one directory: two levels under faults, and one that is all about tickets."""
+    """Six runs in one directory: two levels under faults, one with groups, one about tickets, and two live ones."""
     directory = tmp_path_factory.mktemp("measured")
     made = {
         level: run(simulation(level, 12, 60, 3, "swarm"), recipe_with(level, None)).trace
         for level in ("eventual", "fifo")
     }
-    tickets = tickets_kept()
-    tickets.run.run_id = "tickets"
-    for trace in (*made.values(), tickets):
+    subtrees = simulation("causal", 12, 24, 3, "none", {"groups": "subtrees"})
+    made["causal"] = run(subtrees, recipe_with("causal", None)).trace
+    by_hand = {"tickets": tickets_kept(), "live": live_trace(), "half-told": live_trace(joins_told=(0, 1))}
+    for run_id, trace in by_hand.items():
+        trace.run.run_id = run_id
+    for trace in (*made.values(), *by_hand.values()):
         write_trace(directory, trace)
     return directory, made
 
 
-def test_the_numbers_are_those_of_the_simulator(spark: SparkSession, traces: tuple[Path, dict[str, Trace]]) -> None:
-    directory, made = traces
-    measured = measure(spark, [directory])
+def live_trace(joins_told: Sequence[int] = (0, 1, 2)) -> Trace:
+    """Three processes without true time that join one by one; the third misses an event, and leaves."""
+    scribe = Scribe(founders=(), level="optimistic")
+
+    def turn(kind: Kind, node: int) -> None:
+        scribe.row(kind, node, t_true=None) if node in joins_told else scribe.row(Kind.NOTE, node, t_true=None)
+
+    def told(node: int, *receivers: int, dests: Sequence[int] | None = None) -> None:
+        event = scribe.publish(node, dests, t_true=None)
+        for receiver in receivers:
+            scribe.deliver(receiver, event, t_true=None)
+
+    turn(Kind.JOIN, 0)
+    turn(Kind.JOIN, 1)
+    told(0, 0, 1)
+    turn(Kind.JOIN, 2)
+    told(1, 0, 1, 2)
+    told(0, 0, 1)
+    turn(Kind.LEAVE, 2)
+    told(1, 0, 1)
+    told(0, 0, dests=(0,))
+    return scribe.trace
+
+
+@pytest.fixture(scope="module")
+def measured(spark: SparkSession, traces: tuple[Path, dict[str, Trace]]) -> Measured:
+    return measure(spark, [traces[0]])
+
+
+def test_the_numbers_are_those_of_the_simulator(measured: Measured, traces: tuple[Path, dict[str, Trace]]) -> None:
+    made = traces[1]
     rows = {row["level"]: row for row in measured.runs}
+    counts = ("published", "delivered", "deliveries_expected", "skipped", "late", "duplicates_dropped", "packets")
     for level, trace in made.items():
         want, row = summarize(trace), rows[level]
-        for name in (
-            "published",
-            "delivered",
-            "deliveries_expected",
-            "skipped",
-            "late",
-            "duplicates_dropped",
-            "packets",
-        ):
+        for name in counts:
             assert (level, name, row[name]) == (level, name, want[name])
         assert row["metadata_bytes_max"] == want["metadata_bytes_max"]
         assert row["metadata_bytes_mean"] == pytest.approx(want["metadata_bytes_mean"], abs=0.06)
@@ -66,13 +94,37 @@ def test_the_numbers_are_those_of_the_simulator(spark: SparkSession, traces: tup
     assert {row["run_id"] for row in measured.holds} == {"tickets"}
 
 
+def test_loss_is_of_what_was_owed_and_unknown_where_nobody_can_say(
+    measured: Measured,
+) -> None:
+    """Events for some are owed to these alone; without true time the clocks say who was a member when."""
+    (causal,) = (row for row in measured.runs if row["level"] == "causal")
+    assert causal["delivered"] == causal["deliveries_expected"] < 12 * causal["published"]
+    assert causal["loss"] == 0
+    (live,) = (row for row in measured.runs if row["run_id"] == "live")
+    assert (live["delivered"], live["deliveries_expected"]) == (10, 11)
+    assert live["loss"] == pytest.approx(1 / 11)
+    (half_told,) = (row for row in measured.runs if row["run_id"] == "half-told")
+    assert (half_told["deliveries_expected"], half_told["loss"]) == (None, None)
+
+
+def test_the_table_of_numbers_names_groups_and_says_what_it_leaves_out(measured: Measured) -> None:
+    live = [row for row in measured.runs if row["run_id"] in ("live", "half-told")]
+    many = measured._replace(runs=live * ROWS_SHOWN)
+    text = report_page(Verified([], []), many).split("Numbers", 1)[1]
+    assert "<th>group</th>" in text
+    assert "<td>g</td>" in text
+    assert "<td class='n'>unknown</td>" in text
+    assert f"and {ROWS_SHOWN} more" in text
+
+
 def test_the_page_needs_nothing_else_and_a_browser_shows_it(
     spark: SparkSession, traces: tuple[Path, dict[str, Trace]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every section is there, nothing is loaded from elsewhere, and headless chromium draws more than an empty page."""
     page = tmp_path / "report.html"
     assert command(["report", str(traces[0]), "--out", str(page), "--json"]) in (0, 1)
-    assert json.loads(capsys.readouterr().out)["runs"] == 3
+    assert json.loads(capsys.readouterr().out)["runs"] == 6
     text = page.read_text(encoding="utf-8")
     for words in ("Verdicts", "Numbers", "Latency, cumulative", "Events delivered", "What order costs", "ticket 001"):
         assert words in text

@@ -129,7 +129,7 @@ class Tables:
         return self.keep(
             self.numbered.filter(F.col(NTH) == 1)
             .select(
-                RUN_ID, NODE, INC, LIFE, EV, *MESSAGE, *_OF_PUBLISH, TICKET, EPOCH,
+                RUN_ID, NODE, INC, LIFE, EV, *MESSAGE, *_OF_PUBLISH, T_CLK, TICKET, EPOCH,
                 (F.row_number().over(in_run) - 1).alias(EVENT),
                 (F.row_number().over(of_publisher) - 1).alias(RANK),
             )
@@ -207,20 +207,22 @@ class Tables:
         """Every stay of a process in a group, from its founding or a join row to a leave or crash row.
 
         `since`, `until` are true time: BEFORE_ALL for founders, AFTER_ALL while it lasts; where the row that begins or
-        ends it has no true time they are AFTER_ALL and BEFORE_ALL, so that nothing is owed for certain. `first`,
-        `last` are the places of these rows.
+        ends it has no true time they are AFTER_ALL and BEFORE_ALL, so that nothing is owed for certain. `since_clk`,
+        `until_clk` are the same on the process's own clock. `first`, `last` are the places of these rows.
         """
         marks = _stay_marks(self)
         line = Window.partitionBy(*PROCESS, GRP).orderBy("at", "order")
         turns = marks.withColumn("before", F.lag("begins").over(line)).filter(
             F.when(F.col("before").isNull(), F.col("begins")).otherwise(F.col("before") != F.col("begins"))
         )
-        ends = turns.withColumn("end", F.lead(F.struct("at", T_TRUE)).over(line)).filter("begins")
+        ends = turns.withColumn("end", F.lead(F.struct("at", T_TRUE, T_CLK)).over(line)).filter("begins")
         return self.keep(ends.select(
             *PROCESS, GRP,
             F.when(F.col("is_founding"), BEFORE_ALL).otherwise(F.coalesce(T_TRUE, F.lit(AFTER_ALL))).alias("since"),
             F.when(F.col("end").isNull(), AFTER_ALL).otherwise(
                 F.coalesce(F.col(f"end.{T_TRUE}"), F.lit(BEFORE_ALL))).alias("until"),
+            F.when(F.col("is_founding"), BEFORE_ALL).otherwise(F.col(T_CLK)).alias("since_clk"),
+            F.when(F.col("end").isNull(), AFTER_ALL).otherwise(F.col(f"end.{T_CLK}")).alias("until_clk"),
             F.col("at").alias("first"),
             F.coalesce(F.col("end.at"), _at(F.lit(2**31 - 1), F.lit(AFTER_ALL))).alias("last"),
             "is_founding",
@@ -233,20 +235,21 @@ def _at(inc: Column, ev: Column) -> Column:
 
 def _stay_marks(tables: Tables) -> DataFrame:
     """Return what begins and ends stays: foundings, joins, leaves, and crashes of processes that forget."""
-    shape = (*PROCESS, GRP, "at", "order", T_TRUE, "begins", "is_founding")
+    shape = (*PROCESS, GRP, "at", "order", T_TRUE, T_CLK, "begins", "is_founding")
     here = _at(F.col(INC), F.col(EV))
     foundings = tables._founding.select(
         *PROCESS, GRP, _at(F.lit(-1), F.lit(-1)).alias("at"), F.lit(0).alias("order"),
-        F.lit(None).cast("bigint").alias(T_TRUE), F.lit(True).alias("begins"), F.lit(True).alias("is_founding"),
+        *(F.lit(None).cast("bigint").alias(name) for name in (T_TRUE, T_CLK)),
+        F.lit(True).alias("begins"), F.lit(True).alias("is_founding"),
     )  # fmt: skip
     turns = tables.of(Kind.JOIN, Kind.LEAVE).select(
-        *PROCESS, GRP, here.alias("at"), F.lit(1).alias("order"), T_TRUE,
+        *PROCESS, GRP, here.alias("at"), F.lit(1).alias("order"), T_TRUE, T_CLK,
         (F.col(KIND) == Kind.JOIN.value).alias("begins"), F.lit(False).alias("is_founding"),
     )  # fmt: skip
     begun = union([foundings, turns.filter("begins")]).select(*PROCESS, GRP).distinct()
-    crashes = tables.of(Kind.CRASH).filter(F.col(LIFE) > 0).select(*PROCESS, here.alias("at"), T_TRUE)
+    crashes = tables.of(Kind.CRASH).filter(F.col(LIFE) > 0).select(*PROCESS, here.alias("at"), T_TRUE, T_CLK)
     downs = crashes.join(begun, list(PROCESS)).select(
-        *PROCESS, GRP, "at", F.lit(1).alias("order"), T_TRUE,
+        *PROCESS, GRP, "at", F.lit(1).alias("order"), T_TRUE, T_CLK,
         F.lit(False).alias("begins"), F.lit(False).alias("is_founding"),
     )  # fmt: skip
     return union([table.select(*shape) for table in (foundings, turns, downs)])

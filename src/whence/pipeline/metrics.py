@@ -17,11 +17,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from whence.errors import UsageError
-from whence.pipeline.columns import EVENT, KIND, MESSAGE, PROCESS, RUN_ID
+from whence.pipeline.columns import KIND, MESSAGE, PROCESS, RUN_ID, union
 from whence.pipeline.deliveries import Tables
 from whence.pipeline.promises.tickets import ticket_holds
 from whence.pipeline.session import first_line
 from whence.trace.schema import (
+    DESTS,
     EPOCH,
     GRP,
     HOLD_NS,
@@ -92,23 +93,42 @@ def run_metrics(tables: Measures) -> DataFrame:
     )
     known = rows.filter(F.col(GRP).isNotNull()).join(latency, [RUN_ID, GRP], "left")
     known = known.join(expected_deliveries(tables), [RUN_ID, GRP], "left")
+    owed = F.when(F.col("published") > 0, F.col("deliveries_expected")).otherwise(0)
+    known = known.withColumn("deliveries_expected", owed)
     known = known.join(F.broadcast(tables.runs.select(RUN_ID, "level")), RUN_ID)
     lost = 1 - F.col("delivered") / F.nullif(F.col("deliveries_expected"), F.lit(0))
     waited = F.coalesce("held", F.lit(0)) + F.col("skipped")
     return known.select(
-        "*", F.greatest(lost, F.lit(0.0)).alias("loss"),
+        "*", F.when(lost.isNotNull(), F.greatest(lost, F.lit(0.0))).alias("loss"),
         (F.coalesce("held", F.lit(0)) / F.nullif(waited, F.lit(0))).alias("recovered"),
         (F.col("delivered") / F.nullif(F.col("seconds"), F.lit(0.0))).alias("deliveries_per_second"),
     )  # fmt: skip
 
 
 def expected_deliveries(tables: Measures) -> DataFrame:
-    """Return, per run and group, the deliveries there would be if every member got what was published meanwhile."""
-    at = F.col(T_TRUE)
-    window = tables.published.select(RUN_ID, GRP, T_TRUE, EVENT)
-    stays = tables.stays.select(RUN_ID, GRP, "since", "until")
-    owed = window.join(F.broadcast(stays), [RUN_ID, GRP]).filter((F.col("since") <= at) & (at < F.col("until")))
-    return owed.groupBy(RUN_ID, GRP).agg(F.count("*").alias("deliveries_expected"))
+    """Return, per run and group, the deliveries there would be if everybody got what was published for it.
+
+    That is whom a publication names, else who was a member when it was published. Null where events are for all members
+    and the trace does not say who these were: somebody delivered in the group of whom no founding or joining is told.
+    """
+    events = tables.published.select(RUN_ID, GRP, DESTS, T_TRUE, T_CLK)
+    to_all = events.filter(F.col(DESTS).isNull())
+    stays = tables.stays.select(*PROCESS, GRP, "since", "until", "since_clk", "until_clk")
+    here = F.when(F.col(T_TRUE).isNull(), _within(T_CLK, "since_clk", "until_clk")).otherwise(
+        _within(T_TRUE, "since", "until")
+    )
+    owed = to_all.join(F.broadcast(stays), [RUN_ID, GRP]).filter(here)
+    strangers = tables.of(Kind.DELIVER).select(*PROCESS, GRP).distinct().join(stays, [*PROCESS, GRP], "left_anti")
+    named = events.select(RUN_ID, GRP, F.coalesce(F.array_size(DESTS), F.lit(0)).alias("owed"))
+    counted = owed.groupBy(RUN_ID, GRP).agg(F.count("*").alias("owed"))
+    unknown = to_all.join(strangers, [RUN_ID, GRP], "left_semi").select(RUN_ID, GRP, F.lit(None).alias("owed"))
+    parts = union([named, counted, unknown])
+    every_part = F.when(F.count("*") == F.count("owed"), F.sum("owed"))
+    return parts.groupBy(RUN_ID, GRP).agg(every_part.alias("deliveries_expected"))
+
+
+def _within(at: str, since: str, until: str) -> Column:
+    return (F.col(since) <= F.col(at)) & (F.col(at) < F.col(until))
 
 
 def window_metrics(tables: Measures, window_ns: int | None = None) -> DataFrame:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pyspark.sql import Row, SparkSession
 
@@ -137,23 +137,32 @@ def _verdicts(judged: Verified) -> str:
         f"<td class='{verdict.outcome}'>{verdict.outcome}</td><td>{escape(verdict.sentence)}</td></tr>"
         for run_id, verdict in rows[:ROWS_SHOWN]
     )
-    more = f"<p class='soft'>and {len(rows) - ROWS_SHOWN:,} more</p>" if len(rows) > ROWS_SHOWN else ""
-    return f"<table><tr><th>run</th><th>promise</th><th>verdict</th><th>because</th></tr>{lines}</table>{more}"
+    heads = "<th>run</th><th>promise</th><th>verdict</th><th>because</th>"
+    return f"<table><tr>{heads}</tr>{lines}</table>{_more(len(rows))}"
+
+
+def _more(rows: int) -> str:
+    """Say how many rows a table leaves out, if any."""
+    return f"<p class='soft'>and {rows - ROWS_SHOWN:,} more</p>" if rows > ROWS_SHOWN else ""
 
 
 def _numbers(runs: list[Row]) -> str:
     head = "".join(f"<th class='n'>{escape(title)}</th>" for _, title, _ in _NUMBERS)
     lines = "".join(
-        f"<tr><td>{escape(row[RUN_ID])}</td><td>{escape(row['level'])}</td>"
-        + "".join(f"<td class='n'>{_shown(row[name], digits)}</td>" for name, _, digits in _NUMBERS)
+        "<tr>"
+        + "".join(f"<td>{escape(row[name])}</td>" for name in (RUN_ID, "grp", "level"))
+        + "".join(f"<td class='n'>{_shown(row, name, digits)}</td>" for name, _, digits in _NUMBERS)
         + "</tr>"
         for row in runs[:ROWS_SHOWN]
     )
-    return f"<table><tr><th>run</th><th>level</th>{head}</tr>{lines}</table>"
+    heads = f"<th>run</th><th>group</th><th>level</th>{head}"
+    return f"<table><tr>{heads}</tr>{lines}</table>{_more(len(runs))}"
 
 
-def _shown(value: Any, digits: int) -> str:
-    return "" if value is None else f"{value:,.{digits}f}"
+def _shown(row: Row, name: str, digits: int) -> str:
+    if name in ("deliveries_expected", "loss") and row["deliveries_expected"] is None:
+        return "unknown"
+    return "" if row[name] is None else f"{row[name]:,.{digits}f}"
 
 
 def _curve(measured: Measured) -> str:

@@ -199,7 +199,7 @@ class Group:
                     elif self._refusal is not None:
                         await asyncio.sleep(AGAIN_S)
                     elif self._driver.congested():
-                        await self._driver.relief()
+                        await self._driver.relief.wait()
                     receipt = self._load(payloads, size)
                     if receipt is not None:
                         return receipt

@@ -4,8 +4,10 @@ Law: publishers wait while more is under way than the credit. Waited for is ever
 first heard of; not one that has taken nothing for AWAY_S, until it takes something again (decision 0008).
 """
 
+import asyncio
 import time
 from collections import deque
+from collections.abc import Callable
 
 from whence.types import Bundle
 
@@ -86,3 +88,28 @@ class Credit:
         for peer in [peer for peer in self._owed_from if self._has(peer) < last]:
             del self._owed_from[peer]
             self.given_up += 1
+
+
+RELIEF_S = 0.1
+"""A publisher without credit looks again by itself so often: who takes nothing is given up after a while."""
+
+
+class Relief:
+    """Publishers that wait for credit, and waking them when somebody took something, caught up or is gone."""
+
+    def __init__(self, congested: Callable[[], bool]) -> None:
+        self._congested = congested
+        self._loop = asyncio.get_running_loop()
+        self._waited_for: asyncio.Future[None] | None = None
+
+    async def wait(self) -> None:
+        """Wait until there is credit again, or for a moment."""
+        if self._waited_for is None:
+            self._waited_for = self._loop.create_future()
+        await asyncio.wait([self._waited_for], timeout=RELIEF_S)
+
+    def look(self) -> None:
+        """Wake those that wait, if any do and there is credit."""
+        if self._waited_for is not None and not self._congested():
+            self._waited_for.set_result(None)
+            self._waited_for = None

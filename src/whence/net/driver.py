@@ -22,7 +22,8 @@ from whence.core.stages import Member
 from whence.errors import ClosedError, InternalError, NotMemberError, StorageError, UsageError, WhenceError
 from whence.net.clock import steady_ns, wall_ns
 from whence.net.commit import Commit
-from whence.net.credit import CREDIT_BYTES_MIN, Credit
+from whence.net.credit import CREDIT_BYTES_MIN, Credit, Relief
+from whence.net.otel import Telemetry
 from whence.net.reports import Reports
 from whence.net.scribe import Scribe
 from whence.store.steps import Steps
@@ -112,6 +113,7 @@ class Driver:
         self.position = 0
         self.published = 0
         self.counts: Counter[str] = Counter()
+        self.telemetry: Telemetry | None = None
         self.failure: WhenceError | None = None
         self._outside = outside
         self._sink = sink
@@ -141,8 +143,7 @@ class Driver:
         self._measured_at = steady_ns()
         self.credit = Credit(role.me.pid)
         self._credit_looked = 0.0
-        self._relief: asyncio.Future[None] | None = None
-        """A publisher that waits for credit."""
+        self.relief = Relief(self.congested)
         self.reports = Reports(self._report)
         self._unsettled: deque[Bundle] = deque()
         """Bundles promised to be kept until everybody has them."""
@@ -194,6 +195,8 @@ class Driver:
         bundle, ready = self.member.publish(payloads, self._clock())
         self.published += bundle.count
         self.credit.published(bundle)
+        if self.telemetry is not None:
+            self.telemetry.published(bundle)
         told_in_turn = bool(self._waiting) and not self._durable and not _returns(ready)
         if self._scribe is not None and not _returns(ready) and not told_in_turn:
             self._scribe.published(bundle, ready.mark)
@@ -219,8 +222,7 @@ class Driver:
         for item in packet.items:
             if not self.left:
                 self._do(lambda now, item=item: self.member.receive(sender, item, now))  # type: ignore[misc]
-        if self._relief is not None:
-            self._relieve()
+        self.relief.look()
 
     def unreachable(self, peer: int) -> None:
         """Learn that something sent to a peer did not arrive."""
@@ -260,7 +262,7 @@ class Driver:
                 stored.exception()
         self._waiting.clear()
         self._changed.set()
-        self._relieve()
+        self.relief.look()
         self._sink.end(error)
 
     async def until(self, reached: Callable[[], bool]) -> None:
@@ -410,12 +412,19 @@ class Driver:
             self.position = position + step.bundle.count
             if self._steps is not None:
                 self._untaken.append(step.bundle)
+            if self.telemetry is not None:
+                self.telemetry.delivered(step.bundle, step.hold_ns)
             self._sink.take(step, position)
         elif isinstance(step, Gap):
-            self.counts["skipped"] += sum(span.last - span.first + 1 for span in step.spans)
+            events = sum(span.last - span.first + 1 for span in step.spans)
+            self.counts["skipped"] += events
+            if self.telemetry is not None:
+                self.telemetry.skipped(events)
             self._sink.skip(step)
         else:
             self.counts["late"] += step.bundle.count
+            if self.telemetry is not None:
+                self.telemetry.late(step.bundle.count)
             self._note_taken(step.bundle)  # it had its place; nobody must wait for it any more
             self._sink.late(step)
 
@@ -425,8 +434,7 @@ class Driver:
         """Learn that a peer's application has taken own events up to this one."""
         if self.credit.reached(peer, last):
             self._changed.set()
-            if self._relief is not None:
-                self._relieve()
+            self.relief.look()
 
     def expect(self, peer: int) -> None:
         """Wait for a connected member from now on."""
@@ -435,8 +443,7 @@ class Driver:
     def forget_peer(self, peer: int) -> None:
         """Wait no more for a peer that is gone."""
         self.credit.forget(peer)
-        if self._relief is not None:
-            self._relieve()
+        self.relief.look()
 
     def congested(self) -> bool:
         """Tell whether publishers should wait until members have taken more of what is under way."""
@@ -449,18 +456,6 @@ class Driver:
             self._credit_looked = now + CREDIT_LOOK_S
             self.credit.publishers = len(self._outside.members(self.group))
         return self.credit.is_used_up()
-
-    async def relief(self) -> None:
-        """Wait until there may be credit again, or for a moment: who takes nothing is given up after a while."""
-        if self._relief is None:
-            self._relief = self._loop.create_future()
-        await asyncio.wait([self._relief], timeout=RELIEF_S)
-
-    def _relieve(self) -> None:
-        if self._relief is not None and not self.congested():
-            if not self._relief.done():
-                self._relief.set_result(None)
-            self._relief = None
 
     def _report(self, publisher: Process, reached: Reached) -> None:
         if not self.left:
@@ -521,8 +516,7 @@ class Driver:
             self._measure()
             self._settle()
             self._changed.set()
-            if self._relief is not None:
-                self._relieve()
+            self.relief.look()
 
     def _settle(self) -> None:
         """Let go of bundles that everybody has; rewrite the journal when most of it is of no use."""
@@ -589,9 +583,6 @@ def _no() -> bool:
 
 CREDIT_LOOK_S = 0.02
 """Members among whom credit is shared are counted so often, however many publishers ask."""
-
-RELIEF_S = 0.1
-"""A publisher without credit looks again by itself so often; it is woken when somebody takes, arrives or goes."""
 
 COMPACT_BYTES, COMPACT_AGAIN_S = 4 << 20, 1.0
 """A journal below it is not worth rewriting; one of which more than half counts is looked at again when it has doubled,

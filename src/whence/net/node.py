@@ -25,6 +25,7 @@ from whence.net import tls
 from whence.net.clock import next_boot, steady_ns
 from whence.net.commit import Commit
 from whence.net.driver import Driver, Kept, Role, Sink
+from whence.net.otel import Telemetry
 from whence.net.permits import Permits
 from whence.net.scribe import Scribe
 from whence.net.settings import NetSettings, defaults_of
@@ -204,6 +205,7 @@ class LiveNode:
             raise UsageError(f"process {self.me.pid} has no permission to read group {group!r}")
         recipe = LEVELS[level]
         settings = recipe.settings_from(given)
+        telemetry = Telemetry(group, level, self.me.pid) if self.settings.otel else None
         if group in self._lives and getattr(recipe, "durable", False):
             raise UsageError(f"group {group!r} remembers its members across restarts; restart this process to return")
         me = self._begin_life(group)
@@ -211,6 +213,7 @@ class LiveNode:
         scribe = self._scribe(group, level, me)
         role = Role(group, level, recipe, settings, me, self._random.random)
         driver = Driver(role, self, sink, scribe, kept, durable=durable)
+        driver.telemetry = telemetry
         self.drivers[group] = driver
         if scribe is not None and me.boot > 1:
             remembers = kept is not None and bool(getattr(recipe, "durable", False))

@@ -1,5 +1,6 @@
 """The streaming merge releases what the batch merge would, once each and in order, whatever kills it and when."""
 
+import gzip
 import os
 import shutil
 import signal
@@ -9,17 +10,19 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.pipeline.conftest import BRIEF
-from tests.pipeline.logs import Row, in_order, key_of, made_log, write_files
+from tests.pipeline.logs import FIRST_LANDING, Row, in_order, key_of, made_log, write_files
 from whence.core.clocks.stamp import Timing
 from whence.core.order.merged import Merger, entry_of
 from whence.errors import UsageError
 from whence.limits import MergeLimits
 from whence.pipeline import stream
-from whence.pipeline.stream import LATE, Rules, manifests, read_manifest, read_released, run_stream
+from whence.pipeline.held import Held
+from whence.pipeline.stream import LATE, Manifest, Mode, Rules, manifests, read_manifest, read_released, run_stream
 from whence.types import Process, packed
 
 CALM = Rules(epsilon=5, delta=200)
@@ -87,10 +90,18 @@ def test_by_frontier_nothing_is_late_and_the_silent_are_left_out(spark: SparkSes
 def test_a_step_that_broke_off_anywhere_is_done_again(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After the job, between the moves, before the manifest: each time the stream is started again."""
+    """Before and after the job, before and after the manifest: each time the stream is started again."""
     rows = made_log(4, events=150)
     write_files(tmp_path / "logs", [*rows, *rows[140:]], 3, 20)
-    for target, name in ((stream, "_put"), (shutil, "move"), (stream, "_groups_in"), (shutil, "rmtree")):
+    places = (
+        ("_put", stream),
+        ("hold", Held),
+        ("move", shutil),
+        ("_groups_in", stream),
+        ("let_go", Held),
+        ("rmtree", shutil),
+    )
+    for name, target in places:
         calls = iter((True, *[False] * 1000))
         real = getattr(target, name)
 
@@ -105,6 +116,72 @@ def test_a_step_that_broke_off_anywhere_is_done_again(
         monkeypatch.undo()
     streamed(spark, tmp_path, BRISK)
     assert released(spark, tmp_path / "out") == in_order(rows)
+
+
+@pytest.mark.parametrize("can_link", [True, False])
+def test_logs_may_go_as_soon_as_their_step_is_committed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_link: bool
+) -> None:
+    """What is pending does not depend on the files that it came in, nor on a file system that has links."""
+
+    def refuses(*_: Any) -> None:
+        raise OSError("not supported")
+
+    if not can_link:
+        monkeypatch.setattr(os, "link", refuses)
+    rows = made_log(6, events=150)
+    write_files(tmp_path / "logs", rows, 5, 20)
+    kept = []
+
+    def remove(done: Manifest) -> None:
+        kept.append(len(done.held))
+        (tmp_path / "logs" / f"part-{int(done.step):05d}.parquet").unlink()
+
+    streamed(spark, tmp_path, BRISK, on_step=remove)
+    assert released(spark, tmp_path / "out") == in_order(rows)
+    assert max(kept) < 5
+    assert not list((tmp_path / "work" / "held").iterdir())
+
+
+@pytest.mark.parametrize("mode", ["evidence", "frontier"])
+def test_logs_of_any_kind_are_streamed(spark: SparkSession, tmp_path: Path, mode: Mode) -> None:
+    """Compressed lines of JSON, columns by a mapping, rows that only tell the time, names that need care."""
+    rows = made_log(7, events=120)
+    logs = tmp_path / "logs" / "of today, 100%"
+    logs.mkdir(parents=True)
+    for number in range(4):
+        lines = [
+            {"who": row["pid"], "seq": row["seq"], "at": row["l"], "r": row["r"], "k": row["k"], "grp": row["grp"],
+             "payload": row["payload"].decode(), "kind": "event"}
+            for row in rows[number * 30 : number * 30 + 30]
+        ]  # fmt: skip
+        lines.append({"who": 9, "seq": 0, "at": lines[-1]["at"], "r": lines[-1]["r"], "kind": "heartbeat"})
+        path = logs / f"part {number}.ndjson.gz"
+        path.write_bytes(gzip.compress(b"\n".join(msgspec.json.encode(line) for line in lines)))
+        os.utime(path, (FIRST_LANDING + number,) * 2)
+    work, rules = tmp_path / "work", Rules(epsilon=5, delta=20, mode=mode)
+    mapping = {"pid": "who", "l": "at"}
+    run_stream(
+        spark, tmp_path / "logs", tmp_path / "out", work, rules, mapping, once=True, flush=False, files_per_batch=1
+    )
+    last = read_manifest(tmp_path / "out", manifests(tmp_path / "out")[-1])
+    assert (len(manifests(tmp_path / "out")), last.max_r) == (4, max(row["r"] for row in rows))
+    got = released(spark, tmp_path / "out")
+    assert 0 < len(got) == len(rows) - last.rows["pending"]
+    assert got == [each for each in in_order(rows) if each[1] < last.released[each[0]]]
+
+
+def test_footers_tell_of_a_file_what_its_rows_do(spark: SparkSession, tmp_path: Path) -> None:
+    write_files(tmp_path / "logs", made_log(8), 3, 0)
+    schema = spark.read.parquet(str(tmp_path / "logs")).schema
+    held = Held(spark, tmp_path / "held", "parquet", schema, {})
+    files = held.hold("1", [str(path) for path in (tmp_path / "logs").iterdir()])
+    told = held.spans(files, by_publisher=False)
+    assert sum(span.events for span in told) == 400
+    mapped = Held(spark, tmp_path / "held", "parquet", schema, {"r": "r + 0"})
+    assert sorted(mapped.spans(files, by_publisher=False)) == sorted(told)
+    each = held.spans(files, by_publisher=True)
+    assert (len(each), sum(span.events for span in each)) == (15, 400)
 
 
 @pytest.mark.parametrize("seed", [pytest.param(seed, marks=[pytest.mark.long] if seed else []) for seed in range(10)])

@@ -21,7 +21,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -39,7 +39,13 @@ PID_BITS, INC_BITS, SEQ_BITS, K_BITS = 15, 8, 40, 20
 _NEEDED = (PID, SEQ, L)
 _KINDS: Final = {GRP: "string", PID: "int", INC: "int", SEQ: "bigint", R: "bigint", L: "bigint", K: "int",
                  K_HI: "bigint", K_MID: "bigint", K_LO: "bigint", KIND: "string"}  # fmt: skip
-LOG_DDL: Final = ", ".join(f"{name} {_KINDS.get(name, 'binary')}" for name in LOG)
+_KEYED: Final = (
+    GRP, PID, INC, SEQ, f"coalesce({R}, {L}) as {R}", L,
+    f"coalesce({K_HI}, shiftleft({L}, {K_BITS}) | bigint({K})) as {K_HI}", f"coalesce({K_MID}, 0L) as {K_MID}",
+    f"coalesce({K_LO}, shiftleft(bigint({PID}), {INC_BITS + SEQ_BITS}) | shiftleft(bigint({INC}), {SEQ_BITS}) | {SEQ})"
+    f" as {K_LO}",
+    PAYLOAD, f"{KIND} <=> '{HEARTBEAT}' as {HEARTBEAT}",
+)  # fmt: skip
 
 
 def read_mapping(path: Path | None) -> dict[str, str]:
@@ -61,26 +67,30 @@ def format_of(path: Path) -> str:
     """Tell whether logs below a path are Parquet or NDJSON. Raises UsageError where there are none, or both."""
     if not path.exists():
         raise UsageError(f"LOGS: {path} does not exist; give a file or directory of publishers' logs")
-    files = [path] if path.is_file() else [file for file in sorted(path.rglob("*")) if _is_log(file)]
-    kinds = {"parquet" if file.name.endswith(".parquet") else "json" for file in files if _is_log(file)}
+    files = [path] if path.is_file() else [file for file in sorted(path.rglob("*")) if is_log(file) and file.is_file()]
+    kinds = {"parquet" if file.name.endswith(".parquet") else "json" for file in files if is_log(file)}
     if len(kinds) != 1:
         found = "both Parquet and NDJSON files" if kinds else "no .parquet, .ndjson, .jsonl or .json file"
         raise UsageError(f"LOGS: {path} holds {found}; give publishers' logs of one format")
     return kinds.pop()
 
 
-def _is_log(file: Path) -> bool:
+def is_log(file: Path) -> bool:
+    """Tell whether a file is a log, by its name."""
     hidden = any(part[0] in "._" for part in file.parts[-1:])
     named = [file.name.removesuffix(".gz").removesuffix(".zst").endswith(end) for end in (".ndjson", ".jsonl", ".json")]
-    return file.is_file() and not hidden and file.name != "run.json" and (file.name.endswith(".parquet") or any(named))
+    return not hidden and file.name != "run.json" and (file.name.endswith(".parquet") or any(named))
+
+
+def tells_events(file: Path) -> bool:
+    """Tell whether a log has events in it; of a trace, only publications are."""
+    return "kind=" not in str(file) or "kind=publish" in str(file)
 
 
 def log_files(path: Path) -> list[str]:
     """Return the log files below a path; of a trace, those of publications."""
-    files = [path] if path.is_file() else [file for file in sorted(path.rglob("*")) if _is_log(file)]
-    if any("kind=" in str(file) for file in files):
-        files = [file for file in files if "kind=publish" in str(file)]
-    return [str(file) for file in files]
+    files = [path] if path.is_file() else [file for file in sorted(path.rglob("*")) if is_log(file) and file.is_file()]
+    return [str(file) for file in files if tells_events(file)]
 
 
 def read_logs(spark: SparkSession, path: Path, mapping: dict[str, str] | None = None) -> DataFrame:
@@ -98,36 +108,32 @@ def read_logs(spark: SparkSession, path: Path, mapping: dict[str, str] | None = 
 
 def log_table(raw: DataFrame, mapping: dict[str, str], where: str) -> DataFrame:
     """Return rows of any log with our columns, by a mapping and by names. Raises UsageError."""
-    have = _names(raw.schema)
+    return as_log(raw, log_columns(raw.schema, mapping, where))
+
+
+def log_columns(schema: StructType, mapping: dict[str, str], where: str) -> list[Column]:
+    """Return our columns in terms of a log's, by a mapping and by names. Raises UsageError."""
+    have = _names(schema)
     trace = {PID: "m_pid", INC: "m_inc", SEQ: "m_seq"} if {"m_pid", "m_seq"} <= set(have) else {}
     chosen = trace | mapping
     for name in _NEEDED:
         if name not in chosen and name not in have:
             raise UsageError(f'LOGS: {where} has no column {name}; name it in a mapping file, such as {name} = "…"')
     defaults: dict[str, Any] = {GRP: "all", INC: 1, K: 0}
-    columns = {}
+    columns = []
     for name, kind in _KINDS.items():
-        if name in chosen:
-            columns[name] = F.expr(chosen[name]).cast(kind)
-        elif name in have:
-            columns[name] = F.col(name).cast(kind)
-        else:
-            columns[name] = F.lit(defaults.get(name)).cast(kind)
+        given = F.col(name) if name in have else F.lit(defaults.get(name))
+        columns.append((F.expr(chosen[name]) if name in chosen else given).cast(kind).alias(name))
     payload = F.expr(chosen[PAYLOAD]) if PAYLOAD in chosen else F.col(PAYLOAD) if PAYLOAD in have else F.lit(None)
-    payload = payload.cast("binary")
-    rows = raw.select(*(column.alias(name) for name, column in columns.items()), payload.alias(PAYLOAD))
-    return with_keys(rows).select(*LOG, (F.col(KIND) == HEARTBEAT).eqNullSafe(True).alias(HEARTBEAT))
+    return [*columns, payload.cast("binary").alias(PAYLOAD)]
 
 
-def with_keys(rows: DataFrame) -> DataFrame:
-    """Return rows with packed keys: the given ones, else those of a hybrid clock's (l, k), pid, inc and seq."""
-    high = F.shiftleft(F.col(L), K_BITS).bitwiseOR(F.col(K).cast("bigint"))
-    low = F.shiftleft(F.col(PID).cast("bigint"), INC_BITS + SEQ_BITS)
-    low = low.bitwiseOR(F.shiftleft(F.col(INC).cast("bigint"), SEQ_BITS)).bitwiseOR(F.col(SEQ))
-    return rows.select(
-        GRP, PID, INC, SEQ, F.coalesce(R, L).alias(R), L, F.coalesce(K_HI, high).alias(K_HI),
-        F.coalesce(F.col(K_MID), F.lit(0)).alias(K_MID), F.coalesce(K_LO, low).alias(K_LO), PAYLOAD, KIND,
-    )  # fmt: skip
+def as_log(raw: DataFrame, columns: list[Column]) -> DataFrame:
+    """Return rows of a log with our columns, given in its terms, packed keys, and whether a row only tells the time.
+
+    Keys are the given ones, else those of a hybrid clock's (l, k), pid, inc and seq.
+    """
+    return raw.select(*columns).selectExpr(*_KEYED)
 
 
 def _names(schema: StructType) -> list[str]:

@@ -1,11 +1,13 @@
 """Streaming merge: publishers' logs that keep growing become the same order as in batch, as soon as it is safe.
 
 Every micro-batch b reads the manifest of the step before it, never a clock: W is the tick up to which everything is
-released. New rows at or below the old W are late and go to a side table; rows of this batch and those still pending
-are released up to the new W, in the order of the key, and the rest is pending. One Spark job writes all three, then
-the manifest is moved into place: that is the commit. A batch that is done again after a crash, at whatever point,
-reads the same files and the same manifest and writes the same rows over what it left; a batch whose manifest is there
-is not done again. Readers trust only batches that have a manifest.
+released. New rows at or below the old W are late and go to a side table; rows between the old W and the new one are
+released, in the order of the key; the rest is pending. Pending rows are not written again: the step holds on to the
+files they lie in, by a link of its own, and the manifest says between which ticks the events of each file are, so that
+a later step reads just those that are due, whatever becomes of the logs. One Spark job writes what is released, and one
+more what is late if there is any; then the manifest is moved into place: that is the commit. A batch that is done again
+after a crash, at whatever point, reads the same files and the same manifest and writes the same rows over what it left;
+a batch whose manifest is there is not done again. Readers trust only batches that have a manifest.
 
     evidence   W = greatest r seen − (δ + 2ε − 1): a row with clock r proves that every clock has reached r − (ε − 1)
     frontier   W = least of the publishers' last l − 1; needs publishers whose logs are in order, and heartbeats of
@@ -23,21 +25,25 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 import pyarrow.dataset as ds
-from pyspark.sql import Column, DataFrame, Observation, SparkSession, Window
+from pyspark.sql import DataFrame, Observation, SparkSession, Window
 from pyspark.sql import functions as F
 
 from whence.errors import UsageError
-from whence.pipeline.logs import GRP, HEARTBEAT, KEY, LOG_DDL, PID, L, R, format_of, log_files, log_table
+from whence.pipeline.held import Held
+from whence.pipeline.logs import GRP, HEARTBEAT, KEY, L, format_of, log_files
 from whence.pipeline.merge import POS
 from whence.pipeline.session import first_line, is_connected
 
 Mode: TypeAlias = Literal["evidence", "frontier"]
 
-PENDING, RELEASED, LATE, TWICE = FATES = "pending", "released", "late", "twice"
-CLS: Final = "cls"
+PENDING, RELEASED, LATE, TWICE = "pending", "released", "late", "twice"
 NOTHING: Final = -(2**62)
 MANIFESTS: Final = "manifests"
 _FLUSH: Final = "-flush"
+_LAST: Final = "~"
+_PATH: Final = "path"
+_FILES_DDL: Final = f"{_PATH} string, modificationTime timestamp, length bigint, content binary"
+"""The stream is one of files, a row for each; what is in them is not read before it is due."""
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,12 +67,13 @@ class Manifest(msgspec.Struct, kw_only=True):
     step: str = ""
     w: int = NOTHING
     max_r: int = NOTHING
-    max_l: int = NOTHING
     reached: dict[str, tuple[int, int]] = {}
     """Per publisher, the last (l, r) seen; only in frontier mode."""
     left_out: list[int] = []
     released: dict[str, int] = {}
     """Per group, how many rows have been released so far: the next position."""
+    held: dict[str, tuple[int, int]] = {}
+    """Per file that has pending rows, in `held` of the directory of work, the least and the greatest l in it."""
     rows: dict[str, int] = {}
     """What this step did: how many rows are pending, released, late, or were there twice."""
 
@@ -74,126 +81,117 @@ class Manifest(msgspec.Struct, kw_only=True):
 class Merging:
     """One stream's directories and rules; `step` is what Spark calls with every micro-batch."""
 
-    def __init__(self, spark: SparkSession, out: Path, work: Path, rules: Rules) -> None:
-        self._spark = spark
+    def __init__(self, spark: SparkSession, held: Held, out: Path, work: Path, rules: Rules) -> None:
+        self._held = held
         self._out = out
         self._work = work
         self._rules = rules
-        # Each fate is written as its rows come, in order: no second sort by fate.
-        spark.conf.set("spark.sql.maxConcurrentOutputFileWriters", str(len(FATES)))
+        held.keep_only(self._before(_LAST).held)
         # Batches are alike: a comparison that was compiled for one serves all, however small they are.
         spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
 
-    def step(self, rows: DataFrame, batch: int) -> None:
+    def step(self, files: DataFrame, batch: int) -> None:
         """Merge a micro-batch, unless it is committed already."""
         name = f"{batch:08d}"
         if not _manifest_file(self._out, name).exists():
-            self._commit(name, rows, self._before(name), None)
+            self._commit(name, files, self._before(name))
 
     def flush(self) -> None:
         """Release everything that is pending: the logs are complete."""
-        last = self._before("~")
-        if last.step and not last.step.endswith(_FLUSH) and last.rows.get(PENDING):
-            self._commit(last.step + _FLUSH, None, last, last.max_l)
+        last = self._before(_LAST)
+        if last.held:
+            self._commit(last.step + _FLUSH, None, last)
 
     def _before(self, name: str) -> Manifest:
         """Return the manifest of the step before one."""
         steps = [step for step in manifests(self._out) if step < name]
         return read_manifest(self._out, steps[-1]) if steps else Manifest()
 
-    def _commit(self, name: str, rows: DataFrame | None, before: Manifest, flush_to: int | None) -> None:
-        after = Manifest(
-            step=name, w=before.w, max_r=before.max_r, max_l=before.max_l, reached=dict(before.reached)
-        )  # fmt: skip
-        after.w = self._next_w(before, flush_to, rows, after)
-        seen = Observation(f"seen-{name}")
-        if rows is not None:
-            latest = F.max(F.when(~F.col(HEARTBEAT), F.col(L))).alias("l")
-            rows = rows.observe(seen, F.max(R).alias("r"), latest)
-        self._write(name, classified(rows, self._pending(before), before.w, after.w), before)
-        if rows is not None:
-            found = seen.get
-            after.max_r = max(before.max_r, NOTHING if found["r"] is None else found["r"])
-            after.max_l = max(before.max_l, NOTHING if found["l"] is None else found["l"])
-        self._publish(name, before, after)
+    def _commit(self, name: str, files: DataFrame | None, before: Manifest) -> None:
+        after = Manifest(step=name, max_r=before.max_r, reached=dict(before.reached), released=dict(before.released))
+        after.rows[PENDING] = before.rows.get(PENDING, 0)
+        new = {} if files is None else self._look(name, files, after)
+        flushed = max((last for _, last in before.held.values()), default=NOTHING)
+        after.w = max(before.w, flushed if files is None else self._next_w(before, after))
+        known = before.held | new
+        after.held = {file: span for file, span in known.items() if span[1] > after.w}
+        due = [file for file, (first, last) in known.items() if first <= after.w and last > before.w]
+        self._release(name, due, before, after)
+        self._put_aside(name, [file for file, (first, _) in new.items() if first <= before.w], before, after)
+        after.rows[PENDING] -= sum(after.rows[fate] for fate in (RELEASED, LATE, TWICE))
         _put(_manifest_file(self._out, name), msgspec.json.encode(after))
-        if before.step:
-            shutil.rmtree(self._work / f"step={before.step}", ignore_errors=True)
+        self._held.let_go(file for file in known if file not in after.held)
 
-    def _next_w(self, before: Manifest, flush_to: int | None, rows: DataFrame | None, after: Manifest) -> int:
-        if flush_to is not None:
-            return max(before.w, flush_to)
+    def _look(self, name: str, files: DataFrame, after: Manifest) -> dict[str, tuple[int, int]]:
+        """Hold the files of a batch and note how far their clocks are; return the least and the greatest l of each."""
+        by_publisher = self._rules.mode == "frontier"
+        held = self._held.hold(name, (row[_PATH] for row in files.collect()))
+        new: dict[str, tuple[int, int]] = {}
+        for file, pid, r, l_, first, last, events in self._held.spans(held, by_publisher=by_publisher):
+            after.max_r = max(after.max_r, r)
+            if by_publisher:
+                known = after.reached.get(str(pid), (NOTHING, NOTHING))
+                after.reached[str(pid)] = max(known[0], l_), max(known[1], r)
+            if first is not None and last is not None:
+                least, greatest = new.get(file, (first, last))
+                new[file] = min(least, first), max(greatest, last)
+            after.rows[PENDING] += events
+        return new
+
+    def _next_w(self, before: Manifest, after: Manifest) -> int:
         if self._rules.mode == "evidence":
-            return max(before.w, before.max_r - self._rules.wait)
-        assert rows is not None
-        last = rows.groupBy(PID).agg(F.max(L).alias(L), F.max(R).alias(R))
-        for row in last.collect():
-            known = after.reached.get(str(row[PID]), (NOTHING, NOTHING))
-            after.reached[str(row[PID])] = max(known[0], row[L]), max(known[1], row[R])
-        newest = max((at[1] for at in after.reached.values()), default=NOTHING)
-        alive = {pid: at for pid, at in after.reached.items() if at[1] >= newest - self._rules.silent}
+            return before.max_r - self._rules.wait
+        alive = {pid: at for pid, at in after.reached.items() if at[1] >= after.max_r - self._rules.silent}
         after.left_out = sorted(int(pid) for pid in after.reached if pid not in alive)
-        return max(before.w, min((at[0] for at in alive.values()), default=NOTHING) - 1)
+        return min((at[0] for at in alive.values()), default=NOTHING) - 1
 
-    def _pending(self, before: Manifest) -> DataFrame | None:
-        where = self._work / f"step={before.step}" / f"{CLS}={PENDING}"
-        if not before.rows.get(PENDING):
-            return None
-        return self._spark.read.schema(LOG_DDL).parquet(str(where))
+    def _release(self, name: str, files: list[str], before: Manifest, after: Manifest) -> None:
+        """Write what is due in the order of the key, each with its place; an event that is there twice, once."""
+        seen = Observation(f"seen-{name}")
+        rows = None
+        if files:
+            rows = self._events(files).filter(F.col(L).between(before.w + 1, after.w))
+            rows = rows.observe(seen, F.count(F.lit(1)).alias("rows")).repartition(self._rules.partitions, GRP)
+            rows = positioned(rows, before.released)
+        counts = self._publish(name, RELEASED, rows)
+        for grp, count in counts.items():
+            after.released[grp] = after.released.get(grp, 0) + count
+        after.rows[RELEASED] = sum(counts.values())
+        after.rows[TWICE] = seen.get["rows"] - after.rows[RELEASED] if files else 0
 
-    def _write(self, name: str, rows: DataFrame, before: Manifest) -> None:
-        """Write pending, released and late rows in one job."""
-        base = F.lit(0).cast("bigint")
-        if before.released:
-            known = json.dumps(before.released)
-            base = F.coalesce(F.from_json(F.lit(known), "map<string,bigint>")[F.col(GRP)], F.lit(0))
-        placed = positioned(rows.repartition(self._rules.partitions, GRP), base)
-        where = self._work / f"step={name}"
-        shutil.rmtree(where, ignore_errors=True)
-        placed.write.mode("overwrite").partitionBy(CLS).option("compression", "zstd").parquet(str(where))
+    def _put_aside(self, name: str, files: list[str], before: Manifest, after: Manifest) -> None:
+        """Write what came too late to where nobody takes it for released."""
+        rows = None
+        if files:
+            rows = self._events(files).filter(F.col(L) <= before.w).withColumn(POS, F.lit(None).cast("bigint"))
+        after.rows[LATE] = sum(self._publish(name, LATE, rows).values())
 
-    def _publish(self, name: str, before: Manifest, after: Manifest) -> None:
-        """Move what was released and what was late to where readers look, and count it."""
-        after.released = dict(before.released)
-        for cls in (RELEASED, LATE):
-            source, target = self._work / f"step={name}" / f"{CLS}={cls}", self._out / cls / f"step={name}"
-            shutil.rmtree(target, ignore_errors=True)
-            if source.exists():
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.move(source, target)
-            counts = _groups_in(target)
-            after.rows[cls] = sum(counts.values())
-            if cls == RELEASED:
-                for grp, count in counts.items():
-                    after.released[grp] = after.released.get(grp, 0) + count
-        for cls in (PENDING, TWICE):
-            after.rows[cls] = sum(_groups_in(self._work / f"step={name}" / f"{CLS}={cls}").values())
+    def _publish(self, name: str, fate: str, rows: DataFrame | None) -> dict[str, int]:
+        """Write rows, then move them to where readers look, over what is left there; return how many a group has."""
+        made, target = self._work / fate, self._out / fate / f"step={name}"
+        for directory in (made, target):
+            shutil.rmtree(directory, ignore_errors=True)
+        if rows is None:
+            return {}
+        rows.write.parquet(str(made))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(made, target)
+        return _groups_in(target)
+
+    def _events(self, files: list[str]) -> DataFrame:
+        return self._held.rows(files).filter(~F.col(HEARTBEAT)).drop(HEARTBEAT)
 
 
 # --- tables ---
 
 
-def classified(rows: DataFrame | None, pending: DataFrame | None, w_before: int, w_after: int) -> DataFrame:
-    """Return new and pending rows, each with what becomes of it."""
-    released = F.when(F.col(L) <= w_after, RELEASED).otherwise(PENDING)
-    tables = []
-    if rows is not None:
-        fate = F.when(F.col(L) <= w_before, LATE).otherwise(released)
-        tables.append(rows.filter(~F.col(HEARTBEAT)).drop(HEARTBEAT).withColumn(CLS, fate))
-    if pending is not None:
-        tables.append(pending.withColumn(CLS, released))
-    assert tables
-    return tables[0] if len(tables) == 1 else tables[0].unionByName(tables[1])
-
-
-def positioned(rows: DataFrame, base: Column) -> DataFrame:
-    """Return rows in order with their positions; an event that is there twice keeps one place, and the other none."""
-    order = Window.partitionBy(CLS, GRP).orderBy(*KEY)
-    place = base + F.dense_rank().over(order) - 1
+def positioned(rows: DataFrame, before: dict[str, int]) -> DataFrame:
+    """Return rows in order with their positions, after so many of each group; an event that is there twice, once."""
+    order = Window.partitionBy(GRP).orderBy(*KEY)
+    base = F.from_json(F.lit(json.dumps(before)), "map<string,bigint>")[F.col(GRP)]
+    place = F.coalesce(base, F.lit(0)) + F.dense_rank().over(order) - 1
     is_first = F.row_number().over(order) == F.rank().over(order)
-    counted = rows.withColumns({"is_first": is_first, POS: F.when(F.col(CLS) == RELEASED, place)})
-    fate = F.when(F.col("is_first") | (F.col(CLS) == LATE), F.col(CLS)).otherwise(TWICE)
-    return counted.withColumn(CLS, fate).drop("is_first")
+    return rows.withColumns({POS: place, "is_first": is_first}).filter("is_first").drop("is_first")
 
 
 def read_released(spark: SparkSession, out: Path, cls: str = RELEASED) -> DataFrame:
@@ -254,16 +252,18 @@ def run_stream(
     if manifests(out) and not checkpoint.exists():
         raise UsageError(f"--work: {work} does not belong to {out}: it lacks the checkpoint of what was merged there")
     schema = spark.read.format(kind).load(log_files(logs)[:1]).schema
-    source = spark.readStream.format(kind).schema(schema).option("maxFilesPerTrigger", files_per_batch)
-    rows = log_table(source.load(str(logs)), mapping, str(logs))
-    merging = Merging(spark, out, work, rules)
+    source = spark.readStream.format("binaryFile").schema(_FILES_DDL)
+    source = source.option("recursiveFileLookup", "true").option("maxFilesPerTrigger", files_per_batch)
+    held = Held(spark, work / "held", kind, schema, mapping)
+    merging = Merging(spark, held, out, work, rules)
 
     def step(batch: DataFrame, number: int) -> None:
         merging.step(batch, number)
         if on_step is not None:
             on_step(read_manifest(out, f"{number:08d}"))
 
-    writer = rows.writeStream.foreachBatch(step).option("checkpointLocation", str(checkpoint))
+    writer = source.load(str(logs)).select(_PATH).writeStream.foreachBatch(step)
+    writer = writer.option("checkpointLocation", str(checkpoint))
     writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{every_seconds} seconds")
     try:
         query: Any = writer.start()

@@ -13,7 +13,7 @@ from tests.pipeline.logs import in_order, key_of, made_log, write_files
 from whence.cli.app import run
 from whence.errors import UsageError
 from whence.pipeline.bits import ROOM, Squeeze, squeezing
-from whence.pipeline.logs import read_logs, read_mapping
+from whence.pipeline.logs import log_files, read_logs, read_mapping
 from whence.pipeline.merge import (
     WRITERS_MAX,
     layout_of,
@@ -23,6 +23,7 @@ from whence.pipeline.merge import (
     unique_events,
     write_merged,
 )
+from whence.pipeline.session import SMALL_BYTES, suit
 
 
 def test_the_order_is_the_same_for_any_partitioning(spark: SparkSession, tmp_path: Path) -> None:
@@ -45,6 +46,28 @@ def test_the_merge_is_one_exchange_and_one_sort(spark: SparkSession, tmp_path: P
     assert text.split("Sort [")[1].split("]")[0].count("ASC") == 1
     assert "Window" not in text
     assert "Python" not in text
+
+
+@pytest.mark.long
+def test_logs_of_more_than_64_megabytes_are_merged_alike(spark: SparkSession, tmp_path: Path) -> None:
+    """Beyond the size of a small job, with compiled code and plans that adapt: the same order, to the byte."""
+    rows = made_log(8, events=400_000, groups=5)
+    dice = Random(8)
+    for row in rows:
+        row["payload"] = b"%d-%d " % (row["pid"], row["seq"]) + dice.randbytes(180)
+    write_files(tmp_path / "logs", rows, 6, 100_000)
+    size = sum(Path(file).stat().st_size for file in log_files(tmp_path / "logs"))
+    assert size > SMALL_BYTES
+    partitions = suit(spark, size)
+    try:
+        assert partitions > 2
+        log = subscribed(read_logs(spark, tmp_path / "logs"), None)
+        assert write_merged(log, tmp_path / "out", partitions, by_group=True) == len(rows)
+    finally:
+        suit(spark, 0)
+    got = pq.read_table(tmp_path / "out", columns=["grp", "pos", "payload"])
+    merged_rows = zip(*(got.column(name).to_pylist() for name in ("grp", "pos", "payload")), strict=True)
+    assert sorted(merged_rows) == in_order(rows)
 
 
 def test_many_groups_share_parts_and_a_large_one_is_spread_over_several(spark: SparkSession, tmp_path: Path) -> None:

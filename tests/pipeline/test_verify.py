@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from random import Random
 
+import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
@@ -14,8 +15,8 @@ from whence.check.verdict import VIOLATIONS_MAX, Outcome, Verdict
 from whence.errors import TraceError, UsageError
 from whence.mutants import CANARY, Mutant, find, mutants_of, recipe_with
 from whence.pipeline.certificate import PROVABLE, proofs
-from whence.pipeline.events import find_input, read_events
-from whence.pipeline.session import suit
+from whence.pipeline.events import FILES_READ, find_input, read_events
+from whence.pipeline.session import SMALL_BYTES, suit
 from whence.pipeline.verify import Verified, verify
 from whence.sim.run import run
 from whence.sim.swarm import SWARMS, draw
@@ -207,6 +208,39 @@ def test_a_thousand_clean_traces_of_all_levels_raise_no_alarm(spark: SparkSessio
         for verdict in judged.verdicts
         if verdict.outcome is Outcome.BROKEN
     ]
+
+
+@pytest.mark.long
+def test_more_than_64_megabytes_are_read_and_judged_alike(
+    spark: SparkSession, directory: Path, told: tuple[dict[str, Trace], Verified], tmp_path: Path
+) -> None:
+    """Beyond the size of a small job files are read where they lie, and certificates come first; verdicts stay."""
+    scribe = Scribe(range(20), level="total")
+    for number in range(25_200):
+        scribe.broadcast(number % 20)
+    large = {"large": scribe.trace, "large-swapped": swapped(scribe.trace, Random(1))}
+    for name, trace in large.items():
+        trace.run = msgspec.structs.replace(trace.run, run_id=name)
+        write_trace(tmp_path, trace)
+    found = find_input([directory, tmp_path])
+    assert found.bytes > 2 * SMALL_BYTES
+    assert sum(map(len, found.files.values())) > FILES_READ
+    try:
+        done = verify(spark, [directory, tmp_path], EVERY)
+    finally:
+        suit(spark, 0)
+    assert not done.set_aside
+    wanted = {judged.run.run_id: judged.verdicts for judged in told[1].runs}
+    wanted |= {name: judge(trace, EVERY) for name, trace in large.items()}
+    assert {judged.run.run_id for judged in done.runs} == set(wanted)
+    for judged in done.runs:
+        outcomes = {(each.promise, each.outcome, each.count) for each in judged.verdicts}
+        assert outcomes == {(each.promise, each.outcome, each.count) for each in wanted[judged.run.run_id]}
+    assert {each.promise for each in wanted["large-swapped"] if each.outcome is Outcome.BROKEN} >= {
+        "causal",
+        "total_order",
+    }
+    assert not [each for each in wanted["large"] if each.outcome is Outcome.BROKEN]
 
 
 def test_every_witness_tells_its_story_in_a_sentence(told: tuple[dict[str, Trace], Verified]) -> None:

@@ -143,6 +143,27 @@ def test_rows_without_a_key_are_refused_and_counted(spark: SparkSession, tmp_pat
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("by_group", [True, False])
+def test_rows_out_of_the_range_of_keys_are_refused_and_counted(
+    spark: SparkSession, tmp_path: Path, by_group: bool
+) -> None:
+    """What has no room in a key would take the place of another; the greatest and the least that have are merged."""
+    rows = made_log(9, events=30)
+    rows[0] |= {"pid": (1 << 15) - 1, "inc": 255}
+    rows[1] |= {"pid": 0, "inc": 0, "seq": 0, "l": 0}
+    write_files(tmp_path / "logs", rows, 1, 0)
+    log = subscribed(read_logs(spark, tmp_path / "logs"), None)
+    assert write_merged(log, tmp_path / "in range", 1, by_group=by_group) == 30
+    wrong = {"pid": 40_000}, {"pid": -1}, {"seq": -3}, {"l": -4}, {"inc": 256}, {"k": 1 << 20}, {"pid": 70_000}
+    for row, change in zip(rows[10:], wrong, strict=False):
+        row |= change
+    write_files(tmp_path / "more", rows, 1, 0)
+    log = subscribed(read_logs(spark, tmp_path / "more"), None)
+    with pytest.raises(UsageError, match=r"7 rows are out of the range of keys \(pid 0 to 32,767"):
+        write_merged(log, tmp_path / "out", 1, by_group=by_group)
+    assert not (tmp_path / "out").exists()
+
+
 def test_one_order_over_all_groups_has_every_position_once(spark: SparkSession, tmp_path: Path) -> None:
     rows = made_log(2)
     write_files(tmp_path / "logs", rows, 4, 20)
@@ -186,8 +207,12 @@ def test_what_cannot_be_merged_is_said_in_one_sentence(spark: SparkSession, tmp_
         read_logs(spark, tmp_path)
     (tmp_path / "torn").mkdir()
     (tmp_path / "torn" / "log.parquet").write_bytes(b"PAR1 and no more")
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match=r"cannot be read: .*log\.parquet is not a Parquet file"):
         read_logs(spark, tmp_path / "torn")
+    for expression in ("nosuch", "1 +"):
+        with pytest.raises(UsageError, match=r"--mapping: l = .* does not fit .*log\.ndjson") as said:
+            read_logs(spark, tmp_path / "log.ndjson", {"seq": "seq", "l": expression})
+        assert "\n" not in str(said.value)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "something").touch()
     write_files(tmp_path / "logs", made_log(1, events=9), 1, 0)

@@ -36,14 +36,22 @@ HEARTBEAT: Final = "heartbeat"
 
 PID_BITS, INC_BITS, SEQ_BITS, K_BITS = 15, 8, 40, 20
 
+_ROOM: Final = {PID: PID_BITS, INC: INC_BITS, SEQ: SEQ_BITS, L: 63 - K_BITS, K: K_BITS}
+_BEYOND: Final = " or ".join(f"{name} not between 0 and {(1 << bits) - 1}" for name, bits in _ROOM.items())
+_LOW: Final = (
+    f"case when {_BEYOND} then shiftleft(1L, 63) | xxhash64({PID}, {INC}, {SEQ}) "
+    f"else shiftleft(bigint({PID}), {INC_BITS + SEQ_BITS}) | shiftleft(bigint({INC}), {SEQ_BITS}) | {SEQ} end"
+)
+"""The low word of a made key. What has no room in it gets a negative one, which no key is, so that it is counted."""
+RANGES: Final = "pid 0 to 32,767, inc 0 to 255, k up to 1,048,575, and nothing negative"
+
 _NEEDED = (PID, SEQ, L)
 _KINDS: Final = {GRP: "string", PID: "int", INC: "int", SEQ: "bigint", R: "bigint", L: "bigint", K: "int",
                  K_HI: "bigint", K_MID: "bigint", K_LO: "bigint", KIND: "string"}  # fmt: skip
 _KEYED: Final = (
     GRP, PID, INC, SEQ, f"coalesce({R}, {L}) as {R}", L,
     f"coalesce({K_HI}, shiftleft({L}, {K_BITS}) | bigint({K})) as {K_HI}", f"coalesce({K_MID}, 0L) as {K_MID}",
-    f"coalesce({K_LO}, shiftleft(bigint({PID}), {INC_BITS + SEQ_BITS}) | shiftleft(bigint({INC}), {SEQ_BITS}) | {SEQ})"
-    f" as {K_LO}",
+    f"coalesce({K_LO}, {_LOW}) as {K_LO}",
     PAYLOAD, f"{KIND} <=> '{HEARTBEAT}' as {HEARTBEAT}",
 )  # fmt: skip
 
@@ -106,8 +114,18 @@ def read_logs(spark: SparkSession, path: Path, mapping: dict[str, str] | None = 
         raise UsageError(f"LOGS: {path} cannot be read: {first_line(error)}") from error
 
 
+def _check_mapping(raw: DataFrame, mapping: dict[str, str], where: str) -> None:
+    """Look whether every expression of a mapping fits the log. Raises UsageError that names the one that does not."""
+    for name, expression in mapping.items():
+        try:
+            _ = raw.select(F.expr(expression).cast(_KINDS.get(name, "binary"))).schema
+        except Exception as error:
+            raise UsageError(f'--mapping: {name} = "{expression}" does not fit {where}: {first_line(error)}') from error
+
+
 def log_table(raw: DataFrame, mapping: dict[str, str], where: str) -> DataFrame:
     """Return rows of any log with our columns, by a mapping and by names. Raises UsageError."""
+    _check_mapping(raw, mapping, where)
     return as_log(raw, log_columns(raw.schema, mapping, where))
 
 

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from whence.errors import UsageError
 from whence.pipeline.bits import Squeeze, squeezing
-from whence.pipeline.logs import GRP, HEARTBEAT, INC, K_HI, KEY, PID, SEQ
+from whence.pipeline.logs import GRP, HEARTBEAT, INC, K_HI, KEY, PID, RANGES, SEQ
 from whence.pipeline.session import first_line
 
 POS: Final = "pos"
@@ -69,10 +69,16 @@ def layout_of(log: DataFrame, parts: int, *, by_group: bool) -> Layout:
     part = _part_of(cuts, by_group)
     words = [f"{word}({name}) as {word}_{name}" for name in KEY for word in ("bit_or", "bit_and")]
     keyless = F.count_if(F.greatest(*(F.col(name).isNull() for name in (GRP, *KEY)))).alias("keyless")
+    beyond = F.count_if(F.least(*KEY) < 0).alias("beyond")
     by = [part.alias(_PART), *([F.col(GRP)] if by_group else [])]
-    cells = log.groupBy(*by).agg(F.count("*").alias("rows"), keyless, *map(F.expr, words)).collect()
+    cells = log.groupBy(*by).agg(F.count("*").alias("rows"), keyless, beyond, *map(F.expr, words)).collect()
     if lost := sum(cell["keyless"] for cell in cells):
         raise UsageError(f"LOGS: {lost:,} rows lack their group, pid, seq or l, and cannot be put in order")
+    if wrong := sum(cell["beyond"] for cell in cells):
+        raise UsageError(
+            f"LOGS: {wrong:,} rows are out of the range of keys ({RANGES}); number publishers and events anew, "
+            "in the logs or with --mapping"
+        )
     groups = sorted({cell[GRP] for cell in cells}) if by_group else []
     squeeze = squeezing(
         [_varying([(cell[f"bit_or_{name}"], cell[f"bit_and_{name}"]) for cell in cells]) for name in KEY], len(groups)

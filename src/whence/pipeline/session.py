@@ -4,6 +4,7 @@
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -123,7 +124,15 @@ def _cores(spark: SparkSession) -> int:
         return 2
 
 
+_CALLING: Final = re.compile(r"An error occurred while calling \S+$")
+_CAUSE: Final = re.compile(r"(?:Caused by)?: (?:[\w.$]+: )?(.+)")
+
+
 def first_line(error: BaseException) -> str:
-    """Return the first line of what an error says that says something."""
+    """Return the first line of what an error says that says something; of Java's, what caused it at the bottom."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if lines and _CALLING.match(lines[0]):
+        causes = [line for line in lines[1:] if line.startswith((":", "Caused by:"))]
+        told = _CAUSE.match(causes[-1]) if causes else None
+        lines = [told[1]] if told else lines[1:]
     return lines[0][:300] if lines else type(error).__name__

@@ -1,7 +1,6 @@
 """whence metrics and whence report: any number of runs in numbers and plots."""
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -34,14 +33,8 @@ def metrics(
         found = events.find_input(traces)
         into = directory(out, "--out")
         spark = session.session(master, parse_settings(conf or []))
-        session.suit(spark, found.bytes)
-        with TemporaryDirectory(prefix="whence-") as scratch:
-            shared = Path(scratch) if session.is_local(spark) else None
-            tables = measuring.Measures(events.read_events(spark, found, None, shared))
-            try:
-                written = measuring.write_metrics(tables, into)
-            finally:
-                tables.close()
+        with measuring.measures(spark, found) as tables:
+            written = measuring.write_metrics(tables, into)
     if json:
         print_json(0, runs=len(found.runs), tables=[str(path) for path in written])
     else:
@@ -59,13 +52,14 @@ def report(
 
     Exit code 0: nothing is broken. 1: a promise is.
     """
+    from whence.pipeline import events, session
     from whence.pipeline import report as reporting
-    from whence.pipeline import session
 
     with progress(quiet=json) as bar:
         bar.add_task("judging and measuring on Spark", total=None)
+        found = events.find_input(traces)
         spark = session.session(master, parse_settings(conf or []))
-        judged = reporting.write_report(spark, traces, out)
+        judged = reporting.write_report(spark, traces, out, found)
     if json:
         print_json(0, runs=len(judged.runs), report=str(out), broken=judged.broken)
     else:

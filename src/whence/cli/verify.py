@@ -1,9 +1,10 @@
 """whence verify: the promises of any number of runs judged on Spark."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from whence.check.verdict import Outcome
 from whence.cli.check import BROKEN
@@ -17,6 +18,10 @@ from whence.cli.output import (
     verdicts_by_name,
     witnesses,
 )
+
+if TYPE_CHECKING:
+    from whence.pipeline.stories import Told
+    from whence.pipeline.verify import Verified
 
 UNREADABLE = 2
 
@@ -43,30 +48,54 @@ def verify(
     The answers are those of `whence check`, from code written apart from it, for any number of runs of any size. Exit
     code 0: nothing is broken. 1: a promise is broken. 2: something could not be read; it is named on standard error.
     """
+    from whence.pipeline import events
     from whence.pipeline import session as sessions
     from whence.pipeline import verify as judging
+    from whence.pipeline.stories import stories
 
     with progress(quiet=json) as bar:
         bar.add_task("judging on Spark", total=None)
+        judging.asked(promise)
+        found = events.find_input(traces)
         spark = sessions.session(master, parse_settings(conf or []))
-        done = judging.verify(spark, traces, promise or None)
+        done = judging.verify(spark, traces, promise or None, found=found)
     for each in done.set_aside:
         rows = "" if each.rows is None else f" ({each.rows:,} rows)"
         complain(f"set aside: {each.path}{rows}: {each.reason}")
     if json:
         by_run = {judged.run.run_id: verdicts_by_name(judged.verdicts) for judged in done.runs}
-        found = [verdict for judged in done.runs for verdict in judged.verdicts]
+        every = [verdict for judged in done.runs for verdict in judged.verdicts]
         print_json(
-            done.runs[0].run.seed, runs=by_run, verdicts=_worst(by_run), violations=witnesses(found),
+            done.runs[0].run.seed, runs=by_run, verdicts=_worst(by_run), violations=witnesses(every),
             set_aside=[{"path": each.path, "reason": each.reason, "rows": each.rows} for each in done.set_aside],
         )  # fmt: skip
     else:
         for judged in done.runs:
             stdout().print(verdict_table(judged.verdicts, judged.run.run_id))
+        _print_stories(done, stories(found, done))
     if done.broken:
         raise typer.Exit(BROKEN)
     if any(each.rows is None for each in done.set_aside):
         raise typer.Exit(UNREADABLE)
+
+
+def _print_stories(done: "Verified", told: "list[Told]") -> None:
+    """Print how each promise broke, in a few steps."""
+    from whence.pipeline.stories import more_stories
+
+    console = stdout()
+    for each in told:
+        console.print(f"\n[bold red]{each.promise}[/] of {escape(each.run_id)}:")
+        for sentence in each.sentences:
+            console.print(f"  {escape(sentence)}")
+        if each.steps:
+            console.print("  the first of them, step by step:" if len(each.sentences) > 1 else "  step by step:")
+        for place, step in enumerate(each.steps, start=1):
+            console.print(f"    {place}. {escape(step)}")
+        if each.more:
+            console.print(f"  {each.more}")
+    if left := more_stories(done, told):
+        console.print(f"\n{left}")
 
 
 def _worst(by_run: dict[str, dict[str, str]]) -> dict[str, str]:

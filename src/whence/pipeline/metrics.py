@@ -9,18 +9,22 @@ Times are true time where the trace has it, else the processes' own clocks, whic
 """
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from whence.errors import UsageError
 from whence.pipeline.columns import KIND, MESSAGE, PROCESS, RUN_ID, union
 from whence.pipeline.deliveries import Tables
+from whence.pipeline.events import Input, read_events
 from whence.pipeline.promises.tickets import ticket_holds
-from whence.pipeline.session import first_line
+from whence.pipeline.session import first_line, is_local, suit
 from whence.trace.schema import (
     DESTS,
     EPOCH,
@@ -69,6 +73,18 @@ class Measures(Tables):
     def timed(self) -> DataFrame:
         """Every row with one time, in ns."""
         return self.events.withColumn("at", F.coalesce(T_TRUE, T_CLK))
+
+
+@contextmanager
+def measures(spark: SparkSession, found: Input) -> Iterator[Measures]:
+    """Make the tables of some runs, for as long as something is measured. Raises TraceError."""
+    suit(spark, found.bytes)
+    with TemporaryDirectory(prefix="whence-") as scratch:
+        tables = Measures(read_events(spark, found, None, Path(scratch) if is_local(spark) else None))
+        try:
+            yield tables
+        finally:
+            tables.close()
 
 
 def run_metrics(tables: Measures) -> DataFrame:

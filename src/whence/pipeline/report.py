@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from pyspark.sql import Row, SparkSession
@@ -13,9 +12,9 @@ from whence.check.verdict import Outcome, Verdict
 from whence.errors import UsageError
 from whence.pipeline.charts import Bar, Line, Span, bar_chart, line_chart, timeline
 from whence.pipeline.columns import AFTER_ALL, RUN_ID
-from whence.pipeline.events import find_input, read_events
-from whence.pipeline.metrics import Measures, latency_cdf, run_metrics, ticket_timeline, window_metrics
-from whence.pipeline.session import is_local, suit
+from whence.pipeline.events import Input, find_input
+from whence.pipeline.metrics import latency_cdf, measures, run_metrics, ticket_timeline, window_metrics
+from whence.pipeline.stories import Told, more_stories, stories
 from whence.pipeline.verify import Verified, verify
 
 RUNS_PLOTTED = 8
@@ -53,27 +52,22 @@ class Measured(NamedTuple):
     holds: list[Row]
 
 
-def measure(spark: SparkSession, paths: Sequence[Path]) -> Measured:
+def measure(spark: SparkSession, paths: Sequence[Path], found: Input | None = None) -> Measured:
     """Bring the numbers of all runs below the paths to the report. Raises TraceError."""
-    found = find_input(paths)
-    suit(spark, found.bytes)
-    with TemporaryDirectory(prefix="whence-") as scratch:
-        tables = Measures(read_events(spark, found, None, Path(scratch) if is_local(spark) else None))
-        try:
-            return Measured(
-                run_metrics(tables).orderBy("level", RUN_ID, "grp").collect(),
-                window_metrics(tables).orderBy(RUN_ID, "window").collect(),
-                latency_cdf(tables).orderBy(RUN_ID, "percent").collect(),
-                ticket_timeline(tables).orderBy(RUN_ID, "ticket", "since").collect(),
-            )
-        finally:
-            tables.close()
+    with measures(spark, find_input(paths) if found is None else found) as tables:
+        return Measured(
+            run_metrics(tables).orderBy("level", RUN_ID, "grp").collect(),
+            window_metrics(tables).orderBy(RUN_ID, "window").collect(),
+            latency_cdf(tables).orderBy(RUN_ID, "percent").collect(),
+            ticket_timeline(tables).orderBy(RUN_ID, "ticket", "since").collect(),
+        )
 
 
-def write_report(spark: SparkSession, paths: Sequence[Path], out: Path) -> Verified:
+def write_report(spark: SparkSession, paths: Sequence[Path], out: Path, found: Input | None = None) -> Verified:
     """Judge and measure all runs and write the page; return the verdicts. Raises TraceError and UsageError."""
-    judged = verify(spark, paths)
-    write_page(out, report_page(judged, measure(spark, paths)))
+    found = find_input(paths) if found is None else found
+    judged = verify(spark, paths, found=found)
+    write_page(out, report_page(judged, measure(spark, paths, found), stories(found, judged)))
     return judged
 
 
@@ -89,7 +83,7 @@ def write_page(out: Path, page: str) -> None:
         raise UsageError(f"--out: {out} cannot be written: {error.strerror}") from None
 
 
-def report_page(judged: Verified, measured: Measured) -> str:
+def report_page(judged: Verified, measured: Measured, told: Sequence[Told] = ()) -> str:
     """Return the page as text."""
     outcomes = [verdict.outcome for run in judged.runs for verdict in run.verdicts]
     tally = {outcome: outcomes.count(outcome) for outcome in Outcome}
@@ -98,6 +92,7 @@ def report_page(judged: Verified, measured: Measured) -> str:
     parts = [
         f"<h1>Whence report</h1><p class='lead'>{lead}</p><p class='soft'>version {escape(__version__)}</p>",
         _section("Verdicts", "Every promise of every run, judged from its trace alone.", _verdicts(judged)),
+        _section("Broken promises", "How they broke, step by step.", _stories(judged, told)) if judged.broken else "",
         _section("Numbers", "One row per run and group.", _numbers(measured.runs)),
         _section("How long events take", "From publication to delivery at other members.", _figure(_curve(measured))),
         _section("Over time", "What the groups published and delivered.", "".join(map(_figure, _rates(measured)))),
@@ -141,9 +136,23 @@ def _verdicts(judged: Verified) -> str:
     return f"<table><tr>{heads}</tr>{lines}</table>{_more(len(rows))}"
 
 
+def _stories(judged: Verified, told: Sequence[Told]) -> str:
+    parts = []
+    for each in told:
+        steps = "".join(f"<li>{escape(step)}</li>" for step in each.steps)
+        words = "".join(f"<p>{escape(sentence)}</p>" for sentence in each.sentences)
+        title = f"{escape(each.run_id)}: <span class='broken'>{escape(each.promise)}</span>"
+        parts.append(f"<h3>{title}</h3>{words}<ol>{steps}</ol>{_paragraph(each.more)}")
+    return "".join(parts) + _paragraph(more_stories(judged, told))
+
+
+def _paragraph(words: str) -> str:
+    return f"<p class='soft'>{escape(words)}</p>" if words else ""
+
+
 def _more(rows: int) -> str:
     """Say how many rows a table leaves out, if any."""
-    return f"<p class='soft'>and {rows - ROWS_SHOWN:,} more</p>" if rows > ROWS_SHOWN else ""
+    return _paragraph(f"and {rows - ROWS_SHOWN:,} more" if rows > ROWS_SHOWN else "")
 
 
 def _numbers(runs: list[Row]) -> str:

@@ -48,14 +48,15 @@ class Verified(NamedTuple):
 
 def verify(
     spark: SparkSession, paths: Iterable[Path | str], promises: Iterable[str] | None = None, *,
-    certify: bool | None = None,
+    certify: bool | None = None, found: Input | None = None,
 ) -> Verified:  # fmt: skip
     """Judge every run below the paths, by the given promises or its own. Raises TraceError and UsageError.
 
     `certify` first looks for runs that show in one pass that all went well; unless told, where the input is large.
+    `found` is what lies below the paths, for who has looked already.
     """
     given, names = list(paths), asked(promises)
-    found = find_input(given)
+    found = find_input(given) if found is None else found
     try:
         return _verified(spark, found, names, certify)
     except Exception as error:

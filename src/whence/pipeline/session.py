@@ -10,11 +10,15 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from threading import Thread
+from typing import Any, Final
 
 from whence.errors import UsageError
 
 try:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 except ImportError as error:  # pragma: no cover - the extra is part of every tested environment
     raise UsageError("this command needs Spark; install it with: pip install 'whence[spark]'") from error
@@ -28,6 +32,17 @@ SMALL_BYTES: Final = 64 << 20
 """Below this a job is over in seconds, most of them spent on planning and compiling."""
 MEMORY: Final = "2g"
 """Enough for 20 million rows; sorts spill to disk beyond it. `--conf spark.driver.memory=…` asks for more."""
+
+MASTERS: Final = "local, local[N], local[*], spark://HOST:PORT, yarn, k8s://URL or sc://HOST:PORT"
+_MASTER: Final = re.compile(
+    r"local(\[(\d+|\*)(\s*,\s*\d+)?\])?|local-cluster\[.+\]|spark://[^\s/]+:\d+|yarn|k8s://\S+|sc://\S+"
+)
+_GREETINGS: Final = (
+    "WARNING: Using incubator modules", "Using Spark's default log4j profile", "Setting default log level",
+    "Setting Spark log level", "To adjust logging level",
+)  # fmt: skip
+_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""They print every error with its Java stack before it is raised to who can say what it means."""
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _WHERE_LOCAL = (str(Path(__file__).parents[2]),)
@@ -53,6 +68,10 @@ _AT_START: Final[dict[str, str]] = {
 def session(master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
     """Return the Spark session, made on first use. Raises UsageError where Java or the cluster is missing."""
     master = master or os.environ.get("WHENCE_MASTER") or LOCAL
+    if not _MASTER.fullmatch(master):
+        raise UsageError(f"--master must be {MASTERS}, not {master!r}")
+    for name in _LOGGERS:
+        PySparkLogger.getLogger(name).disabled = True
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     wanted = _SETTINGS | dict(conf or {})
     if master.startswith("sc://"):
@@ -63,9 +82,31 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
     for name, value in (at_start | wanted).items():
         builder = builder.config(name, value)
     try:
+        if SparkContext._gateway is None:
+            _start_java(SparkConf().setAll([("spark.master", master), *(at_start | wanted).items()]))
         return builder.getOrCreate()
     except Exception as error:
         raise UsageError(f"--master {master}: Spark does not start there: {first_line(error)}") from error
+
+
+def _start_java(conf: SparkConf) -> None:
+    """Start Java; what it says goes to standard error, but for what it says at every start."""
+    reads, writes = os.pipe()
+    Thread(target=_pass_on, args=(reads,), name="java says", daemon=True).start()
+    try:
+        launch: Any = launch_gateway
+        SparkContext._ensure_initialized(gateway=launch(conf, {"stderr": writes}))
+    finally:
+        os.close(writes)
+
+
+def _pass_on(pipe: int) -> None:
+    """Pass on what is no greeting, line by line, until Java has ended."""
+    with os.fdopen(pipe, encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            if not line.startswith(_GREETINGS):
+                sys.stderr.write(line)
+                sys.stderr.flush()
 
 
 def _connected(url: str, wanted: Mapping[str, str]) -> SparkSession:
@@ -134,5 +175,5 @@ def first_line(error: BaseException) -> str:
     if lines and _CALLING.match(lines[0]):
         causes = [line for line in lines[1:] if line.startswith((":", "Caused by:"))]
         told = _CAUSE.match(causes[-1]) if causes else None
-        lines = [told[1]] if told else lines[1:]
+        lines = [told[1]] if told else lines
     return lines[0][:300] if lines else type(error).__name__

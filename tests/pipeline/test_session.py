@@ -1,0 +1,83 @@
+"""Starting Spark: what cannot work is said before, what Java says at every start is left out, the rest passed on."""
+
+import os
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.check.worlds import causal_world
+from whence.cli.app import run as command
+from whence.errors import UsageError
+from whence.pipeline import session as sessions
+from whence.pipeline.logs import read_logs
+from whence.pipeline.session import first_line, session
+from whence.trace.writer import write_trace
+
+
+@pytest.mark.parametrize("words", [["verify"], ["report", "--out", "page.html"], ["metrics", "--out", "tables"]])
+def test_paths_are_looked_at_before_spark_starts(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sessions, "session", lambda *_: pytest.fail("Spark was started for nothing"))
+    assert command([words[0], str(tmp_path / "nowhere"), *words[1:]]) == 2
+    assert "nowhere does not exist" in capsys.readouterr().err
+
+
+def test_promises_are_looked_at_before_spark_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sessions, "session", lambda *_: pytest.fail("Spark was started for nothing"))
+    write_trace(tmp_path, causal_world(1, 3, 20))
+    assert command(["verify", str(tmp_path), "--promise", "kindness"]) == 2
+    assert "'kindness'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("master", ["nonsense", "local[x]", "spark://host", "http://host:1", "spark:/host:7077"])
+def test_a_master_that_is_none_is_refused_before_anything_starts(master: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "require_java", lambda: pytest.fail("Java was asked for"))
+    with pytest.raises(UsageError, match=r"--master must be local, local\[N\], .* or sc://HOST:PORT, not"):
+        session(master)
+
+
+@pytest.mark.parametrize(
+    "master",
+    ["local", "local[2]", "local[*]", "local[4, 2]", "local-cluster[2,1,1024]", "spark://a:7077", "spark://a:1,b:2",
+     "spark://[::1]:7077", "yarn", "k8s://https://host:443", "sc://host:15002/;token=x"],
+)  # fmt: skip
+def test_every_master_of_sparks_is_taken(master: str) -> None:
+    assert sessions._MASTER.fullmatch(master)
+
+
+def test_java_greets_nobody_and_is_heard_otherwise(capsys: pytest.CaptureFixture[str]) -> None:
+    reads, writes = os.pipe()
+    os.write(writes, b'WARNING: Using incubator modules: jdk.incubator.vector\nSetting Spark log level to "FATAL".\n')
+    os.write(writes, b"java.lang.OutOfMemoryError: Java heap space\nTo adjust logging level use sc.setLogLevel\n")
+    os.close(writes)
+    sessions._pass_on(reads)
+    assert capsys.readouterr().err == "java.lang.OutOfMemoryError: Java heap space\n"
+
+
+def test_an_error_of_sparks_is_raised_and_not_printed(
+    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "log.ndjson").write_text('{"pid": 1, "seq": 1, "l": 1}\n')
+    with pytest.raises(UsageError, match="--mapping"):
+        read_logs(spark, tmp_path, {"l": "nosuch"})
+    with pytest.raises(Exception, match="CAST_INVALID_INPUT"):
+        spark.sql("select cast('x' as int)").collect()
+    assert capfd.readouterr().err == ""
+
+
+def test_what_java_says_is_told_by_its_cause() -> None:
+    called = "An error occurred while calling o55.load.\n"
+    deep = ": org.apache.spark.SparkException: Exception thrown in awaitResult: \n\tat a.b(C.scala:1)\n"
+    deep += "Caused by: java.lang.RuntimeException: file:/x.parquet is not a Parquet file. Expected\n\tat d\n"
+    assert first_line(Exception(called + deep)) == "file:/x.parquet is not a Parquet file. Expected"
+    assert first_line(Exception(f"{called}: java.io.IOException: no room\n\tat a.b(C.scala:1)")) == "no room"
+    assert (
+        first_line(Exception(f"{called}: java.lang.NullPointerException\n\tat a.b")) == "java.lang.NullPointerException"
+    )
+    assert first_line(Exception(called)) == called.strip()
+    assert first_line(ValueError("\n one \n two")) == "one"
+    assert first_line(ValueError()) == "ValueError"

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from whence.cli.app import run as command
 from whence.errors import UsageError
 from whence.mutants import recipe_with
+from whence.pipeline import sweep
 from whence.pipeline.sweep import read_plan, run_sweep, seed_of, summary_table
 from whence.sim.run import run
 from whence.sim.summary import summarize
@@ -25,18 +26,23 @@ fanout = [3, 99999]
 
 
 def test_a_sweep_runs_what_is_missing_and_keeps_errors(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half of the plan cannot work; it is told so row by row. Then the plan grows, and only the new runs are run."""
     (tmp_path / "plan.toml").write_text(PLAN)
     assert command(["sweep", str(tmp_path / "plan.toml"), "--out", str(tmp_path / "out"), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["runs"] == 8
-    assert sorted((row["runs"], row["errors"]) for row in told["configurations"]) == [(0, 2), (0, 2), (2, 0), (2, 0)]
+    summed = json.loads(capsys.readouterr().out)
+    assert summed["runs"] == 8
+    assert sorted((row["runs"], row["errors"]) for row in summed["configurations"]) == [(0, 2), (0, 2), (2, 0), (2, 0)]
     assert command(["sweep", str(tmp_path / "plan.toml"), "--out", str(tmp_path / "out")]) == 2
     (tmp_path / "plan.toml").write_text(PLAN.replace("repeat = 2", "repeat = 3"))
     plan = read_plan(tmp_path / "plan.toml")
-    done = run_sweep(spark, plan, tmp_path / "out", resume=True)
+    monkeypatch.setattr(sweep, "_LOOK_SECONDS", 0.001)
+    told: list[tuple[int, int]] = []
+    done = run_sweep(spark, plan, tmp_path / "out", resume=True, on_progress=lambda *at: told.append(at))
+    assert (told[0], told[-1]) == ((8, 12), (12, 12))
+    assert told == sorted(told)
+    assert {runs for runs, _ in told} & {9, 10, 11}, "the progress of a small sweep shows before its end"
     rows = done.collect()
     assert sorted((row["config"], row["number"]) for row in rows) == sorted(each[:2] for each in plan)
     assert spark.read.parquet(str(tmp_path / "out" / "results" / "job-00001")).count() == 4

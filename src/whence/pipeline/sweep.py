@@ -18,9 +18,11 @@ started again runs only what is missing.
 import json
 import tomllib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from hashlib import blake2b
 from itertools import product
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any, Final
 
 import pyarrow as pa
@@ -45,6 +47,9 @@ _SHAPE = pa.schema(
 PLAN_COLUMNS: Final = "config string, number int, seed bigint"
 RUNS_PER_JOB: Final = 500
 RUNS_PER_TASK: Final = 8
+TASKS_MIN: Final = 32
+"""A small sweep is cut finer, down to one run each, so that its progress shows."""
+_LOOK_SECONDS = 0.5
 _NEEDED = {"level": str, "nodes": int, "events": int}
 
 
@@ -157,17 +162,43 @@ def run_sweep(
     first = len(finished) and int(finished[-1].name.removeprefix("job-")) + 1
     for number, start in enumerate(range(0, len(todo), RUNS_PER_JOB), first):
         part = todo[start : start + RUNS_PER_JOB]
-        if on_progress is not None:
-            on_progress(len(done) + start, len(plan))
         where = kept / f"job-{number:05d}"
+        tasks = max(-(-len(part) // RUNS_PER_TASK), min(len(part), TASKS_MIN))
+
+        def tell(share: float, before: int = len(done) + start, runs: int = len(part)) -> None:
+            if on_progress is not None:
+                on_progress(before + int(share * runs), len(plan))
+
         try:
-            tasks = -(-len(part) // RUNS_PER_TASK)
-            results(planned(spark, part), tasks).coalesce(tasks).write.mode("overwrite").parquet(str(where))
+            with _watching(where, tasks, tell):
+                results(planned(spark, part), tasks).coalesce(tasks).write.mode("overwrite").parquet(str(where))
         except Exception as error:
             raise UsageError(
                 f"the sweep stopped; --resume goes on with what is missing: {first_line(error)}"
             ) from error
     return _read(spark, sorted(path for path in kept.glob("job-*") if (path / "_SUCCESS").exists()))
+
+
+@contextmanager
+def _watching(where: Path, tasks: int, tell: Callable[[float], None]) -> Iterator[None]:
+    """Tell which share of a job's tasks have written their rows, while it runs and when it is over."""
+    over = Event()
+
+    def look() -> None:
+        most = 0  # what was written moves to its place at the end, and then nothing is seen there any more
+        while not over.wait(_LOOK_SECONDS):
+            most = max(most, sum(1 for _ in where.glob("_temporary/*/task_*")))
+            tell(min(1.0, most / tasks))
+
+    watcher = Thread(target=look, name="progress", daemon=True)
+    tell(0.0)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
+    tell(1.0)
 
 
 def _read(spark: SparkSession, jobs: list[Path]) -> DataFrame:

@@ -355,6 +355,31 @@ def test_without_true_time_two_owners_cannot_be_compared_but_a_shared_epoch_show
     assert outcome(scribe, "ticket_exclusivity") is BROKEN
 
 
+def by_clocks(skew_ns: int, *, told_end: bool = True) -> Scribe:
+    """Two owners without true time whose stretches overlap by 1,000 ns on their clocks."""
+    scribe = Scribe(level="optimistic", epsilon=1, tick_ns=skew_ns)
+    scribe.row(Kind.TICKET_ACQUIRE, 0, ticket=7, epoch=1, t_true=None)
+    scribe.row(Kind.TICKET_ACQUIRE, 1, ticket=7, epoch=2, t_true=None)
+    if told_end:
+        scribe.row(Kind.TICKET_RELEASE, 0, ticket=7, epoch=1, t_true=None)
+    scribe.row(Kind.TICKET_RELEASE, 1, ticket=7, epoch=2, t_true=None)
+    return scribe
+
+
+def test_without_true_time_clocks_show_an_overlap_for_certain_or_as_possible() -> None:
+    """Longer than clocks may differ it is certain; shorter, or where an end is not told, nobody can judge."""
+    assert "still held it" in verdict_on(by_clocks(999), "ticket_exclusivity").sentence
+    for unsure in (by_clocks(1000), by_clocks(10, told_end=False)):
+        assert outcome(unsure, "ticket_exclusivity") is UNKNOWN
+        assert "two owners at once in 1 case" in verdict_on(unsure, "ticket_exclusivity").sentence
+    slept = Scribe(level="optimistic", epsilon=1, tick_ns=1)
+    slept.row(Kind.TICKET_ACQUIRE, 0, ticket=7, epoch=1, t_true=None)
+    slept.row(Kind.TICKET_ACQUIRE, 1, ticket=7, epoch=2, t_true=None)
+    slept.row(Kind.TICKET_SUSPEND, 0, ticket=7, epoch=1, t_true=None, late_ns=1500)
+    assert outcome(slept, "ticket_exclusivity") is UNKNOWN
+    assert "cannot be compared" in verdict_on(slept, "ticket_exclusivity").sentence
+
+
 # --- bounds, views, determinism ---
 
 

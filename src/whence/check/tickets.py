@@ -10,14 +10,17 @@ holds exactly this. The same owner may suspend and resume one epoch.
 A process that slept through the end of its lease notices only when it wakes; it could not act meanwhile. Its
 ticket_suspend row says how long ago the lease had ended, on its own clock (`late_ns`), and that is where the stretch
 ends; what it published later is held against it.
+
+Where rows have no true time the owners' clocks are compared: two stretches overlap for certain when they do for longer
+than clocks may differ and the ends of both are told, and otherwise possibly, which nobody can judge.
 """
 
 from typing import NamedTuple, TypeAlias
 
 from whence.check.history import AFTER_ALL, AT_GRP, AT_T_TRUE, KEY_OF, History
-from whence.check.verdict import Findings, Verdict, unknown, what, who
+from whence.check.verdict import Findings, Verdict, counted, unknown, what, who
 from whence.trace.memory import Row
-from whence.trace.schema import COLUMNS_OF, EPOCH, LATE_NS, TICKET, VALUE, Kind
+from whence.trace.schema import COLUMNS_OF, EPOCH, LATE_NS, T_CLK, TICKET, VALUE, Kind
 from whence.types import EventId
 
 PROMISE = "ticket_exclusivity"
@@ -26,6 +29,7 @@ Ticket: TypeAlias = tuple[str, int]
 """(group, number)."""
 
 _AT_TICKET, _AT_EPOCH = COLUMNS_OF[Kind.TICKET_ACQUIRE].index(TICKET), COLUMNS_OF[Kind.TICKET_ACQUIRE].index(EPOCH)
+_AT_T_CLK = COLUMNS_OF[Kind.TICKET_ACQUIRE].index(T_CLK)
 _AT_VALUE, _AT_LATE = COLUMNS_OF[Kind.TICKET_ACQUIRE].index(VALUE), COLUMNS_OF[Kind.TICKET_SUSPEND].index(LATE_NS)
 _PUBLISH_TICKET, _PUBLISH_EPOCH = COLUMNS_OF[Kind.PUBLISH].index(TICKET), COLUMNS_OF[Kind.PUBLISH].index(EPOCH)
 
@@ -40,6 +44,12 @@ class Hold(NamedTuple):
     since: int | None
     until: int | None
     row: Row
+    until_clk: int
+    """On its owner's clock; AFTER_ALL where nothing tells of an end."""
+
+    @property
+    def since_clk(self) -> int:
+        return int(self.row[_AT_T_CLK])
 
     @property
     def owner(self) -> tuple[int, int]:
@@ -60,8 +70,12 @@ def judge(history: History) -> Verdict:
     if timed:
         for ticket, stretch in covers_of(history, holds).items():
             _judge_overlaps(ticket, sorted(stretch, key=lambda hold: (hold.since, hold.row[2])), findings)
+    possible = 0 if timed else _judge_by_clocks(history, holds, findings)
     for ticket, stretch in holds.items():
         _judge_epochs(ticket, stretch, findings)
+    if possible and not findings.count:
+        why = "the rows have no true time, and by the owners' clocks a ticket may have had two owners at once in "
+        return unknown(PROMISE, why + counted(possible, "case"))
     if not timed and not findings.count:
         return unknown(PROMISE, "the rows have no true time, so who held a ticket when cannot be compared")
     return findings.verdict("every ticket had at most one owner at a time, and only its owner used it")
@@ -93,12 +107,13 @@ def _walk(steps: list[tuple[Kind, Row]], holds: dict[Ticket, list[Hold]], findin
     held: dict[Ticket, Row] = {}
     used: dict[Ticket, Row] = {}
 
-    def end(ticket: Ticket, at: int | None, late_ns: int = 0) -> None:
+    def end(ticket: Ticket, by: Row | None, late_ns: int = 0) -> None:
         """End a stretch: as early as the process's clock allows to say, and what it did later is held against it."""
         row, use = held.pop(ticket, None), used.pop(ticket, None)
         if row is not None:
+            at, clock = (AFTER_ALL, AFTER_ALL) if by is None else (by[AT_T_TRUE], by[_AT_T_CLK] - late_ns)
             until = None if at is None else at - int(late_ns / (1 - drift))
-            holds.setdefault(ticket, []).append(Hold(row[AT_T_TRUE], until, row))
+            holds.setdefault(ticket, []).append(Hold(row[AT_T_TRUE], until, row, clock))
             if use is not None and at is not None and _before(at - int(late_ns / (1 + drift)), use[AT_T_TRUE]):
                 _report_use(use, "whose lease had run out", findings)
 
@@ -109,15 +124,15 @@ def _walk(steps: list[tuple[Kind, Row]], holds: dict[Ticket, list[Hold]], findin
                 _judge_use(row, held.get(ticket), findings)
                 used[ticket] = row
         elif kind is Kind.TICKET_ACQUIRE:
-            end((row[AT_GRP], row[_AT_TICKET]), row[AT_T_TRUE])
+            end((row[AT_GRP], row[_AT_TICKET]), row)
             held[row[AT_GRP], row[_AT_TICKET]] = row
         elif kind is Kind.TICKET_RELEASE or kind is Kind.TICKET_SUSPEND:
-            end((row[AT_GRP], row[_AT_TICKET]), row[AT_T_TRUE], row[_AT_LATE] or 0)
+            end((row[AT_GRP], row[_AT_TICKET]), row, row[_AT_LATE] or 0)
         elif kind is Kind.CRASH:
             for ticket in list(held):
-                end(ticket, row[AT_T_TRUE])
+                end(ticket, row)
     for ticket in list(held):
-        end(ticket, AFTER_ALL)
+        end(ticket, None)
 
 
 def _judge_use(row: Row, held: Row | None, findings: Findings) -> None:
@@ -140,19 +155,41 @@ def _judge_overlaps(ticket: Ticket, stretch: list[Hold], findings: Findings) -> 
     longest: Hold | None = None
     for hold in stretch:
         if longest is not None and longest.owner != hold.owner and _before(hold.since, longest.until):
-            sentence = (
-                f"{who(*hold.owner)} acquired ticket {ticket[1]} with epoch {hold.epoch} while "
-                f"{who(*longest.owner)} still held it with epoch {longest.epoch}"
-            )
-            if hold.row[_AT_TICKET] != ticket[1] or longest.row[_AT_TICKET] != ticket[1]:
-                sentence = (
-                    f"{who(*hold.owner)} as ticket {hold.row[_AT_TICKET]} epoch {hold.epoch} acted for ticket "
-                    f"{ticket[1]} while {who(*longest.owner)} as ticket {longest.row[_AT_TICKET]} epoch "
-                    f"{longest.epoch} still did"
-                )
-            findings.add(hold.owner, sentence, grp=ticket[0], evs=[hold.row[2]], rests_on_absence=True)
+            _report_overlap(ticket, hold, longest, findings)
         if longest is None or _before(longest.until, hold.until):
             longest = hold
+
+
+def _judge_by_clocks(history: History, holds: dict[Ticket, list[Hold]], findings: Findings) -> int:
+    """Judge stretches by their owners' clocks; return how many overlaps are possible and not certain."""
+    run, possible = history.run, 0
+    skew_ns = run.epsilon * run.tick_ns if run.epsilon is not None and run.tick_ns is not None else AFTER_ALL
+    for ticket, stretch in covers_of(history, holds).items():
+        longest: Hold | None = None
+        for hold in sorted(stretch, key=lambda hold: (hold.since_clk, hold.row[2])):
+            both = min(hold.until_clk, longest.until_clk) - hold.since_clk if longest is not None else 0
+            if longest is not None and longest.owner != hold.owner and both > 0:
+                if both > skew_ns and max(hold.until_clk, longest.until_clk) < AFTER_ALL:
+                    _report_overlap(ticket, hold, longest, findings)
+                else:
+                    possible += 1
+            if longest is None or longest.until_clk < hold.until_clk:
+                longest = hold
+    return possible
+
+
+def _report_overlap(ticket: Ticket, hold: Hold, longest: Hold, findings: Findings) -> None:
+    sentence = (
+        f"{who(*hold.owner)} acquired ticket {ticket[1]} with epoch {hold.epoch} while "
+        f"{who(*longest.owner)} still held it with epoch {longest.epoch}"
+    )
+    if hold.row[_AT_TICKET] != ticket[1] or longest.row[_AT_TICKET] != ticket[1]:
+        sentence = (
+            f"{who(*hold.owner)} as ticket {hold.row[_AT_TICKET]} epoch {hold.epoch} acted for ticket "
+            f"{ticket[1]} while {who(*longest.owner)} as ticket {longest.row[_AT_TICKET]} epoch "
+            f"{longest.epoch} still did"
+        )
+    findings.add(hold.owner, sentence, grp=ticket[0], evs=[hold.row[2]], rests_on_absence=True)
 
 
 def _before(one: int | None, other: int | None) -> bool:

@@ -88,7 +88,9 @@ def _noted(tables: Docket) -> DataFrame:
 
 
 def _held(tables: Docket) -> DataFrame:
-    return tables.holds.groupBy(RUN_ID).agg(F.count("*").alias("holds"), F.bool_and("timed").alias("timed"))
+    held = tables.holds.groupBy(RUN_ID).agg(F.count("*").alias("holds"), F.bool_and("timed").alias("timed"))
+    possible = tickets.possible_overlaps(tables.holds).filter("not certain").groupBy(RUN_ID)
+    return held.join(possible.agg(F.count("*").alias("possible")), RUN_ID, "left")
 
 
 def _excused(tables: Docket) -> DataFrame:
@@ -101,7 +103,7 @@ _FACTS: Final[tuple[Fact, ...]] = (
     ((arrival.AGREEMENT, arrival.LIVENESS), _untimed, {"untimed": 0}),
     ((integrity.PROMISE,), _delivered, {"deliveries": 0}),
     ((views.PROMISE, bounds.PROMISE), _noted, {"views": 0, "bounded": 0}),
-    ((tickets.PROMISE,), _held, {"holds": 0, "timed": True}),
+    ((tickets.PROMISE,), _held, {"holds": 0, "timed": True, "possible": 0}),
     ((tickets.COVERAGE,), _excused, {"excused": False}),
     (
         (arrival.AGREEMENT,), lambda tables: tables.kept_debts.drop("reach_min", "agreement_broken"),
@@ -128,6 +130,13 @@ def _cannot_tell() -> Column:
         .when(
             _is(tickets.PROMISE) & (F.col("holds") == 0) & (F.col("level") != "optimistic"),
             "no ticket was ever held in this run",
+        )
+        .when(
+            _is(tickets.PROMISE) & ~F.col("timed") & (F.col("possible") > 0),
+            text(
+                "the rows have no true time, and by the owners' clocks a ticket may have had two owners at once in ",
+                counted(F.col("possible"), "case", "cases"),
+            ),
         )
         .when(
             _is(tickets.PROMISE) & ~F.col("timed"),

@@ -4,7 +4,8 @@ A stretch of ownership runs from a ticket_acquire row to the process's next mark
 suspend or crash; a suspend row may say how long ago the lease had ended. Its owner acts for the tickets below its own
 that the row counts, too. Sorted by their start, each stretch is compared with the one before it that lasts longest: a
 running maximum. Where rows have no true time the processes' own clocks are compared: they show an overlap for certain
-when it is longer than clocks may differ, and otherwise only that one is possible.
+when it is longer than clocks may differ and the ends of both stretches are told, and otherwise only that one is
+possible.
 
 Ticket coverage: after healing, every ticket has somebody who acts for it, unless more processes ended within one
 repair than the cluster plans for.
@@ -65,7 +66,9 @@ def ticket_holds(tables: Tables) -> DataFrame:
     held = _marks(tables).join(facts, RUN_ID).withColumn("end", ends).filter(F.col(KIND) == Kind.TICKET_ACQUIRE.value)
     late = (F.coalesce(F.col(f"end.{LATE_NS}"), F.lit(0)) / F.col("slower")).cast("bigint")
     until = F.when(F.col("end").isNull(), AFTER_ALL).otherwise(F.col(f"end.{T_TRUE}") - late)
-    until_clk = F.when(F.col("end").isNull(), AFTER_ALL).otherwise(F.col(f"end.{T_CLK}"))
+    until_clk = F.when(F.col("end").isNull(), AFTER_ALL).otherwise(
+        F.col(f"end.{T_CLK}") - F.coalesce(F.col(f"end.{LATE_NS}"), F.lit(0))
+    )
     known = held.select(
         *PROCESS, *PLACE, GRP, TICKET, EPOCH, VALUE, "skew_ns", "tickets", F.col(T_TRUE).alias("since"),
         until.alias("until"),
@@ -171,7 +174,8 @@ def possible_overlaps(holds: DataFrame) -> DataFrame:
     """Return overlaps on the owners' own clocks in runs without true time; `certain` where no skew explains them."""
     rows = _with_longest(holds.filter("not timed"), "since_clk", "until_clk")
     both = F.least(F.col("until_clk"), F.col("longest.until")) - F.col("since_clk")
-    certain = F.coalesce(both > F.col("skew_ns"), F.lit(False))
+    told = (F.col("until_clk") < AFTER_ALL) & (F.col("longest.until") < AFTER_ALL)
+    certain = told & F.coalesce(both > F.col("skew_ns"), F.lit(False))
     return rows.filter(_is_another() & (both > 0)).withColumn("certain", certain)
 
 

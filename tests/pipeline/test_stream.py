@@ -11,6 +11,8 @@ from random import Random
 from typing import Any
 
 import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -22,7 +24,17 @@ from whence.errors import UsageError
 from whence.limits import MergeLimits
 from whence.pipeline import stream
 from whence.pipeline.held import Held
-from whence.pipeline.stream import LATE, Manifest, Mode, Rules, manifests, read_manifest, read_released, run_stream
+from whence.pipeline.stream import (
+    LATE,
+    REJECTED,
+    Manifest,
+    Mode,
+    Rules,
+    manifests,
+    read_manifest,
+    read_released,
+    run_stream,
+)
 from whence.types import Process, packed
 
 CALM = Rules(epsilon=5, delta=200)
@@ -73,6 +85,58 @@ def test_what_comes_after_its_place_goes_to_the_late_table(spark: SparkSession, 
     assert sorted(payload for _, _, payload in got + late) == sorted(row["payload"] for row in rows)
     kept = {payload for _, _, payload in got}
     assert got == in_order([row for row in rows if row["payload"] in kept])
+
+
+@pytest.mark.parametrize("kind", ["json", "parquet"])
+def test_rows_without_a_place_are_set_aside_and_counted(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    """A directory for each publisher, of whom only one has payloads; lines that are none; keys out of range."""
+    logs = tmp_path / "logs"
+    sound = [{"pid": pid, "seq": seq, "l": 10 * seq} for pid in (1, 2) for seq in range(1, 4)]
+    wrong: list[dict[str, Any]] = [
+        {"seq": 9, "l": 15}, {"pid": 1, "seq": 9}, {"pid": 40_000, "seq": 9, "l": 15}, {"pid": 1, "seq": -9, "l": 15},
+    ]  # fmt: skip
+    for pid in (1, 2):
+        rows = [row for row in sound if row["pid"] == pid] + (wrong if pid == 2 else [])
+        rows = [row | {"payload": f"{row['seq']}"} if pid == 2 else row for row in rows]
+        where = logs / f"p{pid}" / f"log.{'ndjson' if kind == 'json' else kind}"
+        where.parent.mkdir(parents=True)
+        if kind == "json":
+            where.write_text(
+                "".join(f"{msgspec.json.encode(row).decode()}\n" for row in rows) + "{no line\n" * (pid == 2)
+            )
+        else:
+            named = {name: [row.get(name) for row in rows] for name in ("pid", "seq", "l", *["payload"][: pid - 1])}
+            pq.write_table(pa.table(named), where)
+    (logs / "notes.txt").write_text("nobody reads this")
+    streamed(spark, tmp_path, BRISK, files_per_batch=8)
+    got = read_released(spark, tmp_path / "out").orderBy("pos").collect()
+    assert [(row["pid"], row["seq"]) for row in got] == [(pid, seq) for seq in (1, 2, 3) for pid in (1, 2)]
+    assert [row["payload"] for row in got[:2]] == [None, b"1"]
+    done = [read_manifest(tmp_path / "out", step).rows for step in manifests(tmp_path / "out")]
+    assert sum(rows.get(REJECTED, 0) for rows in done) == len(wrong) + (kind == "json")
+    assert read_released(spark, tmp_path / "out", REJECTED).count() == len(wrong) + (kind == "json")
+    assert done[-1]["pending"] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "mapping", "sentence"),
+    [
+        ("log.parquet", b"no parquet", {}, "LOGS: .*cannot be read"),
+        ("log.ndjson", b'{"pid": 1, "seq": 1, "l": 1}', {"l": "nosuch"}, "--mapping: l = .nosuch. does not fit"),
+        ("log.ndjson", b'{"pid": 1, "seq": 1}', {}, "has no column l"),
+    ],
+)
+def test_logs_and_mappings_that_are_none_are_told_in_a_sentence(
+    spark: SparkSession, tmp_path: Path, name: str, content: bytes, mapping: dict[str, str], sentence: str
+) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / name).write_bytes(content)
+    with pytest.raises(UsageError, match=sentence) as told:
+        run_stream(
+            spark, tmp_path / "logs", tmp_path / "out", tmp_path / "work", CALM, mapping, once=True, flush=False
+        )  # fmt: skip
+    assert len(str(told.value).splitlines()) == 1
+    assert not (tmp_path / "out").exists()
 
 
 def test_by_frontier_nothing_is_late_and_the_silent_are_left_out(spark: SparkSession, tmp_path: Path) -> None:

@@ -82,8 +82,10 @@ def stream(
 ) -> None:
     """Merge publishers' logs as they grow: exactly once and in order, even if this is killed at any moment.
 
-    Released rows go to OUT/released, those that came after their place had passed to OUT/late; only steps with a
-    manifest in OUT/manifests count. Started again, it goes on where it stopped. Writers must move whole files in.
+    Released rows go to OUT/released, those that came after their place had passed to OUT/late, those that
+    lack a part of their key or are out of its range to OUT/rejected; only steps with a manifest in OUT/manifests count.
+    Started again, it goes on where it stopped. Writers must move whole files in. Exit code 0: all that was there is
+    merged. 2: it cannot be read or written.
     """
     from whence.pipeline import logs as reading
     from whence.pipeline import session as sessions
@@ -107,7 +109,7 @@ def stream(
             on_step=lambda done: bar.update(task, description=f"step {done.step}: {done.rows['released']:,} released"),
         )  # fmt: skip
     done = [streaming.read_manifest(out, step) for step in streaming.manifests(out)]
-    facts = {name: sum(each.rows.get(name, 0) for each in done) for name in ("released", "late", "twice")}
+    facts = {name: sum(each.rows.get(name, 0) for each in done) for name in ("released", "late", "twice", "rejected")}
     facts["pending"] = done[-1].rows.get("pending", 0) if done else 0
     if json:
         print_json(0, steps=len(done), out=str(out), **facts)

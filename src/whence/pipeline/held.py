@@ -15,9 +15,32 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StructType
 
-from whence.pipeline.logs import HEARTBEAT, KIND, PID, L, R, as_log, is_log, log_columns, tells_events
+from whence.pipeline.logs import (
+    GRP,
+    HEARTBEAT,
+    INC,
+    KEY,
+    KIND,
+    PAYLOAD,
+    PID,
+    ROOM,
+    SEQ,
+    K,
+    L,
+    R,
+    as_log,
+    is_log,
+    log_columns,
+    tells_events,
+)  # fmt: skip
 
 _FILE = "file"
+_IS_SOUND = (
+    " and ".join(f"{name} is not null" for name in (GRP, PID, SEQ, L, *KEY)) + f" and least({', '.join(KEY)}) >= 0"
+)
+"""A row has a place in the order."""
+_TOLD = (GRP, PID, INC, SEQ, R, L, K, *KEY)
+"""Columns that must all be there, and in their range, for a footer to say enough."""
 
 
 class Span(NamedTuple):
@@ -25,12 +48,15 @@ class Span(NamedTuple):
 
     file: str
     pid: int | None
-    max_r: int
-    max_l: int
+    max_r: int | None
+    max_l: int | None
+    """None: no row has a place in any order."""
     first: int | None
     """The least l of events; rows that only tell the time are none."""
     last: int | None
     events: int
+    rejected: int
+    """Rows that lack a part of their key, or are out of its range."""
 
 
 class Held:
@@ -44,8 +70,8 @@ class Held:
         self._columns = log_columns(schema, mapping, str(where))
         self._clock = R if R in schema.names else L
         numbers = {field.name for field in schema.fields if field.dataType in (LongType(), IntegerType())}
-        is_plain = KIND not in {*schema.names, *mapping} and not {R, L} & set(mapping)
-        self._is_in_footers = kind == "parquet" and is_plain and {self._clock, L} <= numbers
+        is_plain = KIND not in schema.names and set(mapping) <= {PAYLOAD}
+        self._is_in_footers = kind == "parquet" and is_plain and {self._clock, PID, SEQ, L} <= numbers
 
     def hold(self, step: str, found: Iterable[str]) -> list[str]:
         """Link the logs among the files that a step has found; return their names here."""
@@ -67,29 +93,44 @@ class Held:
         """Return the rows of held files, as of a log."""
         return as_log(self._reader.load([str(self._where / file) for file in files]), self._columns)
 
+    def sound(self, files: Iterable[str]) -> DataFrame:
+        """Return those rows of held files that have a place in the order."""
+        return self.rows(files).filter(_IS_SOUND)
+
+    def rejected(self, files: Iterable[str]) -> DataFrame:
+        """Return the others, as far as they can be read."""
+        return self.rows(files).filter(f"not ({_IS_SOUND})").fillna({GRP: ""}).drop(HEARTBEAT)
+
     def spans(self, files: Collection[str], *, by_publisher: bool) -> list[Span]:
         """Tell between which ticks files are. Their footers know it, unless columns are made of others."""
         if self._is_in_footers and not by_publisher:
             told = [self._from_footer(file) for file in files]
             if all(each is not None for each in told):
                 return [span for spans in told for span in spans or ()]
-        ticks = F.when(~F.col(HEARTBEAT), F.col(L))
+        is_sound = F.expr(_IS_SOUND)
+        clock, l_ = F.when(is_sound, F.col(R)), F.when(is_sound, F.col(L))
+        ticks = F.when(~F.col(HEARTBEAT), l_)
         rows = self.rows(files).withColumn(_FILE, F.input_file_name())
         by = F.col(PID) if by_publisher else F.lit(None).alias(PID)
-        found = rows.groupBy(_FILE, by).agg(F.max(R), F.max(L), F.min(ticks), F.max(ticks), F.count(ticks))
+        found = rows.groupBy(_FILE, by).agg(
+            F.max(clock), F.max(l_), F.min(ticks), F.max(ticks), F.count(ticks), F.count_if(~is_sound)
+        )
         return [Span(row[0].rpartition("/")[2], *row[1:]) for row in found.collect()]
 
     def _from_footer(self, file: str) -> list[Span] | None:
         footer = pq.read_metadata(self._where / file)
         places = {footer.schema.column(number).path: number for number in range(footer.num_columns)}
-        if not {self._clock, L} <= set(places):
+        if not {self._clock, PID, SEQ, L} <= set(places):
             return None
         spans = []
         for group in (footer.row_group(number) for number in range(footer.num_row_groups)):
-            clock, l_ = (group.column(places[name]).statistics for name in (self._clock, L))
-            if not all(each and each.has_min_max and each.null_count == 0 for each in (clock, l_)):
+            told = {name: group.column(places[name]).statistics for name in _TOLD if name in places}
+            if not all(each and each.has_min_max and each.null_count == 0 for each in told.values()):
                 return None
-            spans.append(Span(file, None, clock.max, l_.max, l_.min, l_.max, group.num_rows))
+            if any(each.min < 0 or each.max >> ROOM.get(name, 63) for name, each in told.items() if name != GRP):
+                return None  # some rows have no place: they are looked for one by one
+            clock, l_ = told[self._clock], told[L]
+            spans.append(Span(file, None, clock.max, l_.max, l_.min, l_.max, group.num_rows, 0))
         return spans
 
     def let_go(self, files: Iterable[str]) -> None:

@@ -36,8 +36,9 @@ HEARTBEAT: Final = "heartbeat"
 
 PID_BITS, INC_BITS, SEQ_BITS, K_BITS = 15, 8, 40, 20
 
-_ROOM: Final = {PID: PID_BITS, INC: INC_BITS, SEQ: SEQ_BITS, L: 63 - K_BITS, K: K_BITS}
-_BEYOND: Final = " or ".join(f"{name} not between 0 and {(1 << bits) - 1}" for name, bits in _ROOM.items())
+ROOM: Final = {PID: PID_BITS, INC: INC_BITS, SEQ: SEQ_BITS, L: 63 - K_BITS, K: K_BITS}
+"""Bits of each part of a made key."""
+_BEYOND: Final = " or ".join(f"{name} not between 0 and {(1 << bits) - 1}" for name, bits in ROOM.items())
 _LOW: Final = (
     f"case when {_BEYOND} then shiftleft(1L, 63) | xxhash64({PID}, {INC}, {SEQ}) "
     f"else shiftleft(bigint({PID}), {INC_BITS + SEQ_BITS}) | shiftleft(bigint({INC}), {SEQ_BITS}) | {SEQ} end"
@@ -114,7 +115,7 @@ def read_logs(spark: SparkSession, path: Path, mapping: dict[str, str] | None = 
         raise UsageError(f"LOGS: {path} cannot be read: {first_line(error)}") from error
 
 
-def _check_mapping(raw: DataFrame, mapping: dict[str, str], where: str) -> None:
+def check_mapping(raw: DataFrame, mapping: dict[str, str], where: str) -> None:
     """Look whether every expression of a mapping fits the log. Raises UsageError that names the one that does not."""
     for name, expression in mapping.items():
         try:
@@ -125,7 +126,7 @@ def _check_mapping(raw: DataFrame, mapping: dict[str, str], where: str) -> None:
 
 def log_table(raw: DataFrame, mapping: dict[str, str], where: str) -> DataFrame:
     """Return rows of any log with our columns, by a mapping and by names. Raises UsageError."""
-    _check_mapping(raw, mapping, where)
+    check_mapping(raw, mapping, where)
     return as_log(raw, log_columns(raw.schema, mapping, where))
 
 

@@ -2,12 +2,13 @@
 
 Every micro-batch b reads the manifest of the step before it, never a clock: W is the tick up to which everything is
 released. New rows at or below the old W are late and go to a side table; rows between the old W and the new one are
-released, in the order of the key; the rest is pending. Pending rows are not written again: the step holds on to the
-files they lie in, by a link of its own, and the manifest says between which ticks the events of each file are, so that
-a later step reads just those that are due, whatever becomes of the logs. One Spark job writes what is released, and one
-more what is late if there is any; then the manifest is moved into place: that is the commit. A batch that is done again
-after a crash, at whatever point, reads the same files and the same manifest and writes the same rows over what it left;
-a batch whose manifest is there is not done again. Readers trust only batches that have a manifest.
+released, in the order of the key; the rest is pending. Rows that have no place in any order, because they lack a part
+of their key or are out of its range, are set aside as rejected. Pending rows are not written again: the step holds on
+to the files they lie in, by a link of its own, and the manifest says between which ticks the events of each file are,
+so that a later step reads just those that are due, whatever becomes of the logs. One Spark job writes what is released,
+and one more what is late if there is any; then the manifest is moved into place: that is the commit. A batch that is
+done again after a crash, at whatever point, reads the same files and the same manifest and writes the same rows over
+what it left; a batch whose manifest is there is not done again. Readers trust only batches that have a manifest.
 
     evidence   W = greatest r seen − (δ + 2ε − 1): a row with clock r proves that every clock has reached r − (ε − 1)
     frontier   W = least of the publishers' last l − 1; needs publishers whose logs are in order, and heartbeats of
@@ -27,16 +28,17 @@ import msgspec
 import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, Observation, SparkSession, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from whence.errors import UsageError
 from whence.pipeline.held import Held
-from whence.pipeline.logs import GRP, HEARTBEAT, KEY, L, format_of, log_files
+from whence.pipeline.logs import GRP, HEARTBEAT, KEY, L, check_mapping, format_of, log_files
 from whence.pipeline.merge import POS
 from whence.pipeline.session import first_line, is_connected
 
 Mode: TypeAlias = Literal["evidence", "frontier"]
 
-PENDING, RELEASED, LATE, TWICE = "pending", "released", "late", "twice"
+PENDING, RELEASED, LATE, TWICE, REJECTED = "pending", "released", "late", "twice", "rejected"
 NOTHING: Final = -(2**62)
 MANIFESTS: Final = "manifests"
 _FLUSH: Final = "-flush"
@@ -75,7 +77,7 @@ class Manifest(msgspec.Struct, kw_only=True):
     held: dict[str, tuple[int, int]] = {}
     """Per file that has pending rows, in `held` of the directory of work, the least and the greatest l in it."""
     rows: dict[str, int] = {}
-    """What this step did: how many rows are pending, released, late, or were there twice."""
+    """What this step did: how many rows are pending, released, late, rejected, or were there twice."""
 
 
 class Merging:
@@ -110,24 +112,34 @@ class Merging:
     def _commit(self, name: str, files: DataFrame | None, before: Manifest) -> None:
         after = Manifest(step=name, max_r=before.max_r, reached=dict(before.reached), released=dict(before.released))
         after.rows[PENDING] = before.rows.get(PENDING, 0)
-        new = {} if files is None else self._look(name, files, after)
+        new, unsound = ({}, []) if files is None else self._look(name, files, after)
         flushed = max((last for _, last in before.held.values()), default=NOTHING)
         after.w = max(before.w, flushed if files is None else self._next_w(before, after))
         known = before.held | new
         after.held = {file: span for file, span in known.items() if span[1] > after.w}
         due = [file for file, (first, last) in known.items() if first <= after.w and last > before.w]
         self._release(name, due, before, after)
-        self._put_aside(name, [file for file, (first, _) in new.items() if first <= before.w], before, after)
+        late = [file for file, (first, _) in new.items() if first <= before.w]
+        self._put_aside(name, LATE, self._events(late).filter(F.col(L) <= before.w) if late else None, after)
+        self._put_aside(name, REJECTED, self._held.rejected(unsound) if unsound else None, after)
         after.rows[PENDING] -= sum(after.rows[fate] for fate in (RELEASED, LATE, TWICE))
         _put(_manifest_file(self._out, name), msgspec.json.encode(after))
         self._held.let_go(file for file in known if file not in after.held)
 
-    def _look(self, name: str, files: DataFrame, after: Manifest) -> dict[str, tuple[int, int]]:
-        """Hold the files of a batch and note how far their clocks are; return the least and the greatest l of each."""
+    def _look(self, name: str, files: DataFrame, after: Manifest) -> tuple[dict[str, tuple[int, int]], list[str]]:
+        """Hold the files of a batch and note how far their clocks are.
+
+        Return the least and the greatest l of each, and those that have rows without a place in any order.
+        """
         by_publisher = self._rules.mode == "frontier"
         held = self._held.hold(name, (row[_PATH] for row in files.collect()))
         new: dict[str, tuple[int, int]] = {}
-        for file, pid, r, l_, first, last, events in self._held.spans(held, by_publisher=by_publisher):
+        unsound = []
+        for file, pid, r, l_, first, last, events, rejected in self._held.spans(held, by_publisher=by_publisher):
+            if rejected:
+                unsound.append(file)
+            if r is None or l_ is None:
+                continue
             after.max_r = max(after.max_r, r)
             if by_publisher:
                 known = after.reached.get(str(pid), (NOTHING, NOTHING))
@@ -136,7 +148,7 @@ class Merging:
                 least, greatest = new.get(file, (first, last))
                 new[file] = min(least, first), max(greatest, last)
             after.rows[PENDING] += events
-        return new
+        return new, sorted({*unsound})
 
     def _next_w(self, before: Manifest, after: Manifest) -> int:
         if self._rules.mode == "evidence":
@@ -159,12 +171,11 @@ class Merging:
         after.rows[RELEASED] = sum(counts.values())
         after.rows[TWICE] = seen.get["rows"] - after.rows[RELEASED] if files else 0
 
-    def _put_aside(self, name: str, files: list[str], before: Manifest, after: Manifest) -> None:
-        """Write what came too late to where nobody takes it for released."""
-        rows = None
-        if files:
-            rows = self._events(files).filter(F.col(L) <= before.w).withColumn(POS, F.lit(None).cast("bigint"))
-        after.rows[LATE] = sum(self._publish(name, LATE, rows).values())
+    def _put_aside(self, name: str, fate: str, rows: DataFrame | None, after: Manifest) -> None:
+        """Write rows that are not released to where nobody takes them for that."""
+        if rows is not None:
+            rows = rows.withColumn(POS, F.lit(None).cast("bigint"))
+        after.rows[fate] = sum(self._publish(name, fate, rows).values())
 
     def _publish(self, name: str, fate: str, rows: DataFrame | None) -> dict[str, int]:
         """Write rows, then move them to where readers look, over what is left there; return how many a group has."""
@@ -179,7 +190,7 @@ class Merging:
         return _groups_in(target)
 
     def _events(self, files: list[str]) -> DataFrame:
-        return self._held.rows(files).filter(~F.col(HEARTBEAT)).drop(HEARTBEAT)
+        return self._held.sound(files).filter(~F.col(HEARTBEAT)).drop(HEARTBEAT)
 
 
 # --- tables ---
@@ -195,7 +206,10 @@ def positioned(rows: DataFrame, before: dict[str, int]) -> DataFrame:
 
 
 def read_released(spark: SparkSession, out: Path, cls: str = RELEASED) -> DataFrame:
-    """Return what a stream has released, or its late rows: only of steps that are committed. Raises UsageError."""
+    """Return what a stream has released, or its late or rejected rows: only of steps that are committed.
+
+    Raises UsageError.
+    """
     steps = [step for step in manifests(out) if (out / cls / f"step={step}").exists()]
     if not steps:
         raise UsageError(f"{out} holds no {cls} rows yet")
@@ -237,6 +251,16 @@ def _groups_in(directory: Path) -> dict[str, int]:
 # --- running ---
 
 
+def _schema_of(spark: SparkSession, kind: str, logs: Path, mapping: dict[str, str]) -> StructType:
+    """Return the columns of all logs that are there by now. Raises UsageError."""
+    try:
+        rows = spark.read.format(kind).option("mergeSchema", "true").load(log_files(logs))
+    except Exception as error:
+        raise UsageError(f"LOGS: {logs} cannot be read: {first_line(error)}") from error
+    check_mapping(rows, mapping, str(logs))
+    return rows.schema
+
+
 def run_stream(
     spark: SparkSession, logs: Path, out: Path, work: Path, rules: Rules, mapping: dict[str, str],
     *, once: bool, flush: bool, files_per_batch: int = 8, every_seconds: int = 10,
@@ -251,7 +275,7 @@ def run_stream(
     checkpoint = work / "checkpoint"
     if manifests(out) and not checkpoint.exists():
         raise UsageError(f"--work: {work} does not belong to {out}: it lacks the checkpoint of what was merged there")
-    schema = spark.read.format(kind).load(log_files(logs)[:1]).schema
+    schema = _schema_of(spark, kind, logs, mapping)
     source = spark.readStream.format("binaryFile").schema(_FILES_DDL)
     source = source.option("recursiveFileLookup", "true").option("maxFilesPerTrigger", files_per_batch)
     held = Held(spark, work / "held", kind, schema, mapping)

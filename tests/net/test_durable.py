@@ -166,7 +166,8 @@ def test_a_journal_shrinks_under_load_and_nothing_untaken_is_lost(
                 waits.append(asyncio.create_task(group.publish(b"%d" % number + b" " * 500, until="stored")))
                 if number % 5 == 0:
                     await asyncio.sleep(0.001)
-            await asyncio.gather(*waits)
+                if number % 50 == 49:  # however slow the disk is, there are some syncs to be between
+                    await asyncio.gather(*waits)
             first = await taking
             assert group._driver.counts["compactions"] > 0
             assert len(first) < total

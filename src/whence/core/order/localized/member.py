@@ -313,7 +313,10 @@ class Localized:
             self.fence.processed(head.ids, extra)
             self.fence.learn_from(last, head.deps)
         self._processed(record, last, now - waiting.since, now, ready)
-        self.outbox.owe(record.forwarders() if extra else record.route.forwarders, now)
+        if extra:
+            self.outbox.owe(record.forwarders(), now)
+        else:
+            self.outbox.owe_all(record.route.owed, now)
 
     def duplicate(self, record: Record, head: Head, now: Instant, ready: Ready) -> None:
         """Take the names of another copy of a message that is known, and nothing else."""

@@ -5,7 +5,7 @@ of its numbers. What is sent tells of the forwarding, never of today. Nothing is
 Source: LoCaMu sections 4.4, 4.5, 4.7.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from whence.core.members.overlay import Place
 from whence.core.members.suspects import Suspects
@@ -199,12 +199,14 @@ class Outbox:
 
     # --- acknowledgements owed ---
 
-    def owe(self, forwarders: Sequence[int], now: Instant) -> None:
-        """Plan to tell forwarders what is durable here."""
-        owed, peers = self._owed, self.peers
-        for forwarder in forwarders:
-            if forwarder in peers:
-                owed[forwarder] = None
+    def owe(self, forwarders: Iterable[int], now: Instant) -> None:
+        """Plan to tell forwarders what is durable here, those of them that are in reach."""
+        self.owe_all({forwarder: None for forwarder in forwarders if forwarder in self.peers}, now)
+
+    def owe_all(self, forwarders: dict[int, None], now: Instant) -> None:
+        """Plan to tell forwarders in reach what is durable here."""
+        owed = self._owed
+        owed.update(forwarders)
         self._unacknowledged += 1
         if owed and (self._ack_at == NEVER or self.settings.retain):
             self._plan_acknowledgements(now)

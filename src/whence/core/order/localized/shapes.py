@@ -78,8 +78,8 @@ class Route:
     """What follows at this member from a shape, whether it delivers, and whom the message goes to."""
 
     __slots__ = (
-        "changes", "delivers", "forwarders", "kept", "marks", "named", "onward", "own", "raised", "raised_keys",
-        "targets",
+        "changes", "delivers", "forwarders", "kept", "marks", "named", "onward", "owed", "own", "raised",
+        "raised_keys", "targets",
     )  # fmt: skip
 
     def __init__(
@@ -94,6 +94,8 @@ class Route:
         self.named = sum(near[source] <= place.overlay.range for source in near_rows)
         """Forwarders of the shape within f+1 hops."""
         self.forwarders = tuple(source for source in near_rows if near[source] <= place.overlay.range)
+        self.owed = dict.fromkeys(self.forwarders)
+        """The same: they wait for an acknowledgement, and are all in reach."""
         local = [
             (at, key) for at, key in enumerate(shape.keys) if key in pairs and key >> NODE_BITS in near_rows
         ]  # fmt: skip

@@ -135,13 +135,16 @@ class State:
             if number > past[key]:
                 past[key] = number
         changed += route.changes  # some may not have changed: whoever looks compares values
-        mine, own = [], self.own
-        for target, key in route.own:
-            past[key] = number = past[key] + 1
-            mine.append(number)
-            own[target][number] = record
-        record.mine = tuple(mine)
-        record.numbers = route.kept(numbers) + record.mine
+        if route.own:
+            mine, own = [], self.own
+            for target, key in route.own:
+                past[key] = number = past[key] + 1
+                mine.append(number)
+                own[target][number] = record
+            record.mine = tuple(mine)
+            record.numbers = route.kept(numbers) + record.mine
+        else:
+            record.numbers = route.kept(numbers)
         if extra:
             record.extra = self._local(extra, record.ids)
             record.named += self._within_range(record.extra)

@@ -180,6 +180,9 @@ def test_a_step_that_broke_off_anywhere_is_done_again(
         monkeypatch.undo()
     streamed(spark, tmp_path, BRISK)
     assert released(spark, tmp_path / "out") == in_order(rows)
+    steps = [read_manifest(tmp_path / "out", step) for step in manifests(tmp_path / "out")]
+    assert sum(step.rows["twice"] + step.rows["late"] for step in steps) == 10
+    assert (steps[-1].rows["pending"], steps[-1].held) == (0, {})
 
 
 @pytest.mark.parametrize("can_link", [True, False])

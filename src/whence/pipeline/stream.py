@@ -43,6 +43,7 @@ NOTHING: Final = -(2**62)
 MANIFESTS: Final = "manifests"
 _FLUSH: Final = "-flush"
 _LAST: Final = "~"
+_IS_FIRST: Final = "is_first"
 _PATH: Final = "path"
 _FILES_DDL: Final = f"{_PATH} string, modificationTime timestamp, length bigint, content binary"
 """The stream is one of files, a row for each; what is in them is not read before it is due."""
@@ -162,14 +163,16 @@ class Merging:
         seen = Observation(f"seen-{name}")
         rows = None
         if files:
-            rows = self._events(files).filter(F.col(L).between(before.w + 1, after.w))
-            rows = rows.observe(seen, F.count(F.lit(1)).alias("rows")).repartition(self._rules.partitions, GRP)
-            rows = positioned(rows, before.released)
+            due = self._events(files).filter(F.col(L).between(before.w + 1, after.w))
+            placed = positioned(due.repartition(self._rules.partitions, GRP), before.released)
+            # Counted in the last stage: what an earlier one does again would count again.
+            placed = placed.observe(seen, F.count_if(~F.col(_IS_FIRST)).alias(TWICE))
+            rows = placed.filter(_IS_FIRST).drop(_IS_FIRST)
         counts = self._publish(name, RELEASED, rows)
         for grp, count in counts.items():
             after.released[grp] = after.released.get(grp, 0) + count
         after.rows[RELEASED] = sum(counts.values())
-        after.rows[TWICE] = seen.get["rows"] - after.rows[RELEASED] if files else 0
+        after.rows[TWICE] = seen.get[TWICE] if files else 0
 
     def _put_aside(self, name: str, fate: str, rows: DataFrame | None, after: Manifest) -> None:
         """Write rows that are not released to where nobody takes them for that."""
@@ -197,12 +200,12 @@ class Merging:
 
 
 def positioned(rows: DataFrame, before: dict[str, int]) -> DataFrame:
-    """Return rows in order with their positions, after so many of each group; an event that is there twice, once."""
+    """Return rows in order with their positions, after so many of each group, and which are the first of an event."""
     order = Window.partitionBy(GRP).orderBy(*KEY)
     base = F.from_json(F.lit(json.dumps(before)), "map<string,bigint>")[F.col(GRP)]
     place = F.coalesce(base, F.lit(0)) + F.dense_rank().over(order) - 1
     is_first = F.row_number().over(order) == F.rank().over(order)
-    return rows.withColumns({POS: place, "is_first": is_first}).filter("is_first").drop("is_first")
+    return rows.withColumns({POS: place, _IS_FIRST: is_first})
 
 
 def read_released(spark: SparkSession, out: Path, cls: str = RELEASED) -> DataFrame:

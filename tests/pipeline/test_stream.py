@@ -255,22 +255,21 @@ def test_footers_tell_of_a_file_what_its_rows_do(spark: SparkSession, tmp_path: 
 def test_a_stream_killed_at_any_moment_releases_every_row_once(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     """Real processes, kill -9: whatever was going on, the next one goes on from there."""
     rows = made_log(seed, events=300)
-    write_files(tmp_path / "logs", rows, 12 if seed else 5, 20)
+    write_files(tmp_path / "logs", rows, 40 if seed else 12, 20)
     command = [
         sys.executable, "-c", "from whence.cli import main; main()", "stream", str(tmp_path / "logs"), "--out",
         str(tmp_path / "out"), "--work", str(tmp_path / "work"), "--once", "--flush", "--files-per-batch", "1",
         "--delta", "20", "--master", "local[1]", "--json", *(f"--conf={name}={value}" for name, value in BRIEF.items()),
     ]  # fmt: skip
     dice = Random(seed)
-    for kill in range(6 if seed else 2):
+    for _ in range(6 if seed else 2):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
-        enough = len(manifests(tmp_path / "out")) + 1 + kill
-        wait_for_steps(process, tmp_path / "out", enough)
-        try:
+        wait_for_steps(process, tmp_path / "out", len(manifests(tmp_path / "out")) + 1)
+        with pytest.raises(subprocess.TimeoutExpired):
             process.wait(dice.random() * 1.5)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
+        os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
+        assert process.returncode == -signal.SIGKILL
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert released(spark, tmp_path / "out") == in_order(rows)

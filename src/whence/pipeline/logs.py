@@ -38,10 +38,10 @@ PID_BITS, INC_BITS, SEQ_BITS, K_BITS = 15, 8, 40, 20
 
 ROOM: Final = {PID: PID_BITS, INC: INC_BITS, SEQ: SEQ_BITS, L: 63 - K_BITS, K: K_BITS}
 """Bits of each part of a made key."""
-_BEYOND: Final = " or ".join(f"{name} not between 0 and {(1 << bits) - 1}" for name, bits in ROOM.items())
+_OVER: Final = " | ".join(f"shiftright(bigint({name}), {bits})" for name, bits in ROOM.items())
 _LOW: Final = (
-    f"case when {_BEYOND} then shiftleft(1L, 63) | xxhash64({PID}, {INC}, {SEQ}) "
-    f"else shiftleft(bigint({PID}), {INC_BITS + SEQ_BITS}) | shiftleft(bigint({INC}), {SEQ_BITS}) | {SEQ} end"
+    f"if(({_OVER}) <> 0, shiftleft(1L, 63) | xxhash64({PID}, {INC}, {SEQ}), "
+    f"shiftleft(bigint({PID}), {INC_BITS + SEQ_BITS}) | shiftleft(bigint({INC}), {SEQ_BITS}) | {SEQ})"
 )
 """The low word of a made key. What has no room in it gets a negative one, which no key is, so that it is counted."""
 RANGES: Final = "pid 0 to 32,767, inc 0 to 255, k up to 1,048,575, and nothing negative"

@@ -69,7 +69,7 @@ def layout_of(log: DataFrame, parts: int, *, by_group: bool) -> Layout:
     part = _part_of(cuts, by_group)
     words = [f"{word}({name}) as {word}_{name}" for name in KEY for word in ("bit_or", "bit_and")]
     keyless = F.count_if(F.greatest(*(F.col(name).isNull() for name in (GRP, *KEY)))).alias("keyless")
-    beyond = F.count_if(F.least(*KEY) < 0).alias("beyond")
+    beyond = F.count_if(F.expr(" | ".join(KEY)) < 0).alias("beyond")
     by = [part.alias(_PART), *([F.col(GRP)] if by_group else [])]
     cells = log.groupBy(*by).agg(F.count("*").alias("rows"), keyless, beyond, *map(F.expr, words)).collect()
     if lost := sum(cell["keyless"] for cell in cells):

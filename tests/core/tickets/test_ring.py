@@ -316,6 +316,8 @@ def test_who_asks_where_no_ticket_is_free_is_told_so() -> None:
         town.desks[7].authorize(town.now)
     status = town.desks[7].status(town.now)
     assert (status.standing, status.why, status.retry_ns) == ("joining", refusal.value.why, refusal.value.retry_ns)
+    town.desks[7].applicant.on_reject(Process(8, 1), town.now, full=False)
+    assert "had none to give" in town.desks[7].status(town.now).why, "who is no coordinator knows nothing of tickets"
 
 
 def test_a_leaver_is_told_that_it_gives_its_ticket_back() -> None:

@@ -51,7 +51,7 @@ class Applicant:
         self._tries = 0
         """Requests in a row that nobody answered."""
         self._refused = ""
-        """Why the coordinator asked last gave none."""
+        """Why the coordinator asked last gave none; a process that is no coordinator has nothing to say of that."""
         self._found_from: Instant = 0
 
     def want(self, now: Instant) -> None:
@@ -145,8 +145,8 @@ class Applicant:
         """Ask another one soon; one that has no ticket to give, only after some rounds."""
         round_ns = self._settings.ticket_round_ns
         self._asked, self._tries = None, 0
-        self._refused = ", and the coordinator asked last had none to give" if full else ""
         if full:
+            self._refused = ", and the coordinator asked last had none to give"
             self._pass_over(sender, now)
         others = [owner for owner in self.owners() if owner not in self._full]
         self.next_at = now + int(round_ns * (0.5 + self._dice()) * (0.3 if others or not full else 2))

@@ -1,8 +1,10 @@
 """Members of a localized overlay in one hand: the test decides what arrives, in which order, and who crashes."""
 
+from random import Random
 from typing import Any
 
-from whence.core.levels import LEVELS
+from whence.core.levels import LEVELS, Surroundings
+from whence.core.members.full import Directory
 from whence.core.order.localized.member import Localized
 from whence.core.order.localized.recipe import Causal
 from whence.core.ready import Delivery, Item, Ready, Returned
@@ -18,6 +20,7 @@ class Grove:
     def __init__(self, recipe: Causal | None = None, **settings: Any) -> None:
         self.recipe: Any = recipe or LEVELS["causal"]
         self.settings = self.recipe.settings_from({"coding": "whole", **settings})
+        self.around = Surroundings(Random(1).random, 0, Directory())
         self.now = 0
         self.boots: dict[int, int] = {}
         self.members: dict[int, Any] = {}
@@ -37,7 +40,7 @@ class Grove:
         return self
 
     def _build(self, node: int) -> Localized:
-        member: Localized = self.recipe.build(Process(node, self.boots[node]), self.settings, None)
+        member: Localized = self.recipe.build(Process(node, self.boots[node]), self.settings, self.around)
         assert member.view() is None
         return member
 

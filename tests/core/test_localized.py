@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from tests.core.grove import MS, Grove
 from whence.core.order.localized import journal
@@ -29,6 +30,21 @@ def test_a_message_reaches_every_member_once_and_leaves_nothing_behind(coding: s
         assert sorted(grove.delivered[node]) == sorted(events)
         assert grove.delivered[node].index(events[0]) < grove.delivered[node].index(events[2])
     assert grove.at_rest() == []
+
+
+def test_a_member_whose_records_nobody_keeps_writes_none_and_does_the_same_otherwise() -> None:
+    kept, unkept = (Grove(tree="line", tree_nodes=4, coding="predicted") for _ in range(2))
+    unkept.around = structs.replace(unkept.around, remembers=False)
+    for grove in (kept, unkept):
+        grove.start(0, 1, 2, 3)
+        for number in range(100):
+            grove.publish(number % 4)
+            grove.settle()
+    assert unkept.delivered == kept.delivered
+    assert (any(kept.journals.values()), any(unkept.journals.values())) == (True, False)
+    assert [len(member.outbox.forgotten) for member in unkept.members.values()] == [
+        len(member.outbox.forgotten) for member in kept.members.values()
+    ], "what is not written down does not pile up either"
 
 
 def test_a_forwarder_passes_on_what_it_never_delivers() -> None:

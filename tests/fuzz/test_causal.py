@@ -5,7 +5,8 @@ from random import Random
 import pytest
 
 from whence import limits
-from whence.core.levels import LEVELS
+from whence.core.levels import LEVELS, Surroundings
+from whence.core.members.full import Directory
 from whence.core.order.localized import items
 from whence.core.order.neighbourhood import NearAck, NearCopy
 from whence.core.ready import Item
@@ -66,7 +67,7 @@ def test_any_item_from_anybody_is_survived_within_bounds(level: str, seed: int) 
         given |= {"coding": random.choice(CODINGS), "identity": random.choice(("uid", "paper")), "held_copies_max": 4}
     recipe = LEVELS[level]
     settings = recipe.settings_from(given)
-    member = recipe.build(Process(1, 1), settings, None)  # type: ignore[arg-type]
+    member = recipe.build(Process(1, 1), settings, Surroundings(random.random, 0, Directory()))
     member.found([], 0)
     seen: list[bytes] = []
     now = 0

@@ -1,13 +1,16 @@
 """Publishers wait for the slowest consumer of their group, and nobody else does."""
 
 import asyncio
+import time
 
 import pytest
 
+from tests.core.parts import one
 from tests.net.live import QUICK, nodes, open_all, take, within
 from whence.errors import BackPressureError
 from whence.group import Group
-from whence.net.credit import CREDIT_BYTES
+from whence.limits import MergeLimits
+from whence.net.credit import CREDIT_BYTES, PAUSE_S, Credit
 
 PIECE = bytes(256 << 10)
 
@@ -39,6 +42,37 @@ def test_a_consumer_that_stops_taking_stops_its_own_group_only() -> None:
             drained.cancel()
 
     within(main())
+
+
+def test_who_publishes_alone_gets_more_once_everything_from_before_was_taken() -> None:
+    held = MergeLimits().buffer_bytes_max
+    credit = Credit(0, held)
+    credit.published(one(0))
+    credit.share(members=10, publishers=1)
+    begins = credit.limit_bytes()
+    assert begins * 10 <= held
+    for _ in range(3):  # nobody has taken anything
+        credit.share(members=10, publishers=1)
+        assert credit.limit_bytes() == begins
+    for last in range(2, 9):
+        credit.published(one(0, last))
+        credit.reached(0, last)
+        credit.share(members=10, publishers=1)
+    assert begins < credit.limit_bytes() <= held - 9 * begins, "others may begin beside it, and all is held"
+    credit.share(members=10, publishers=4)
+    assert credit.limit_bytes() * 4 <= held, "it shrinks at once"
+
+
+def test_a_pause_ends_what_was_granted_to_one_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    credit = Credit(0, MergeLimits().buffer_bytes_max)
+    credit.share(members=10, publishers=1)
+    begins = credit.limit_bytes()
+    credit.share(members=10, publishers=1)
+    assert credit.limit_bytes() == 2 * begins
+    later = time.monotonic() + PAUSE_S + 0.1
+    monkeypatch.setattr("whence.net.credit.time.monotonic", lambda: later)
+    credit.share(members=10, publishers=1)
+    assert credit.limit_bytes() == begins
 
 
 @pytest.mark.parametrize("level", ["causal", "fifo"])

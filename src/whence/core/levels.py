@@ -47,6 +47,8 @@ class Surroundings(Struct, frozen=True):
     dice: Dice
     now: Instant
     directory: Directory
+    remembers: bool = True
+    """Whether what a Ready persists is kept for a later life; where it is not, members need not write it out."""
 
 
 class Recipe(Protocol):

@@ -16,6 +16,13 @@ ALL_CREDIT_BYTES = 32 << 20
 """Bytes of own events under way that some connected member has not taken: at most the first, at least the second, and
 all publishers of a group together the third. Over it publishers wait; more would only fill buffers in between."""
 
+PART_OF_HELD, ALL_OF_HELD = (5, 16), (5, 8)
+"""Where members hold events on purpose, so much of what they may hold takes the place of the first and the third. Both
+together leave room: one publisher may have its most under way when all others begin."""
+
+PAUSE_S = 1.0
+"""Who needed no more than the least for so long begins again with an equal part among all members."""
+
 AWAY_S = 5.0
 """A member that has not taken an event by then is not waited for: the event was lost, or the member is stuck."""
 
@@ -23,11 +30,16 @@ AWAY_S = 5.0
 class Credit:
     """The credit of one publisher in one group."""
 
-    def __init__(self, me: int) -> None:
+    def __init__(self, me: int, held_bytes: int | None = None) -> None:
         self.away_bytes = 0
-        self.publishers = 1
-        """Members among whom the credit of the group is shared."""
         self.given_up = 0
+        self._most, self._all = CREDIT_BYTES, ALL_CREDIT_BYTES
+        if held_bytes is not None:
+            self._most, self._all = (held_bytes * part // of for part, of in (PART_OF_HELD, ALL_OF_HELD))
+        self._limit = min(CREDIT_BYTES, self._most)
+        self._grows_after = 0
+        """The own event that everybody must have taken before more may be under way."""
+        self._shared_at = 0.0
         self._last = 0
         self._away: deque[tuple[int, int, float]] = deque()
         """Own bundles that somebody has not taken: last event, bytes, when they were published."""
@@ -65,21 +77,42 @@ class Credit:
 
     def limit_bytes(self) -> int:
         """Return how many bytes may be under way."""
-        return max(CREDIT_BYTES_MIN, min(CREDIT_BYTES, ALL_CREDIT_BYTES // self.publishers))
+        return self._limit
+
+    def share(self, members: int, publishers: int) -> None:
+        """Share the group's credit among those who publish, as far as that is known.
+
+        It begins with an equal part for every member, and doubles once everything from before was taken: by then those
+        who began at the same time have been heard of. It shrinks at once.
+        """
+        now = time.monotonic()
+        most = max(CREDIT_BYTES_MIN, min(self._most, self._all // max(1, publishers)))
+        if now - self._shared_at > PAUSE_S:
+            self._limit = max(CREDIT_BYTES_MIN, min(most, self._all // max(1, members)))
+            self._grows_after = self._last
+        elif self._lowest() >= self._grows_after:
+            self._limit = min(most, 2 * self._limit)
+            self._grows_after = self._last
+        self._limit = min(self._limit, most)
+        self._shared_at = now
 
     def is_strained(self) -> bool:
         """Tell whether so much is under way that sending more at once would not make it arrive sooner."""
-        return self.away_bytes > self.limit_bytes() // 4
+        return self.away_bytes > self._limit // 4
 
     def is_used_up(self) -> bool:
         """Tell whether publishers must wait."""
         away = self._away
         if away and away[0][2] < time.monotonic() - AWAY_S:
             self._give_up_waiting(away[0][0])
-        lowest = min([self._has(peer) for peer in self._owed_from], default=self._last)
+        lowest = self._lowest()
         while away and away[0][0] <= lowest:
             self.away_bytes -= away.popleft()[1]
-        return self.away_bytes > self.limit_bytes()
+        return self.away_bytes > self._limit
+
+    def _lowest(self) -> int:
+        """Return the last own event that everybody who is waited for has taken."""
+        return min([self._has(peer) for peer in self._owed_from], default=self._last)
 
     def _has(self, peer: int) -> int:
         return max(self._owed_from[peer], self._reached.get(peer, 0))

@@ -141,7 +141,8 @@ class Driver:
         self._member_persists = False
         self._ticks_joined = 0
         self._measured_at = steady_ns()
-        self.credit = Credit(role.me.pid)
+        held: Callable[[Any], int] | None = getattr(role.recipe, "held_bytes_max", None)
+        self.credit = Credit(role.me.pid, held(role.settings) if held is not None else None)
         self._credit_looked = 0.0
         self.relief = Relief(self.congested)
         self.reports = Reports(self._report)
@@ -150,7 +151,7 @@ class Driver:
         slip: Callable[[Any], int] | None = getattr(role.recipe, "clock_slip_ns_max", None)
         self._slip_ns_max = slip(role.settings) if slip is not None else None
         self._apart_ns = wall_ns() - steady_ns()
-        around = Surroundings(role.dice, self._clock(), Directory())
+        around = Surroundings(role.dice, self._clock(), Directory(), remembers=kept is not None)
         self.member: Member = role.recipe.build(role.me, role.settings, around)
         self._held_back: Callable[[], bool] = getattr(self.member, "held_back", _no)
 
@@ -454,7 +455,7 @@ class Driver:
         now = self._loop.time()
         if now >= self._credit_looked:
             self._credit_looked = now + CREDIT_LOOK_S
-            self.credit.publishers = len(self._outside.members(self.group))
+            self.credit.share(len(self._outside.members(self.group)), 1 + self.reports.publishers())
         return self.credit.is_used_up()
 
     def _report(self, publisher: Process, reached: Reached) -> None:
@@ -582,7 +583,7 @@ def _no() -> bool:
 
 
 CREDIT_LOOK_S = 0.02
-"""Members among whom credit is shared are counted so often, however many publishers ask."""
+"""Credit is shared anew so often, however many publishers ask."""
 
 COMPACT_BYTES, COMPACT_AGAIN_S = 4 << 20, 1.0
 """A journal below it is not worth rewriting; one of which more than half counts is looked at again when it has doubled,

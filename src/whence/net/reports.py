@@ -9,6 +9,9 @@ from collections.abc import Callable
 from whence.core.link.reached import REPORT_NS, Reached
 from whence.types import Bundle, Process
 
+PUBLISHES_S = 1.0
+"""Who has published nothing for so long has no part in the group's credit."""
+
 TAKEN_MAX = 65_536
 """Publishers whose progress is remembered. Full: the oldest is forgotten; it waits AWAY_S instead."""
 
@@ -22,6 +25,8 @@ class Reports:
         self._taken: dict[Process, int] = {}
         """The last event of each publisher that the application has taken."""
         self._due: dict[Process, None] = {}
+        self._heard: dict[int, float] = {}
+        """When each of those who publish was last reported to."""
 
     def taken(self, bundle: Bundle) -> None:
         """Note that the application has taken a bundle of somebody else."""
@@ -46,6 +51,14 @@ class Reports:
 
     def _report(self) -> None:
         due, self._due = self._due, {}
+        now = self._loop.time()
         for process in due:
             if process in self._taken:
+                self._heard[process.pid] = now
                 self._send(process, Reached(self._taken[process]))
+
+    def publishers(self) -> int:
+        """Return how many others publish at present."""
+        since = self._loop.time() - PUBLISHES_S
+        self._heard = {pid: at for pid, at in self._heard.items() if at > since}
+        return len(self._heard)

@@ -27,6 +27,10 @@ class Merging(NamedTuple):
         """Compose a member that has not joined yet."""
         return self.member(me, settings, around.now)
 
+    def held_bytes_max(self, settings: TotalSettings) -> int:
+        """Return how many payload bytes members hold on purpose, until it is their turn."""
+        return settings.limits.buffer_bytes_max
+
     def first_peers(self, settings: TotalSettings) -> int:
         """Return 0: who the mergers are is a setting."""
         return 0

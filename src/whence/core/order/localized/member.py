@@ -62,6 +62,8 @@ class Localized:
         self._suspects: Suspects = outbox.suspects
         self.inbox = inbox(state, outbox, settings.localized, self.first, self.duplicate)
         self.fence = Fence(state, self.inbox, settings.localized)
+        self.remembers = True
+        """Whether a later life will read what is persisted."""
         self._up = False
         self._published = 0
         self._steps = 0
@@ -386,9 +388,11 @@ class Localized:
         """Write a transition down, and with it what had time."""
         outbox = self.outbox
         if len(outbox.forgotten) >= FORGOTTEN_TOGETHER:
-            ready.persist.append(journal.encode(Forgotten(outbox.forgotten)))
+            if self.remembers:
+                ready.persist.append(journal.encode(Forgotten(outbox.forgotten)))
             outbox.forgotten = []
-        ready.persist.append(journal.encode(entry))
+        if self.remembers:
+            ready.persist.append(journal.encode(entry))
 
     def _check_limits(self, payloads: Sequence[bytes]) -> None:
         events, size = len(payloads), sum(map(len, payloads))

@@ -1,7 +1,7 @@
 """How members of the level `causal` are made. A planted bug is one part replaced by a wrong one."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from whence.core.members.overlay import Overlay, OverlaySettings, Place, overlay_of
 from whence.core.members.suspects import Suspects
@@ -15,6 +15,9 @@ from whence.core.order.localized.state import State
 from whence.core.order.localized.thesis import Thesis
 from whence.core.settings import parse
 from whence.types import Process
+
+if TYPE_CHECKING:
+    from whence.core.levels import Surroundings
 
 CODINGS: dict[str, type[Links]] = {"whole": Links, "predicted": Predicted, "thesis": Thesis}
 """How heads are coded, by setting."""
@@ -42,9 +45,11 @@ class Causal(NamedTuple):
         overlay_of(settings.overlay)
         return settings
 
-    def build(self, me: Process, settings: Settings, around: Any) -> Localized:
+    def build(self, me: Process, settings: Settings, around: "Surroundings") -> Localized:
         """Compose a member that has not started yet. Raises SettingError for one that is not in the tree."""
-        return self.compose(me, settings, self.overlay(settings.overlay))
+        member = self.compose(me, settings, self.overlay(settings.overlay))
+        member.remembers = around.remembers
+        return member
 
     def compose(self, me: Process, settings: Settings, overlay: Overlay) -> Localized:
         """Compose a member at its place in an overlay."""

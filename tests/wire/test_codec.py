@@ -6,15 +6,17 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.wire import strategies as wire
 from whence import limits
 from whence.core.members.views import NEWS, Subscribe, Welcome
+from whence.core.order.localized.items import Copy
 from whence.core.ready import Item
 from whence.core.spread.gossip import Gossip
 from whence.errors import LimitError, RemoteProtocolError
 from whence.types import Bundle, Process, packed
-from whence.wire.codec import decode, decode_body, encode
+from whence.wire.codec import APART_BYTES, decode, decode_body, encode, encode_parts
 from whence.wire.frame import opened, sealed
 from whence.wire.items import NUMBERS, Packet
 
@@ -43,6 +45,23 @@ def test_a_packet_comes_back_with_all_it_says_of_itself(
 ) -> None:
     packet = decode(encode(group, sender, items, to_boot))
     assert packet == Packet(group, sender.pid, sender.boot, to_boot, items)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", NUMBERS.values())
+@given(data=st.data(), large=st.sampled_from([0, APART_BYTES - 1, APART_BYTES, APART_BYTES + 7]))
+def test_a_frame_in_pieces_is_the_frame(kind: type[Item], data: st.DataObject, large: int) -> None:
+    item = data.draw(wire.items_of(kind))
+    if large and "bundle" in kind.__struct_fields__:
+        bundle: Bundle = item.bundle  # type: ignore[attr-defined]
+        item = replace(item, bundle=replace(bundle, sizes=large.to_bytes(4, "little"), body=b"\xc4" * large))
+    pieces = encode_parts("demo", ME, item, 7)
+    assert b"".join(pieces) == encode("demo", ME, [item], 7)
+
+
+def test_large_payloads_go_out_as_they_are() -> None:
+    """Passing a bundle on to a neighbour costs its head, not another copy of its events."""
+    bundle = packed(ME, 1, [bytes(APART_BYTES)])
+    assert any(piece is bundle.body for piece in encode_parts("demo", ME, Copy(b"head", bundle)))
 
 
 @given(wire.items())

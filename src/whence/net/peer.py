@@ -1,9 +1,11 @@
 """What this node keeps for one other peer: its connection, what waits to be sent to it, when to call it again."""
 
 from collections import deque
+from itertools import chain
 
 from whence.net.link import Link
 from whence.net.settings import NetSettings
+from whence.wire.codec import Frame
 
 
 class Peer:
@@ -18,8 +20,7 @@ class Peer:
         self.pid = pid
         self.settings = settings
         self.link: Link | None = None
-        self.frames: deque[bytes] = deque()
-        """Headers and bodies in turn."""
+        self.frames: deque[Frame] = deque()
         self.bytes = 0
         self.groups: dict[str, None] = {}
         """Groups with something among the frames: whom to tell when they are dropped."""
@@ -31,14 +32,14 @@ class Peer:
         self.stalled_since: float | None = None
         self.dropped = 0
 
-    def post(self, group: str, frame: tuple[bytes, bytes]) -> bool:
-        """Queue a frame, header and body; return False if the outbox of a connected peer is over its bound."""
-        self.frames += frame
-        self.bytes += len(frame[0]) + len(frame[1])
+    def post(self, group: str, frame: Frame, size: int) -> bool:
+        """Queue a frame of some size; return False if the outbox of a connected peer is over its bound."""
+        self.frames.append(frame)
+        self.bytes += size
         self.groups[group] = None
         if self.link is None:
             while self.bytes > self.settings.pending_bytes_max:
-                self.bytes -= len(self.frames.popleft()) + len(self.frames.popleft())
+                self.bytes -= sum(map(len, self.frames.popleft()))
                 self.dropped += 1
             return True
         return self.waiting_bytes() <= self.settings.outbox_bytes_max
@@ -53,13 +54,13 @@ class Peer:
         link = self.link
         if link is None or link.paused or not self.frames:
             return
-        link.write(list(self.frames))
+        link.write(list(chain.from_iterable(self.frames)))
         self._emptied()
 
     def drop(self) -> list[str]:
         """Throw away what waits; return the groups it was of."""
         groups = list(self.groups)
-        self.dropped += len(self.frames) // 2
+        self.dropped += len(self.frames)
         self._emptied()
         return groups
 

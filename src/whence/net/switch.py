@@ -28,7 +28,7 @@ from whence.net.peer import Peer
 from whence.net.settings import NetSettings
 from whence.net.udp import DATAGRAM_BYTES_MAX, Datagrams
 from whence.types import ANY_BOOT, Process
-from whence.wire.codec import encode_parts
+from whence.wire.codec import Frame, encode_parts
 from whence.wire.items import Packet
 
 log = logging.getLogger("whence.net")
@@ -144,8 +144,9 @@ class Switch:
         self, group: str, to: Iterable[int], item: Item, boot: int = ANY_BOOT, sender: Process | None = None
     ) -> int:
         """Queue an item for some peers; return its size on the wire. `sender`: a later life, of one group only."""
-        frame = encode_parts(group, sender or self.me, [item], boot)
-        light = self._datagrams is not None and isinstance(item, Gossip) and len(frame[1]) < DATAGRAM_BYTES_MAX - 8
+        frame = encode_parts(group, sender or self.me, item, boot)
+        size = sum(map(len, frame))
+        light = self._datagrams is not None and isinstance(item, Gossip) and size < DATAGRAM_BYTES_MAX
         for pid in to:
             if light and self._send_light(pid, frame):
                 continue
@@ -154,16 +155,16 @@ class Switch:
                 if pid == self.me.pid:
                     continue
                 peer = self.peers[pid] = Peer(pid, self.settings)
-            if not peer.post(group, frame):
+            if not peer.post(group, frame, size):
                 self.counts["outbox_overflow"] += 1
                 self._cut_off(peer, "outbox_bytes_max")
             elif peer.link is None:
                 self._call(peer)
             elif not peer.dirty:
                 self._plan_flush(peer)
-        return len(frame[0]) + len(frame[1])
+        return size
 
-    def _send_light(self, pid: int, frame: tuple[bytes, bytes]) -> bool:
+    def _send_light(self, pid: int, frame: Frame) -> bool:
         """Send a frame as a datagram to a peer that is connected; return False if it is not."""
         peer, address = self.peers.get(pid), self.book.find(pid)
         if peer is None or peer.link is None or address is None or self._datagrams is None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from whence.errors import RemoteProtocolError
-from whence.wire.codec import decode
+from whence.wire.codec import Frame, decode
 from whence.wire.items import Packet
 
 DATAGRAM_BYTES_MAX = 1400
@@ -42,10 +42,10 @@ class Datagrams(asyncio.DatagramProtocol):
         """Count what the network refused; the peer's level does not rely on any one datagram."""
         self._refuse("datagram_error")
 
-    def send(self, frame: tuple[bytes, bytes], host: str, port: int) -> None:
+    def send(self, frame: Frame, host: str, port: int) -> None:
         """Send one frame."""
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.sendto(frame[0] + frame[1], (host, port))
+            self._transport.sendto(b"".join(frame), (host, port))
 
     def close(self) -> None:
         """Close the port."""

@@ -5,10 +5,12 @@ read one after another, so that a packet of many full ones is refused at the fir
 allocates is at most the packet's size again, plus a constant (tests/fuzz measures it: 28 KiB).
 """
 
-from typing import Annotated
+from struct import Struct as Layout
+from typing import Annotated, TypeAlias
 
 import msgspec
 from msgspec import Meta, Raw, Struct
+from msgspec.structs import replace
 
 from whence.core.ready import Item
 from whence.errors import RemoteProtocolError
@@ -28,6 +30,13 @@ class _Closed(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, 
     items: Annotated[list[Raw], Meta(min_length=1, max_length=PACKET_ITEMS_MAX)]
 
 
+APART_BYTES = 1 << 16
+"""Bodies from this size on are written as they are; smaller ones, and all below what MessagePack counts in 32 bits."""
+
+_BIN32 = Layout(">BI")
+_NO_BYTES = b"\xc4\x00"
+"""How MessagePack announces a byte string, a large one and an empty one."""
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode_closed = msgspec.msgpack.Decoder(_Closed).decode
 _decode_item = msgspec.msgpack.Decoder[AnyItem](AnyItem).decode
@@ -38,10 +47,21 @@ def encode(group: str, sender: Process, items: list[Item], to_boot: int = ANY_BO
     return sealed(_encode((group, sender.pid, sender.boot, to_boot, items)))
 
 
-def encode_parts(group: str, sender: Process, items: list[Item], to_boot: int = ANY_BOOT) -> tuple[bytes, bytes]:
-    """Return a frame as its header and its body, so that a large body is not copied once more."""
-    body = _encode((group, sender.pid, sender.boot, to_boot, items))
-    return header_of(body), body
+Frame: TypeAlias = tuple[bytes, ...]
+"""A frame in pieces that go out one after another: what is large is not copied to make it one."""
+
+
+def encode_parts(group: str, sender: Process, item: Item, to_boot: int = ANY_BOOT) -> Frame:
+    """Return the frame of one item. The payloads of an item that ends with a bundle are a piece of their own."""
+    bundle = getattr(item, "bundle", None)
+    if bundle is None or len(bundle.body) < APART_BYTES or item.__struct_fields__[-1] != "bundle":
+        whole = _encode((group, sender.pid, sender.boot, to_boot, (item,)))
+        return header_of(whole), whole
+    hollow = replace(item, bundle=replace(bundle, body=b""))
+    around = _encode((group, sender.pid, sender.boot, to_boot, (hollow,)))
+    cut = len(around) - len(_encode(bundle.stamp))
+    before = around[: cut - len(_NO_BYTES)] + _BIN32.pack(0xC6, len(bundle.body))
+    return header_of(before, bundle.body, around[cut:]), before, bundle.body, around[cut:]
 
 
 def decode(frame: bytes) -> Packet:

@@ -14,11 +14,15 @@ _HEADER = Layout("<II")
 HEADER_BYTES = _HEADER.size
 
 
-def header_of(body: bytes) -> bytes:
-    """Return what stands before a body. Raises LimitError if no reader would take it."""
-    if len(body) > PACKET_BYTES_MAX:
-        raise LimitError("PACKET_BYTES_MAX", PACKET_BYTES_MAX, len(body))
-    return _HEADER.pack(len(body), crc32(body))
+def header_of(*pieces: bytes) -> bytes:
+    """Return what stands before a body that comes in pieces. Raises LimitError if no reader would take it."""
+    size = checksum = 0
+    for piece in pieces:
+        size += len(piece)
+        checksum = crc32(piece, checksum)
+    if size > PACKET_BYTES_MAX:
+        raise LimitError("PACKET_BYTES_MAX", PACKET_BYTES_MAX, size)
+    return _HEADER.pack(size, checksum)
 
 
 def sealed(body: bytes) -> bytes:

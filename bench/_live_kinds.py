@@ -12,6 +12,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from struct import Struct as Layout
 from typing import Any, ClassVar, Protocol
@@ -137,6 +138,10 @@ class Floor:
             link.transport.abort()
 
 
+UNSTORED_MAX = 16
+"""Publish calls of one process that wait for the disk: what is published meanwhile shares a sync."""
+
+
 class Whence:
     """A group at a level."""
 
@@ -145,6 +150,7 @@ class Whence:
 
     def __init__(self, level: str, *, stored: bool, saturated: bool) -> None:
         self.level, self.stored = level, stored
+        self.unstored: deque[Any] = deque()
         self.settings = self.SETTINGS.get(level, {}) if saturated else {}
 
     async def start(self, index: int, nodes: int, ports: Ports, take: Take) -> None:
@@ -173,10 +179,12 @@ class Whence:
         self.taking = asyncio.create_task(taking())
 
     async def publish(self, batch: list[bytes]) -> None:
-        """Publish as one bundle."""
+        """Publish at once; where events are stored, go on while few calls wait for the disk, and hear of every one."""
         receipt = await self.group.publish_many(batch)
         if self.stored:
-            await receipt.stored()
+            self.unstored.append(receipt)
+            if len(self.unstored) > UNSTORED_MAX:
+                await self.unstored.popleft().stored()
 
     def facts(self) -> dict[str, float]:
         """Return how often the disk was waited for, and what did not arrive in its place."""

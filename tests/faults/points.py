@@ -6,7 +6,7 @@ itself knows nothing of it: what runs otherwise is the code people run.
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +68,9 @@ def _after(where: Any, name: str) -> Callable[[], None]:
 
 def _half_written() -> None:
     def make(original: Any) -> Any:
-        def replaced(file: DiskFile, data: bytes) -> None:
-            original(file, data[: len(data) // 2])
+        def replaced(file: DiskFile, pieces: Sequence[bytes]) -> None:
+            data = b"".join(pieces)
+            original(file, [data[: len(data) // 2]])
             die()
 
         return replaced

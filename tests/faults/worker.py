@@ -16,9 +16,9 @@ import msgspec
 
 from tests.faults import points
 from whence.core.link.detector import DetectorSettings
-from whence.errors import BackPressureError, LimitError
+from whence.errors import LimitError, NotMemberError, StalledError
 from whence.group import Group, Receipt, join
-from whence.net import driver
+from whence.net import compaction
 from whence.net.run import run
 from whence.net.settings import NetSettings
 
@@ -38,6 +38,7 @@ class Task(msgspec.Struct):
     founders: list[int]
     rate: float
     settings: dict[str, object]
+    durable: bool = True
     die_at_start: str = ""
 
 
@@ -45,12 +46,12 @@ def say(line: str) -> None:
     os.write(1, line.encode() + b"\n")  # in one piece: the process may end at any moment
 
 
-async def acknowledge(receipt: Receipt) -> None:
-    pid, boot, seq = await receipt.stored()
+async def acknowledge(receipt: Receipt, durable: bool) -> None:
+    pid, boot, seq = await (receipt.stored() if durable else receipt.accepted())
     say(f"stored {pid} {boot} {seq}")
 
 
-async def publish(group: Group, rate: float, quiet: asyncio.Event) -> None:
+async def publish(group: Group, rate: float, durable: bool, quiet: asyncio.Event) -> None:
     loop, number, waiting = asyncio.get_running_loop(), 0, set[asyncio.Task[None]]()
     due = loop.time()
     if not rate:
@@ -61,11 +62,11 @@ async def publish(group: Group, rate: float, quiet: asyncio.Event) -> None:
         try:
             receipt = await group.publish(b"%d" % number)
             await receipt.accepted()
-        except (LimitError, BackPressureError):
-            due = loop.time() + 0.05  # refused: too much is under way
+        except (LimitError, NotMemberError, StalledError):
+            due = loop.time() + 0.05  # refused: too much is under way, or a ticket or clock is not there yet
             continue
         number += 1
-        task = asyncio.create_task(acknowledge(receipt))
+        task = asyncio.create_task(acknowledge(receipt, durable))
         waiting.add(task)
         task.add_done_callback(waiting.discard)
     await asyncio.gather(*waiting)
@@ -102,7 +103,7 @@ async def take(group: Group) -> None:
 async def main(task: Task) -> None:
     stop, quiet = asyncio.Event(), asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    driver.COMPACT_BYTES = COMPACT_BYTES
+    compaction.COMPACT_BYTES = COMPACT_BYTES
     directory = Path(task.directory)
     node = join(
         task.pid, listen=task.listen, advertise=task.advertise or None, contacts=task.contacts,
@@ -114,11 +115,17 @@ async def main(task: Task) -> None:
     )  # fmt: skip
     async with node:
         group = await node.open(
-            "alps", task.level, durable=True, founders=task.founders, settings=task.settings, timeout_s=60
+            "alps",
+            task.level,
+            durable=task.durable,
+            founders=task.founders,
+            settings=task.settings,
+            timeout_s=60,
+            write=True,
         )
         say("joined")
         tasks = [
-            asyncio.create_task(publish(group, task.rate, quiet)),
+            asyncio.create_task(publish(group, task.rate, task.durable, quiet)),
             asyncio.create_task(take(group)),
             asyncio.create_task(listen(group, quiet)),
             asyncio.create_task(stop.wait()),

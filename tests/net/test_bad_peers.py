@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.net.live import QUICK, fast, within
+from tests.net.live import QUICK, fast, nodes, within
+from whence.core.clocks import cct
 from whence.core.link.detector import Ping
 from whence.core.link.greeting import VERSION, Confirm, Hello
 from whence.core.ready import Item
@@ -251,3 +252,38 @@ def test_honest_members_with_certificates_are_unharmed_by(name: str, tmp_path: P
         assert 66 not in victim.live.switch.peers
 
     within(unharmed(script, *honest))
+
+
+def test_honest_members_are_unharmed_by_an_owner_of_a_stale_epoch() -> None:
+    """Spec 4.12 of the tickets: what comes under an epoch that was overtaken is dropped, whoever says it."""
+
+    async def main() -> None:
+        async with nodes(3) as started:
+            settings = {**QUICK, "rounds": 3, "answer_ns": 20_000_000}
+            opened = [node.open("alps", "optimistic", settings=settings, founders=[1, 2, 3]) for node in started]
+            one, two, three = await asyncio.gather(*opened)
+            await one.cjoin()
+            await two.cjoin()
+            await two.cleave()
+            told = await three.cjoin()  # the first ticket's second owner, or a later epoch of some other
+            while told.epoch == 1:
+                await three.cleave()
+                told = await three.cjoin()
+            assert told.ticket is not None
+            assert told.epoch is not None
+            await three.publish(b"before")
+            assert (await anext(aiter(one))).payload == b"before"
+            bad = Bad(started[0])
+            await bad.greet()
+            tickets = one._driver.role.settings.tickets.tickets
+            for epoch in range(1, told.epoch):
+                stamp = cct.packed(told.ticket, cct.entry_of(epoch, 40), 0, [0] * tickets)
+                bad.say(Push([packed(bad.me, epoch, [b"by an earlier owner"], stamp)]), group="alps")
+            bad.say(Ping(0))
+            await bad.hear()
+            await three.publish(b"after")
+            assert (await anext(aiter(one))).payload == b"after"
+            assert one._driver.counts["drop:obsolete"] >= told.epoch - 1
+            bad.writer.close()
+
+    within(main())

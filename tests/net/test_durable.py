@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,14 +11,14 @@ import pytest
 from tests.net.live import QUICK, take, within
 from whence.errors import StorageError
 from whence.group import Group, Node, join
-from whence.net import driver
+from whence.net import compaction
 from whence.store.log import DiskFile, Log
 
 
 class Full(DiskFile):
     """A disk that has just become full."""
 
-    def write(self, data: bytes) -> None:
+    def write(self, pieces: Sequence[bytes]) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
@@ -66,7 +67,7 @@ def test_events_stored_while_nobody_listened_are_offered_by_the_next_life(tmp_pa
 
 
 def test_the_journal_forgets_what_is_settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "COMPACT_BYTES", 10_000)
+    monkeypatch.setattr(compaction, "COMPACT_BYTES", 10_000)
 
     async def main() -> None:
         async with join(1, data=tmp_path) as one, join(2, contacts=[one.address]) as two:
@@ -120,7 +121,7 @@ def test_a_causal_journal_is_rewritten_and_the_next_life_goes_on_where_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is handed out twice, nothing is left out, and what was published before is not numbered anew."""
-    monkeypatch.setattr(driver, "COMPACT_BYTES", 4_000)
+    monkeypatch.setattr(compaction, "COMPACT_BYTES", 4_000)
 
     async def main() -> None:
         async with join(1, data=tmp_path / "1") as other:
@@ -146,7 +147,7 @@ def test_a_journal_shrinks_under_load_and_nothing_untaken_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is rewritten between two syncs: what waits for the disk and what the application has not taken is in it."""
-    monkeypatch.setattr(driver, "COMPACT_BYTES", 20_000)
+    monkeypatch.setattr(compaction, "COMPACT_BYTES", 20_000)
     total = 400
 
     async def some(group: Group, count: int) -> list[int]:

@@ -292,9 +292,9 @@ def test_typed_groups_carry_values_and_name_what_is_none() -> None:
     within(main())
 
 
-def test_what_cannot_be_opened_is_refused_in_a_sentence() -> None:
+def test_what_cannot_be_opened_is_refused_in_a_sentence(tmp_path: Path) -> None:
     async def main() -> None:
-        async with nodes(2) as started:
+        async with nodes(2) as started, join(3, data=tmp_path) as stored:
             await open_all(started[:1])
             with pytest.raises(UsageError, match="runs at level fifo, not eventual"):
                 await started[1].open("alps", "eventual")
@@ -306,6 +306,9 @@ def test_what_cannot_be_opened_is_refused_in_a_sentence() -> None:
                 await started[0].open("andes", settings={"speed": 9})
             with pytest.raises(UsageError, match="data directory"):
                 await started[0].open("andes", durable=True)
+            for level in ("optimistic", "total", "cbcast"):
+                with pytest.raises(UsageError, match=f"level {level} stores no events.*or at level causal"):
+                    await stored.open("andes", level, durable=True)
             with pytest.raises(UsageError, match="characters"):
                 await started[0].open("")
             with pytest.raises(UsageError, match="overflow"):

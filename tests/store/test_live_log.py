@@ -4,6 +4,7 @@ import errno
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,7 @@ def test_compaction_replaces_all_records_in_one_step(tmp_path: Path) -> None:
     written(path, [b"x" * 1000] * 50)
     log = Log(path)
     before = log.size
-    log.rewrite([b"still", b"counts"])
+    log.rewrite([(b"", b"still"), (b"co", b"unts")])
     assert log.size < before
     log.append([b"new"])
     log.sync()
@@ -84,11 +85,12 @@ class Failing(DiskFile):
         super().__init__(path)
         self._at, self._error = at, error
 
-    def write(self, data: bytes) -> None:
+    def write(self, pieces: Sequence[bytes]) -> None:
         if self._at == "write":
-            super().write(data[: len(data) // 2])
+            data = b"".join(pieces)
+            super().write([data[: len(data) // 2]])
             raise OSError(self._error, os.strerror(self._error))
-        super().write(data)
+        super().write(pieces)
 
     def sync(self) -> None:
         if self._at == "sync":
@@ -161,7 +163,7 @@ while True:
     log.append([b'%d' % number]); log.sync(); number += 1
     print(number, flush=True)
     if number % 50 == 0:
-        log.rewrite([b'%d' % each for each in range(number)])
+        log.rewrite([(b'', b'%d' % each) for each in range(number)])
 """
 
 

@@ -9,6 +9,7 @@ import typer
 
 from whence.cli import live
 from whence.cli.output import complain, parse_settings, print_json
+from whence.core.levels import stores_events
 from whence.errors import UsageError
 from whence.group import Group, endpoint
 from whence.net.run import run
@@ -35,7 +36,9 @@ def node(
         list[str] | None, typer.Option(metavar="NAME=LEVEL", help="A group to be a member of; may be repeated.")
     ] = None,
     data: Annotated[Path | None, typer.Option(help="What must survive a crash is kept here.")] = None,
-    durable: Annotated[bool, typer.Option(help="Groups store what is published here; needs --data.")] = False,
+    durable: Annotated[
+        bool, typer.Option(help="Groups store what is published here, at the levels that can; needs --data.")
+    ] = False,
     trace: Annotated[Path | None, typer.Option(help="Write a trace here, for whence gather and whence check.")] = None,
     cluster: Annotated[str | None, typer.Option(help="Only processes of the same cluster talk to each other.")] = None,
     certs: live.Certs = None,
@@ -102,7 +105,11 @@ async def _run(told: dict[str, Any], json: bool) -> None:
             servers.append(await serve_metrics(running.live, *endpoint(told["metrics"])))
         groups = [
             await running.open(
-                name, level, settings=told.get("settings"), durable=bool(told.get("durable")), overflow="drop"
+                name,
+                level,
+                settings=told.get("settings"),
+                overflow="drop",
+                durable=bool(told.get("durable")) and stores_events(level),
             )
             for name, level in told.get("groups", {}).items()
         ]

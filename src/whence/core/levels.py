@@ -119,6 +119,14 @@ LEVELS: dict[str, Recipe] = {**GOSSIP, "optimistic": ClusterParts(), "total": Me
 """Every level that is built, by name."""
 
 
+def stores_events(level: str) -> bool:
+    """Tell whether members can promise that a publication survives a crash of its process, and keep to it.
+
+    The others deliver in time or tell what is missing: what a later life says again would come out of its place.
+    """
+    return level in GOSSIP or bool(getattr(LEVELS[level], "durable", False))
+
+
 def settings_from(given: Mapping[str, Any]) -> Settings:
     """Make the settings of a gossip level from values by name, as text or typed. Raises SettingError.
 

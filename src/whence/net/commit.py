@@ -13,7 +13,7 @@ from functools import partial
 from typing import TypeAlias
 
 from whence.errors import StorageError
-from whence.store.log import Log
+from whence.store.log import Log, Marked
 
 log = logging.getLogger("whence.net")
 
@@ -30,14 +30,14 @@ class Commit:
         self._waiting: list[Done] = []
         self._running: asyncio.Future[None] | None = None
         self._failure: StorageError | None = None
-        self.compaction: Callable[[], list[bytes] | None] = lambda: None
+        self.compaction: Callable[[], list[Marked] | None] = lambda: None
         """Asked before each sync: records that may take the place of all so far, or None."""
 
-    def write(self, records: Sequence[bytes], done: Done) -> None:
-        """Append records and call `done` once they are durable."""
+    def write(self, records: Sequence[bytes], done: Done, mark: bytes = b"") -> None:
+        """Append records, each behind the mark, and call `done` once they are durable."""
         if self._failure is None:
             try:
-                self.log.append(records)
+                self.log.append(records, mark)
             except StorageError as error:
                 self._failure = error
         if self._failure is not None:
@@ -54,7 +54,7 @@ class Commit:
         self._running = self._loop.run_in_executor(self._worker, work)
         self._running.add_done_callback(lambda finished: self._finish(finished, batch))
 
-    def _rewrite(self, records: list[bytes], pending: int) -> None:
+    def _rewrite(self, records: list[Marked], pending: int) -> None:
         """Rewrite the journal; where that fails, the old one is still there and takes what is pending."""
         try:
             self.log.rewrite(records, pending)

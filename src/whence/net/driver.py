@@ -22,10 +22,12 @@ from whence.core.stages import Member
 from whence.errors import ClosedError, InternalError, NotMemberError, StorageError, UsageError, WhenceError
 from whence.net.clock import steady_ns, wall_ns
 from whence.net.commit import Commit
+from whence.net.compaction import Compaction
 from whence.net.credit import CREDIT_BYTES_MIN, Credit, Relief
 from whence.net.otel import Telemetry
 from whence.net.reports import Reports
 from whence.net.scribe import Scribe
+from whence.store.log import Marked
 from whence.store.steps import Steps
 from whence.trace.schema import Kind
 from whence.types import ANY_BOOT, Bundle, Process
@@ -128,7 +130,7 @@ class Driver:
         """What a restored member will say again and the application has from an earlier life."""
         self._untaken: deque[Bundle] = deque()
         """What was handed to the sink and the application has not taken, where a later life must hand it out again."""
-        self._compact_at, self._compact_tried = COMPACT_BYTES, 0.0
+        self._compacting = Compaction()
         sink.on_taken = self._taken
         self._durable = durable
         self._loop = asyncio.get_running_loop()
@@ -154,6 +156,7 @@ class Driver:
         around = Surroundings(role.dice, self._clock(), Directory(), remembers=kept is not None)
         self.member: Member = role.recipe.build(role.me, role.settings, around)
         self._held_back: Callable[[], bool] = getattr(self.member, "held_back", _no)
+        self._checkpoint_bytes: Callable[[], int] = getattr(self.member, "checkpoint_bytes", int)
 
     # --- inputs ---
 
@@ -205,9 +208,9 @@ class Driver:
             self._scribe.spool.flush()  # what a later life offers again must be known to have been published
         if self._durable and not ready.persist:  # a member that keeps its own events needs no second book of them
             self._unsettled.append(bundle)
-            self._persist(ready, [OF_DRIVER + _encode_bundle(bundle)], stored)
+            self._persist(ready, _encode_bundle(bundle), stored)
         else:
-            self._persist(ready, [], stored, bundle if told_in_turn else None)
+            self._persist(ready, None, stored, bundle if told_in_turn else None)
         return bundle
 
     def packet(self, packet: Packet, size: int) -> None:
@@ -341,24 +344,27 @@ class Driver:
             self._apply(self.member.act("distrust_clock", 0, self._clock()))
 
     def _apply(self, ready: Ready) -> None:
-        self._persist(ready, [], None)
+        self._persist(ready, None, None)
 
     def _persist(
-        self, ready: Ready, extra: list[bytes], stored: "asyncio.Future[None] | None", told: Bundle | None = None
+        self, ready: Ready, own: bytes | None, stored: "asyncio.Future[None] | None", told: Bundle | None = None
     ) -> None:
         """Persist, then do the rest; a Ready never overtakes one that still waits for the disk.
 
+        `own` is a publication of which the driver keeps the book, where the member persists nothing of it.
         `told` is a publication whose row comes after those of the Readies before it, such as the one with its ticket.
         """
-        if self._commit is None or not (ready.persist or extra or self._waiting):
+        if self._commit is None or not (ready.persist or own or self._waiting):
             self._perform(ready)
             if stored is not None and not stored.done():
                 stored.set_result(None)
             return
         self._member_persists = self._member_persists or bool(ready.persist)
-        records = [OF_MEMBER + record for record in ready.persist] + extra
         self._waiting.append((ready, stored, told))
-        self._commit.write(records, self._committed)
+        if own is None:
+            self._commit.write(ready.persist, self._committed, OF_MEMBER)
+        else:
+            self._commit.write([own], self._committed, OF_DRIVER)
 
     def _committed(self, error: StorageError | None) -> None:
         if not self._waiting:
@@ -531,39 +537,36 @@ class Driver:
         if self._commit is not None:
             self._commit.shrink()
 
-    def _compaction(self) -> list[bytes] | None:
+    def _compaction(self) -> list[Marked] | None:
         """Return records that stand for the whole journal and all that waits for the disk; None if not worth it."""
         assert self._commit is not None
         size = self._commit.log.size
         checkpoint = getattr(self.member, "checkpoint", None)
-        if size < COMPACT_BYTES or self.left or (checkpoint is None and self._member_persists):
-            return None  # without a checkpoint only the member knows which of its records still count
         now = self._loop.time()
-        if size < self._compact_at and now < self._compact_tried + COMPACT_AGAIN_S:
-            return None  # it was not worth it a moment ago
-        records = [OF_MEMBER + record for record in checkpoint()] if checkpoint is not None else []
-        records += [OF_DRIVER + _encode_bundle(bundle) for bundle in self._unsettled]
+        if self.left or not self._compacting.due(size, now) or (checkpoint is None and self._member_persists):
+            return None  # without a checkpoint only the member knows which of its records still count
+        bundles = [(OF_DRIVER, bundle) for bundle in self._unsettled]
         if self._steps is not None:
-            records += self._unfinished_steps()
-        if sum(map(len, records)) > size // 2:
-            self._compact_at, self._compact_tried = 2 * size, now
-            self._loop.call_later(COMPACT_AGAIN_S, self._commit.shrink)  # nothing else may come by
-            return None
-        self._compact_at = COMPACT_BYTES
-        self.counts["compactions"] += 1
-        return records
+            bundles += self._unfinished()
+        least = self._checkpoint_bytes() + sum([len(bundle.body) for _, bundle in bundles])
+        if self._compacting.worth(size, least, now):
+            records = [(OF_MEMBER, record) for record in checkpoint()] if checkpoint is not None else []
+            if self._steps is not None:
+                records.append((OF_STEPS, msgspec.msgpack.encode((self._steps.taken, self._steps.told))))
+            records += [(mark, _encode_bundle(bundle)) for mark, bundle in bundles]
+            if self._compacting.worth(size, sum([len(record) for _, record in records]), now):
+                self.counts["compactions"] += 1
+                return records
+        self._loop.call_later(self._compacting.pause_s, self._commit.shrink)  # nothing else may come by
+        return None
 
-    def _unfinished_steps(self) -> list[bytes]:
-        """Write down how far the application is, and what it is still owed by steps that the member has made."""
-        assert self._steps is not None
-        records = [OF_STEPS + msgspec.msgpack.encode((self._steps.taken, self._steps.told))]
-        records += [OF_UNTAKEN + _encode_bundle(bundle) for bundle in self._untaken]
-        for ready, _, _ in self._waiting:
-            for step in ready.deliver:
-                if isinstance(step, Delivery | Returned):
-                    mark = OF_UNTAKEN if isinstance(step, Delivery) else OF_UNTOLD
-                    records.append(mark + _encode_bundle(step.bundle))
-        return records
+    def _unfinished(self) -> list[tuple[bytes, Bundle]]:
+        """Return what the application is still owed by steps that the member has made."""
+        owed = [(OF_UNTAKEN, bundle) for bundle in self._untaken]
+        steps = [step for ready, _, _ in self._waiting for step in ready.deliver]
+        owed += [(OF_UNTAKEN if isinstance(step, Delivery) else OF_UNTOLD, step.bundle)
+                 for step in steps if isinstance(step, Delivery | Returned)]  # fmt: skip
+        return owed
 
     def _check(self) -> None:
         if self.failure is not None:
@@ -584,10 +587,6 @@ def _no() -> bool:
 
 CREDIT_LOOK_S = 0.02
 """Credit is shared anew so often, however many publishers ask."""
-
-COMPACT_BYTES, COMPACT_AGAIN_S = 4 << 20, 1.0
-"""A journal below it is not worth rewriting; one of which more than half counts is looked at again when it has doubled,
-or after so long."""
 
 MEASURE_NS = 10_000_000_000
 """Between two rows of a trace that tell how full each buffer was."""

@@ -15,7 +15,7 @@ from zlib import crc32
 
 import msgspec
 
-from whence.core.levels import LEVELS
+from whence.core.levels import LEVELS, stores_events
 from whence.core.link.presence import Place, Presence, presence
 from whence.core.link.reached import Reached
 from whence.core.ready import Item
@@ -199,6 +199,11 @@ class LiveNode:
             raise UsageError(f"level {level!r} is not built; there are: {', '.join(LEVELS)}")
         if durable and self._data is None:
             raise UsageError("durable needs a data directory; give data=…")
+        if durable and not stores_events(level):
+            raise UsageError(
+                f"level {level} stores no events: what does not come in time is skipped or late, and told; open group "
+                f"{group!r} without durable, or at level causal"
+            )
         if level == "total" and self._data is None:
             raise UsageError("level total counts the lives of a process; give data=…, a directory that lasts")
         if not self.permits.may(self.me.pid, group, "read"):

@@ -16,8 +16,13 @@ FRAME_BYTES = _HEADER.size
 
 def framed(record: bytes) -> bytes:
     """Return the bytes to append for one record."""
-    size = len(record)
-    return _HEADER.pack(size, crc32(record, crc32(_LENGTH.pack(size)))) + record
+    return begun(b"", record) + record
+
+
+def begun(mark: bytes, rest: bytes) -> bytes:
+    """Return what stands before the rest of a record that begins with a mark: nothing large is copied."""
+    size = len(mark) + len(rest)
+    return _HEADER.pack(size, crc32(rest, crc32(mark, crc32(_LENGTH.pack(size))))) + mark
 
 
 def recovered(journal: bytes | bytearray) -> tuple[list[bytes], int]:

@@ -10,13 +10,20 @@ Compaction writes the records that still count to a new file and moves it over t
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from whence.errors import StorageError
-from whence.store.journal import framed, recovered
+from whence.store.journal import begun, recovered
 
 RECORD_BYTES_MAX = 1 << 24
 """A record over it is refused: it would have to be read into memory at once."""
+
+
+Marked: TypeAlias = tuple[bytes, bytes]
+"""A record in two pieces: what it begins with, and the rest."""
+
+_PIECES_MAX = 1024
+"""Pieces that systems write in one call."""
 
 
 class File(Protocol):
@@ -25,8 +32,8 @@ class File(Protocol):
     def read(self) -> bytes:
         """Return everything in it."""
 
-    def write(self, data: bytes) -> None:
-        """Append all of it. Raises OSError."""
+    def write(self, pieces: Sequence[bytes]) -> None:
+        """Append all of them. Raises OSError."""
 
     def sync(self) -> None:
         """Make everything written durable. Raises OSError."""
@@ -56,11 +63,15 @@ class DiskFile:
             at += len(piece)
         return b"".join(pieces)
 
-    def write(self, data: bytes) -> None:
-        """Append all of it. Raises OSError."""
-        view = memoryview(data)
-        while view:
-            view = view[os.write(self._fd, view) :]
+    def write(self, pieces: Sequence[bytes]) -> None:
+        """Append all of them. Raises OSError."""
+        for start in range(0, len(pieces), _PIECES_MAX):
+            together = pieces[start : start + _PIECES_MAX]
+            written = os.writev(self._fd, together)
+            if written < sum(map(len, together)):
+                view = memoryview(b"".join(together))[written:]
+                while view:
+                    view = view[os.write(self._fd, view) :]
 
     def sync(self) -> None:
         """Make everything written durable. Raises OSError."""
@@ -86,6 +97,7 @@ class Log:
         self.path = path
         self.syncs = 0
         self._pending: list[bytes] = []
+        """Two pieces for each record: what it begins with, and the rest."""
         self._failure: str | None = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -101,50 +113,49 @@ class Log:
         except OSError as error:
             raise StorageError(f"the journal {path} cannot be opened: {error.strerror or error}") from error
 
-    def append(self, records: Iterable[bytes]) -> None:
-        """Take records in order; they are not durable yet. Raises StorageError."""
+    def append(self, records: Iterable[bytes], mark: bytes = b"") -> None:
+        """Take records in order, with a mark at the beginning of each; not durable yet. Raises StorageError."""
         self._check()
         for record in records:
             if len(record) > RECORD_BYTES_MAX:
                 raise StorageError(f"a record of {len(record)} bytes is over the limit of {RECORD_BYTES_MAX}")
-            self._pending.append(framed(record))
+            self._pending += (begun(mark, record), record)
 
     def sync(self) -> None:
         """Make everything appended so far durable. Raises StorageError, now and ever after, if the disk refuses."""
         self._check()
-        count = len(self._pending)
-        if not count:
+        pieces = self._pending[:]
+        if not pieces:
             return
-        data = b"".join(self._pending[:count])
         try:
-            self._file.write(data)
+            self._file.write(pieces)
             self._file.sync()
         except OSError as error:
             self._failure = f"the journal {self.path} failed: {error.strerror or error}"
             raise StorageError(self._failure) from error
-        del self._pending[:count]
-        self.size += len(data)
+        del self._pending[: len(pieces)]
+        self.size += sum(map(len, pieces))
         self.syncs += 1
 
     @property
     def pending(self) -> int:
         """Return how many appended records are not durable."""
-        return len(self._pending)
+        return len(self._pending) // 2
 
-    def rewrite(self, records: Sequence[bytes], pending: int | None = None) -> None:
+    def rewrite(self, records: Iterable[Marked], pending: int | None = None) -> None:
         """Replace everything by these records, in one step: also the first `pending` that are not durable, else all.
 
         Raises StorageError; then the old journal still counts, and what was pending still is.
         """
         self._check()
-        pending = len(self._pending) if pending is None else pending
+        pending = self.pending if pending is None else pending
         fresh = _unfinished(self.path)
-        data = b"".join(map(framed, records))
+        pieces = [piece for mark, rest in records for piece in (begun(mark, rest), rest)]
         try:
             fresh.unlink(missing_ok=True)
             file = DiskFile(fresh)
             try:
-                file.write(data)
+                file.write(pieces)
                 file.sync()
             except OSError:
                 file.close()
@@ -155,8 +166,8 @@ class Log:
         except OSError as error:
             raise StorageError(f"the journal {self.path} cannot be rewritten: {error.strerror or error}") from error
         self._file.close()
-        self._file, self.size = file, len(data)
-        del self._pending[:pending]
+        self._file, self.size = file, sum(map(len, pieces))
+        del self._pending[: 2 * pending]
 
     def close(self) -> None:
         """Close the file; what was not synced may be lost."""

@@ -148,6 +148,10 @@ class Localized:
         """Return records that come to the same as all persisted so far; the driver may put them in their place."""
         return [journal.encode(entry) for entry in entries_of(self.state, self._steps, self.fence.remembered())]
 
+    def checkpoint_bytes(self) -> int:
+        """Return how many bytes such records have at least, without writing them."""
+        return self.state.retained_bytes
+
     # --- inputs ---
 
     def publish(self, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:

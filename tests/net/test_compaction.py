@@ -1,5 +1,7 @@
 """A journal is rewritten where that makes it shorter, and looking whether it would costs little."""
 
+from itertools import pairwise
+
 from whence.net.compaction import AGAIN_S_MAX, COMPACT_BYTES, Compaction
 
 
@@ -29,6 +31,6 @@ def test_without_load_it_is_looked_at_again_and_ever_more_seldom() -> None:
             looks.append(now)
             compaction.worth(COMPACT_BYTES, COMPACT_BYTES, now)
         now += 0.5
-    pauses = [after - before for before, after in zip(looks, looks[1:], strict=False)]
+    pauses = [after - before for before, after in pairwise(looks)]
     assert pauses[:4] == [2, 4, 8, 16]
     assert max(pauses) == AGAIN_S_MAX

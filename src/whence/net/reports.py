@@ -1,12 +1,13 @@
 """How far the application here has taken each publisher's events, and telling the publishers so: their credit.
 
-Law: whoever published what was taken hears of it within REPORT_NS, and again when it is connected anew.
+Law: whoever published what was taken hears of it within LAZY_NS, where it was much within REPORT_NS, and again when it
+is connected anew.
 """
 
 import asyncio
 from collections.abc import Callable
 
-from whence.core.link.reached import REPORT_NS, Reached
+from whence.core.link.reached import LAZY_NS, REPORT_BYTES, REPORT_NS, Reached
 from whence.types import Bundle, Process
 
 PUBLISHES_S = 1.0
@@ -24,7 +25,10 @@ class Reports:
         self._loop = asyncio.get_running_loop()
         self._taken: dict[Process, int] = {}
         """The last event of each publisher that the application has taken."""
-        self._due: dict[Process, None] = {}
+        self._due: dict[Process, int] = {}
+        """Bytes of each publisher that were taken and not reported."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._soon = False
         self._heard: dict[int, float] = {}
         """When each of those who publish was last reported to."""
 
@@ -34,7 +38,7 @@ class Reports:
         if bundle.last <= self._taken.get(process, 0):
             return
         self._taken[process] = bundle.last
-        self._plan(process)
+        self._plan(process, len(bundle.body))
         if len(self._taken) > TAKEN_MAX:
             del self._taken[next(iter(self._taken))]
 
@@ -42,14 +46,21 @@ class Reports:
         """Tell a publisher that is here again how far the application is."""
         for process in list(self._taken):
             if process.pid == peer.pid and process.boot >= peer.boot:  # of a group opened again, a later life
-                self._plan(process)
+                self._plan(process, REPORT_BYTES)
 
-    def _plan(self, publisher: Process) -> None:
-        if not self._due:
-            self._loop.call_later(REPORT_NS / 1e9, self._report)
-        self._due[publisher] = None
+    def _plan(self, publisher: Process, size: int) -> None:
+        size += self._due.get(publisher, 0)
+        self._due[publisher] = size
+        if size >= REPORT_BYTES and not self._soon:
+            self._soon = True
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._loop.call_later(REPORT_NS / 1e9, self._report)
+        elif self._timer is None:
+            self._timer = self._loop.call_later(LAZY_NS / 1e9, self._report)
 
     def _report(self) -> None:
+        self._timer, self._soon = None, False
         due, self._due = self._due, {}
         now = self._loop.time()
         for process in due:

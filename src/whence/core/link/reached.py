@@ -4,14 +4,18 @@ Promises: a publisher has at most a stated number of bytes under way that some c
 whose application stops taking therefore stops the publishers of that group, and nothing else.
 The sentence that decides: a member tells each publisher the last of its events that the application here has taken;
 a publisher waits while too many bytes lie beyond the lowest such word of the members it is connected to.
-Costs: one small item per publisher and member every REPORT_NS while something is published.
+Costs: one small item per publisher and member every LAZY_NS while little is published, every REPORT_NS while much is.
 """
 
 from whence.core.ready import Item
 from whence.types import Seq
 
-REPORT_NS = 20_000_000
-"""Words to publishers wait so long for company."""
+REPORT_NS, LAZY_NS = 20_000_000, 50_000_000
+"""Words to publishers wait so long for company: the first once much was taken, the second else. Nobody is held up for
+want of word of little, and everybody woken for it pays."""
+
+REPORT_BYTES = 64 << 10
+"""So many bytes of one publisher are much."""
 
 
 class Reached(Item, frozen=True, tag=119):

@@ -10,7 +10,7 @@ from tests.net.live import QUICK, nodes, open_all, take, within
 from whence.errors import BackPressureError
 from whence.group import Group
 from whence.limits import MergeLimits
-from whence.net.credit import CREDIT_BYTES, PAUSE_S, Credit
+from whence.net.credit import AWAY_S, CREDIT_BYTES, PAUSE_S, Credit
 
 PIECE = bytes(256 << 10)
 
@@ -89,6 +89,27 @@ def test_settled_means_that_every_member_has_it(level: str) -> None:
             assert [[delivery.payload for delivery in await reader] for reader in readers] == [[b"x"]] * 3
 
     within(main())
+
+
+def test_who_took_nothing_is_not_waited_for_again_because_it_connects_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    credit = Credit(0)
+    credit.expect(1)
+    credit.published(one(0, 1, bytes(8 << 20)))
+    credit.reached(0, 1)
+    assert credit.is_used_up()
+    later = time.monotonic() + AWAY_S + 0.1
+    monkeypatch.setattr("whence.net.credit.time.monotonic", lambda: later)
+    assert not credit.is_used_up()
+    credit.forget(1)
+    credit.expect(1)
+    credit.published(one(0, 2, bytes(8 << 20)))
+    credit.reached(0, 2)
+    assert not credit.is_used_up(), "it is still stuck"
+    credit.reached(1, 1)
+    assert not credit.is_used_up(), "it is owed what comes from now on"
+    credit.published(one(0, 3, bytes(8 << 20)))
+    credit.reached(0, 3)
+    assert credit.is_used_up(), "it takes again, and is waited for"
 
 
 def test_a_member_that_is_gone_is_not_waited_for() -> None:

@@ -47,6 +47,8 @@ class Credit:
         """The last own event that each member's application has taken, as it told."""
         self._owed_from: dict[int, int] = {me: 0}
         """Who is waited for, and the last own event when each was first heard of."""
+        self._stuck: dict[int, None] = {}
+        """Who took nothing for so long that it was given up; connecting again does not change that."""
 
     def published(self, bundle: Bundle) -> None:
         """Take note of an own bundle."""
@@ -59,6 +61,7 @@ class Credit:
         if last <= self._reached.get(peer, 0):
             return False
         self._reached[peer] = last
+        self._stuck.pop(peer, None)
         self._owed_from.setdefault(peer, last)
         return True
 
@@ -68,7 +71,8 @@ class Credit:
 
     def expect(self, peer: int) -> None:
         """Wait for a connected member from now on: it is owed what is published after this."""
-        self._owed_from.setdefault(peer, self._last)
+        if peer not in self._stuck:
+            self._owed_from.setdefault(peer, self._last)
 
     def forget(self, peer: int) -> None:
         """Wait no more for a member that is gone."""
@@ -120,6 +124,7 @@ class Credit:
     def _give_up_waiting(self, last: int) -> None:
         for peer in [peer for peer in self._owed_from if self._has(peer) < last]:
             del self._owed_from[peer]
+            self._stuck[peer] = None
             self.given_up += 1
 
 

@@ -13,7 +13,7 @@ class Peer:
 
     __slots__ = (
         "bytes", "calling", "dirty", "dropped", "failures", "frames", "groups", "link", "pid", "retry_at", "settings",
-        "stalled_since",
+        "shunned_until", "stalled_since",
     )  # fmt: skip
 
     def __init__(self, pid: int, settings: NetSettings) -> None:
@@ -30,6 +30,8 @@ class Peer:
         self.failures = 0
         self.retry_at = 0.0
         self.stalled_since: float | None = None
+        self.shunned_until = 0.0
+        """It was cut for taking nothing; until then nobody waits for it."""
         self.dropped = 0
 
     def post(self, group: str, frame: Frame, size: int) -> bool:

@@ -36,6 +36,10 @@ log = logging.getLogger("whence.net")
 LOOK_S = 0.001
 """Outboxes are looked at so often, however many publishers ask."""
 
+SHUN_S = 60.0
+"""A peer that took nothing until it was cut is not waited for again within this time: it would stop publishers each
+time it connects. It gets what it takes, up to its outbox, and the credit of the groups waits for it once it does."""
+
 RELIEF_S = 0.01
 
 NODE = ""
@@ -209,11 +213,14 @@ class Switch:
         return self.waiting_bytes() > self.settings.outbox_high_bytes
 
     def waiting_bytes(self) -> int:
-        """Return how many bytes wait for the slowest connected peer."""
+        """Return how many bytes wait for the slowest connected peer that was not cut for being stuck a while ago."""
         now = self._loop.time()
         if now >= self._most_until:
             self._most_until = now + LOOK_S
-            self._most = max([peer.waiting_bytes() for peer in self.peers.values() if peer.link is not None], default=0)
+            self._most = max([
+                peer.waiting_bytes() for peer in self.peers.values()
+                if peer.link is not None and peer.shunned_until <= now
+            ], default=0)  # fmt: skip
         return self._most
 
     async def relief(self) -> None:
@@ -483,6 +490,7 @@ class Switch:
             peer.stalled_since = self._loop.time()
         elif self._loop.time() - peer.stalled_since > self.settings.stall_ns / 1e9:
             self.counts["stalled"] += 1
+            peer.shunned_until = self._loop.time() + SHUN_S
             self._cut_off(peer, "stall_ns")
 
 

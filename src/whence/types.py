@@ -123,6 +123,8 @@ def _even(sizes: bytes) -> bool:
     """Tell whether all sizes are the same: then a bundle is checked and cut many times faster."""
     piece = 4096  # compared in pieces: a hostile bundle must not make us copy all its sizes
     pattern = sizes[:4] * min(piece // 4, len(sizes) >> 2)
+    if len(sizes) <= piece:
+        return sizes == pattern
     return all(pattern.startswith(sizes[at : at + piece]) for at in range(0, len(sizes), piece))
 
 

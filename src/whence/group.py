@@ -471,6 +471,8 @@ class Node:
 
         `write` obtains a ticket at level `optimistic` and waits for it: without one a member only receives, until it
         calls `cjoin`. At level `total` it waits until a restarted process may publish. Elsewhere every member may.
+        `durable` keeps what is published here in the data directory until every member has it, so that `stored` can be
+        waited for; at levels `optimistic` and `total`, which deliver in time or not at all, it is refused.
         `overflow` says what happens when the application does not take its deliveries: `pause` (publishers of this
         group wait until it does, here and at the other members), `drop` (the oldest go, and the next delivery tells of
         the gap), `close` (the iterator raises SlowConsumerError). Raises UsageError, SettingError, JoinError,

@@ -145,7 +145,7 @@ UNSTORED_MAX = 16
 class Whence:
     """A group at a level."""
 
-    SETTINGS: ClassVar[dict[str, dict[str, object]]] = {"total": {"delta": 300}}
+    SETTINGS: ClassVar[dict[str, dict[str, object]]] = {"total": {"delta": 200}}
     """A machine that is saturated on purpose queues for longer than the 100 ms that `total` waits otherwise."""
 
     def __init__(self, level: str, *, stored: bool, saturated: bool) -> None:

@@ -14,6 +14,7 @@ libp2p may have a Python of its own, whose protobuf is not ours: LIBP2P_PYTHON=/
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import resource
@@ -155,7 +156,8 @@ def once(kind: str, shape: str, size: int, seconds: float, rate: float = 0.0) ->
         for each in children:
             _tell(each, "end")
         for each in children:
-            each.wait(30)
+            with contextlib.suppress(subprocess.TimeoutExpired):  # it told what it saw; some linger over the unsent
+                each.wait(10)
     finally:
         for each in children:
             each.kill()

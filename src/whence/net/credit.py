@@ -16,7 +16,7 @@ ALL_CREDIT_BYTES = 32 << 20
 """Bytes of own events under way that some connected member has not taken: at most the first, at least the second, and
 all publishers of a group together the third. Over it publishers wait; more would only fill buffers in between."""
 
-PART_OF_HELD, ALL_OF_HELD = (5, 16), (5, 8)
+PART_OF_HELD, ALL_OF_HELD = (1, 4), (11, 16)
 """Where members hold events on purpose, so much of what they may hold takes the place of the first and the third. Both
 together leave room: one publisher may have its most under way when all others begin."""
 

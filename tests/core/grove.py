@@ -17,10 +17,11 @@ MS = 1_000_000
 class Grove:
     """All members of a tree; copies wait until the test lets them through."""
 
+    around = Surroundings(Random(1).random, 0, Directory())
+
     def __init__(self, recipe: Causal | None = None, **settings: Any) -> None:
         self.recipe: Any = recipe or LEVELS["causal"]
         self.settings = self.recipe.settings_from({"coding": "whole", **settings})
-        self.around = Surroundings(Random(1).random, 0, Directory())
         self.now = 0
         self.boots: dict[int, int] = {}
         self.members: dict[int, Any] = {}

@@ -110,12 +110,16 @@ def test_a_restarted_peer_is_taken_for_the_new_process_it_is(tmp_path: Path) -> 
     async def main() -> None:
         async with join(1) as one:
             here = await one.open("alps", settings=QUICK)
+            taken = asyncio.create_task(take(here, 3))
             for life in (1, 2, 3):
                 async with join(2, contacts=[one.address], data=tmp_path) as two:
                     assert two.live.me.boot == life
                     there = await two.open("alps", settings=QUICK)
+                    drained = asyncio.create_task(take(there, 1))
+                    await there.gathered(2)
                     await there.publish(b"%d" % life, until="settled")
-            assert [(int(d.payload), d.event.boot) for d in await take(here, 3)] == [(1, 1), (2, 2), (3, 3)]
+                    drained.cancel()
+            assert [(int(d.payload), d.event.boot) for d in await taken] == [(1, 1), (2, 2), (3, 3)]
 
     within(main())
 

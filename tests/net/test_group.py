@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from tests.net.live import DEADLINE_S, QUICK, nodes, open_all, take, within
 from whence import join
+from whence.core.levels import stores_events
 from whence.errors import (
     BackPressureError,
     ClosedError,
@@ -302,6 +303,7 @@ def test_what_cannot_be_opened_is_refused_in_a_sentence(tmp_path: Path) -> None:
                 await started[0].open("alps")
             with pytest.raises(UsageError, match="not built"):
                 await started[0].open("andes", "psychic")
+            assert not stores_events("psychic")
             with pytest.raises(SettingError, match="no setting"):
                 await started[0].open("andes", settings={"speed": 9})
             with pytest.raises(UsageError, match="data directory"):

@@ -124,7 +124,7 @@ def stores_events(level: str) -> bool:
 
     The others deliver in time or tell what is missing: what a later life says again would come out of its place.
     """
-    return level in GOSSIP or bool(getattr(LEVELS[level], "durable", False))
+    return level in GOSSIP or bool(getattr(LEVELS.get(level), "durable", False))
 
 
 def settings_from(given: Mapping[str, Any]) -> Settings:

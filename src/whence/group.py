@@ -142,10 +142,20 @@ class Group:
 
     def _end_of_turn(self) -> None:
         """Send what this turn has gathered, or gather more while peers are busy with what they have."""
+        flight = self._flight
         if self._is_busy():
             self._timer = self._loop.call_later(BUSY_S, self.flush)
-        else:
+        elif flight is None or flight.wanted or (wait_s := self._driver.credit.wait_s()) <= 0:
             self.flush()
+        else:
+            self._timer = self._loop.call_later(wait_s, self.flush)
+            flight.on_wanted = self._hurry
+
+    def _hurry(self) -> None:
+        """Send what was held back for company at the end of this turn: somebody waits for it."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_soon(self.flush)
 
     def _load(self, payloads: Sequence[bytes], size: int) -> Receipt | None:
         """Put events aboard the next bundle; return None where there is no room."""

@@ -135,7 +135,7 @@ class Inbox:
         self._resets: dict[str, None] = {}
         self._ended = False
         self._error: WhenceError | None = None
-        self._waiters: dict[str, asyncio.Future[None]] = {}
+        self._waiters: dict[str, list[asyncio.Future[None]]] = {"next": [], "late": [], "room": []}
         self._paused = False
         self._bytes = 0
 
@@ -159,7 +159,8 @@ class Inbox:
         self._bytes += len(bundle.body)
         if self.events >= self.events_max:
             self._overflowed()
-        self._wake("next")
+        if self._waiters["next"]:
+            self._wake("next")
 
     def skip(self, gap: Gap) -> None:
         """Keep word of a gap for the next delivery."""
@@ -188,7 +189,7 @@ class Inbox:
         """End the iterators once they have taken what is here."""
         self._ended = True
         self._error = self._error or error
-        for name in list(self._waiters):
+        for name in self._waiters:
             self._wake(name)
 
     # --- what the application takes ---
@@ -207,7 +208,7 @@ class Inbox:
         self.events -= len(batch)
         if self._paused and self._bytes <= INBOX_BYTES_MAX // 2:
             self._pause(False)
-        if self.events < self.events_max:
+        if self.events < self.events_max and self._waiters["room"]:
             self._wake("room")
         return batch
 
@@ -253,12 +254,17 @@ class Inbox:
         self.on_pause(self, pause)
 
     async def _wait(self, name: str) -> None:
-        future = self._waiters.get(name)
-        if future is None or future.done():
-            future = self._waiters[name] = asyncio.get_running_loop().create_future()
-        await asyncio.shield(future)
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters[name].append(future)
+        try:
+            await future
+        except asyncio.CancelledError:
+            if future in self._waiters[name]:
+                self._waiters[name].remove(future)
+            raise
 
     def _wake(self, name: str) -> None:
-        future = self._waiters.get(name)
-        if future is not None and not future.done():
-            future.set_result(None)
+        woken, self._waiters[name] = self._waiters[name], []
+        for future in woken:
+            if not future.done():
+                future.set_result(None)

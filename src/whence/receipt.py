@@ -1,6 +1,7 @@
 """What a publisher can know of its events: accepted, stored, settled; and the bundle they travel in until then."""
 
 import asyncio
+from collections.abc import Callable
 from enum import StrEnum
 
 from whence.errors import OutcomeUnknownError, UsageError
@@ -44,12 +45,13 @@ class Receipt:
 
     async def accepted(self) -> EventId:
         """Wait until the member has taken the events; return the first one's identity. Raises what it refused."""
+        self._flight.want()
         await asyncio.shield(self._flight.accepted)
         return self.event
 
     async def stored(self) -> EventId:
         """Wait until the events survive a crash of this process. Raises StorageError, UsageError."""
-        await asyncio.shield(self._flight.accepted)
+        await self.accepted()
         if not self._flight.driver.stores:
             raise UsageError("this group stores nothing; open it with durable=True and a data directory")
         await asyncio.shield(self._flight.stored)
@@ -71,7 +73,7 @@ class Receipt:
 class Flight:
     """The events that will travel as one bundle."""
 
-    __slots__ = ("accepted", "driver", "first", "payloads", "process", "since", "size", "stored")
+    __slots__ = ("accepted", "driver", "first", "on_wanted", "payloads", "process", "since", "size", "stored", "wanted")
 
     def __init__(self, driver: Driver, loop: asyncio.AbstractEventLoop) -> None:
         self.driver = driver
@@ -82,3 +84,12 @@ class Flight:
         self.since = loop.time()
         self.accepted: asyncio.Future[None] = loop.create_future()
         self.stored: asyncio.Future[None] = loop.create_future()
+        self.wanted = False
+        """Somebody waits for it: it is not held back for company."""
+        self.on_wanted: Callable[[], None] | None = None
+
+    def want(self) -> None:
+        """Say that somebody waits for it."""
+        self.wanted = True
+        if self.on_wanted is not None and self.process is None:
+            self.on_wanted()

@@ -105,7 +105,7 @@ class Bundle(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, g
         if len(self.sizes) == 4:
             return [body]
         if _even(self.sizes):
-            return list(_cutter(int.from_bytes(self.sizes[:4], "little"), self.count).unpack(body))
+            return _cut_evenly(body, int.from_bytes(self.sizes[:4], "little"), self.count)
         return [body[start:end] for start, end in pairwise(accumulate(self.each_size(), initial=0))]
 
     def each_size(self) -> tuple[int, ...]:
@@ -128,9 +128,24 @@ def _even(sizes: bytes) -> bool:
     return all(pattern.startswith(sizes[at : at + piece]) for at in range(0, len(sizes), piece))
 
 
-@lru_cache(64)
+CUT_AT_ONCE = 1024
+
+
+def _cut_evenly(body: bytes, size: int, count: int) -> list[bytes]:
+    """Cut payloads of one size, as many at once as a power of two: few layouts serve bundles of any length."""
+    payloads: list[bytes] = []
+    at = 0
+    while count:
+        taken = CUT_AT_ONCE if count >= CUT_AT_ONCE else 1 << count.bit_length() - 1
+        payloads += _cutter(size, taken).unpack_from(body, at)
+        at += taken * size
+        count -= taken
+    return payloads
+
+
+@lru_cache(128)
 def _cutter(size: int, count: int) -> Layout:
-    """Return what cuts a body into so many payloads of one size."""
+    """Return what cuts so many payloads of one size."""
     return Layout(f"{size}s" * count)
 
 

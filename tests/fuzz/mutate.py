@@ -17,7 +17,7 @@ from whence.core.link.addresses import Address, Addresses, pack
 from whence.core.link.detector import Ping, Pong
 from whence.core.link.greeting import NONCE_BYTES, Confirm, Hello
 from whence.core.link.presence import Place, Presence, presence
-from whence.core.link.reached import Reached
+from whence.core.link.reached import WAITED_US_MAX, Reached
 from whence.core.members.views import NEWS, Subscribe, Welcome
 from whence.core.merge.items import Alive, Aside, Batch, Bye, Follow, Offer, Opened, Stream, Taken
 from whence.core.merge.outbox import name_of
@@ -116,7 +116,7 @@ MAKERS: dict[type[Item], Callable[[Random], Item]] = {
     Push: lambda random: Push([some_bundle(random) for _ in range(edge(random, 1, 4))]),
     Have: some_have,
     Want: some_want,
-    Reached: lambda random: Reached(edge(random, 1, limits.SEQ_MAX)),
+    Reached: lambda random: Reached(edge(random, 1, limits.SEQ_MAX), edge(random, 0, WAITED_US_MAX)),
     Offer: lambda random: Offer(edge(random, 1, limits.SEQ_MAX), random.randbytes(7), random.randbytes(9)),
     Batch: lambda random: Batch(some_bundle(random), edge(random, 0, 62)),
     Taken: lambda random: Taken(name_of([some_bundle(random) for _ in range(edge(random, 0, 4))])),

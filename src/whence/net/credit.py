@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from whence.net.pace import Pace
 from whence.types import Bundle
 
 CREDIT_BYTES, CREDIT_BYTES_MIN = 4 << 20, 1 << 18
@@ -49,17 +50,28 @@ class Credit:
         """Who is waited for, and the last own event when each was first heard of."""
         self._stuck: dict[int, None] = {}
         """Who took nothing for so long that it was given up; connecting again does not change that."""
+        self._pace = Pace() if held_bytes is None else None
+        """None where members hold events on purpose: how long delivery takes says nothing there."""
 
     def published(self, bundle: Bundle) -> None:
         """Take note of an own bundle."""
-        self._last = bundle.last
-        self._away.append((bundle.last, len(bundle.body), time.monotonic()))
-        self.away_bytes += len(bundle.body)
+        last, size, now = bundle.last, len(bundle.body), time.monotonic()
+        self._last = last
+        self._away.append((last, size, now))
+        self.away_bytes += size
+        if self._pace is not None:
+            self._pace.published(last, now)
 
-    def reached(self, peer: int, last: int) -> bool:
-        """Learn how far a member is; return whether that is news."""
+    def wait_s(self) -> float:
+        """Return how long the next bundle should be held back for company; nothing, or less, if it should not be."""
+        return self._pace.wait_s(time.monotonic()) if self._pace is not None else 0.0
+
+    def reached(self, peer: int, last: int, waited_s: float = 0.0) -> bool:
+        """Learn how far a member is, since some time; return whether that is news."""
         if last <= self._reached.get(peer, 0):
             return False
+        if self._pace is not None:
+            self._pace.taken(last, waited_s, time.monotonic())
         self._reached[peer] = last
         self._stuck.pop(peer, None)
         self._owed_from.setdefault(peer, last)

@@ -162,11 +162,11 @@ class Driver:
 
     def found(self, peers: Sequence[Process]) -> None:
         """Start as one of the first members."""
-        self._do(lambda now: self.member.found(peers, now))
+        self._do(self.member.found, peers)
 
     def join(self, contacts: Sequence[int]) -> None:
         """Ask to be let in."""
-        self._do(lambda now: self.member.join(contacts, now))
+        self._do(self.member.join, contacts)
 
     def restore(self, records: Sequence[bytes]) -> None:
         """Take up what earlier lives persisted: the member's own records, and bundles that were promised to be kept."""
@@ -181,7 +181,7 @@ class Driver:
                     self._deliver(Delivery(_decode_bundle(record[1:])))
                 elif record[:1] == OF_UNTOLD:
                     self._deliver(Returned(_decode_bundle(record[1:])))
-        self._do(lambda now: self.member.restore(own, now))
+        self._do(self.member.restore, own)
         for record in records:
             if record[:1] == OF_DRIVER:
                 self._unsettled.append(_decode_bundle(record[1:]))
@@ -190,7 +190,7 @@ class Driver:
         """Offer the bundles of earlier lives to the group: whoever lacks them will ask for them."""
         for bundle in list(self._unsettled):
             if bundle.process != self.role.me:
-                self._do(lambda now, b=bundle: self.member.receive(b.process, Push([b]), now))  # type: ignore[misc]
+                self._do(self.member.receive, bundle.process, Push([bundle]))
 
     def publish(self, payloads: Sequence[bytes], stored: "asyncio.Future[None] | None" = None) -> Bundle:
         """Publish a bundle; `stored` is told once it is durable. Raises what the member raises."""
@@ -225,14 +225,14 @@ class Driver:
             self._scribe.received(packet.pid, list(packet.items), size)
         for item in packet.items:
             if not self.left:
-                self._do(lambda now, item=item: self.member.receive(sender, item, now))  # type: ignore[misc]
+                self._do(self.member.receive, sender, item)
         self.relief.look()
 
     def unreachable(self, peer: int) -> None:
         """Learn that something sent to a peer did not arrive."""
         self.forget_peer(peer)
         if not self.left:
-            self._do(lambda now: self.member.unreachable(peer, now))
+            self._do(self.member.unreachable, peer)
 
     def act(self, name: str, argument: int) -> None:
         """Do what only the level knows. Raises what the member raises, and UsageError without the right to it."""
@@ -316,11 +316,12 @@ class Driver:
 
     # --- the contract of Ready ---
 
-    def _do(self, step: Callable[[int], Ready]) -> None:
+    def _do(self, step: Callable[..., Ready], *given: object) -> None:
         """Feed one input. A member that raises here has a bug, and is not run any more."""
-        self._watch_clocks()
+        if self._slip_ns_max is not None:
+            self._watch_clocks()
         try:
-            ready = step(self._clock())
+            ready = step(*given, self._clock())
         except (UsageError, NotMemberError) as refusal:
             self.count("reject", type(refusal).__name__)
             return
@@ -328,7 +329,10 @@ class Driver:
             log.exception("a bug in the member of group %r", self.group)
             self.stop(InternalError(f"the member of group {self.group!r} failed: {type(error).__name__}: {error}"))
             return
-        self._apply(ready)
+        if self._commit is None:
+            self._perform(ready)
+        else:
+            self._apply(ready)
 
     def _watch_clocks(self) -> None:
         """Tell the member when the steady clock and the one on the wall part suddenly: one stood still or jumped.
@@ -396,9 +400,8 @@ class Driver:
         if wake_at is not None and wake_at < self._wake_at and not self.left:
             self._plan_wake(wake_at)
 
-    def _deliver(self, step: object) -> None:
-        if not isinstance(step, Delivery | Gap | Late):
-            assert isinstance(step, Returned)
+    def _deliver(self, step: Delivery | Gap | Late | Returned) -> None:
+        if isinstance(step, Returned):
             if self._skip_told > 0:
                 self._skip_told -= 1
                 return
@@ -437,9 +440,9 @@ class Driver:
 
     # --- how far the others are ---
 
-    def reached(self, peer: int, last: int) -> None:
-        """Learn that a peer's application has taken own events up to this one."""
-        if self.credit.reached(peer, last):
+    def reached(self, peer: int, last: int, waited_s: float = 0.0) -> None:
+        """Learn that a peer's application has taken own events up to this one, some time ago."""
+        if self.credit.reached(peer, last, waited_s):
             self._changed.set()
             self.relief.look()
 
@@ -478,8 +481,9 @@ class Driver:
         self._note_taken(bundle)
 
     def _note_taken(self, bundle: Bundle) -> None:
-        if bundle.process == self.role.me:
-            self.reached(self.role.me.pid, bundle.last)
+        me = self.role.me
+        if bundle.pid == me.pid and bundle.boot == me.boot:
+            self.reached(me.pid, bundle.last)
         else:
             self.reports.taken(bundle)
 

@@ -64,6 +64,8 @@ class Link(asyncio.BufferedProtocol):
         self.paused = False
         self.fresh = True
         """Something came since this was last set to False."""
+        self.closing = False
+        """What still comes is not read any more."""
         self.reason = "closed by the peer"
         self.on_lost: Callable[[], None] | None = None
         self.on_up: Callable[[], None] | None = None
@@ -113,7 +115,7 @@ class Link(asyncio.BufferedProtocol):
         """Tell the owner."""
         if error is not None and self.reason == "closed by the peer":
             self.reason = type(error).__name__
-        self.transport = None
+        self.transport, self.closing = None, True
         self._owner.link_lost(self, self.reason)
         if self.on_lost is not None:
             self.on_lost()
@@ -138,7 +140,7 @@ class Link(asyncio.BufferedProtocol):
         """End the connection; gently: after what was written has gone out."""
         if self.transport is None:
             return
-        self.reason = reason
+        self.reason, self.closing = reason, True
         if gently:
             self.transport.close()
         else:
@@ -164,7 +166,7 @@ class Link(asyncio.BufferedProtocol):
                 raise RemoteProtocolError("the frame's checksum does not match its body")
             start = stop
             self._take(decode_body(body), needed)
-            if self.transport is None or self.transport.is_closing():
+            if self.closing:
                 return
             if self.peer is not None:
                 longest = PACKET_BYTES_MAX

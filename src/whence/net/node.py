@@ -401,7 +401,7 @@ class LiveNode:
             return
         if isinstance(packet.items[0], Reached):
             if packet.to_boot == driver.role.me.boot:
-                driver.reached(packet.pid, packet.items[0].last)
+                driver.reached(packet.pid, packet.items[0].last, packet.items[0].waited_us / 1e6)
             return
         if self.permits.restricts(group) and not self.permits.admits(packet):
             driver.count("reject", "not_permitted", packet.pid)

@@ -3,7 +3,7 @@
 from collections import deque
 from itertools import chain
 
-from whence.net.link import Link
+from whence.net.link import WRITE_HIGH_BYTES, Link
 from whence.net.settings import NetSettings
 from whence.wire.codec import Frame
 
@@ -44,7 +44,10 @@ class Peer:
                 self.bytes -= sum(map(len, self.frames.popleft()))
                 self.dropped += 1
             return True
-        return self.waiting_bytes() <= self.settings.outbox_bytes_max
+        bound = self.settings.outbox_bytes_max
+        if not self.link.paused and self.bytes + WRITE_HIGH_BYTES <= bound:
+            return True  # what the transport has is less than that
+        return self.waiting_bytes() <= bound
 
     def waiting_bytes(self) -> int:
         """Return what has not gone out yet, here and in the transport."""

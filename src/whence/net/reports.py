@@ -7,7 +7,7 @@ is connected anew.
 import asyncio
 from collections.abc import Callable
 
-from whence.core.link.reached import LAZY_NS, REPORT_BYTES, REPORT_NS, Reached
+from whence.core.link.reached import LAZY_NS, REPORT_BYTES, REPORT_NS, WAITED_US_MAX, Reached
 from whence.types import Bundle, Process
 
 PUBLISHES_S = 1.0
@@ -16,6 +16,8 @@ PUBLISHES_S = 1.0
 TAKEN_MAX = 65_536
 """Publishers whose progress is remembered. Full: the oldest is forgotten; it waits AWAY_S instead."""
 
+NOTHING = (0, 0.0)
+
 
 class Reports:
     """What one member tells the publishers of its group."""
@@ -23,8 +25,8 @@ class Reports:
     def __init__(self, send: Callable[[Process, Reached], None]) -> None:
         self._send = send
         self._loop = asyncio.get_running_loop()
-        self._taken: dict[Process, int] = {}
-        """The last event of each publisher that the application has taken."""
+        self._taken: dict[Process, tuple[int, float]] = {}
+        """The last event of each publisher that the application has taken, and when."""
         self._due: dict[Process, int] = {}
         """Bytes of each publisher that were taken and not reported."""
         self._timer: asyncio.TimerHandle | None = None
@@ -35,9 +37,9 @@ class Reports:
     def taken(self, bundle: Bundle) -> None:
         """Note that the application has taken a bundle of somebody else."""
         process = bundle.process
-        if bundle.last <= self._taken.get(process, 0):
+        if bundle.last <= self._taken.get(process, NOTHING)[0]:
             return
-        self._taken[process] = bundle.last
+        self._taken[process] = bundle.last, self._loop.time()
         self._plan(process, len(bundle.body))
         if len(self._taken) > TAKEN_MAX:
             del self._taken[next(iter(self._taken))]
@@ -66,7 +68,8 @@ class Reports:
         for process in due:
             if process in self._taken:
                 self._heard[process.pid] = now
-                self._send(process, Reached(self._taken[process]))
+                last, at = self._taken[process]
+                self._send(process, Reached(last, min(int((now - at) * 1e6), WAITED_US_MAX)))
 
     def publishers(self) -> int:
         """Return how many others publish at present."""

@@ -7,6 +7,10 @@ a publisher waits while too many bytes lie beyond the lowest such word of the me
 Costs: one small item per publisher and member every LAZY_NS while little is published, every REPORT_NS while much is.
 """
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from whence.core.ready import Item
 from whence.types import Seq
 
@@ -18,7 +22,12 @@ REPORT_BYTES = 64 << 10
 """So many bytes of one publisher are much."""
 
 
+WAITED_US_MAX = 1 << 32
+
+
 class Reached(Item, frozen=True, tag=119):
     """The application here has taken your events in this group up to this one."""
 
     last: Seq
+    waited_us: Annotated[int, Meta(ge=0, le=WAITED_US_MAX)] = 0
+    """How long ago it did, in microseconds: word of it waited for company."""

@@ -1,0 +1,48 @@
+"""How far apart a publisher's bundles go out: the longer delivery takes, the fewer and larger they are.
+
+Every member pays for every bundle, so where members are short of time, fewer bundles arrive sooner. Delivery is
+measured: from when a bundle went out to word that an application has taken it, less what that word waited for company.
+
+Law: a bundle is held back only where another went out less than a gap ago and nobody waits for it; the gap is as long
+as delivery takes anyway, at most GAP_S_MAX, and there is none while delivery is quick.
+"""
+
+QUICK_S = 0.005
+"""Delivery that takes no longer is not made quicker by fewer bundles."""
+
+GAP_S_MAX = 0.01
+
+WEIGHT = 1 / 8
+"""Of the newest measurement."""
+
+REMEMBERED_MAX = 1024
+"""Bundles whose times are kept. More: the oldest is not measured."""
+
+
+class Pace:
+    """The pace of one publisher in one group."""
+
+    def __init__(self) -> None:
+        self.delivery_s = 0.0
+        """How long delivery takes, the way back of its word included."""
+        self._sent: dict[int, float] = {}
+        """When each of the latest bundles went out, by its last event."""
+        self._latest = 0.0
+
+    def published(self, last: int, now: float) -> None:
+        """Take note of a bundle that goes out."""
+        self._sent[last] = self._latest = now
+        if len(self._sent) > REMEMBERED_MAX:
+            del self._sent[next(iter(self._sent))]
+
+    def taken(self, last: int, waited_s: float, now: float) -> None:
+        """Learn that an application took a bundle, some time ago."""
+        sent = self._sent.get(last)
+        if sent is not None:
+            self.delivery_s += WEIGHT * (max(0.0, now - waited_s - sent) - self.delivery_s)
+
+    def wait_s(self, now: float) -> float:
+        """Return how long the next bundle should be held back; nothing, or less, if it should not be."""
+        if self.delivery_s <= QUICK_S:
+            return 0.0
+        return self._latest + min(GAP_S_MAX, self.delivery_s) - now

@@ -29,7 +29,7 @@ from _live_kinds import contender, interpreter, lacking
 
 BUNDLE_BYTES = 64 << 10
 WARM_S = 0.5
-KINDS = "floor,eventual,fifo,optimistic,causal,total,fifo+stored,causal+stored,zmq,nats,redis,libp2p"
+KINDS = "floor,eventual,fifo,optimistic,causal,total,fifo+stored,causal+stored,zmq,nats,redis,corosync,libp2p"
 SHAPES = {"8⇄8": (8, range(8)), "1→8": (9, range(1))}
 """How many processes, and which of them publish."""
 LATENCY_RATE = 4000.0

@@ -92,7 +92,8 @@ class Corosync:
         """Join; what comes is taken whenever the descriptor is readable."""
         self.daemon = await _run() if index == 0 else None
         await ports(index + 1)
-        self.take, self.came = take, []
+        self.take = take
+        self.came: list[bytes] = []
         self.library = ctypes.CDLL(ctypes.util.find_library("cpg"))
         self.handle = ctypes.c_uint64()
         self.callbacks = _Callbacks(_DELIVER(self._delivered), _CONFIGURED(lambda *_: None))

@@ -31,12 +31,11 @@ import msgspec
 from tests.faults.points import BOOT, OF_MEMORY, POINTS
 from tests.faults.wires import Wires, can_have_namespaces, wires
 from tests.faults.worker import Task
-from whence.check.history import AT_T_TRUE
 from whence.check.judge import judge
 from whence.check.verdict import Outcome
 from whence.core.merge.settings import TotalSettings
 from whence.trace.memory import Trace
-from whence.trace.schema import COLUMNS_OF, M_INC, M_PID, M_SEQ, T_CLK, Kind
+from whence.trace.schema import COLUMNS_OF, M_INC, M_PID, M_SEQ, Kind
 from whence.trace.spool import gather
 
 NODES = 5
@@ -304,15 +303,11 @@ class Episode:
         durable = self.level in REMEMBERS
         return gather(
             [self.directory / "trace"], "alps", "faults", "test", durable=durable,
-            groups={"alps": everyone if durable else []},
+            groups={"alps": everyone if durable else []}, one_clock=True,
         )  # fmt: skip
 
     def _verdicts(self, wanted: set[Event]) -> list[str]:
         trace = self._trace()
-        if self.level == "optimistic":  # one machine has one clock, so who held a ticket when can be told
-            for kind, rows in trace.rows.items():
-                clock = COLUMNS_OF[kind].index(T_CLK)
-                trace.rows[kind] = [(*row[:AT_T_TRUE], row[clock], *row[AT_T_TRUE + 1 :]) for row in rows]
         verdicts = judge(trace)
         held = {verdict.promise for verdict in verdicts if verdict.holds}
         at = [COLUMNS_OF[Kind.PUBLISH].index(name) for name in (M_PID, M_INC, M_SEQ)]

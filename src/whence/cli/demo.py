@@ -75,8 +75,8 @@ STORY = "The smallest story that breaks the promise: time runs to the right, a l
 
 LIVE = (
     "Eight real processes on loopback, a proxy before each. A coordinator and an inner node of the tree, which is a "
-    "merger too, are killed and started again; three are parted from the rest. A live trace has no true time, "
-    "so what rests on it stays unknown."
+    "merger too, are killed and started again; three are parted from the rest. One machine has one clock, so that "
+    "what rests on true time is judged too."
 )
 
 CANARY_SCHEDULES_MAX = 50
@@ -220,7 +220,7 @@ def _catch_the_canary(into: Path, seed: int) -> Section:
 
 
 def _performed(level: str, trace: Trace, verdicts: list[Verdict], kept: str) -> Section:
-    """Tell of a live group: what only true time can tell stays unknown."""
+    """Tell of a live group."""
     facts = {
         "processes": len(trace.run.nodes), "published": len(trace.rows[Kind.PUBLISH]),
         "delivered": len(trace.rows[Kind.DELIVER]), "crashes": len(trace.rows[Kind.CRASH]), "rows": trace.count(),

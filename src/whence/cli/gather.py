@@ -7,8 +7,13 @@ import typer
 
 from whence import __version__
 from whence.cli.output import complain, directory, print_json
+from whence.errors import UsageError
+from whence.trace.memory import Phases, Trace
+from whence.trace.schema import T_TRUE, WHO
 from whence.trace.spool import gather as gathered
 from whence.trace.writer import write_trace
+
+SECOND_NS = 1_000_000_000
 
 
 def gather(
@@ -16,15 +21,39 @@ def gather(
     out: Annotated[Path, typer.Option(help="Write the trace below this directory, for whence check.")],
     group: Annotated[str, typer.Option(help="The group.")],
     run_id: Annotated[str, typer.Option(help="What to call the run.")] = "live",
+    one_clock: Annotated[
+        bool, typer.Option(help="All nodes ran on one machine: take its clock for true time, and judge by it.")
+    ] = False,
+    healed_s: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="With --one-clock: seconds from the first row to the last fault, 0 if there was none. What was "
+            "published since is owed to every member.",
+        ),
+    ] = None,
+    deadline_s: Annotated[float, typer.Option(min=0, help="With --healed-s: within how many seconds it is.")] = 10.0,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Put what live nodes wrote down together into one trace that whence check and whence verify judge.
 
     Example: whence gather traces/ --group alps --out out/live && whence check out/live
     """
-    trace = gathered(spools, group, run_id, __version__)
+    if healed_s is not None and not one_clock:
+        raise UsageError("--healed-s needs --one-clock: without true time nobody can tell what was published since")
+    trace = gathered(spools, group, run_id, __version__, one_clock=one_clock)
+    if healed_s is not None:
+        trace.run.phases = _phases(trace, int(healed_s * SECOND_NS), int(deadline_s * SECOND_NS))
     path = write_trace(directory(out, "--out"), trace)
     if json:
         print_json(0, trace=str(path), rows=trace.count(), nodes=trace.run.nodes, level=trace.run.level)
     else:
         complain(f"{trace.count():,} rows of {len(trace.run.nodes)} processes: {path}")
+
+
+def _phases(trace: Trace, healed_ns: int, deadline_ns: int) -> Phases:
+    """Return the phase whose events are owed: from healing until a deadline before the last row."""
+    at = WHO.index(T_TRUE)
+    times = [row[at] for rows in trace.rows.values() for row in rows]
+    healed = min(times, default=0) + healed_ns
+    return Phases(healed, healed, max(times, default=0) - deadline_ns, deadline_ns)

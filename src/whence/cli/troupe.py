@@ -16,15 +16,20 @@ import msgspec
 from whence import __version__
 from whence.check.judge import judge
 from whence.check.verdict import Verdict
-from whence.cli.player import Part
+from whence.cli.player import SETTINGS, Part
+from whence.core.levels import LEVELS
+from whence.core.settings import by_name
 from whence.errors import JoinError
+from whence.net.clock import wall_ns
 from whence.net.proxy import Proxies, between
-from whence.trace.memory import Trace
+from whence.net.settings import defaults_of
+from whence.trace.memory import Phases, Trace
 from whence.trace.schema import Kind
 from whence.trace.spool import gather
 from whence.trace.writer import write_trace
 
 NODES = 8
+SECOND_NS = 1_000_000_000
 COORDINATOR, INNER = 2, 1
 """Who is killed: a coordinator of the cluster, and an inner node of the tree, which is a merger too."""
 FAR = (5, 6, 7)
@@ -33,7 +38,9 @@ WRITERS = {
     "eventual": list(range(NODES)), "fifo": list(range(NODES)), "optimistic": [0, 1, COORDINATOR],
     "causal": list(range(NODES)), "total": list(range(NODES)),
 }  # fmt: skip
-REST_S = 15.0
+HEAL_S, LIVE_S, REST_S = 2.5, 1.5, 15.0
+"""After the last fault: until everything works again; how long events are then published that everybody is owed; and
+how long they may take."""
 
 
 class Player:
@@ -101,8 +108,9 @@ def perform(into: Path, advance: Callable[[float, str], None]) -> dict[str, tupl
         proxies.starve(between(FAR, [pid for pid in pids if pid not in FAR]))
         time.sleep(1.5)
         proxies.mend()
+        healed = time.monotonic()
         advance(0.7, "the network is whole again")
-        time.sleep(1.5)
+        time.sleep(HEAL_S + LIVE_S)
         for player in players:
             player.quiet()
         advance(0.8, "everybody gets what is owed")
@@ -112,18 +120,26 @@ def perform(into: Path, advance: Callable[[float, str], None]) -> dict[str, tupl
             player.end()
         proxies.close()
     advance(0.9, "judging")
-    return {level: _judged(into, directory, level) for level in WRITERS}
+    return {level: _judged(into, directory, level, time.monotonic() - healed) for level in WRITERS}
 
 
-def _judged(into: Path, directory: Path, level: str) -> tuple[Trace, list[Verdict], str]:
-    trace = _trace(directory, level)
+def _judged(into: Path, directory: Path, level: str, healed_ago_s: float) -> tuple[Trace, list[Verdict], str]:
+    heal_at = wall_ns() - int(healed_ago_s * SECOND_NS)
+    live_from = heal_at + int(HEAL_S * SECOND_NS)
+    live_until = live_from + int(LIVE_S * SECOND_NS)
+    trace = _trace(directory, level, Phases(heal_at, live_from, live_until, int(REST_S * SECOND_NS)))
     return trace, judge(trace), str(write_trace(into, trace))
 
 
-def _trace(directory: Path, level: str) -> Trace:
+def _trace(directory: Path, level: str, phases: Phases | None = None) -> Trace:
+    """Return what was written down; all processes are on one machine, which has one clock."""
     durable = level == "causal"
     members = {level: list(range(NODES)) if durable else []}
-    return gather([directory / "spools"], level, f"live-{level}", __version__, durable=durable, groups=members)
+    given = {**defaults_of(level, range(NODES)), **SETTINGS.get(level, {})}
+    return gather(
+        [directory / "spools"], level, f"live-{level}", __version__, durable=durable, groups=members, phases=phases,
+        one_clock=True, parameters=by_name(LEVELS[level].settings_from(given)),
+    )  # fmt: skip
 
 
 def _rest(directory: Path) -> None:

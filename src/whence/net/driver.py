@@ -142,7 +142,6 @@ class Driver:
         self._changed = asyncio.Event()
         self._member_persists = False
         self._ticks_joined = 0
-        self._measured_at = steady_ns()
         held: Callable[[Any], int] | None = getattr(role.recipe, "held_bytes_max", None)
         self.credit = Credit(role.me.pid, held(role.settings) if held is not None else None)
         self._credit_looked = 0.0
@@ -502,16 +501,6 @@ class Driver:
             self.stop()
             self._outside.member_changed(self.group)
 
-    def _measure(self) -> None:
-        """Look how full buffers are; write down now and then how full they were at their fullest."""
-        if self._scribe is None or self.left:
-            return
-        gauges, now = self.member.gauges(), steady_ns()
-        self._scribe.measure(gauges)
-        if now - self._measured_at >= MEASURE_NS:
-            self._measured_at = now
-            self._scribe.fullest(gauges)
-
     def _plan_wake(self, wake_at: int) -> None:
         """Plan the next tick. One planned too early is harmless, so nothing is planned anew for a later one."""
         self._wake_at = wake_at
@@ -524,7 +513,8 @@ class Driver:
         if not self.left:
             self._do(self.member.tick)
             self._ticks_joined += self.joined
-            self._measure()
+            if self._scribe is not None and not self.left:
+                self._scribe.observe(self.member.gauges(), self.member.view() if self.joined else None)
             self._settle()
             self._changed.set()
             self.relief.look()
@@ -593,9 +583,6 @@ def _no() -> bool:
 
 CREDIT_LOOK_S = 0.02
 """Credit is shared anew so often, however many publishers ask."""
-
-MEASURE_NS = 10_000_000_000
-"""Between two rows of a trace that tell how full each buffer was."""
 
 OFFER_TICKS = 100
 """Ticks as a member after which bundles of earlier lives count as asked for by whoever lacked them."""

@@ -1,6 +1,6 @@
 """What a live member did at its borders, as rows of a trace: the same columns as the simulator's, true time unknown."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Unpack
 from zlib import crc32
 
@@ -10,6 +10,9 @@ from whence.trace.rows import HighWater, Rare, rare_row
 from whence.trace.schema import Kind
 from whence.trace.spool import Spool
 from whence.types import Bundle, EventId, Process
+
+MEASURE_NS, VIEW_NS = 10_000_000_000, 1_000_000_000
+"""Between two rows of a trace that tell how full each buffer was; between two that tell whom a member knows."""
 
 
 class Scribe:
@@ -21,6 +24,7 @@ class Scribe:
         self._group = group
         self._ev = 0
         self._highest = HighWater()
+        self._measured_at = self._viewed_at = wall_ns()
 
     def published(self, bundle: Bundle, mark: Mark | None) -> None:
         """Write a row for each event of the member's own bundle."""
@@ -81,9 +85,16 @@ class Scribe:
             Kind(note.kind), event=event, peer=note.peer, reason=note.reason, ticket=note.ticket, epoch=note.epoch
         )
 
-    def measure(self, gauges: Iterable[Gauge]) -> None:
-        """Keep how full every buffer was at its fullest."""
+    def observe(self, gauges: Sequence[Gauge], view: tuple[int, ...] | None) -> None:
+        """Look at a member; write down now and then how full its buffers were at their fullest, and whom it knows."""
         self._highest.measure(gauges)
+        now = wall_ns()
+        if now - self._measured_at >= MEASURE_NS:
+            self._measured_at = now
+            self.fullest(gauges)
+        if view is not None and now - self._viewed_at >= VIEW_NS:
+            self._viewed_at = now
+            self.write(Kind.VIEW, view=view)
 
     def fullest(self, gauges: Iterable[Gauge]) -> None:
         """Write down how full every buffer was at its fullest, and begin anew."""

@@ -17,7 +17,23 @@ import msgspec
 
 from whence.errors import TraceError
 from whence.trace.memory import Row, Run, Trace
-from whence.trace.schema import COLUMNS_OF, DESTS, EV, GRP, IDS, INC, M_PID, M_SEQ, NODE, REASON, VALUE, Kind
+from whence.trace.schema import (
+    COLUMNS_OF,
+    DESTS,
+    EV,
+    GRP,
+    IDS,
+    INC,
+    M_PID,
+    M_SEQ,
+    NODE,
+    REASON,
+    T_CLK,
+    T_TRUE,
+    VALUE,
+    WHO,
+    Kind,
+)
 
 SEGMENT_BYTES = 32 << 20
 SEGMENTS_MAX = 64
@@ -26,6 +42,7 @@ _HEADER = Layout("<II")
 _KINDS = tuple(Kind)
 _NUMBER = {kind: number for number, kind in enumerate(_KINDS)}
 _EVENT = slice(COLUMNS_OF[Kind.PUBLISH].index(M_PID), COLUMNS_OF[Kind.PUBLISH].index(M_SEQ) + 1)
+_AT_T_CLK, _AT_T_TRUE = WHO.index(T_CLK), WHO.index(T_TRUE)
 _NAME = re.compile(r"spool-([0-9a-f]*)-(\d+)-(\d+)-(\d+)\.rows")
 
 
@@ -95,10 +112,13 @@ class Spool:
             (self._directory / f"{self._stem}-{gone:06d}.rows").unlink(missing_ok=True)
 
 
-def gather(directories: Iterable[Path], group: str, run_id: str, version: str, **about: Any) -> Trace:
+def gather(
+    directories: Iterable[Path], group: str, run_id: str, version: str, *, one_clock: bool = False, **about: Any
+) -> Trace:
     """Put the spools of a group's processes together into one trace. Raises TraceError.
 
     A life that neither left nor was followed by an orderly end gets a crash row when a later life of its node exists.
+    `one_clock`: all processes ran on one machine, whose clock is true time for all of them.
     """
     files = sorted(path for directory in directories for path in Path(directory).rglob("spool-*.rows"))
     level = ""
@@ -122,7 +142,7 @@ def gather(directories: Iterable[Path], group: str, run_id: str, version: str, *
         if followed and not any(kind is Kind.LEAVE for kind, _ in entries):
             entries.append((Kind.CRASH, _crash(node, inc, entries, group)))
         for kind, row in entries:
-            trace.rows[kind].append(row)
+            trace.rows[kind].append((*row[:_AT_T_TRUE], row[_AT_T_CLK], *row[_AT_T_TRUE + 1 :]) if one_clock else row)
     return trace
 
 

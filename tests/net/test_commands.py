@@ -67,10 +67,13 @@ def test_a_line_published_here_is_printed_there(tmp_path: Path) -> None:
             text = answer.read().decode()
         assert 'whence_delivered_events_total{group="alps",level="fifo"} 3' in text
         assert "whence_peers_connected" in text
-    gathered = json.loads(whence("gather", tmp_path / "trace", "--group", "alps", "--out", tmp_path / "out", "--json"))
+    gather = ("gather", tmp_path / "trace", "--group", "alps", "--out", tmp_path / "out", "--json")
+    gathered = json.loads(whence(*gather))
     assert gathered["level"] == "fifo"
-    verdicts = json.loads(whence("check", tmp_path / "out", "--promise", "no_duplicates", "--json"))["verdicts"]
-    assert verdicts == {"no_duplicates": "holds"}
+    check = ("check", tmp_path / "out", "--promise", "no_duplicates", "--promise", "agreement", "--json")
+    assert json.loads(whence(*check))["verdicts"] == {"no_duplicates": "holds", "agreement": "unknown"}
+    whence(*gather, "--one-clock", "--healed-s", 0, "--deadline-s", 0.001)
+    assert json.loads(whence(*check))["verdicts"] == {"no_duplicates": "holds", "agreement": "holds"}
 
 
 def test_a_node_reads_a_file_and_flags_override_it(tmp_path: Path) -> None:
@@ -97,6 +100,7 @@ def test_a_node_reads_a_file_and_flags_override_it(tmp_path: Path) -> None:
         (("certs", "member", 1, "--dir", "nowhere"), "holds no authority"),
         (("certs", "member", 99999), "a pid is"),
         (("gather", "nowhere", "--group", "alps", "--out", "nowhere"), "no spool"),
+        (("gather", "nowhere", "--group", "alps", "--out", "nowhere", "--healed-s", 0), "--one-clock"),
     ],
 )
 def test_what_cannot_be_is_said_in_one_sentence_with_exit_code_2(arguments: tuple[object, ...], sentence: str) -> None:

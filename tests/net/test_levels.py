@@ -47,8 +47,8 @@ def test_a_live_group_keeps_the_promises_of_its_level(level: str, tmp_path: Path
                 assert [d.event for d in taken[0]] == [d.event for d in taken[1]] == [d.event for d in taken[2]]
 
     within(main())
-    about = {"durable": level == "causal", "groups": {"alps": [0, 1, 2]}}
-    trace = gather([tmp_path / "t"], "alps", "live", "test", **about)
+    members = {"alps": [0, 1, 2]}
+    trace = gather([tmp_path / "t"], "alps", "live", "test", durable=level == "causal", groups=members)
     verdicts = judge(trace)
     assert [(v.promise, v.sentence) for v in verdicts if v.outcome is Outcome.BROKEN] == []
     assert {v.promise for v in verdicts if v.holds} >= {"integrity", "no_duplicates"}

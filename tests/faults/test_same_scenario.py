@@ -132,11 +132,12 @@ class Stage:
         members = {"alps": list(range(NODES)) if durable else []}
         played, begin = self.played, self.begin_ns
         phases = Phases(
-            begin + played.heal_at_ns, begin + played.live_from_ns, begin + played.live_until_ns, played.deadline_ns
+            begin + played.heal_at_ns, begin + played.live_from_ns, begin + played.live_until_ns, int(NEEDED_S * 1e9)
         )
+        reach_min = 0.9 if played.level in SKIPS else 1.0  # what a busy machine makes late is skipped, and told
         return gather(
             [self.directory / "trace"], "alps", "live", "test", durable=durable, groups=members, phases=phases,
-            one_clock=True,
+            one_clock=True, reach_min=reach_min,
         )  # fmt: skip
 
 

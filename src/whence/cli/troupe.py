@@ -28,6 +28,8 @@ from whence.trace.schema import Kind
 from whence.trace.spool import gather
 from whence.trace.writer import write_trace
 
+QUIETLY = ("-W", "ignore::RuntimeWarning:runpy")
+"""The package has imported the module that is run, which is harmless here."""
 NODES = 8
 SECOND_NS = 1_000_000_000
 COORDINATOR, INNER = 2, 1
@@ -50,19 +52,20 @@ class Player:
     """One process through its lives."""
 
     def __init__(self, part: Part) -> None:
-        self._command = [sys.executable, "-m", "whence.cli.player", msgspec.json.encode(part).decode()]
+        self._command = [sys.executable, *QUIETLY, "-m", "whence.cli.player", msgspec.json.encode(part).decode()]
+        self._log = Path(part.directory) / f"process-{part.pid}.log"
+        self._log.parent.mkdir(parents=True, exist_ok=True)
         self.start()
 
     def start(self) -> None:
         """Begin a life."""
-        self._process = subprocess.Popen(
-            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        )
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
 
     def joined(self) -> None:
         """Wait until it is a member of every group. Raises JoinError."""
         if not _open(self._process.stdout).readline():
-            raise JoinError("a process of the live demo ended before it had joined")
+            raise JoinError(f"a process of the live demo ended before it had joined; {self._log} says why")
 
     def quiet(self) -> None:
         """Let it publish no more."""

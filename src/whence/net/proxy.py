@@ -6,11 +6,14 @@ for TLS: an encrypted greeting cannot be read.
 """
 
 import asyncio
+import contextlib
+import os
 import socket
 import threading
 from collections.abc import Iterable
+from itertools import count, islice
 
-from whence.errors import RemoteProtocolError
+from whence.errors import JoinError, RemoteProtocolError
 from whence.wire.codec import decode
 from whence.wire.frame import HEADER_BYTES
 
@@ -21,12 +24,23 @@ Way = tuple[int, int]
 """From one process to another."""
 
 
+FIRST_PORT, LAST_PORT = 10_240, 32_767
+"""Systems give ports above these to whoever calls out: one of those may be taken before its process listens there."""
+
+PORTS_EACH = 64
+"""Every process begins somewhere else, so that two that look at once do not find the same."""
+
+_asked = count()
+
+
 def free_port() -> int:
-    """Return a port on loopback that nobody listens at."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return a port on loopback that nobody has, another one each time. Raises JoinError."""
+    for number in islice(_asked, LAST_PORT - FIRST_PORT):
+        port = FIRST_PORT + (os.getpid() * PORTS_EACH + number) % (LAST_PORT - FIRST_PORT + 1)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise JoinError(f"no port from {FIRST_PORT} to {LAST_PORT} is free on loopback")
 
 
 class Proxies:
@@ -34,7 +48,7 @@ class Proxies:
 
     def __init__(self, pids: Iterable[int]) -> None:
         self._behind = {pid: free_port() for pid in pids}
-        self._front = {pid: free_port() for pid in self._behind}
+        self._front: dict[int, int] = {}
         self._refused: set[Way] = set()
         self._starved: set[Way] = set()
         self._ends: dict[Way, list[asyncio.StreamWriter]] = {}
@@ -73,9 +87,12 @@ class Proxies:
 
     async def _start(self) -> None:
         self._servers = [
-            await asyncio.start_server(lambda r, w, pid=pid: self._serve(pid, r, w), "127.0.0.1", port)  # type: ignore[misc]
-            for pid, port in self._front.items()
+            await asyncio.start_server(lambda r, w, pid=pid: self._serve(pid, r, w), "127.0.0.1", 0)  # type: ignore[misc]
+            for pid in self._behind
         ]
+        self._front = {
+            pid: server.sockets[0].getsockname()[1] for pid, server in zip(self._behind, self._servers, strict=True)
+        }
 
     async def _end(self) -> None:
         for server in self._servers:

@@ -4,7 +4,6 @@ Process 0 runs the daemon, which needs root and the host to itself: its clients 
 """
 
 import asyncio
-import contextlib
 import ctypes
 import ctypes.util
 import os
@@ -169,7 +168,6 @@ async def _run() -> tuple[asyncio.subprocess.Process, str]:
         if daemon.returncode is not None:
             raise SystemExit(f"corosync ended with {daemon.returncode}: does another one run here?")
         if library.cpg_initialize(ctypes.byref(handle), ctypes.byref(none)) == OK:
-            with contextlib.suppress(OSError):
-                library.cpg_finalize(handle)
+            library.cpg_finalize(handle)
             return daemon, directory
     raise SystemExit(f"corosync does not answer after {START_S:g} s")

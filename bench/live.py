@@ -287,6 +287,7 @@ def main() -> None:
     parser.add_argument("--sizes", default="32,1024", help="bytes of a payload (default 32,1024)")
     parser.add_argument("--shapes", default="8⇄8,1→8", help="who publishes to whom (default 8⇄8,1→8)")
     parser.add_argument("--latency", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--rate", type=float, help="only latency and CPU, 8⇄8, at so many messages a second")
     given = parser.parse_args()
     if given.child:
         kind, *numbers, seconds, rate = given.child
@@ -303,6 +304,11 @@ def main() -> None:
     skipped = {kind: reason for kind in asked if (reason := lacking(kind)) is not None}
     kinds = [kind for kind in asked if kind not in skipped]
     rounds, seconds = given.repeat or (1 if given.quick else 3), given.seconds or (0.5 if given.quick else 2.0)
+    if given.rate:
+        sizes_at = [int(size) for size in given.sizes.split(",")]
+        at_rate = {f"{kind}, {size} B": [once(kind, "8⇄8", size, seconds, given.rate) for _ in range(rounds)]
+                   for size in sizes_at for kind in kinds}  # fmt: skip
+        finish("live", {"messages_per_s": given.rate, "rounds": at_rate, "left_out": skipped}, {}, quick=given.quick)
     measured: dict[str, dict[int, dict[str, Any]]] = {}
     for shape in given.shapes.split(","):
         sizes = measured[shape] = {}

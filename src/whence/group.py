@@ -43,8 +43,9 @@ from whence.types import Level, Process
 Typed = TypeVar("Typed")
 
 FLUSH_BYTES = 256 << 10
-"""A bundle is sent when it has as many events as one may have, or so many bytes; at the latest at the end of the turn
-or `flush_s` later. Whoever publishes much in one turn fills bundles: fewer, larger ones cost every member less."""
+"""A bundle is sent when it has as many events as one may have, or so many bytes; else at the end of the turn or
+`flush_s` later, and some milliseconds after that while peers are busy or delivery takes long (net/pace.py). Whoever
+publishes much in one turn fills bundles: fewer, larger ones cost every member less."""
 
 TURN_EVENTS = 1024
 """Single publishes after which the others get their turn, and what waits goes out unless they are busy."""

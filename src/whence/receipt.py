@@ -91,5 +91,5 @@ class Flight:
     def want(self) -> None:
         """Say that somebody waits for it."""
         self.wanted = True
-        if self.on_wanted is not None and self.process is None:
+        if self.on_wanted is not None and not self.accepted.done():
             self.on_wanted()

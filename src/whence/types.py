@@ -129,6 +129,7 @@ def _even(sizes: bytes) -> bool:
 
 
 CUT_AT_ONCE = 1024
+"""Layouts are kept, and one of more payloads would be large."""
 
 
 def _cut_evenly(body: bytes, size: int, count: int) -> list[bytes]:

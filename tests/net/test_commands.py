@@ -72,6 +72,7 @@ def test_a_line_published_here_is_printed_there(tmp_path: Path) -> None:
     assert gathered["level"] == "fifo"
     check = ("check", tmp_path / "out", "--promise", "no_duplicates", "--promise", "agreement", "--json")
     assert json.loads(whence(*check))["verdicts"] == {"no_duplicates": "holds", "agreement": "unknown"}
+    assert "before anything is owed" in whence(*gather, "--one-clock", "--healed-s", 3600, code=2)
     whence(*gather, "--one-clock", "--healed-s", 0, "--deadline-s", 0.001)
     assert json.loads(whence(*check))["verdicts"] == {"no_duplicates": "holds", "agreement": "holds"}
 

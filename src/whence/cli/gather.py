@@ -8,12 +8,11 @@ import typer
 from whence import __version__
 from whence.cli.output import complain, directory, print_json
 from whence.errors import UsageError
+from whence.sim.scenario import SECOND_NS
 from whence.trace.memory import Phases, Trace
 from whence.trace.schema import T_TRUE, WHO
 from whence.trace.spool import gather as gathered
 from whence.trace.writer import write_trace
-
-SECOND_NS = 1_000_000_000
 
 
 def gather(
@@ -52,8 +51,10 @@ def gather(
 
 
 def _phases(trace: Trace, healed_ns: int, deadline_ns: int) -> Phases:
-    """Return the phase whose events are owed: from healing until a deadline before the last row."""
+    """Return the phase whose events are owed: from healing until a deadline before the last row. Raises UsageError."""
     at = WHO.index(T_TRUE)
     times = [row[at] for rows in trace.rows.values() for row in rows]
-    healed = min(times, default=0) + healed_ns
-    return Phases(healed, healed, max(times, default=0) - deadline_ns, deadline_ns)
+    healed, until = min(times, default=0) + healed_ns, max(times, default=0) - deadline_ns
+    if until <= healed:
+        raise UsageError("the run ends before anything is owed: give a smaller --healed-s or --deadline-s")
+    return Phases(healed, healed, until, deadline_ns)

@@ -23,6 +23,7 @@ from whence.errors import JoinError
 from whence.net.clock import wall_ns
 from whence.net.proxy import Proxies, between
 from whence.net.settings import defaults_of
+from whence.sim.scenario import SECOND_NS
 from whence.trace.memory import Phases, Trace
 from whence.trace.schema import Kind
 from whence.trace.spool import gather
@@ -31,7 +32,6 @@ from whence.trace.writer import write_trace
 QUIETLY = ("-W", "ignore::RuntimeWarning:runpy")
 """The package has imported the module that is run, which is harmless here."""
 NODES = 8
-SECOND_NS = 1_000_000_000
 COORDINATOR, INNER = 2, 1
 """Who is killed: a coordinator of the cluster, and an inner node of the tree, which is a merger too."""
 FAR = (5, 6, 7)

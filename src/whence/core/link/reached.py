@@ -21,8 +21,8 @@ want of word of little, and everybody woken for it pays."""
 REPORT_BYTES = 64 << 10
 """So many bytes of one publisher are much."""
 
-
 WAITED_US_MAX = 1 << 32
+"""More than an hour: whoever waited longer says so much."""
 
 
 class Reached(Item, frozen=True, tag=119):

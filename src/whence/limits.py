@@ -5,7 +5,7 @@ Wire bounds are constants: two members must agree on them. Member bounds are set
 
 from msgspec import Struct
 
-from whence.errors import SettingError
+from whence.errors import LimitError, SettingError
 
 # --- on the wire: what a peer may send. Checked from the announced lengths, before anything is read. ---
 
@@ -93,6 +93,17 @@ class Limits(Struct, frozen=True, kw_only=True):
         for name, ceiling in (("publish_events_max", BUNDLE_EVENTS_MAX), ("publish_bytes_max", BUNDLE_BYTES_MAX)):
             if getattr(self, name) > ceiling:
                 raise SettingError(f"{name} must be at most {ceiling}, the bound of a bundle on the wire")
+
+    def check(self, events: int, size: int, published: int) -> None:
+        """Refuse a publication that no member of the level can make. Raises LimitError."""
+        if not events:
+            raise LimitError("the least number of events to publish", 1, 0)
+        if events > self.publish_events_max:
+            raise LimitError("publish_events_max", self.publish_events_max, events)
+        if size > self.publish_bytes_max:
+            raise LimitError("publish_bytes_max", self.publish_bytes_max, size)
+        if published + events > SEQ_MAX:
+            raise LimitError("events in one life of a process", SEQ_MAX, published + events)
 
 
 class MergeLimits(Struct, frozen=True, kw_only=True):

@@ -22,7 +22,7 @@ from whence.core.settings import by_name
 from whence.errors import JoinError
 from whence.net.clock import wall_ns
 from whence.net.proxy import Proxies, between
-from whence.net.settings import defaults_of
+from whence.net.settings import settings_of
 from whence.sim.scenario import SECOND_NS
 from whence.trace.memory import Phases, Trace
 from whence.trace.schema import Kind
@@ -141,7 +141,7 @@ def _trace(directory: Path, level: str, phases: Phases | None = None) -> Trace:
     """Return what was written down; all processes are on one machine, which has one clock."""
     durable = level == "causal"
     members = {level: list(range(NODES)) if durable else []}
-    given = {**defaults_of(level, range(NODES)), **SETTINGS.get(level, {})}
+    given = settings_of(level, range(NODES), SETTINGS.get(level, {}))
     return gather(
         [directory / "spools"], level, f"live-{level}", __version__, durable=durable, groups=members, phases=phases,
         one_clock=True, reach_min=1.0 if durable else REACH_MIN, parameters=by_name(LEVELS[level].settings_from(given)),

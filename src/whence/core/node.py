@@ -9,8 +9,8 @@ from enum import Enum
 
 from whence.core.ready import Gauge, Item, Note, Ready
 from whence.core.stages import Members, Order, Spread
-from whence.errors import LimitError, NotMemberError, UsageError
-from whence.limits import SEQ_MAX, Limits
+from whence.errors import NotMemberError, UsageError
+from whence.limits import Limits
 from whence.types import Bundle, Instant, Process, pack_payloads
 
 
@@ -81,7 +81,7 @@ class Node:
         if self.life is not Life.MEMBER:
             raise NotMemberError(f"only a member may publish, and this process is {self.life.value}; join first")
         sizes, body = pack_payloads(payloads)
-        self._check_limits(len(payloads), len(body))
+        self._limits.check(len(payloads), len(body), self._published)
         bundle = Bundle(*self.me, self._published + 1, sizes, body, self._order.stamp(now))
         self._published += bundle.count
         ready = Ready()
@@ -163,16 +163,6 @@ class Node:
         self._step(Life.MEMBER)
         self._members.settle()
         ready.notes.append(note)
-
-    def _check_limits(self, events: int, size: int) -> None:
-        if not events:
-            raise LimitError("the least number of events to publish", 1, 0)
-        if events > self._limits.publish_events_max:
-            raise LimitError("publish_events_max", self._limits.publish_events_max, events)
-        if size > self._limits.publish_bytes_max:
-            raise LimitError("publish_bytes_max", self._limits.publish_bytes_max, size)
-        if self._published + events > SEQ_MAX:
-            raise LimitError("events in one life of a process", SEQ_MAX, self._published + events)
 
     def _step(self, to: Life) -> None:
         if to not in STEPS[self.life]:

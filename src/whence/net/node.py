@@ -28,7 +28,7 @@ from whence.net.driver import Driver, Kept, Role, Sink
 from whence.net.otel import Telemetry
 from whence.net.permits import Permits
 from whence.net.scribe import Scribe
-from whence.net.settings import NetSettings, defaults_of
+from whence.net.settings import NetSettings, settings_of
 from whence.net.switch import Switch
 from whence.store.log import Log
 from whence.store.steps import Steps
@@ -165,7 +165,7 @@ class LiveNode:
     ) -> Driver:
         """Become a member of a group. Raises UsageError, SettingError, StorageError, JoinError."""
         self._named[group] = list(founders)
-        driver, records = self._prepare(group, level, sink, {**defaults_of(level, founders), **given}, durable=durable)
+        driver, records = self._prepare(group, level, sink, settings_of(level, founders, given), durable=durable)
         try:
             async with asyncio.timeout(timeout_s):
                 remembers = bool(getattr(driver.role.recipe, "durable", False)) and self._data is not None

@@ -1,6 +1,6 @@
 """What can be set for a live node, with what each bound costs and what happens when it is reached."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -64,11 +64,21 @@ LIVE_DEFAULTS: dict[str, dict[str, object]] = {
 """What a live group of a level is opened with unless the caller says otherwise (decision 0005)."""
 
 
-def defaults_of(level: str, founders: Sequence[int]) -> dict[str, object]:
-    """Return what a live group is opened with unless the caller says otherwise; some follows from its founders."""
-    given = dict(LIVE_DEFAULTS.get(level, {}))
+DIRECT_NODES_MAX = 16
+"""Causal groups of more members spread along a tree: a publisher's copies and everybody's word to everybody grow with
+the members (decision 0031)."""
+
+OF_TREES = ("tree", "f", "identity", "coding", "replay", "retain", "ordered_links")
+"""Settings that mean something only on a tree: who gives one wants one."""
+
+
+def settings_of(level: str, founders: Sequence[int], given: Mapping[str, object]) -> dict[str, object]:
+    """Return what a live group is opened with: what the caller says, defaults, and what follows from its founders."""
+    chosen = dict(LIVE_DEFAULTS.get(level, {}))
     if founders and level == "causal":
-        given["tree_nodes"] = max(founders) + 1
+        nodes = chosen["tree_nodes"] = max(founders) + 1
+        if nodes <= DIRECT_NODES_MAX and not any(name in given for name in OF_TREES):
+            chosen["spread"] = "direct"
     if founders and level == "optimistic":
-        given["seeds"] = ",".join(map(str, founders))
-    return given
+        chosen["seeds"] = ",".join(map(str, founders))
+    return chosen | dict(given)

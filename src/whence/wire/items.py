@@ -17,6 +17,7 @@ from whence.core.link.reached import Reached
 from whence.core.members.tickets import items as tickets
 from whence.core.members.views import Subscribe, Welcome
 from whence.core.merge.items import Alive, Aside, Batch, Bye, Follow, Offer, Opened, Stream, Taken
+from whence.core.order.direct import items as direct
 from whence.core.order.localized import items as causal
 from whence.core.order.neighbourhood import NearAck, NearCopy
 from whence.core.order.recovery import Recover, Recovered
@@ -63,6 +64,8 @@ NUMBERS: dict[int, type[Item]] = {
     81: TreeCopy,
     82: NearCopy,
     83: NearAck,
+    84: direct.Told,
+    85: direct.Has,
     40: tickets.Renew,
     41: tickets.Alive,
     42: tickets.Fenced,
@@ -94,7 +97,7 @@ AnyItem = Union[  # noqa: UP007 - the decoder reads this at run time
     Offer, Batch, Taken, Follow, Opened, Stream, Aside, Alive, Bye,
     causal.Copy, causal.Trail, causal.Ack, causal.Ask, causal.Probe, causal.Back, causal.Lookup,
     causal.Named, causal.FenceAsk, causal.FenceTell, causal.Lost,
-    TreeCopy, NearCopy, NearAck,
+    TreeCopy, NearCopy, NearAck, direct.Told, direct.Has,
     tickets.Renew, tickets.Alive, tickets.Fenced, tickets.Update, tickets.AckUpdate, tickets.NotCoordinator,
     tickets.Probe, tickets.Fresh, tickets.Exclude, tickets.AckExclude, tickets.RequestFence, tickets.AckFence,
     tickets.ClusterJoin, tickets.AckClusterJoin, tickets.RejectClusterJoin, tickets.Cleave, tickets.AckCleave,

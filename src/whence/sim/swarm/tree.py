@@ -2,7 +2,8 @@
 
 sim: random trees, groups and faults of every kind. hard: small groups whose members answer each other, on links a
 thousand times apart in speed. chain: one slow message to many, and quick messages to two that jump over those who have
-not got it yet. Crashes are transient; what was synced survives, what was only written may be torn.
+not got it yet. Of each kind, some have no tree: everybody sends to everybody, in one group. Crashes are transient; what
+was synced survives, what was only written may be torn.
 """
 
 from random import Random
@@ -22,6 +23,9 @@ SETTLE_NS = 7_000 * MS
 LIVE_NS = 400 * MS
 DEADLINE_NS = 3_000 * MS
 REST_NS = 6_000 * MS
+
+DIRECT_EVERY = 5
+"""One schedule of `causal` in so many has all nodes in one group without a tree: each sends to all others itself."""
 
 
 class Plan(Struct):
@@ -61,8 +65,14 @@ def draw(level: str, seed: int) -> Scenario:
         "held_copies_max": dice.choice((512, 512, 3)),
         "retain": Streams(seed).of("retention").random() < 0.3,
     }
+    kind = f"{shape} f={f}"
+    if level == "causal" and seed % DIRECT_EVERY == DIRECT_EVERY - 1:
+        kind = f"direct {shape}"
+        settings |= {"spread": "direct", "groups": " ".join(map(str, range(nodes)))}
+        plan.publishes = [structs.replace(publish, group=0) for publish in plan.publishes]
+        plan.reactions = [structs.replace(reaction, group=0) for reaction in plan.reactions]
     return Scenario(
-        level=level, seed=seed, shape=f"{shape} f={f}", nodes=nodes, settings=settings,
+        level=level, seed=seed, shape=kind, nodes=nodes, settings=settings,
         publishes=plan.publishes, reactions=plan.reactions, faults=sorted(plan.faults, key=lambda fault: fault.at_ns),
         acts=plan.acts,
         network=_network(shape, dice, lossy=lossy),

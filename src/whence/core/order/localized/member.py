@@ -39,7 +39,6 @@ from whence.core.order.localized.settings import Settings
 from whence.core.order.localized.state import NOBODY, Record, State
 from whence.core.ready import Delivery, Gauge, Item, Note, Ready, Returned, Send
 from whence.errors import LimitError, NotMemberError, UsageError
-from whence.limits import SEQ_MAX
 from whence.types import Bundle, Instant, Process, packed
 
 FORGOTTEN_TOGETHER = 16
@@ -399,16 +398,8 @@ class Localized:
             ready.persist.append(journal.encode(entry))
 
     def _check_limits(self, payloads: Sequence[bytes]) -> None:
-        events, size = len(payloads), sum(map(len, payloads))
-        limits, settings, state = self._limits, self._settings, self.state
-        if not events:
-            raise LimitError("the least number of events to publish", 1, 0)
-        if events > limits.publish_events_max:
-            raise LimitError("publish_events_max", limits.publish_events_max, events)
-        if size > limits.publish_bytes_max:
-            raise LimitError("publish_bytes_max", limits.publish_bytes_max, size)
-        if self._published + events > SEQ_MAX:
-            raise LimitError("events in one life of a process", SEQ_MAX, self._published + events)
+        size, settings, state = sum(map(len, payloads)), self._settings, self.state
+        self._limits.check(len(payloads), size, self._published)
         if len(state.records) >= settings.records_max // 4:
             raise LimitError("records_max // 4", settings.records_max // 4, len(state.records) + 1)
         if state.retained_bytes + size > settings.retained_bytes_max // 4:

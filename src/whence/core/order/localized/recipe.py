@@ -5,6 +5,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from whence.core.members.overlay import Overlay, OverlaySettings, Place, overlay_of
 from whence.core.members.suspects import Suspects
+from whence.core.order.direct.items import NODES_MAX
+from whence.core.order.direct.member import Direct
+from whence.core.order.direct.outbox import Outbox as DirectOutbox
+from whence.core.order.direct.state import State as DirectState
 from whence.core.order.localized.inbox import Inbox
 from whence.core.order.localized.links import Links
 from whence.core.order.localized.member import Localized
@@ -14,6 +18,7 @@ from whence.core.order.localized.settings import Settings
 from whence.core.order.localized.state import State
 from whence.core.order.localized.thesis import Thesis
 from whence.core.settings import parse
+from whence.errors import SettingError
 from whence.types import Process
 
 if TYPE_CHECKING:
@@ -33,6 +38,9 @@ class Causal(NamedTuple):
     outbox: type[Outbox] = Outbox
     inbox: type[Inbox] = Inbox
     overlay: Callable[[OverlaySettings], Overlay] = overlay_of
+    direct: type[Direct] = Direct
+    direct_state: type[DirectState] = DirectState
+    direct_outbox: type[DirectOutbox] = DirectOutbox
 
     @property
     def durable(self) -> bool:
@@ -42,14 +50,34 @@ class Causal(NamedTuple):
     def settings_from(self, given: Mapping[str, Any]) -> Settings:
         """Make settings from values by name. Raises SettingError."""
         settings = parse(given, Settings)
-        overlay_of(settings.overlay)
+        overlay = overlay_of(settings.overlay)
+        if settings.localized.spread == "direct":
+            if overlay.group_count != 1:
+                raise SettingError(f"spread: a direct group is one group, and groups names {overlay.group_count}")
+            if overlay.size > NODES_MAX:
+                raise SettingError(f"spread: a direct group has at most {NODES_MAX} nodes, not {overlay.size}")
         return settings
 
-    def build(self, me: Process, settings: Settings, around: "Surroundings") -> Localized:
-        """Compose a member that has not started yet. Raises SettingError for one that is not in the tree."""
-        member = self.compose(me, settings, self.overlay(settings.overlay))
+    def build(self, me: Process, settings: Settings, around: "Surroundings") -> Localized | Direct:
+        """Compose a member that has not started yet. Raises SettingError for one that is not in the overlay."""
+        member: Localized | Direct
+        if settings.localized.spread == "direct":
+            member = self.compose_direct(me, settings)
+        else:
+            member = self.compose(me, settings, self.overlay(settings.overlay))
         member.remembers = around.remembers
         return member
+
+    def compose_direct(self, me: Process, settings: Settings) -> Direct:
+        """Compose a member that sends to everybody itself."""
+        overlay = overlay_of(settings.overlay)
+        members = overlay.table(0).members
+        if me.pid not in members:
+            raise SettingError(f"node {me.pid} is not a member; groups names {' '.join(map(str, members))}")
+        state = self.direct_state(me.pid, overlay.size)
+        others = [node for node in members if node != me.pid]
+        outbox = self.direct_outbox(state, others, settings.localized, Suspects())
+        return self.direct(me, settings, state, outbox)
 
     def compose(self, me: Process, settings: Settings, overlay: Overlay) -> Localized:
         """Compose a member at its place in an overlay."""

@@ -14,6 +14,10 @@ MS = 1_000_000
 class LocalizedSettings(Struct, frozen=True, kw_only=True):
     """How copies are named, coded, acknowledged and repeated; and what a member keeps at most."""
 
+    spread: Literal["tree", "direct"] = "tree"
+    """tree: hop by hop, metadata of a neighbourhood, any size. direct: from the publisher to everybody at once, with a
+    number per member; for small groups whose members can all connect. What shapes a tree has no effect then."""
+
     identity: Literal["uid", "paper"] = "uid"
     """uid: a message has a name of its own. paper: it is known by its numbers alone, and only safe paths may be
     used (the thesis)."""

@@ -1,0 +1,43 @@
+"""What members of a direct group say to each other, beside the questions they share with the localized overlay."""
+
+from typing import Annotated, TypeAlias
+
+from msgspec import Meta
+
+from whence.core.order.localized.items import Number
+from whence.core.ready import Item
+from whence.types import Bundle
+
+NODES_MAX = 64
+"""Nodes of a direct group: each message names a number for every one, and leaves its publisher once for each."""
+
+Clock: TypeAlias = Annotated[list[Number], Meta(min_length=1, max_length=NODES_MAX)]
+"""Per node, how many of its messages were processed."""
+
+
+class Told(Item, frozen=True, tag=84):
+    """A message as its publisher sent it, whoever passes it on: what the publisher had processed, and the bundle.
+
+    The publisher's own entry is how many messages it had published before.
+    """
+
+    past: Clock
+    bundle: Bundle
+
+    def sound(self) -> bool:
+        """Tell whether the bundle is one, of a node that the clock names."""
+        return self.bundle.pid < len(self.past) and self.bundle.sound()
+
+    def bundle_count(self) -> int:
+        """Return one."""
+        return 1
+
+    def payload_bytes(self) -> int:
+        """Return the bundle's bytes."""
+        return len(self.bundle.body)
+
+
+class Has(Item, frozen=True, tag=85):
+    """So many messages of each node are durable here: an acknowledgement to all of them."""
+
+    reached: Clock

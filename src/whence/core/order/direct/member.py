@@ -1,0 +1,350 @@
+"""A member of a direct group: reliable causal multicast where everybody is in reach of everybody.
+
+Promises: as the localized overlay does (order/localized/member.py): causal order, every message once at every member,
+through any crashes, losses and false suspicions; publish is durable when it returns; a member that was down gets
+everything it missed, in order. One hop, and no member waits for another to pass a message on.
+Assumes: few members, all of which can connect to each other; stable storage; for progress, all up in the end.
+The sentence that decides: a message is processed when everything that its publisher had processed was processed here.
+Costs per message: a number for every member; one copy to each of them, encoded once.
+Source: the safe neighbourhood of LoCaMu taken as large as the group; what its members know of each other's numbers is
+then one vector clock (Birman, Schiper, Stephenson: Lightweight causal and atomic group multicast).
+"""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from whence.core.order.direct import journal
+from whence.core.order.direct.items import Has, Told
+from whence.core.order.direct.journal import Checkpoint, Kept, Processed, Published, Settled
+from whence.core.order.direct.outbox import AGAIN_MAX, NEVER, Outbox
+from whence.core.order.direct.state import SPARE_MESSAGES, State
+from whence.core.order.localized.items import Ask, Back, Lookup, Probe
+from whence.core.order.localized.settings import Settings
+from whence.core.ready import Delivery, Gauge, Item, Note, Ready, Returned, Send
+from whence.errors import LimitError, NotMemberError, UsageError
+from whence.types import Bundle, Instant, Process, packed
+
+SETTLED_TOGETHER = 16
+"""Own messages that everybody has, which are written down at once. A life that ends before learns of them again."""
+
+
+class Waiting(Struct, eq=False, gc=False):
+    """A message that came before something it follows."""
+
+    told: Told
+    since: Instant
+
+
+class Direct:
+    """One node of a direct group."""
+
+    def __init__(self, me: Process, settings: Settings, state: State, outbox: Outbox) -> None:
+        self.me = me
+        self.state = state
+        self.outbox = outbox
+        self._peers = outbox.peers
+        self._suspects = outbox.suspects
+        self._settings = settings.localized
+        self._limits = settings.limits
+        self._nodes = len(state.reached)
+        self.held: dict[int, dict[int, Waiting]] = {}
+        """By publisher and number."""
+        self._held_count = 0
+        self._ask_at: Instant = NEVER
+        self.remembers = True
+        """Whether a later life will read what is persisted."""
+        self._up = False
+        self._published = 0
+        """Events of this life."""
+        self._settled_written = 0
+        self._steps = 0
+        """Steps handed to the application in all lives: publications that returned, and deliveries."""
+        self._consumed = 0
+        """Steps the application has, as it told at the start."""
+
+    # --- lives ---
+
+    def found(self, peers: Sequence[Process], now: Instant) -> Ready:
+        """Start for the first time."""
+        self._up = True
+        return Ready(notes=[Note("join")])
+
+    def join(self, contacts: Sequence[int], now: Instant) -> Ready:
+        """Refuse: the members are fixed. Raises NotMemberError."""
+        raise NotMemberError("the members of this group are fixed; nobody can join it")
+
+    def leave(self, now: Instant) -> Ready:
+        """Refuse: the members are fixed. Raises NotMemberError."""
+        raise NotMemberError("the members of this group are fixed; nobody can leave it")
+
+    def restore(self, records: Sequence[bytes], now: Instant) -> Ready:
+        """Take up an earlier life: play its transitions again, tell the application what it has not heard, say so."""
+        ready = Ready(notes=[Note("join")])
+        for record in records:
+            entry = journal.decode(record)
+            if entry is not None:
+                self._replay(entry, ready)
+        self._up = True
+        for node, peer in self._peers.items():
+            peer.acked = self.state.settled
+            self.outbox.restart(node, now, ready)
+        ready.send.append(Send(tuple(self._peers), Back(1)))
+        return self._wake(ready)
+
+    def _replay(self, entry: journal.Entry, ready: Ready) -> None:
+        state = self.state
+        match entry:
+            case Published():
+                state.publish(entry.bundle)
+                self._tell_application(entry.bundle, 0, ready)
+            case Processed():
+                state.process(entry.bundle.pid)
+                self._tell_application(entry.bundle, 0, ready)
+            case Settled():
+                state.settle(entry.upto)
+            case Checkpoint():
+                state.begin_from(entry)
+                self._steps = entry.steps
+            case Kept():
+                state.keep(Told(entry.past, entry.bundle))
+
+    def checkpoint(self) -> list[bytes]:
+        """Return records that come to the same as all persisted so far; the driver may put them in their place."""
+        return [journal.encode(entry) for entry in self.state.entries(self._steps)]
+
+    def checkpoint_bytes(self) -> int:
+        """Return how many bytes such records have at least, without writing them."""
+        return self.state.retained_bytes
+
+    # --- inputs ---
+
+    def publish(self, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
+        """Publish events as one bundle; it is published when the Ready has persisted.
+
+        Raises NotMemberError before the start, LimitError over a limit.
+        """
+        if not self._up:
+            raise NotMemberError("only a member may publish, and this one has not started")
+        bundle = packed(self.me, self._published + 1, payloads)
+        self._check_limits(bundle)
+        self._published += bundle.count
+        ready = Ready()
+        told = self.state.publish(bundle)
+        self._persist(Published(bundle), ready)
+        self._tell_application(bundle, 0, ready)
+        self.outbox.send(told, self.state.reached[self.me.pid], now, ready)
+        return bundle, self._wake(ready)
+
+    def publish_to(self, group: int, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
+        """Publish to the one group there is. Raises as publish, and UsageError for another."""
+        if group:
+            raise UsageError(f"a direct group is one group, number 0, not {group}")
+        return self.publish(payloads, now)
+
+    def receive(self, sender: Process, item: Item, now: Instant) -> Ready:
+        """Take an item from another node."""
+        ready = Ready()
+        node, boot = sender
+        peer = self._peers.get(node)
+        if peer is None or not self._up:
+            ready.notes.append(Note("drop", "stranger", peer=node))
+            return ready
+        peer.heard_at = now
+        if boot > peer.boot or self._suspects.now:
+            self.outbox.heard(node, boot, now, ready)
+        if isinstance(item, Told):
+            self._receive_message(node, item, now, ready)
+        else:
+            self._receive_word(node, item, now, ready)
+        return self._wake(ready)
+
+    def _receive_word(self, node: int, item: Item, now: Instant, ready: Ready) -> None:
+        match item:
+            case Has(reached) if len(reached) == self._nodes:
+                self.outbox.acknowledged(node, reached[self.me.pid], now, ready)
+            case Probe():
+                ready.send.append(Send((node,), self.outbox.has()))
+            case Back():
+                self.outbox.back(node, now, ready)
+                ready.send.append(Send((node,), self.outbox.has()))
+            case Ask(above, upto):
+                self._answer(node, self.me.pid, above, upto, ready)
+            case Lookup(source, above, upto):
+                self._answer(node, source, above, upto, ready)
+            case _:
+                ready.notes.append(Note("drop", "other_level", peer=node))
+
+    def unreachable(self, peer: int, now: Instant) -> Ready:
+        """Suspect a node that did not take what it was sent."""
+        ready = Ready()
+        if self._up and peer in self._peers:
+            self._suspects.suspect(peer)
+        return self._wake(ready)
+
+    def act(self, name: str, argument: int, now: Instant) -> Ready:
+        """consumed: the application has so many steps. suspect, trust: err about a node, or stop. Raises UsageError."""
+        ready = Ready()
+        if name == "consumed":
+            self._consumed = argument
+        elif name in ("suspect", "trust"):
+            if argument not in self._peers:
+                raise UsageError(f"{name}: node {argument} is not in reach")
+            if name == "suspect":
+                self._suspects.force(argument)
+            elif self._suspects.release(argument):
+                self.outbox.restart(argument, now, ready)
+        else:
+            raise UsageError(f"members of this level know no act {name!r}; there are consumed, suspect and trust")
+        return self._wake(ready)
+
+    def tick(self, now: Instant) -> Ready:
+        """Do what time asks for."""
+        ready = Ready()
+        if self._up:
+            if now >= self.outbox.wake_at:
+                self.outbox.tick(now, ready)
+            if now >= self._ask_at:
+                self._ask(now, ready)
+        return self._wake(ready)
+
+    def view(self) -> tuple[int, ...] | None:
+        """Return None: the driver knows the members."""
+        return None
+
+    def gauges(self) -> list[Gauge]:
+        """Return how much is kept for others and held; all but what is spare must go in the end."""
+        state, settings = self.state, self._settings
+        return [
+            Gauge("records", len(state.kept), settings.records_max // 4, rests=True),
+            Gauge("retained_bytes", state.retained_bytes, settings.retained_bytes_max // 4, rests=True),
+            Gauge("held_copies", self._held_count, settings.held_copies_max, rests=True),
+            Gauge("spare", state.spare_count, SPARE_MESSAGES),
+        ]
+
+    # --- messages ---
+
+    def _receive_message(self, sender: int, told: Told, now: Instant, ready: Ready) -> None:
+        past, bundle, state = told.past, told.bundle, self.state
+        me, publisher, reached = self.me.pid, bundle.pid, state.reached
+        peer = self._peers.get(publisher)
+        if peer is None or len(past) != self._nodes or past[me] > reached[me]:
+            ready.notes.append(Note("reject", "not_for_me", bundle, sender))
+            return
+        if past[me] > peer.acked:
+            self.outbox.acknowledged(publisher, past[me], now, ready)
+        number = past[publisher] + 1
+        if number <= reached[publisher]:
+            ready.notes.append(Note("drop", "duplicate", bundle, sender))
+            self.outbox.owe(now)
+        elif state.is_ready(told):
+            self._process(told, publisher, number, 0, now, ready)
+            if self._held_count:
+                self._release(now, ready)
+        else:
+            self._hold(told, publisher, number, sender, now, ready)
+
+    def _process(self, told: Told, publisher: int, number: int, hold_ns: int, now: Instant, ready: Ready) -> None:
+        """Process a message: one transaction, then its effects."""
+        bundle = told.bundle
+        if self._held_count:
+            self._let_go(publisher, number)  # held, or another copy of it
+        self.state.process(publisher)
+        self.state.remember(told, publisher, number)
+        self._persist(Processed(bundle), ready)
+        self._tell_application(bundle, hold_ns, ready)
+        self.outbox.owe(now)
+
+    def _hold(self, told: Told, publisher: int, number: int, sender: int, now: Instant, ready: Ready) -> None:
+        if number in self.held.get(publisher, {}):
+            return
+        if self._held_count >= self._settings.held_copies_max:
+            ready.notes.append(Note("drop", "held_full", told.bundle, sender))
+            return
+        self.held.setdefault(publisher, {})[number] = Waiting(told, now)
+        self._held_count += 1
+        self._ask_at = min(self._ask_at, now + self._settings.ask_ns)
+
+    def _release(self, now: Instant, ready: Ready) -> None:
+        """Process what was held, as far as it goes: of each publisher, only its next message can be ready."""
+        reached, progress = self.state.reached, True
+        while progress:
+            progress = False
+            for publisher in list(self.held):
+                held = self.held[publisher]
+                while (waiting := held.get(reached[publisher] + 1)) and self.state.is_ready(waiting.told):
+                    self._process(waiting.told, publisher, reached[publisher] + 1, now - waiting.since, now, ready)
+                    progress = True
+
+    def _let_go(self, publisher: int, number: int) -> None:
+        held = self.held.get(publisher, {})
+        if held.pop(number, None) is not None:
+            self._held_count -= 1
+            if not held:
+                del self.held[publisher]
+
+    def _ask(self, now: Instant, ready: Ready) -> None:
+        """Ask publishers for what held messages wait for, and everybody else where a publisher seems to be down."""
+        self._ask_at = NEVER
+        wanted: dict[int, int] = {}
+        for publisher in self.held:
+            waiting = self._first_held(publisher)
+            if now - waiting.since >= self._settings.ask_ns:
+                for node, number in self.state.missing(waiting.told):
+                    wanted[node] = max(wanted.get(node, 0), number)
+        for node, number in wanted.items():
+            above = self.state.reached[node]
+            ready.send.append(Send((node,), Ask(above, number)))
+            if node in self._suspects.now:
+                others = tuple(other for other in self.outbox.active if other != node)
+                ready.send.append(Send(others, Lookup(node, above, number)))
+        if self.held:
+            self._ask_at = now + self._settings.ask_ns
+
+    def _first_held(self, publisher: int) -> Waiting:
+        held = self.held[publisher]
+        return held[min(held)]
+
+    def _answer(self, node: int, publisher: int, above: int, upto: int, ready: Ready) -> None:
+        """Send what a node asked for, as far as it is here."""
+        for number in range(above + 1, min(upto, above + AGAIN_MAX) + 1):
+            told = self.state.recall(publisher, number)
+            if told is not None:
+                ready.send.append(Send((node,), told))
+
+    # --- small things ---
+
+    def _tell_application(self, bundle: Bundle, hold_ns: int, ready: Ready) -> None:
+        """Hand the application its next steps, unless it has them from an earlier life."""
+        if bundle.pid == self.me.pid:
+            self._steps += 1
+            if self._steps > self._consumed:
+                ready.deliver.append(Returned(bundle))
+        self._steps += 1
+        if self._steps > self._consumed:
+            ready.deliver.append(Delivery(bundle, hold_ns))
+
+    def _persist(self, entry: journal.Entry, ready: Ready) -> None:
+        """Write a transition down, and with it what had time."""
+        if not self.remembers:
+            return
+        if self.state.settled >= self._settled_written + SETTLED_TOGETHER:
+            self._settled_written = self.state.settled
+            ready.persist.append(journal.encode(Settled(self._settled_written)))
+        ready.persist.append(journal.encode(entry))
+
+    def _check_limits(self, bundle: Bundle) -> None:
+        size, settings, state = len(bundle.body), self._settings, self.state
+        self._limits.check(bundle.count, size, self._published)
+        if len(state.kept) >= settings.records_max // 4:
+            raise LimitError("records_max // 4", settings.records_max // 4, len(state.kept) + 1)
+        if state.retained_bytes + size > settings.retained_bytes_max // 4:
+            raise LimitError("retained_bytes_max // 4", settings.retained_bytes_max // 4, state.retained_bytes + size)
+
+    def _wake(self, ready: Ready) -> Ready:
+        soonest = self.outbox.wake_at
+        if self._ask_at < soonest:
+            soonest = self._ask_at
+        if soonest < NEVER:
+            ready.wake_at = soonest
+        return ready

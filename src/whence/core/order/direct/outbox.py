@@ -1,0 +1,184 @@
+"""What a member still owes others: its own messages to each of them, and word of what it has; and when it repeats them.
+
+Laws: each node gets this one's messages in their order, as far as its window goes. What is not acknowledged is sent
+again; one that is suspected is only asked what it has, until it is heard. A message says what its publisher has
+processed, so it acknowledges too: word of its own goes out only where nothing was published for a while.
+"""
+
+from collections.abc import Iterable
+
+from whence.core.members.suspects import Suspects
+from whence.core.order.direct.items import Has, Told
+from whence.core.order.direct.state import State
+from whence.core.order.localized.items import Probe
+from whence.core.order.localized.settings import LocalizedSettings
+from whence.core.ready import Ready, Send
+from whence.types import Instant
+
+AGAIN_MAX = 16
+"""Messages repeated at a time."""
+
+ACKS_PER_WINDOW = 4
+"""Word goes out at the latest when so many parts of a window have been processed."""
+
+NEVER = 1 << 62
+
+
+class Peer:
+    """How things stand with one other node."""
+
+    __slots__ = ("acked", "backoff", "boot", "heard_at", "retry_at", "sent", "since")
+
+    def __init__(self, retry_ns: int) -> None:
+        self.acked = 0
+        """It has so many of this node's messages."""
+        self.sent = 0
+        """It was sent so many, since it was last begun anew."""
+        self.boot = 0
+        self.heard_at: Instant = -NEVER
+        self.since: Instant = 0
+        """When it began to owe an answer."""
+        self.retry_at: Instant = NEVER
+        self.backoff = retry_ns
+
+
+class Outbox:
+    """Messages, acknowledgements and their repetition."""
+
+    def __init__(self, state: State, others: Iterable[int], settings: LocalizedSettings, suspects: Suspects) -> None:
+        self.state = state
+        self.settings = settings
+        self.suspects = suspects
+        self.peers = {node: Peer(settings.retry_ns) for node in others}
+        self.wake_at: Instant = NEVER
+        """Not later than the next thing to do."""
+        self._all = tuple(self.peers)
+        self._has_at: Instant = NEVER
+        self._processed = 0
+        """Messages processed since word of them went out."""
+        self._has_after = max(1, settings.window // ACKS_PER_WINDOW)
+
+    @property
+    def active(self) -> tuple[int, ...]:
+        """Return whom messages are sent to at present."""
+        return tuple(node for node in self.peers if node not in self.suspects.now)
+
+    # --- messages ---
+
+    def send(self, told: Told, number: int, now: Instant, ready: Ready) -> None:
+        """Send a message just published to all that have everything before it; the others get it in its turn."""
+        suspected, lowest = self.suspects.now, number - self.settings.window
+        to = []
+        for node, peer in self.peers.items():
+            if peer.retry_at == NEVER:
+                self._await_answer(peer, now)
+            if peer.sent == number - 1 and peer.acked >= lowest and node not in suspected:
+                peer.sent = number
+                to.append(node)
+        if len(to) == len(self._all):
+            self._has_at, self._processed = NEVER, 0  # it says what was processed here, and all get it
+            ready.send.append(Send(self._all, told))
+        elif to:
+            ready.send.append(Send(tuple(to), told))
+
+    def push(self, node: int, ready: Ready) -> None:
+        """Send what waits for a node, as far as its window goes."""
+        peer, state = self.peers[node], self.state
+        upto = min(state.reached[state.me], peer.acked + self.settings.window)
+        for number in range(peer.sent + 1, upto + 1):
+            ready.send.append(Send((node,), state.kept[number]))
+            peer.sent = number
+
+    def restart(self, node: int, now: Instant, ready: Ready) -> None:
+        """Send a node everything it is not known to have, from the beginning."""
+        peer = self.peers[node]
+        peer.sent, peer.backoff = peer.acked, self.settings.retry_ns
+        if peer.acked < self.state.reached[self.state.me]:
+            self._await_answer(peer, now)
+            if node not in self.suspects.now:
+                self.push(node, ready)
+
+    def acknowledged(self, node: int, has: int, now: Instant, ready: Ready) -> None:
+        """Learn how many of this node's messages another one has."""
+        peer, state = self.peers[node], self.state
+        published = state.reached[state.me]
+        if not peer.acked < has <= published:
+            return  # old news, or nonsense
+        peer.acked = has
+        peer.sent = max(peer.sent, has)
+        peer.backoff = self.settings.retry_ns
+        if has == published:
+            peer.retry_at = NEVER
+        else:
+            self._await_answer(peer, now)
+            if peer.sent < published and node not in self.suspects.now:
+                self.push(node, ready)
+        state.settle(min([each.acked for each in self.peers.values()]))
+
+    # --- word of what is here ---
+
+    def owe(self, now: Instant) -> None:
+        """Plan to tell everybody what was processed here."""
+        if self._has_at == NEVER:
+            self._has_at = now + self.settings.ack_ns
+            self.wake_at = min(self.wake_at, self._has_at)
+        self._processed += 1
+        if self._processed == self._has_after:
+            self._has_at = self.wake_at = now  # a publisher that waits for room must not wait for company too
+
+    def has(self) -> Has:
+        """Say what is durable here."""
+        return Has(self.state.reached.copy())
+
+    # --- peers come and go ---
+
+    def heard(self, node: int, boot: int, now: Instant, ready: Ready) -> None:
+        """Take a sign of life: of a new one, or of a node that may be suspected."""
+        peer = self.peers[node]
+        if boot > peer.boot:
+            peer.boot, peer.sent = boot, peer.acked  # an earlier life may have lost what it did not acknowledge
+        if self.suspects.heard(node):
+            self.restart(node, now, ready)
+
+    def back(self, node: int, now: Instant, ready: Ready) -> None:
+        """Learn that a node is up again: it gets what it lacks, unless it was sent that just now."""
+        peer = self.peers[node]
+        if peer.sent == peer.acked:
+            self.restart(node, now, ready)
+
+    def _await_answer(self, peer: Peer, now: Instant) -> None:
+        peer.since = now
+        self._retry_in(peer, now)
+
+    def _retry_in(self, peer: Peer, now: Instant) -> None:
+        peer.retry_at = now + peer.backoff
+        self.wake_at = min(self.wake_at, peer.retry_at)
+
+    # --- time ---
+
+    def tick(self, now: Instant, ready: Ready) -> None:
+        """Tell what is here, repeat, ask those that are suspected, suspect those that do not answer."""
+        if now >= self._has_at:
+            self._has_at, self._processed = NEVER, 0
+            ready.send.append(Send(self._all, self.has()))
+        for node, peer in self.peers.items():
+            if now < peer.retry_at:
+                continue
+            if peer.acked == self.state.reached[self.state.me]:
+                peer.retry_at = NEVER
+                continue
+            peer.backoff = min(2 * peer.backoff, self.settings.retry_ns_max)
+            self._retry_in(peer, now)
+            self._repeat(node, peer, ready)
+            if now - max(peer.heard_at, peer.since) >= self.settings.suspect_ns:
+                self.suspects.suspect(node)
+        self.wake_at = min([self._has_at, *[peer.retry_at for peer in self.peers.values()]])
+
+    def _repeat(self, node: int, peer: Peer, ready: Ready) -> None:
+        """Send again what a node has not acknowledged; ask one that is suspected what it has."""
+        if node in self.suspects.now:
+            ready.send.append(Send((node,), Probe(peer.acked + 1)))
+            return
+        for number in range(peer.acked + 1, min(peer.sent, peer.acked + AGAIN_MAX) + 1):
+            ready.send.append(Send((node,), self.state.kept[number]))
+        self.push(node, ready)

@@ -1,0 +1,231 @@
+"""Bugs in direct causal groups: clocks, acknowledgements and what is written down, each wrong in one way."""
+
+from collections.abc import Callable, Sequence
+from operator import gt
+
+from whence.core.order.direct import journal
+from whence.core.order.direct.items import Told
+from whence.core.order.direct.journal import Processed, Published
+from whence.core.order.direct.member import Direct
+from whence.core.order.direct.outbox import Outbox, Peer
+from whence.core.order.direct.state import State
+from whence.core.order.localized.recipe import Causal
+from whence.core.ready import Delivery, Ready, Returned
+from whence.types import Bundle, Instant
+
+# --- clocks ---
+
+
+class KeepsOnlyPublishersOrder(State):
+    """Keeps the order of each publisher, and no other."""
+
+    def is_ready(self, told: Told) -> bool:
+        return told.past[told.bundle.pid] <= self.reached[told.bundle.pid]
+
+
+class ComparesOneTooFew(State):
+    """Does not look at the last node of the clock."""
+
+    def is_ready(self, told: Told) -> bool:
+        own = told.past[told.bundle.pid] <= self.reached[told.bundle.pid]
+        return own and not any(map(gt, told.past[:-1], self.reached))
+
+
+class TellsAnOldPast(State):
+    """Tells what it had processed when it last published."""
+
+    _told: list[int] | None = None
+
+    def publish(self, bundle: Bundle) -> Told:
+        told = super().publish(bundle)
+        before, self._told = self._told, list(told.past)
+        if before is None:
+            return told
+        before[self.me] = told.past[self.me]
+        old = self.kept[before[self.me] + 1] = Told(before, bundle)
+        return old
+
+
+class SkipsWhatIsMissing(State):
+    """Takes the message of a publisher that came for its next, whichever it is."""
+
+    def is_ready(self, told: Told) -> bool:
+        past = told.past.copy()
+        past[told.bundle.pid] = 0
+        return not any(map(gt, past, self.reached))
+
+
+class PassesOnWithoutThePast(State):
+    """Passes a message of another on with its number alone."""
+
+    def recall(self, publisher: int, number: int) -> Told | None:
+        told = super().recall(publisher, number)
+        if told is None or publisher == self.me:
+            return told
+        return Told([past if node == publisher else 0 for node, past in enumerate(told.past)], told.bundle)
+
+
+# --- acknowledgements ---
+
+
+class SettlesWithoutTheSilent(Outbox):
+    """Forgets what everybody has whom it does not suspect."""
+
+    def acknowledged(self, node: int, has: int, now: Instant, ready: Ready) -> None:
+        super().acknowledged(node, has, now, ready)
+        heard = [peer.acked for other, peer in self.peers.items() if other not in self.suspects.now]
+        self.state.settle(min(heard, default=0))
+
+    def push(self, node: int, ready: Ready) -> None:
+        peer = self.peers[node]
+        peer.sent = max(peer.sent, self.state.settled)
+        super().push(node, ready)
+
+    def _repeat(self, node: int, peer: Peer, ready: Ready) -> None:
+        peer.acked = max(peer.acked, self.state.settled)
+        super()._repeat(node, peer, ready)
+
+
+class SendsOnce(Outbox):
+    """Never sends again, whoever comes back."""
+
+    def restart(self, node: int, now: Instant, ready: Ready) -> None:
+        pass
+
+    def heard(self, node: int, boot: int, now: Instant, ready: Ready) -> None:
+        self.peers[node].boot = boot
+        self.suspects.heard(node)
+
+    def _repeat(self, node: int, peer: Peer, ready: Ready) -> None:
+        pass
+
+
+class NeverSaysWhatItHas(Outbox):
+    """Acknowledges only by what it publishes."""
+
+    def owe(self, now: Instant) -> None:
+        pass
+
+
+class AcknowledgesWhatItHolds(Direct):
+    """Counts what it only holds as here."""
+
+    def _hold(self, told: Told, publisher: int, number: int, sender: int, now: Instant, ready: Ready) -> None:
+        super()._hold(told, publisher, number, sender, now, ready)
+        self.state.reached[publisher] = max(self.state.reached[publisher], number)
+
+
+# --- messages ---
+
+
+class TakesDuplicates(Direct):
+    """Processes a message as often as it comes."""
+
+    def _receive_message(self, sender: int, told: Told, now: Instant, ready: Ready) -> None:
+        again = told.past[told.bundle.pid] < self.state.reached[told.bundle.pid] and told.bundle.pid != self.me.pid
+        super()._receive_message(sender, told, now, ready)
+        if again:
+            ready.deliver.append(Delivery(told.bundle))
+
+
+class HoldsWithoutBound(Direct):
+    """Holds as many messages as come."""
+
+    def _hold(self, told: Told, publisher: int, number: int, sender: int, now: Instant, ready: Ready) -> None:
+        counted, self._held_count = self._held_count, 0
+        super()._hold(told, publisher, number, sender, now, ready)
+        self._held_count += counted
+
+
+# --- what is written down ---
+
+
+class ForgetsOthersInACrash(Direct):
+    """Does not write down what came."""
+
+    def _persist(self, entry: journal.Entry, ready: Ready) -> None:
+        if not isinstance(entry, Processed):
+            super()._persist(entry, ready)
+
+
+class ForgetsItsOwnInACrash(Direct):
+    """Does not write down what it publishes, and numbers anew."""
+
+    def _persist(self, entry: journal.Entry, ready: Ready) -> None:
+        if not isinstance(entry, Published):
+            super()._persist(entry, ready)
+
+
+class SendsBeforeItWrites(Direct):
+    """Acts on a transition and writes it down with the next one."""
+
+    _late: tuple[bytes, ...] = ()
+
+    def _persist(self, entry: journal.Entry, ready: Ready) -> None:
+        before, now = len(ready.persist), ready.persist
+        super()._persist(entry, ready)
+        fresh = tuple(now[before:])
+        del now[before:]
+        now.extend(self._late)
+        self._late = fresh
+
+
+class DeliversAgain(Direct):
+    """Hands everything over again after a crash."""
+
+    def restore(self, records: Sequence[bytes], now: Instant) -> Ready:
+        self._consumed = 0
+        return super().restore(records, now)
+
+
+class DeliversNothingTwice(Direct):
+    """Hands over nothing from before a crash, whether the application had it or not."""
+
+    def restore(self, records: Sequence[bytes], now: Instant) -> Ready:
+        ready = super().restore(records, now)
+        ready.deliver = [step for step in ready.deliver if isinstance(step, Returned)]
+        return ready
+
+
+class NotForItself(Direct):
+    """A publisher does not deliver its own messages."""
+
+    def _tell_application(self, bundle: Bundle, hold_ns: int, ready: Ready) -> None:
+        super()._tell_application(bundle, hold_ns, ready)
+        if bundle.pid == self.me.pid:
+            ready.deliver = [step for step in ready.deliver if not isinstance(step, Delivery)]
+
+
+def _member(kind: type[Direct]) -> Callable[[Causal], Causal]:
+    return lambda recipe: recipe._replace(direct=kind)
+
+
+def _state(kind: type[State]) -> Callable[[Causal], Causal]:
+    return lambda recipe: recipe._replace(direct_state=kind)
+
+
+def _outbox(kind: type[Outbox]) -> Callable[[Causal], Causal]:
+    return lambda recipe: recipe._replace(direct_outbox=kind)
+
+
+_BUGS: tuple[tuple[str, str, str, Callable[[Causal], Causal]], ...] = (
+    ("publishers_order_only", "causal", "keeps each publisher's order only", _state(KeepsOnlyPublishersOrder)),
+    ("compares_one_too_few", "causal", "does not look at the last node of a clock", _state(ComparesOneTooFew)),
+    ("tells_an_old_past", "causal", "tells the clock of its last message", _state(TellsAnOldPast)),
+    ("skips_what_is_missing", "causal", "takes any message of a publisher for its next", _state(SkipsWhatIsMissing)),
+    ("settles_without_the_silent", "agreement", "does not keep for the suspected", _outbox(SettlesWithoutTheSilent)),
+    ("direct_sends_once", "agreement", "never sends again", _outbox(SendsOnce)),
+    ("never_says_what_it_has", "bounds", "acknowledges only by publishing", _outbox(NeverSaysWhatItHas)),
+    ("direct_acknowledges_the_held", "agreement", "counts what it holds", _member(AcknowledgesWhatItHolds)),
+    ("takes_duplicates", "no_duplicates", "processes what comes again", _member(TakesDuplicates)),
+    ("passes_on_without_the_past", "causal", "passes on the bare message", _state(PassesOnWithoutThePast)),
+    ("direct_holds_without_bound", "bounds", "holds as many messages as come", _member(HoldsWithoutBound)),
+    ("forgets_others_in_a_crash", "no_duplicates", "does not write down what came", _member(ForgetsOthersInACrash)),
+    ("forgets_its_own_in_a_crash", "agreement", "does not write down its own", _member(ForgetsItsOwnInACrash)),
+    ("direct_sends_before_it_writes", "agreement", "acts before it is durable", _member(SendsBeforeItWrites)),
+    ("direct_delivers_again", "no_duplicates", "hands all over again after a crash", _member(DeliversAgain)),
+    ("direct_delivers_nothing_twice", "agreement", "hands over nothing after a crash", _member(DeliversNothingTwice)),
+    ("direct_not_for_itself", "agreement", "does not deliver its own messages", _member(NotForItself)),
+)  # fmt: skip
+
+BUGS = tuple((*bug, ("causal",)) for bug in _BUGS)

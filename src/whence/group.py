@@ -246,10 +246,9 @@ class Group:
             for delivery in batch:
                 yield delivery
 
-    async def batches(self) -> AsyncIterator[Batch]:
-        """Yield deliveries as they came, a bundle at a time: many events for the price of one."""
-        while (batch := await self._inbox.next()) is not None:
-            yield batch
+    def batches(self) -> AsyncIterator[Batch]:
+        """Return an iterator over deliveries as they came, a bundle at a time: many events for the price of one."""
+        return self._inbox
 
     async def late(self) -> AsyncIterator[LateEvent]:
         """Yield events that came after their place in the order had passed."""

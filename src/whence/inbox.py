@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
 from enum import StrEnum
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -76,18 +77,22 @@ class LateEvent(Struct, frozen=True, gc=False):
     late_ns: int
 
 
+RoundTrip: TypeAlias = Callable[[int], int | None]
+"""Returns the usual round trip to a peer, if it is known."""
+
+
 class Batch:
     """Events of one bundle, delivered together. Iterate for single deliveries."""
 
-    __slots__ = ("_latency_ns", "_mark", "bundle", "gaps", "held_ns", "level", "position", "resets")
+    __slots__ = ("_mark", "_rtt_ns", "bundle", "gaps", "held_ns", "level", "position", "resets")
 
     def __init__(
-        self, bundle: Bundle, position: int, level: str, held_ns: int, latency_ns: int | None, gaps: tuple[Span, ...],
+        self, bundle: Bundle, position: int, level: str, held_ns: int, rtt_ns: "RoundTrip", gaps: tuple[Span, ...],
         mark: Mark | None, resets: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
         self.bundle, self.position, self.level = bundle, position, level
         self.held_ns, self.gaps, self.resets = held_ns, gaps, resets
-        self._latency_ns, self._mark = latency_ns, mark
+        self._rtt_ns, self._mark = rtt_ns, mark
 
     @property
     def sender(self) -> int:
@@ -104,11 +109,13 @@ class Batch:
     def __iter__(self) -> Iterator[Delivery]:
         bundle, mark, gaps, resets = self.bundle, self._mark, self.gaps, self.resets
         pid, boot, position = bundle.pid, bundle.boot, self.position
+        rtt_ns = self._rtt_ns(pid)
+        latency_ns = None if rtt_ns is None else rtt_ns // 2 + self.held_ns
         key, ticket, epoch = (mark.key, mark.ticket, mark.epoch) if mark is not None else (None, None, None)
         for offset, payload in enumerate(bundle.payloads()):
             yield Delivery(
                 payload, pid, EventId(pid, boot, bundle.first + offset), self.level, position + offset, self.held_ns,
-                self._latency_ns, gaps, None if key is None else (*key[:3], key[3] + offset), ticket, epoch, resets,
+                latency_ns, gaps, None if key is None else (*key[:3], key[3] + offset), ticket, epoch, resets,
             )  # fmt: skip
             gaps, resets = (), ()
 
@@ -125,7 +132,7 @@ class Inbox:
         self.late_dropped = 0
         self.on_pause: Callable[[object, bool], None] = lambda who, pause: None
         self.on_taken: Callable[[Bundle], None] = lambda bundle: None
-        self.rtt_ns: Callable[[int], int | None] = lambda peer: None
+        self.rtt_ns: RoundTrip = lambda peer: None
         self._level = level
         self._overflow = overflow
         self._receive = receive
@@ -149,12 +156,10 @@ class Inbox:
             return
         if self._error is not None:
             return
-        rtt_ns = self.rtt_ns(bundle.pid)
-        latency_ns = None if rtt_ns is None else rtt_ns // 2 + step.hold_ns
         gaps, resets = tuple(self._gaps), tuple(self._resets)
         self._gaps.clear()
         self._resets.clear()
-        self._batches.append(Batch(bundle, position, self._level, step.hold_ns, latency_ns, gaps, step.mark, resets))
+        self._batches.append(Batch(bundle, position, self._level, step.hold_ns, self.rtt_ns, gaps, step.mark, resets))
         self.events += bundle.count
         self._bytes += len(bundle.body)
         if self.events >= self.events_max:
@@ -194,18 +199,22 @@ class Inbox:
 
     # --- what the application takes ---
 
-    async def next(self) -> Batch | None:
-        """Return the next batch; None when nothing more comes. Raises what ended the group, if it was an error."""
+    def __aiter__(self) -> "Inbox":
+        return self
+
+    async def __anext__(self) -> Batch:
+        """Return the next batch; end when nothing more comes. Raises what ended the group, if it was an error."""
         while not self._batches:
             if self._error is not None:
                 raise self._error
             if self._ended:
-                return None
-            await self._wait("next")
+                raise StopAsyncIteration
+            await self._waiter("next")
         batch = self._batches.popleft()
-        self.on_taken(batch.bundle)
-        self._bytes -= len(batch.bundle.body)
-        self.events -= len(batch)
+        bundle = batch.bundle
+        self.on_taken(bundle)
+        self._bytes -= len(bundle.body)
+        self.events -= bundle.count
         if self._paused and self._bytes <= INBOX_BYTES_MAX // 2:
             self._pause(False)
         if self.events < self.events_max and self._waiters["room"]:
@@ -217,7 +226,7 @@ class Inbox:
         while not self._late:
             if self._ended:
                 return None
-            await self._wait("late")
+            await self._waiter("late")
         return self._late.popleft()
 
     def full(self) -> bool:
@@ -227,7 +236,7 @@ class Inbox:
     async def room(self) -> None:
         """Wait until the consumer has taken something."""
         if self.full() and not self._ended:
-            await self._wait("room")
+            await self._waiter("room")
 
     # --- when it is full ---
 
@@ -253,15 +262,14 @@ class Inbox:
         self._paused = pause
         self.on_pause(self, pause)
 
-    async def _wait(self, name: str) -> None:
+    def _waiter(self, name: str) -> "asyncio.Future[None]":
+        """Return what will be done when it is time; those of waits that were given up go."""
+        waiting = self._waiters[name]
+        if waiting:
+            waiting[:] = [future for future in waiting if not future.done()]
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters[name].append(future)
-        try:
-            await future
-        except asyncio.CancelledError:
-            if future in self._waiters[name]:
-                self._waiters[name].remove(future)
-            raise
+        waiting.append(future)
+        return future
 
     def _wake(self, name: str) -> None:
         woken, self._waiters[name] = self._waiters[name], []

@@ -7,6 +7,7 @@ import pytest
 from whence import limits
 from whence.core.levels import LEVELS, Surroundings
 from whence.core.members.full import Directory
+from whence.core.order.direct.items import Has, Told
 from whence.core.order.localized import items
 from whence.core.order.neighbourhood import NearAck, NearCopy
 from whence.core.ready import Item
@@ -54,16 +55,25 @@ def some_item(random: Random, seen: list[bytes]) -> Item:
             items.FenceTell(listed, listed), items.Lost(random.randrange(4)),
             TreeCopy(random.randrange(3), random.randrange(4), head, bundle),
             NearCopy(random.randrange(3), listed, bundle), NearAck(bundle.pid, bundle.first),
+            Told(clock(random), bundle), Told(clock(random), bundle), Has(clock(random)),
         )
     )  # fmt: skip
 
 
+def clock(random: Random) -> list[int]:
+    """Draw a clock: mostly of the right length and with small numbers, so that some of it makes sense."""
+    return [random.choice((0, 0, 1, 2, small(random))) for _ in range(random.choice((6, 6, 6, 6, 7)))]
+
+
 @pytest.mark.parametrize("seed", range(25))
-@pytest.mark.parametrize("level", ["causal", "cbcast", "barriers", "neighbourhood"])
-def test_any_item_from_anybody_is_survived_within_bounds(level: str, seed: int) -> None:
+@pytest.mark.parametrize("kind", ["causal", "causal direct", "cbcast", "barriers", "neighbourhood"])
+def test_any_item_from_anybody_is_survived_within_bounds(kind: str, seed: int) -> None:
     random = Random(seed)
+    level, _, spread = kind.partition(" ")
     given: dict[str, object] = {"tree": "0,0,1,1,2", "groups": "0 1 2 3 4 5;1 3", "f": random.randint(1, 3)}
-    if level == "causal":
+    if spread:
+        given |= {"spread": spread, "groups": "all", "held_copies_max": 4}
+    elif level == "causal":
         given |= {"coding": random.choice(CODINGS), "identity": random.choice(("uid", "paper")), "held_copies_max": 4}
     recipe = LEVELS[level]
     settings = recipe.settings_from(given)

@@ -86,11 +86,11 @@ def test_a_copy_that_was_cut_and_is_passed_on_breaks_causal_order() -> None:
     assert all(verdict.holds for verdict in judge(run(schedule).trace))
 
 
-def test_the_swarm_draws_every_kind_of_tree_coding_identity_and_f() -> None:
+def test_the_swarm_draws_every_kind_of_tree_coding_identity_and_f_and_groups_without_a_tree() -> None:
     drawn = [draw("causal", seed) for seed in range(1, 300)]
     for name, values in (("f", 3), ("coding", 3), ("identity", 2), ("replay", 2), ("held_copies_max", 2)):
         assert len({scenario.settings[name] for scenario in drawn}) == values
-    assert len({scenario.shape for scenario in drawn}) == 9
+    assert len({scenario.shape for scenario in drawn}) == 12
     assert {fault.disk for scenario in drawn for fault in scenario.faults if fault.kind == "crash"} == {"lost", "torn"}
 
 

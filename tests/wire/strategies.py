@@ -16,6 +16,7 @@ from whence.core.link.presence import Place, Presence, presence
 from whence.core.members.views import NEWS, Welcome
 from whence.core.merge.items import Follow, Opened, Stream, Taken
 from whence.core.merge.outbox import name_of
+from whence.core.order.direct.items import Told
 from whence.core.ready import Item
 from whence.core.spread.direct import HAVE, WANT, Have, Want
 from whence.core.spread.gossip import Gossip
@@ -103,6 +104,16 @@ def digests(entry: Layout, numbers: int) -> st.SearchStrategy[bytes]:
     return st.lists(one, max_size=4).map(b"".join)
 
 
+def _told() -> st.SearchStrategy[Told]:
+    return st.builds(
+        lambda past, boot, first, payloads: Told(past, packed(Process(len(past) - 1, boot), first, payloads)),
+        st.lists(st.integers(0, limits.SEQ_MAX), min_size=1, max_size=4),
+        st.integers(0, limits.BOOT_MAX),
+        st.integers(1, limits.SEQ_MAX - 6),
+        payload_lists(),
+    )
+
+
 AGREEING: dict[type, st.SearchStrategy[Any]] = {
     **TICKETS,
     Bundle: bundles(),
@@ -116,6 +127,7 @@ AGREEING: dict[type, st.SearchStrategy[Any]] = {
         ),
     ),
     Presence: st.builds(presence, st.text(max_size=8), st.sampled_from(Place), st.lists(processes(), max_size=4)),
+    Told: _told(),
     Have: st.builds(Have, digests(HAVE, 3), news(), news()),
     Want: st.builds(Want, digests(WANT, 1)),
     Taken: st.builds(Taken, st.lists(bundles(), max_size=4).map(name_of)),

@@ -45,6 +45,8 @@ EVER_GIVEN = [
     (81, "TreeCopy"),
     (82, "NearCopy"),
     (83, "NearAck"),
+    (84, "Told"),
+    (85, "Has"),
     (40, "Renew"),
     (41, "Alive"),
     (42, "Fenced"),

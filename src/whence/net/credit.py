@@ -150,16 +150,17 @@ class Relief:
     def __init__(self, congested: Callable[[], bool]) -> None:
         self._congested = congested
         self._loop = asyncio.get_running_loop()
-        self._waited_for: asyncio.Future[None] | None = None
+        self.awaited: asyncio.Future[None] | None = None
+        """Whom to wake; None: nobody waits."""
 
     async def wait(self) -> None:
         """Wait until there is credit again, or for a moment."""
-        if self._waited_for is None:
-            self._waited_for = self._loop.create_future()
-        await asyncio.wait([self._waited_for], timeout=RELIEF_S)
+        if self.awaited is None:
+            self.awaited = self._loop.create_future()
+        await asyncio.wait([self.awaited], timeout=RELIEF_S)
 
     def look(self) -> None:
         """Wake those that wait, if any do and there is credit."""
-        if self._waited_for is not None and not self._congested():
-            self._waited_for.set_result(None)
-            self._waited_for = None
+        if self.awaited is not None and not self._congested():
+            self.awaited.set_result(None)
+            self.awaited = None

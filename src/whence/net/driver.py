@@ -131,7 +131,7 @@ class Driver:
         self._untaken: deque[Bundle] = deque()
         """What was handed to the sink and the application has not taken, where a later life must hand it out again."""
         self._compacting = Compaction()
-        sink.on_taken = self._taken
+        sink.on_taken = self._note_taken if self._steps is None else self._taken
         self._durable = durable
         self._loop = asyncio.get_running_loop()
         self._clock = wall_ns if role.recipe.reads_wall_clock() else steady_ns
@@ -154,7 +154,9 @@ class Driver:
         self._apart_ns = wall_ns() - steady_ns()
         around = Surroundings(role.dice, self._clock(), Directory(), remembers=kept is not None)
         self.member: Member = role.recipe.build(role.me, role.settings, around)
-        self._held_back: Callable[[], bool] = getattr(self.member, "held_back", _no)
+        self._held_back: Callable[[], bool] | None = getattr(self.member, "held_back", None)
+        """Whether publishing more would make something come too late, at levels where it can."""
+        self._refusal: Callable[[int], WhenceError | None] | None = getattr(self.member, "refusal", None)
         self._checkpoint_bytes: Callable[[], int] = getattr(self.member, "checkpoint_bytes", int)
 
     # --- inputs ---
@@ -194,7 +196,8 @@ class Driver:
     def publish(self, payloads: Sequence[bytes], stored: "asyncio.Future[None] | None" = None) -> Bundle:
         """Publish a bundle; `stored` is told once it is durable. Raises what the member raises."""
         self._check()
-        self._watch_clocks()
+        if self._slip_ns_max is not None:
+            self._watch_clocks()
         bundle, ready = self.member.publish(payloads, self._clock())
         self.published += bundle.count
         self.credit.published(bundle)
@@ -225,7 +228,8 @@ class Driver:
         for item in packet.items:
             if not self.left:
                 self._do(self.member.receive, sender, item)
-        self.relief.look()
+        if self.relief.awaited is not None:
+            self.relief.look()
 
     def unreachable(self, peer: int) -> None:
         """Learn that something sent to a peer did not arrive."""
@@ -280,7 +284,7 @@ class Driver:
 
     def refusal(self) -> WhenceError | None:
         """Return the error that publishing now would raise for want of a ticket, a lease or a clock, if it is known."""
-        check: Callable[[int], WhenceError | None] | None = getattr(self.member, "refusal", None)
+        check = self._refusal
         if check is None or check(self._clock()) is None:
             return None
         self._do(self.member.tick)  # what stood in the way may be over, and nobody has looked since
@@ -338,8 +342,7 @@ class Driver:
 
         Looked at before every input, so that nothing is done on a lease that a frozen clock took for valid.
         """
-        if self._slip_ns_max is None:
-            return
+        assert self._slip_ns_max is not None
         apart_ns = wall_ns() - steady_ns()
         slip_ns, self._apart_ns = abs(apart_ns - self._apart_ns), apart_ns
         if slip_ns > self._slip_ns_max:
@@ -384,14 +387,14 @@ class Driver:
             stored.set_result(None)
 
     def _perform(self, ready: Ready) -> None:
-        scribe = self._scribe
-        if _returns(ready):
-            self._deliver(ready.deliver.pop(0))  # a publication is told of before it is sent
+        scribe, deliver = self._scribe, ready.deliver
+        if deliver and isinstance(deliver[0], Returned):
+            self._deliver(deliver.pop(0))  # a publication is told of before it is sent
         for send in ready.send:
             size = self._outside.send(self.group, send.to, send.item, send.boot)
             if scribe is not None:
                 scribe.sent(send.to, send.item, size)
-        for step in ready.deliver:
+        for step in deliver:
             self._deliver(step)
         for note in ready.notes:
             self._note(note)
@@ -443,7 +446,8 @@ class Driver:
         """Learn that a peer's application has taken own events up to this one, some time ago."""
         if self.credit.reached(peer, last, waited_s):
             self._changed.set()
-            self.relief.look()
+            if self.relief.awaited is not None:
+                self.relief.look()
 
     def expect(self, peer: int) -> None:
         """Wait for a connected member from now on."""
@@ -456,7 +460,7 @@ class Driver:
 
     def congested(self) -> bool:
         """Tell whether publishers should wait until members have taken more of what is under way."""
-        if self._held_back():
+        if self._held_back is not None and self._held_back():
             return True
         if self.credit.away_bytes <= CREDIT_BYTES_MIN:
             return False
@@ -472,11 +476,11 @@ class Driver:
 
     def _taken(self, bundle: Bundle) -> None:
         """Count what the application takes; what a trace tells of is on file before that."""
-        if self._steps is not None:
-            self._untaken.popleft()
-            if self._scribe is not None:
-                self._scribe.spool.flush()
-            self._steps.take(bundle.count)
+        assert self._steps is not None
+        self._untaken.popleft()
+        if self._scribe is not None:
+            self._scribe.spool.flush()
+        self._steps.take(bundle.count)
         self._note_taken(bundle)
 
     def _note_taken(self, bundle: Bundle) -> None:
@@ -574,11 +578,6 @@ class Driver:
 def _returns(ready: Ready) -> bool:
     """Tell whether a Ready begins with word of a publication."""
     return bool(ready.deliver) and isinstance(ready.deliver[0], Returned)
-
-
-def _no() -> bool:
-    """Return False: at most levels nothing can come too late."""
-    return False
 
 
 CREDIT_LOOK_S = 0.02

@@ -5,7 +5,7 @@ have GREETING_BYTES_MAX bytes and must come by the deadline, so a stranger costs
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from struct import Struct as Layout
 from typing import Protocol, cast
 from zlib import crc32
@@ -122,10 +122,10 @@ class Link(asyncio.BufferedProtocol):
 
     # --- our side ---
 
-    def write(self, frames: list[bytes]) -> None:
-        """Hand frames to the transport."""
+    def write(self, pieces: Sequence[bytes]) -> None:
+        """Hand the pieces of frames to the transport."""
         if self.transport is not None:
-            self.transport.writelines(frames)
+            self.transport.writelines(pieces)
 
     def is_up(self) -> None:
         """Tell whoever called that the greeting is done."""
@@ -165,12 +165,19 @@ class Link(asyncio.BufferedProtocol):
             if crc32(body) != checksum:
                 raise RemoteProtocolError("the frame's checksum does not match its body")
             start = stop
-            self._take(decode_body(body), needed)
+            packet = decode_body(body)
+            if self.peer is not None:
+                self._owner.link_packet(self, packet, needed)
+            else:
+                self._take_greeting(packet)
             if self.closing:
                 return
             if self.peer is not None:
                 longest = PACKET_BYTES_MAX
-        self._keep(start, end, needed)
+        if start == end and len(self._buffer) == BUFFER_BYTES:
+            self._end = 0
+        else:
+            self._keep(start, end, needed)
 
     def _keep(self, start: int, end: int, needed: int) -> None:
         """Move what is left to the front of a buffer that can take the rest of its frame."""
@@ -184,10 +191,7 @@ class Link(asyncio.BufferedProtocol):
             self._view[:rest] = self._view[start:end]  # memoryviews may overlap; bytearrays may not
         self._end = rest
 
-    def _take(self, packet: Packet, size: int) -> None:
-        if self.peer is not None:
-            self._owner.link_packet(self, packet, size)
-            return
+    def _take_greeting(self, packet: Packet) -> None:
         sender = Process(packet.pid, packet.boot)
         if packet.group:
             raise RemoteProtocolError("a packet of a group came before the greeting")

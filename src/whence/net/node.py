@@ -340,7 +340,7 @@ class LiveNode:
 
     def send(self, group: str, to: Sequence[int], item: Item, boot: int) -> int:
         """Queue an item for some peers; return its size on the wire."""
-        if self.permits.restricts(group):
+        if group in self.permits.closed:
             to = [pid for pid in to if self.permits.may(pid, group, "read")]
         return self.switch.send(group, to, item, boot, self._lives.get(group))
 
@@ -403,7 +403,7 @@ class LiveNode:
             if packet.to_boot == driver.role.me.boot:
                 driver.reached(packet.pid, packet.items[0].last, packet.items[0].waited_us / 1e6)
             return
-        if self.permits.restricts(group) and not self.permits.admits(packet):
+        if group in self.permits.closed and not self.permits.admits(packet):
             driver.count("reject", "not_permitted", packet.pid)
             return
         driver.packet(packet, size)

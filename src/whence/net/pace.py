@@ -7,6 +7,8 @@ Law: a bundle is held back only where another went out less than a gap ago and n
 as delivery takes anyway, at most GAP_S_MAX, and there is none while delivery is quick.
 """
 
+from collections import OrderedDict
+
 QUICK_S = 0.005
 """Delivery that takes no longer is not made quicker by fewer bundles."""
 
@@ -25,7 +27,7 @@ class Pace:
     def __init__(self) -> None:
         self.delivery_s = 0.0
         """How long delivery takes, the way back of its word included."""
-        self._sent: dict[int, float] = {}
+        self._sent: OrderedDict[int, float] = OrderedDict()
         """When each of the latest bundles went out, by its last event."""
         self._latest = 0.0
 
@@ -33,7 +35,7 @@ class Pace:
         """Take note of a bundle that goes out."""
         self._sent[last] = self._latest = now
         if len(self._sent) > REMEMBERED_MAX:
-            del self._sent[next(iter(self._sent))]
+            self._sent.popitem(last=False)
 
     def taken(self, last: int, waited_s: float, now: float) -> None:
         """Learn that an application took a bundle, some time ago."""

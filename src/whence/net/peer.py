@@ -57,9 +57,10 @@ class Peer:
         """Hand everything to the transport, unless it asked to wait."""
         self.dirty = False
         link = self.link
-        if link is None or link.paused or not self.frames:
+        frames = self.frames
+        if link is None or link.paused or not frames:
             return
-        link.write(list(chain.from_iterable(self.frames)))
+        link.write(frames[0] if len(frames) == 1 else list(chain.from_iterable(frames)))
         self._emptied()
 
     def drop(self) -> list[str]:

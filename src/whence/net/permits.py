@@ -35,10 +35,8 @@ class Permits:
             self._rights[group] = {
                 int(pid): frozenset(RIGHTS[letter] for letter in letters) for pid, letters in rights.items()
             }
-
-    def restricts(self, group: str) -> bool:
-        """Tell whether a group is closed to anyone."""
-        return group in self._rights
+        self.closed = frozenset(self._rights)
+        """The groups that are closed to anyone."""
 
     def may(self, pid: int, group: str, right: str) -> bool:
         """Tell whether a peer has a right in a group."""

@@ -36,10 +36,10 @@ class Reports:
 
     def taken(self, bundle: Bundle) -> None:
         """Note that the application has taken a bundle of somebody else."""
-        process = bundle.process
-        if bundle.last <= self._taken.get(process, NOTHING)[0]:
+        process, last = bundle.process, bundle.last
+        if last <= self._taken.get(process, NOTHING)[0]:
             return
-        self._taken[process] = bundle.last, self._loop.time()
+        self._taken[process] = last, self._loop.time()
         self._plan(process, len(bundle.body))
         if len(self._taken) > TAKEN_MAX:
             del self._taken[next(iter(self._taken))]

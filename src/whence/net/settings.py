@@ -68,7 +68,7 @@ DIRECT_NODES_MAX = 16
 """Causal groups of more members spread along a tree: a publisher's copies and everybody's word to everybody grow with
 the members (decision 0031)."""
 
-OF_TREES = ("tree", "f", "identity", "coding", "replay", "retain", "ordered_links")
+OF_TREES = ("tree", "groups", "f", "identity", "coding", "replay", "retain", "ordered_links")
 """Settings that mean something only on a tree: who gives one wants one."""
 
 
@@ -78,7 +78,7 @@ def settings_of(level: str, founders: Sequence[int], given: Mapping[str, object]
     if founders and level == "causal":
         nodes = chosen["tree_nodes"] = max(founders) + 1
         if nodes <= DIRECT_NODES_MAX and not any(name in given for name in OF_TREES):
-            chosen["spread"] = "direct"
+            chosen |= {"spread": "direct", "groups": " ".join(map(str, sorted(founders)))}
     if founders and level == "optimistic":
         chosen["seeds"] = ",".join(map(str, founders))
     return chosen | dict(given)

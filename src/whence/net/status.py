@@ -14,6 +14,8 @@ import msgspec
 from whence.core.coordinated import named
 from whence.core.members.overlay import overlay_of
 from whence.core.members.tickets.joining import Status
+from whence.core.order.direct.member import Direct
+from whence.core.order.localized.member import Localized
 from whence.core.ready import Metric
 from whence.errors import JoinError, UsageError, WhenceError
 from whence.limits import BOOT_MAX, PEER_ID_MAX
@@ -81,12 +83,15 @@ def _group(driver: Driver) -> dict[str, Any]:
 
 
 def _overlay(driver: Driver) -> dict[str, Any] | None:
-    """Return a member's place in the tree: its neighbours, and whom it sends to at present where some are suspected."""
-    settings = getattr(driver.role.settings, "overlay", None)
-    outbox = getattr(driver.member, "outbox", None)
-    if settings is None or outbox is None:
+    """Return whom a member has around it, and whom it sends to at present where some are suspected."""
+    member = driver.member
+    if isinstance(member, Direct):
+        neighbours = list(member.outbox.peers)
+    elif isinstance(member, Localized):
+        neighbours = overlay_of(driver.role.settings.overlay).neighbours(driver.role.me.pid)
+    else:
         return None
-    neighbours = overlay_of(settings).neighbours(driver.role.me.pid)
+    outbox = member.outbox
     return {"neighbours": neighbours, "active": list(outbox.active), "suspected": list(outbox.suspects.now)}
 
 

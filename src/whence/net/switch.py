@@ -36,6 +36,9 @@ log = logging.getLogger("whence.net")
 LOOK_S = 0.001
 """Outboxes are looked at so often, however many publishers ask."""
 
+LIGHT_BYTES = 64 << 10
+"""Where nothing waited when they were last looked at, they are not looked at again before so much was written."""
+
 SHUN_S = 60.0
 """A peer that took nothing until it was cut is not waited for again within this time: it would stop publishers each
 time it connects. It gets what it takes, up to its outbox, and the credit of the groups waits for it once it does."""
@@ -80,6 +83,8 @@ class Switch:
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._relief: asyncio.Future[None] | None = None
         self._most, self._most_until = 0, 0.0
+        self._written = 0
+        """Bytes since the outboxes were looked at."""
         """Bytes that waited for the slowest connected peer, and until when that is not looked at again."""
         self._beat: asyncio.TimerHandle | None = None
         self._reading = True
@@ -204,6 +209,7 @@ class Switch:
         self.on_flush()
         dirty, self._dirty = self._dirty, []
         for peer in dirty:
+            self._written += peer.bytes
             peer.flush()
         if self._relief is not None and not self.congested():
             self._relieve()
@@ -214,9 +220,11 @@ class Switch:
 
     def waiting_bytes(self) -> int:
         """Return how many bytes wait for the slowest connected peer that was not cut for being stuck a while ago."""
+        if not self._most and self._written <= LIGHT_BYTES:
+            return 0
         now = self._loop.time()
         if now >= self._most_until:
-            self._most_until = now + LOOK_S
+            self._most_until, self._written = now + LOOK_S, 0
             self._most = max([
                 peer.waiting_bytes() for peer in self.peers.values()
                 if peer.link is not None and peer.shunned_until <= now

@@ -6,6 +6,7 @@ The sentence that decides: an event that left the spread can be recovered while 
 Source: tickets_twolayer 6.4, 6.5, 7 (Theorems 5.1 and 5.2); traps C8 to C10, C12, C18, C19.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from struct import Struct as Layout
 from typing import Annotated
@@ -79,7 +80,7 @@ class Library:
         self.size = size
         self.bytes = 0
         self.bytes_max = bytes_max
-        self._kept: dict[tuple[int, int], tuple[int, Bundle]] = {}
+        self._kept: OrderedDict[tuple[int, int], tuple[int, Bundle]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -92,7 +93,7 @@ class Library:
         kept[ticket, entry] = (before, bundle)
         self.bytes += len(bundle.body)
         while len(kept) > self.size or (self.bytes > self.bytes_max and len(kept) > 1):
-            self.bytes -= len(kept.pop(next(iter(kept)))[1].body)
+            self.bytes -= len(kept.popitem(last=False)[1][1].body)
 
     def find(self, ranges: bytes) -> list[Bundle]:
         """Return the bundles with an event in one of the ranges, as many as one answer takes."""

@@ -131,7 +131,8 @@ class Direct:
         self._published += bundle.count
         ready = Ready()
         told = self.state.publish(bundle)
-        self._persist(Published(bundle), ready)
+        if self.remembers:
+            self._persist(Published(bundle), ready)
         self._tell_application(bundle, 0, ready)
         self.outbox.send(told, self.state.reached[self.me.pid], now, ready)
         return bundle, self._wake(ready)
@@ -231,7 +232,7 @@ class Direct:
         if peer is None or len(past) != self._nodes or past[me] > reached[me]:
             ready.notes.append(Note("reject", "not_for_me", bundle, sender))
             return
-        if past[me] > peer.acked:
+        if past[me] > peer.acked and sender == publisher:
             self.outbox.acknowledged(publisher, past[me], now, ready)
         number = past[publisher] + 1
         if number <= reached[publisher]:
@@ -251,7 +252,8 @@ class Direct:
             self._let_go(publisher, number)  # held, or another copy of it
         self.state.process(publisher)
         self.state.remember(told, publisher, number)
-        self._persist(Processed(bundle), ready)
+        if self.remembers:
+            self._persist(Processed(bundle), ready)
         self._tell_application(bundle, hold_ns, ready)
         self.outbox.owe(now)
 
@@ -326,8 +328,6 @@ class Direct:
 
     def _persist(self, entry: journal.Entry, ready: Ready) -> None:
         """Write a transition down, and with it what had time."""
-        if not self.remembers:
-            return
         if self.state.settled >= self._settled_written + SETTLED_TOGETHER:
             self._settled_written = self.state.settled
             ready.persist.append(journal.encode(Settled(self._settled_written)))

@@ -75,7 +75,9 @@ class Outbox:
             if peer.sent == number - 1 and peer.acked >= lowest and node not in suspected:
                 peer.sent = number
                 to.append(node)
-        if len(to) == len(self._all):
+        if not self._all:
+            self.state.settle(number)
+        elif len(to) == len(self._all):
             self._has_at, self._processed = NEVER, 0  # it says what was processed here, and all get it
             ready.send.append(Send(self._all, told))
         elif to:
@@ -104,16 +106,19 @@ class Outbox:
         published = state.reached[state.me]
         if not peer.acked < has <= published:
             return  # old news, or nonsense
+        was_last = peer.acked == state.settled
         peer.acked = has
-        peer.sent = max(peer.sent, has)
+        if peer.sent < has:
+            peer.sent = has
         peer.backoff = self.settings.retry_ns
         if has == published:
             peer.retry_at = NEVER
         else:
-            self._await_answer(peer, now)
+            peer.since, peer.retry_at = now, now + peer.backoff  # later than before: nobody must be woken earlier
             if peer.sent < published and node not in self.suspects.now:
                 self.push(node, ready)
-        state.settle(min([each.acked for each in self.peers.values()]))
+        if was_last:
+            state.settle(min([each.acked for each in self.peers.values()]))
 
     # --- word of what is here ---
 

@@ -6,6 +6,7 @@ below `reached`, and nothing has to be merged. Own messages are kept until every
 kept while there is room, to be passed on for a publisher that is down; nobody relies on it.
 """
 
+from collections import OrderedDict
 from operator import gt
 
 from whence.core.order.direct.items import Told
@@ -27,7 +28,7 @@ class State:
         self.settled = 0
         """Everybody has the own messages up to here."""
         self.retained_bytes = 0
-        self._spare: dict[tuple[int, int], Told] = {}
+        self._spare: OrderedDict[tuple[int, int], Told] = OrderedDict()
         """Messages of others, by publisher and number."""
         self._spare_bytes = 0
 
@@ -87,7 +88,7 @@ class State:
         spare[publisher, number] = told
         self._spare_bytes += len(told.bundle.body)
         while self._spare_bytes > SPARE_BYTES or len(spare) > SPARE_MESSAGES:
-            self._spare_bytes -= len(spare.pop(next(iter(spare))).bundle.body)
+            self._spare_bytes -= len(spare.popitem(last=False)[1].bundle.body)
 
     def recall(self, publisher: int, number: int) -> Told | None:
         """Return a message if it is kept here."""

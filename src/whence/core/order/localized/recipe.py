@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec import structs
+
 from whence.core.members.overlay import Overlay, OverlaySettings, Place, overlay_of
 from whence.core.members.suspects import Suspects
 from whence.core.order.direct.items import NODES_MAX
@@ -86,6 +88,14 @@ class Causal(NamedTuple):
         links = (self.links or CODINGS[settings.localized.coding])(state, settings.localized)
         outbox = self.outbox(state, links, settings.localized, Suspects())
         return self.member(me, settings, state, links, outbox, self.inbox)
+
+    def shared(self, settings: Settings) -> dict[str, object]:
+        """Return what all members must agree on: who they are, and how messages get to them and are named."""
+        members = overlay_of(settings.overlay).table(0).members
+        if settings.localized.spread == "direct":
+            return {"spread": "direct", "members": members}
+        names = ("spread", "identity", "coding", "ordered_links")
+        return structs.asdict(settings.overlay) | {name: getattr(settings.localized, name) for name in names}
 
     def destinations(self, settings: Settings, group: int) -> tuple[int, ...]:
         """Return the members of a group."""

@@ -55,11 +55,13 @@ SETTINGS: dict[str, dict[str, object]] = {
     # What is missing is waited for longer than any fault here lasts, and everything is kept that long.
     "fifo": {"round_ns": 20_000_000, "hold_rounds": 255, "keep_bundles": 65_536, "keep_bytes": 64 << 20},
     "eventual": {"round_ns": 20_000_000, "keep_bundles": 65_536, "keep_bytes": 64 << 20},
-    "causal": {},
+    "causal": {"spread": "direct"},
+    "causal-tree": {"spread": "tree"},
     # Rounds so short that a ticket is free again, and a stream goes on, within a second of a crash.
     "optimistic": {"round_ns": 20_000_000, "rounds": 5, "answer_ns": 50_000_000, "k": 2},
     "total": {"beat_ns": 20_000_000, "delta": 500},
 }
+"""By level; at level causal there are two ways for a message, and both are tried."""
 REMEMBERS = ("causal",)
 """Levels whose members are owed what they missed while they were down."""
 SKIPS = ("optimistic", "total")
@@ -140,10 +142,10 @@ class Worker:
 class Episode:
     """A group of five, some faults, and the judgement."""
 
-    def __init__(self, level: str, seed: int, faults: list[Fault], laid: Wires, directory: Path) -> None:
-        self.level, self.directory, self.faults = level, directory, faults
+    def __init__(self, way: str, seed: int, faults: list[Fault], laid: Wires, directory: Path) -> None:
+        self.level, self.directory, self.faults = level_of(way), directory, faults
         self.done: Counter[str] = Counter()
-        self._random = Random(f"{level} {seed}")
+        self._random = Random(f"{way} {seed}")
         self._wires = laid
         self._mended_at: float | None = None
         everyone = list(range(NODES))
@@ -151,7 +153,7 @@ class Episode:
         for pid in everyone:
             contacts = [laid.contact(other) for other in everyone if other < pid]
             place = (pid, laid.listen(pid), laid.advertise(pid), contacts, str(directory))
-            task = Task(*place, level, everyone, RATE / NODES, SETTINGS[level], level not in SKIPS)
+            task = Task(*place, self.level, everyone, RATE / NODES, SETTINGS[way], self.level not in SKIPS)
             self.workers.append(Worker(task, laid.command(pid)))
 
     # --- what goes wrong ---
@@ -322,8 +324,14 @@ class Episode:
         return wrong
 
 
-def planned(level: str, kills: int, at_points: int, cuts: int, stops: int, *, seed: int) -> list[Fault]:
+def level_of(way: str) -> str:
+    """Return the level that a key of SETTINGS is of."""
+    return way.partition("-")[0]
+
+
+def planned(way: str, kills: int, at_points: int, cuts: int, stops: int, *, seed: int) -> list[Fault]:
     """Return all faults of a run, mixed."""
+    level = level_of(way)
     remembers = level in REMEMBERS
     points = [point for point in POINTS if remembers or point not in OF_MEMORY]
     if level == "optimistic":
@@ -384,11 +392,11 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def one(level: str, seed: int, faults: list[Fault], kind: str) -> tuple[list[str], Counter[str]]:
+def one(way: str, seed: int, faults: list[Fault], kind: str) -> tuple[list[str], Counter[str]]:
     """Run one episode; return what is wrong and what was done. A failed one keeps its directory."""
     directory = Path(tempfile.mkdtemp(prefix="whence-faults-"))
     with wires(kind, list(range(NODES))) as laid:
-        episode = Episode(level, seed, faults, laid, directory)
+        episode = Episode(way, seed, faults, laid, directory)
         try:
             wrong = episode.run()
         except TimeoutError as late:

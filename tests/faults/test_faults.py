@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from tests.faults.points import POINTS
-from tests.faults.run import Fault, episodes, one, planned
+from tests.faults.run import Fault, episodes, level_of, one, planned
 from tests.faults.wires import can_have_namespaces
 
 KILLS, KILLS_LONG = 1, 500
@@ -23,11 +23,11 @@ LONG = [pytest.param(level, marks=pytest.mark.long) for level in ("eventual", "o
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize("level", ["causal", "fifo", "total", *LONG])
-def test_five_processes_lose_and_repeat_nothing_whatever_befalls_them(level: str, long_mode: bool) -> None:
-    kind = WIRES[level] if can_have_namespaces() else "proxies"
-    for number, faults in enumerate(thrown(level, long_mode)):
-        wrong, done = one(level, number, faults, kind)
+@pytest.mark.parametrize("way", ["causal", "causal-tree", "fifo", "total", *LONG])
+def test_five_processes_lose_and_repeat_nothing_whatever_befalls_them(way: str, long_mode: bool) -> None:
+    kind = WIRES[level_of(way)] if can_have_namespaces() else "proxies"
+    for number, faults in enumerate(thrown(way, long_mode)):
+        wrong, done = one(way, number, faults, kind)
         assert wrong == [], (number, done)
         assert done["acknowledged"] > 100
         assert done["points not reached"] <= 1 + len(faults) // 4

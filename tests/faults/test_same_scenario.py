@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.run import NEEDED, NEEDED_S, SETTINGS, SKIPS, Worker
+from tests.faults.run import NEEDED, NEEDED_S, SETTINGS, SKIPS, Worker, level_of
 from tests.faults.wires import Parted
 from tests.faults.worker import Task
 from whence.check.judge import judge
@@ -25,12 +25,12 @@ NODES = 5
 MS = 1_000_000
 
 
-def scenario(level: str) -> Scenario:
+def scenario(way: str) -> Scenario:
     """Five members publish for two seconds; one is killed and comes back, one sleeps, two are parted from the rest.
 
     Two seconds after healing they publish some more, which everybody is owed.
     """
-    settings = dict(SETTINGS[level])
+    level, settings = level_of(way), dict(SETTINGS[way])
     if level == "causal":
         settings |= {"tree_nodes": NODES}
     elif level in GOSSIP:
@@ -154,13 +154,13 @@ def _owed(trace: Trace) -> list[int]:
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize("level", ["causal", "fifo", "eventual", "total"])
-def test_the_same_scenario_gets_the_same_verdicts_simulated_and_live(level: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["causal", "causal-tree", "fifo", "eventual", "total"])
+def test_the_same_scenario_gets_the_same_verdicts_simulated_and_live(way: str, tmp_path: Path) -> None:
     """One machine has one clock, so that what rests on true time is judged live too."""
-    simulated = verdicts(run(scenario(level)).trace)
-    trace = Stage(scenario(level), tmp_path).play()
+    simulated = verdicts(run(scenario(way)).trace)
+    trace = Stage(scenario(way), tmp_path).play()
     live = verdicts(trace)
-    assert {"integrity", "no_duplicates", "agreement", "liveness", *NEEDED[level]} <= simulated.keys()
+    assert {"integrity", "no_duplicates", "agreement", "liveness", *NEEDED[level_of(way)]} <= simulated.keys()
     assert live == {promise: outcome for promise, outcome in simulated.items() if promise != "determinism"}
     assert set(simulated.values()) == {Outcome.HOLDS}
     assert len(_owed(trace)) >= 20, "something is owed to everybody"

@@ -8,7 +8,8 @@ from whence.core.members.full import Directory
 from whence.core.order.localized.member import Localized
 from whence.core.order.localized.recipe import Causal
 from whence.core.ready import Delivery, Item, Ready, Returned
-from whence.types import EventId, Process
+from whence.core.stages import Resuming
+from whence.types import Bundle, EventId, Process
 from whence.wire.codec import decode, encode
 
 MS = 1_000_000
@@ -30,6 +31,10 @@ class Grove:
         self.delivered: dict[int, list[EventId]] = {}
         self.returned: dict[int, list[EventId]] = {}
         self.steps: dict[int, int] = {}
+        self.taken: dict[int, int] = {}
+        self.untaken: dict[int, list[Bundle]] = {}
+        self.asleep: set[int] = set()
+        """Nodes whose applications take nothing: what they were handed dies with the process."""
         self.notes: list[str] = []
 
     def start(self, *nodes: int) -> "Grove":
@@ -61,17 +66,35 @@ class Grove:
             self.steps[node] = self.steps.get(node, 0) + 1
             assert isinstance(step, Delivery | Returned)
             name = EventId(step.bundle.pid, step.bundle.boot, step.bundle.first)
-            (self.delivered if isinstance(step, Delivery) else self.returned).setdefault(node, []).append(name)
+            if isinstance(step, Returned):
+                self.returned.setdefault(node, []).append(name)
+            else:
+                self.untaken.setdefault(node, []).append(step.bundle)
+        if node not in self.asleep:
+            self.take(node)
         self.notes += [str(note.reason) for note in ready.notes]
+
+    def take(self, node: int) -> None:
+        """Let an application take all it was handed."""
+        self.asleep.discard(node)
+        for bundle in self.untaken.pop(node, []):
+            self.delivered.setdefault(node, []).append(EventId(bundle.pid, bundle.boot, bundle.first))
+            self.taken[node] = self.taken.get(node, 0) + bundle.count
+        if isinstance(self.members.get(node), Resuming):
+            self.members[node].take(self.taken.get(node, 0))
 
     def crash(self, node: int) -> None:
         del self.members[node]
+        self.untaken.pop(node, None)
         self.flying = [copy for copy in self.flying if copy[1] != node]
 
     def restart(self, node: int) -> None:
         self.boots[node] += 1
         member = self.members[node] = self._build(node)
-        member.act("consumed", self.steps.get(node, 0), self.now)
+        if isinstance(member, Resuming):
+            member.resume(self.taken.get(node, 0), len(self.returned.get(node, [])))
+        else:
+            member.act("consumed", self.steps.get(node, 0), self.now)
         self.apply(node, member.restore(self.journals[node], self.now))
 
     def pass_on(self, source: int | None = None, target: int | None = None, kind: type[Item] = Item) -> int:

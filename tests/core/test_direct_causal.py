@@ -62,8 +62,8 @@ def test_a_message_acknowledges_what_its_publisher_has() -> None:
     grove.pass_on()
     grove.publish(1)
     grove.pass_on(kind=Told)
-    assert grove.members[0].gauges()[0].value == 0, "nothing is kept: the answer said that it has come"
     grove.tick(50 * MS)
+    assert grove.members[0].gauges()[0].value == 0, "nothing is kept: the answer said that it was taken"
     assert flying(grove, Has) == [(0, 1)], "only who has published nothing since says so"
 
 
@@ -158,6 +158,39 @@ def test_what_everybody_has_is_written_down_and_not_sent_again_after_a_crash() -
     assert grove.at_rest() == []
 
 
+def test_what_an_application_had_not_taken_is_fetched_again_and_kept_for_it_until_then() -> None:
+    """Handed out is not taken: a process that dies in between gets it again from those who published it."""
+    grove = group_of(3)
+    grove.asleep = {1}
+    first = grove.publish(0)
+    grove.settle(5)
+    second = grove.publish(2)
+    own = grove.publish(1)
+    grove.settle(5)
+    assert [grove.members[node].gauges()[0].value for node in (0, 1, 2)] == [1, 1, 1]
+    grove.crash(1)
+    grove.asleep.clear()
+    grove.restart(1)
+    grove.settle()
+    assert grove.delivered[1].index(first) < grove.delivered[1].index(second)
+    assert sorted(grove.delivered[1]) == sorted([first, second, own])
+    assert grove.returned[1] == [own]
+    assert grove.at_rest() == []
+    grove.crash(1)
+    grove.restart(1)
+    grove.settle()
+    assert len(grove.delivered[1]) == 3, "nothing is handed out once more"
+
+
+def test_the_journal_of_a_member_holds_no_payloads_of_others() -> None:
+    grove = group_of(2)
+    grove.publish(0, payload=b"a secret of node 0")
+    grove.publish(1, payload=b"of node 1")
+    grove.settle()
+    assert not any(b"secret" in record for record in grove.journals[1])
+    assert any(b"of node 1" in record for record in grove.journals[1])
+
+
 def test_a_lost_acknowledgement_is_made_up_for_by_sending_again() -> None:
     grove = group_of(2)
     grove.publish(0)
@@ -197,6 +230,7 @@ def test_one_that_is_suspected_is_asked_what_it_has_and_trusted_when_it_answers(
 def test_alone_nothing_is_kept_and_nothing_sent() -> None:
     grove = group_of(1)
     event = grove.publish(0)
+    grove.tick(50 * MS)
     assert (grove.delivered, grove.flying, grove.at_rest()) == ({0: [event]}, [], [])
 
 
@@ -272,7 +306,7 @@ def test_what_cannot_be_is_refused() -> None:
 def test_clocks_of_another_group_and_of_the_future_are_rejected() -> None:
     grove = group_of(3)
     for past in ([0, 0], [0, 0, 0, 0], [5, 0, 0]):
-        told = Told(past, packed(Process(1, 1), 1, [b"x"]))
+        told = Told(past, [], packed(Process(1, 1), 1, [b"x"]))
         grove.apply(0, grove.members[0].receive(Process(1, 1), told, 0))
     assert grove.notes.count("not_for_me") == 3
     assert grove.delivered == {}
@@ -287,7 +321,7 @@ def test_whom_a_group_does_not_name_is_not_waited_for() -> None:
 
 
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["publish", "arrive", "arrive", "arrive", "lose", "crash", "restart", "tick"]),
+    st.tuples(st.sampled_from(["publish", "arrive", "arrive", "arrive", "lose", "crash", "restart", "tick", "sleep"]),
               st.integers(0, 99)), max_size=80)  # fmt: skip
 
 
@@ -311,11 +345,14 @@ def test_in_any_schedule_effects_follow_their_causes_and_everybody_has_everythin
                 grove.arrive(copy)
         elif what == "crash" and node in grove.members:
             grove.crash(node)
+        elif what == "sleep":
+            grove.take(node) if node in grove.asleep else grove.asleep.add(node)
         elif what == "restart" and node not in grove.members:
             grove.restart(node)
         elif what == "tick":
             grove.tick(number * 10 * MS)
     for node in range(nodes):
+        grove.take(node)
         if node not in grove.members:
             grove.restart(node)
     grove.settle()

@@ -23,6 +23,7 @@ class RivalGrove(Grove):
         self.now = 0
         self.boots, self.members, self.journals = {}, {}, {}
         self.flying, self.delivered, self.returned, self.steps, self.notes = [], {}, {}, {}, []
+        self.taken, self.untaken, self.asleep = {}, {}, set()
 
 
 @pytest.mark.parametrize("level", RIVALS)

@@ -55,9 +55,14 @@ def some_item(random: Random, seen: list[bytes]) -> Item:
             items.FenceTell(listed, listed), items.Lost(random.randrange(4)),
             TreeCopy(random.randrange(3), random.randrange(4), head, bundle),
             NearCopy(random.randrange(3), listed, bundle), NearAck(bundle.pid, bundle.first),
-            Told(clock(random), bundle), Told(clock(random), bundle), Has(clock(random)),
+            Told([0] * 6, [], bundle), some_told(random, bundle), some_told(random, bundle), Has(clock(random)),
         )
     )  # fmt: skip
+
+
+def some_told(random: Random, bundle: Bundle) -> Told:
+    past = clock(random)
+    return Told(past, random.choice(([], [small(random) for _ in past])), bundle)
 
 
 def clock(random: Random) -> list[int]:

@@ -106,11 +106,14 @@ def digests(entry: Layout, numbers: int) -> st.SearchStrategy[bytes]:
 
 def _told() -> st.SearchStrategy[Told]:
     return st.builds(
-        lambda past, boot, first, payloads: Told(past, packed(Process(len(past) - 1, boot), first, payloads)),
+        lambda past, boot, first, payloads, has: Told(
+            past, past if has else [], packed(Process(len(past) - 1, boot), first, payloads)
+        ),
         st.lists(st.integers(0, limits.SEQ_MAX), min_size=1, max_size=4),
         st.integers(0, limits.BOOT_MAX),
         st.integers(1, limits.SEQ_MAX - 6),
         payload_lists(),
+        st.booleans(),
     )
 
 

@@ -5,7 +5,7 @@ Each stage writes what it causes into the Ready it is given.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from whence.core.ready import Gauge, Item, Ready
 from whence.types import Bundle, Instant, Process
@@ -109,6 +109,17 @@ class Grouped(Protocol):
 
     def publish_to(self, group: int, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
         """Publish events to a group as one bundle."""
+
+
+@runtime_checkable
+class Resuming(Protocol):
+    """A member that keeps no payloads of others on disk: what the application has not taken is fetched again."""
+
+    def resume(self, taken: int, told: int) -> None:
+        """Learn, before an earlier life is taken up, what the application has: events, and word of publications."""
+
+    def take(self, taken: int) -> None:
+        """Learn how many events the application has taken in all lives."""
 
 
 class Member(Protocol):

@@ -5,7 +5,7 @@ from operator import gt
 
 from whence.core.order.direct import journal
 from whence.core.order.direct.items import Told
-from whence.core.order.direct.journal import Processed, Published
+from whence.core.order.direct.journal import Handed, Published, Resumed
 from whence.core.order.direct.member import Direct
 from whence.core.order.direct.outbox import Outbox, Peer
 from whence.core.order.direct.state import State
@@ -42,7 +42,7 @@ class TellsAnOldPast(State):
         if before is None:
             return told
         before[self.me] = told.past[self.me]
-        old = self.kept[before[self.me] + 1] = Told(before, bundle)
+        old = self.kept[before[self.me] + 1] = Told(before, told.has, bundle)
         return old
 
 
@@ -62,7 +62,7 @@ class PassesOnWithoutThePast(State):
         told = super().recall(publisher, number)
         if told is None or publisher == self.me:
             return told
-        return Told([past if node == publisher else 0 for node, past in enumerate(told.past)], told.bundle)
+        return Told([past if node == publisher else 0 for node, past in enumerate(told.past)], [], told.bundle)
 
 
 # --- acknowledgements ---
@@ -103,16 +103,31 @@ class SendsOnce(Outbox):
 class NeverSaysWhatItHas(Outbox):
     """Acknowledges only by what it publishes."""
 
-    def owe(self, now: Instant) -> None:
-        pass
+    def tell(self, now: Instant, ready: Ready, *, news: bool) -> None:
+        super().tell(now, Ready(), news=news)
 
 
 class AcknowledgesWhatItHolds(Direct):
-    """Counts what it only holds as here."""
+    """Counts what it only holds as taken."""
 
     def _hold(self, told: Told, publisher: int, number: int, sender: int, now: Instant, ready: Ready) -> None:
         super()._hold(told, publisher, number, sender, now, ready)
-        self.state.reached[publisher] = max(self.state.reached[publisher], number)
+        self.state.has[publisher] = max(self.state.has[publisher], number)
+
+
+class AcknowledgesWhatIsHandedOut(State):
+    """Takes what was handed out for taken, and knows better after a crash."""
+
+    def take(self) -> bool:
+        taken, self.taken = self.taken, self._events
+        news = super().take()
+        self.taken = taken
+        return news
+
+    def resume(self) -> Resumed:
+        mended = State(self.me, len(self.reached), remembers=True)
+        mended.__dict__ = self.__dict__
+        return mended.resume()
 
 
 # --- messages ---
@@ -144,7 +159,7 @@ class ForgetsOthersInACrash(Direct):
     """Does not write down what came."""
 
     def _persist(self, entry: journal.Entry, ready: Ready) -> None:
-        if not isinstance(entry, Processed):
+        if not isinstance(entry, Handed):
             super()._persist(entry, ready)
 
 
@@ -170,30 +185,38 @@ class SendsBeforeItWrites(Direct):
         self._late = fresh
 
 
-class DeliversAgain(Direct):
-    """Hands everything over again after a crash."""
-
-    def restore(self, records: Sequence[bytes], now: Instant) -> Ready:
-        self._consumed = 0
-        return super().restore(records, now)
-
-
-class DeliversNothingTwice(Direct):
-    """Hands over nothing from before a crash, whether the application had it or not."""
+class ResumesInSecret(Direct):
+    """Does not write down what a later life forgets of an earlier one."""
 
     def restore(self, records: Sequence[bytes], now: Instant) -> Ready:
         ready = super().restore(records, now)
-        ready.deliver = [step for step in ready.deliver if isinstance(step, Returned)]
+        ready.persist = [record for record in ready.persist if not isinstance(journal.decode(record), Resumed)]
         return ready
+
+
+class DeliversAgain(Direct):
+    """Hands everything over again that it has, after a crash."""
+
+    def restore(self, records: Sequence[bytes], now: Instant) -> Ready:
+        ready = super().restore(records, now)
+        ready.deliver += [Delivery(told.bundle) for told in self.state.kept.values()]
+        return ready
+
+
+class DeliversNothingTwice(Direct):
+    """Takes all that was handed out before a crash for taken."""
+
+    def resume(self, taken: int, told: int) -> None:
+        super().resume(1 << 60, told)
 
 
 class NotForItself(Direct):
     """A publisher does not deliver its own messages."""
 
-    def _tell_application(self, bundle: Bundle, hold_ns: int, ready: Ready) -> None:
-        super()._tell_application(bundle, hold_ns, ready)
-        if bundle.pid == self.me.pid:
-            ready.deliver = [step for step in ready.deliver if not isinstance(step, Delivery)]
+    def publish(self, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
+        bundle, ready = super().publish(payloads, now)
+        ready.deliver = [step for step in ready.deliver if isinstance(step, Returned)]
+        return bundle, ready
 
 
 def _member(kind: type[Direct]) -> Callable[[Causal], Causal]:
@@ -217,12 +240,14 @@ _BUGS: tuple[tuple[str, str, str, Callable[[Causal], Causal]], ...] = (
     ("direct_sends_once", "agreement", "never sends again", _outbox(SendsOnce)),
     ("never_says_what_it_has", "bounds", "acknowledges only by publishing", _outbox(NeverSaysWhatItHas)),
     ("direct_acknowledges_the_held", "agreement", "counts what it holds", _member(AcknowledgesWhatItHolds)),
+    ("acknowledges_the_untaken", "agreement", "takes handed out for taken", _state(AcknowledgesWhatIsHandedOut)),
     ("takes_duplicates", "no_duplicates", "processes what comes again", _member(TakesDuplicates)),
     ("passes_on_without_the_past", "causal", "passes on the bare message", _state(PassesOnWithoutThePast)),
     ("direct_holds_without_bound", "bounds", "holds as many messages as come", _member(HoldsWithoutBound)),
-    ("forgets_others_in_a_crash", "no_duplicates", "does not write down what came", _member(ForgetsOthersInACrash)),
+    ("forgets_others_in_a_crash", "agreement", "does not write down what came", _member(ForgetsOthersInACrash)),
     ("forgets_its_own_in_a_crash", "agreement", "does not write down its own", _member(ForgetsItsOwnInACrash)),
     ("direct_sends_before_it_writes", "agreement", "acts before it is durable", _member(SendsBeforeItWrites)),
+    ("resumes_in_secret", "agreement", "does not write down what is fetched again", _member(ResumesInSecret)),
     ("direct_delivers_again", "no_duplicates", "hands all over again after a crash", _member(DeliversAgain)),
     ("direct_delivers_nothing_twice", "agreement", "hands over nothing after a crash", _member(DeliversNothingTwice)),
     ("direct_not_for_itself", "agreement", "does not deliver its own messages", _member(NotForItself)),

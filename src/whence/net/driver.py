@@ -18,7 +18,7 @@ from whence.core.members.full import Directory
 from whence.core.members.tickets.joining import Status
 from whence.core.ready import Delivery, Gap, Gauge, Item, Late, Metric, Ready, Returned
 from whence.core.spread.direct import Push
-from whence.core.stages import Member
+from whence.core.stages import Member, Resuming
 from whence.errors import ClosedError, InternalError, NotMemberError, StorageError, UsageError, WhenceError
 from whence.net.clock import steady_ns, wall_ns
 from whence.net.commit import Commit
@@ -154,6 +154,8 @@ class Driver:
         self._apart_ns = wall_ns() - steady_ns()
         around = Surroundings(role.dice, self._clock(), Directory(), remembers=kept is not None)
         self.member: Member = role.recipe.build(role.me, role.settings, around)
+        self._resuming = self.member if remembers and isinstance(self.member, Resuming) else None
+        """The member, if it finds again by itself what the application has not taken."""
         self._held_back: Callable[[], bool] | None = getattr(self.member, "held_back", None)
         """Whether publishing more would make something come too late, at levels where it can."""
         self._refusal: Callable[[int], WhenceError | None] | None = getattr(self.member, "refusal", None)
@@ -173,7 +175,9 @@ class Driver:
         """Take up what earlier lives persisted: the member's own records, and bundles that were promised to be kept."""
         own = [record[1:] for record in records if record[:1] == OF_MEMBER]
         self._member_persists = bool(own)
-        if self._steps is not None:
+        if self._steps is not None and self._resuming is not None:
+            self._resuming.resume(self._steps.taken, self._steps.told)
+        elif self._steps is not None:
             rewritten = [_decode_steps(record[1:]) for record in records if record[:1] == OF_STEPS]
             taken, told = rewritten[-1] if rewritten else (0, 0)
             self._skip_events, self._skip_told = self._steps.taken - taken, self._steps.told - told
@@ -422,7 +426,7 @@ class Driver:
         if isinstance(step, Delivery):
             position = self.position
             self.position = position + step.bundle.count
-            if self._steps is not None:
+            if self._steps is not None and self._resuming is None:
                 self._untaken.append(step.bundle)
             if self.telemetry is not None:
                 self.telemetry.delivered(step.bundle, step.hold_ns)
@@ -476,11 +480,15 @@ class Driver:
 
     def _taken(self, bundle: Bundle) -> None:
         """Count what the application takes; what a trace tells of is on file before that."""
-        assert self._steps is not None
-        self._untaken.popleft()
+        steps = self._steps
+        assert steps is not None
+        if self._resuming is None:
+            self._untaken.popleft()
         if self._scribe is not None:
             self._scribe.spool.flush()
-        self._steps.take(bundle.count)
+        steps.take(bundle.count)
+        if self._resuming is not None:
+            self._resuming.take(steps.taken)
         self._note_taken(bundle)
 
     def _note_taken(self, bundle: Bundle) -> None:
@@ -544,13 +552,13 @@ class Driver:
         if self.left or not self._compacting.due(size, now) or (checkpoint is None and self._member_persists):
             return None  # without a checkpoint only the member knows which of its records still count
         bundles = [(OF_DRIVER, bundle) for bundle in self._unsettled]
-        if self._steps is not None:
+        if self._steps is not None and self._resuming is None:
             bundles += self._unfinished()
         records: list[Marked] = []
         counts = self._checkpoint_bytes() + sum([len(bundle.body) for _, bundle in bundles])  # at least
         if counts <= size // 2:
             records += [(OF_MEMBER, record) for record in checkpoint()] if checkpoint is not None else []
-            if self._steps is not None:
+            if self._steps is not None and self._resuming is None:
                 records.append((OF_STEPS, msgspec.msgpack.encode((self._steps.taken, self._steps.told))))
             records += [(mark, _encode_bundle(bundle)) for mark, bundle in bundles]
             counts = sum([len(record) for _, record in records])

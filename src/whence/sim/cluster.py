@@ -34,7 +34,9 @@ class Cluster:
         self._streams = Streams(scenario.seed)
         self._directory = Directory()
         self.network = Network(self.loop, scenario.network, self._streams, self.effective)
-        self._world = World(self.loop, self.network, rows, scenario.group, self.effective, scenario.sync_ns)
+        self._world = World(
+            self.loop, self.network, rows, scenario.group, self.effective, scenario.sync_ns, scenario.take_ns
+        )
         self._world.wall_clock = recipe.reads_wall_clock()
         self._durable = bool(getattr(recipe, "durable", False))
         """Members remember across crashes: they are restored, and need not join."""
@@ -67,7 +69,7 @@ class Cluster:
             return False
         process.start(self._member)
         if self._durable:
-            process.act("consumed", process.steps)
+            process.remind()
         process.restore()
         if not self._durable:
             process.join(self._contacts(pid))

@@ -10,7 +10,7 @@ from random import Random
 from typing import NamedTuple, cast
 
 from whence.core.ready import Delivery, Gap, Item, Late, Note, Ready, Returned
-from whence.core.stages import Grouped, Member
+from whence.core.stages import Grouped, Member, Resuming
 from whence.errors import NotMemberError, RemoteProtocolError, UsageError
 from whence.sim.clock import Clock
 from whence.sim.disk import Disk
@@ -55,7 +55,9 @@ class SimProcess:
         "_record",
         "_stalling",
         "_syncing",
+        "_takes",
         "_uncommitted",
+        "_untaken",
         "_wake_at",
         "_wake_token",
         "_world",
@@ -66,6 +68,8 @@ class SimProcess:
         "member",
         "pid",
         "steps",
+        "taken",
+        "told",
         "up",
     )
 
@@ -79,6 +83,12 @@ class SimProcess:
         self.disk = Disk()
         self.steps = 0
         """Steps the application has taken in all its lives: it keeps that number with its own state."""
+        self.taken = self.told = 0
+        """The same as events it took and publications it was told of."""
+        self._takes: Resuming | None = None
+        """The member, if it wants to know what the application takes."""
+        self._untaken: deque[Delivery] = deque()
+        """What the application was handed and takes later."""
         self._world = world
         self._loop = world.loop
         self._record = Recorder(pid, world.group, world.rows, world.loop, clock)
@@ -110,6 +120,7 @@ class SimProcess:
         if self.boot > 1:
             self._record.write(Kind.RESTART)
         self.member = member(self._me, self.now())
+        self._takes = self.member if isinstance(self.member, Resuming) else None
         return self.member
 
     def crash(self, damage: str) -> bool:
@@ -133,7 +144,8 @@ class SimProcess:
 
     def _stop(self) -> None:
         self.up = self.joined = self._paused = self._overslept = self._doomed = self._syncing = self._stalling = False
-        self.member = None
+        self.member = self._takes = None
+        self._untaken.clear()
         self._committed = 0
         self._inbox.clear()
         self._uncommitted.clear()
@@ -196,6 +208,13 @@ class SimProcess:
         """Ask to be let in."""
         assert self.member is not None
         self._apply(self.member.join(contacts, self.now()))
+
+    def remind(self) -> None:
+        """Tell the member what the application has from earlier lives."""
+        if self._takes is not None:
+            self._takes.resume(self.taken, self.told)
+        else:
+            self.act("consumed", self.steps)
 
     def restore(self) -> None:
         """Take up again what earlier lives left on the disk."""
@@ -389,16 +408,36 @@ class SimProcess:
     def _deliver(self, step: Delivery | Gap | Late | Returned) -> None:
         self.steps += 1
         if isinstance(step, Delivery):
-            self._record.delivered(step)
-            if self._world.heard is not None:
-                self._world.heard(self.pid, step.bundle)
+            if self._takes is not None and self._world.take_ns:
+                self._untaken.append(step)
+                self._loop.at(self._loop.now + self._world.take_ns, self._take_next, self.boot)
+            else:
+                self._take(step)
         elif isinstance(step, Returned):
+            self.told += 1
             destinations = self._world.destinations
             self._record.published(step.bundle, None, None if destinations is None else destinations(step.group))
         elif isinstance(step, Gap):
             self._record.skipped(step)
         else:
             self._record.late(step)
+
+    def _take_next(self, boot: int) -> None:
+        """Let the application take what it was handed a while ago, unless it died with its process."""
+        if boot != self.boot or not self._untaken:
+            return
+        if self._paused:
+            self._loop.at(self._loop.now + self._world.take_ns, self._take_next, boot)
+        else:
+            self._take(self._untaken.popleft())
+
+    def _take(self, step: Delivery) -> None:
+        self._record.delivered(step)
+        if self._takes is not None:
+            self.taken += step.bundle.count
+            self._takes.take(self.taken)
+        if self._world.heard is not None:
+            self._world.heard(self.pid, step.bundle)
 
     def _note(self, note: Note) -> None:
         bundle = note.bundle

@@ -92,6 +92,8 @@ class Scenario(Struct, frozen=True, kw_only=True):
     network: NetworkModel = NetworkModel()
     clocks: Clocks = Clocks()
     sync_ns: int = 0
+    take_ns: int = 0
+    """How long after it was handed something an application takes it, where its member minds the difference."""
     publishes: list[Publish] = []
     acts: list[Act] = []
     reactions: list[Reaction] = []

@@ -96,6 +96,8 @@ def _calmer(scenario: Scenario) -> Iterator[Scenario]:
         yield structs.replace(scenario, clocks=Clocks())
     if scenario.sync_ns:
         yield structs.replace(scenario, sync_ns=0)
+    if scenario.take_ns:
+        yield structs.replace(scenario, take_ns=0)
 
 
 def _fewer_members(scenario: Scenario) -> Iterator[Scenario]:

@@ -22,6 +22,7 @@ class World:
         "network",
         "rows",
         "sync_ns",
+        "take_ns",
         "wall_clock",
     )
 
@@ -33,6 +34,7 @@ class World:
         group: str,
         effective: Counter[str],
         sync_ns: int,
+        take_ns: int = 0,
     ) -> None:
         self.loop = loop
         self.network = network
@@ -42,6 +44,8 @@ class World:
         """Faults that did something, by kind."""
         self.sync_ns = sync_ns
         """How long a disk takes to sync; readies that wait for it queue behind each other."""
+        self.take_ns = take_ns
+        """How long an application takes to take what it was handed, where its member minds."""
         self.wall_clock = False
         """Members are given the clock on the wall instead of the steady one."""
         self.destinations: Callable[[int], tuple[int, ...]] | None = None

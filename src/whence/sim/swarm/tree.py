@@ -77,7 +77,7 @@ def draw(level: str, seed: int) -> Scenario:
         acts=plan.acts,
         network=_network(shape, dice, lossy=lossy),
         clocks=Clocks(offset_ns=dice.choice((0, 10**9)), drift_ppm=dice.choice((0, 20_000))),
-        sync_ns=dice.choice((0, 2 * MS, 20 * MS)),
+        sync_ns=dice.choice((0, 2 * MS, 20 * MS)), take_ns=Streams(seed).of("taking").choice((0, 5 * MS, 100 * MS)),
         heal_at_ns=SAFETY_NS, live_from_ns=live_from, live_until_ns=live_from + LIVE_NS, deadline_ns=DEADLINE_NS,
         rest_at_ns=live_from + LIVE_NS + REST_NS, end_at_ns=live_from + LIVE_NS + REST_NS + MS,
     )  # fmt: skip

@@ -16,17 +16,20 @@ Clock: TypeAlias = Annotated[list[Number], Meta(min_length=1, max_length=NODES_M
 
 
 class Told(Item, frozen=True, tag=84):
-    """A message as its publisher sent it, whoever passes it on: what the publisher had processed, and the bundle.
+    """A message as its publisher sent it, whoever passes it on: what it follows, what its publisher had, the bundle.
 
-    The publisher's own entry is how many messages it had published before.
+    In `past` the publisher's own entry is how many messages it had published before. `has` is as in Has; if empty, as
+    `past`.
     """
 
     past: Clock
+    has: Annotated[list[Number], Meta(max_length=NODES_MAX)]
     bundle: Bundle
 
     def sound(self) -> bool:
-        """Tell whether the bundle is one, of a node that the clock names."""
-        return self.bundle.pid < len(self.past) and self.bundle.sound()
+        """Tell whether the clocks agree, and the bundle is one, of a node that they name."""
+        nodes = len(self.past)
+        return self.bundle.pid < nodes and len(self.has) in (0, nodes) and self.bundle.sound()
 
     def bundle_count(self) -> int:
         """Return one."""
@@ -38,6 +41,6 @@ class Told(Item, frozen=True, tag=84):
 
 
 class Has(Item, frozen=True, tag=85):
-    """So many messages of each node are durable here: an acknowledgement to all of them."""
+    """So many messages of each node were taken by the application here, for good: an acknowledgement to all of them."""
 
-    reached: Clock
+    has: Clock

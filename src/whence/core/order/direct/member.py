@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from whence.core.order.direct import journal
 from whence.core.order.direct.items import Has, Told
-from whence.core.order.direct.journal import Checkpoint, Kept, Processed, Published, Settled
+from whence.core.order.direct.journal import Handed, Published, Settled, Taken
 from whence.core.order.direct.outbox import AGAIN_MAX, NEVER, Outbox
 from whence.core.order.direct.state import SPARE_MESSAGES, State
 from whence.core.order.localized.items import Ask, Back, Lookup, Probe
@@ -52,16 +52,12 @@ class Direct:
         """By publisher and number."""
         self._held_count = 0
         self._ask_at: Instant = NEVER
-        self.remembers = True
-        """Whether a later life will read what is persisted."""
         self._up = False
         self._published = 0
         """Events of this life."""
-        self._settled_written = 0
-        self._steps = 0
-        """Steps handed to the application in all lives: publications that returned, and deliveries."""
-        self._consumed = 0
-        """Steps the application has, as it told at the start."""
+        self._settled_written = self._taken_written = 0
+        self._told = 0
+        """Publications that the application was told of in earlier lives."""
 
     # --- lives ---
 
@@ -79,39 +75,43 @@ class Direct:
         raise NotMemberError("the members of this group are fixed; nobody can leave it")
 
     def restore(self, records: Sequence[bytes], now: Instant) -> Ready:
-        """Take up an earlier life: play its transitions again, tell the application what it has not heard, say so."""
-        ready = Ready(notes=[Note("join")])
+        """Take up an earlier life: play its transitions again, tell the application what it has not heard, say so.
+
+        What it had not taken is fetched again. Own messages need not wait for that: it published them without.
+        """
+        ready, state = Ready(notes=[Note("join")]), self.state
         for record in records:
             entry = journal.decode(record)
             if entry is not None:
-                self._replay(entry, ready)
+                state.replay(entry)
         self._up = True
+        if state.remembers:
+            ready.persist.append(journal.encode(state.resume()))
+            handed = state.reached[self.me.pid]
+            for number, told in state.kept.items():
+                if number > self._told:
+                    ready.deliver.append(Returned(told.bundle))
+                if number > handed:
+                    self._hand(told.bundle, 0, ready)
+            self.outbox.watch(now)
         for node, peer in self._peers.items():
-            peer.acked = self.state.settled
+            peer.acked = state.settled
             self.outbox.restart(node, now, ready)
         ready.send.append(Send(tuple(self._peers), Back(1)))
         return self._wake(ready)
 
-    def _replay(self, entry: journal.Entry, ready: Ready) -> None:
-        state = self.state
-        match entry:
-            case Published():
-                state.publish(entry.bundle)
-                self._tell_application(entry.bundle, 0, ready)
-            case Processed():
-                state.process(entry.bundle.pid)
-                self._tell_application(entry.bundle, 0, ready)
-            case Settled():
-                state.settle(entry.upto)
-            case Checkpoint():
-                state.begin_from(entry)
-                self._steps = entry.steps
-            case Kept():
-                state.keep(Told(entry.past, entry.bundle))
+    def resume(self, taken: int, told: int) -> None:
+        """Learn, before an earlier life is taken up, what the application has: events, and word of publications."""
+        self._told = told
+        self.state.taken = taken
+
+    def take(self, taken: int) -> None:
+        """Learn that the application has taken so many events in all lives; others are told when it is time."""
+        self.state.taken = taken
 
     def checkpoint(self) -> list[bytes]:
         """Return records that come to the same as all persisted so far; the driver may put them in their place."""
-        return [journal.encode(entry) for entry in self.state.entries(self._steps)]
+        return [journal.encode(entry) for entry in self.state.entries()]
 
     def checkpoint_bytes(self) -> int:
         """Return how many bytes such records have at least, without writing them."""
@@ -129,12 +129,15 @@ class Direct:
         bundle = packed(self.me, self._published + 1, payloads)
         self._check_limits(bundle)
         self._published += bundle.count
-        ready = Ready()
-        told = self.state.publish(bundle)
-        if self.remembers:
-            self._persist(Published(bundle), ready)
-        self._tell_application(bundle, 0, ready)
-        self.outbox.send(told, self.state.reached[self.me.pid], now, ready)
+        ready, state = Ready(deliver=[Returned(bundle), Delivery(bundle)]), self.state
+        if state.remembers:
+            state.take()
+            self._taken_written = state.taken
+            self._persist(Published(bundle, state.taken), ready)
+            self.outbox.watch(now)
+        told = state.publish(bundle)
+        state.hand(self.me.pid, bundle.count)
+        self.outbox.send(told, state.published, now, ready)
         return bundle, self._wake(ready)
 
     def publish_to(self, group: int, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
@@ -162,12 +165,14 @@ class Direct:
 
     def _receive_word(self, node: int, item: Item, now: Instant, ready: Ready) -> None:
         match item:
-            case Has(reached) if len(reached) == self._nodes:
-                self.outbox.acknowledged(node, reached[self.me.pid], now, ready)
+            case Has(has) if len(has) == self._nodes:
+                self.outbox.acknowledged(node, has[self.me.pid], now, ready)
             case Probe():
+                self._look(ready)
                 ready.send.append(Send((node,), self.outbox.has()))
             case Back():
                 self.outbox.back(node, now, ready)
+                self._look(ready)
                 ready.send.append(Send((node,), self.outbox.has()))
             case Ask(above, upto):
                 self._answer(node, self.me.pid, above, upto, ready)
@@ -184,11 +189,9 @@ class Direct:
         return self._wake(ready)
 
     def act(self, name: str, argument: int, now: Instant) -> Ready:
-        """consumed: the application has so many steps. suspect, trust: err about a node, or stop. Raises UsageError."""
+        """suspect, trust: err about a node, or stop. Raises UsageError."""
         ready = Ready()
-        if name == "consumed":
-            self._consumed = argument
-        elif name in ("suspect", "trust"):
+        if name in ("suspect", "trust"):
             if argument not in self._peers:
                 raise UsageError(f"{name}: node {argument} is not in reach")
             if name == "suspect":
@@ -196,13 +199,15 @@ class Direct:
             elif self._suspects.release(argument):
                 self.outbox.restart(argument, now, ready)
         else:
-            raise UsageError(f"members of this level know no act {name!r}; there are consumed, suspect and trust")
+            raise UsageError(f"members of this level know no act {name!r}; there are suspect and trust")
         return self._wake(ready)
 
     def tick(self, now: Instant) -> Ready:
         """Do what time asks for."""
         ready = Ready()
         if self._up:
+            if now >= self.outbox.has_at:
+                self.outbox.tell(now, ready, news=self._look(ready))
             if now >= self.outbox.wake_at:
                 self.outbox.tick(now, ready)
             if now >= self._ask_at:
@@ -229,11 +234,12 @@ class Direct:
         past, bundle, state = told.past, told.bundle, self.state
         me, publisher, reached = self.me.pid, bundle.pid, state.reached
         peer = self._peers.get(publisher)
-        if peer is None or len(past) != self._nodes or past[me] > reached[me]:
+        if peer is None or len(past) != self._nodes or past[me] > state.published:
             ready.notes.append(Note("reject", "not_for_me", bundle, sender))
             return
-        if past[me] > peer.acked and sender == publisher:
-            self.outbox.acknowledged(publisher, past[me], now, ready)
+        has = (told.has or past)[me]
+        if has > peer.acked and sender == publisher:
+            self.outbox.acknowledged(publisher, has, now, ready)
         number = past[publisher] + 1
         if number <= reached[publisher]:
             ready.notes.append(Note("drop", "duplicate", bundle, sender))
@@ -246,16 +252,20 @@ class Direct:
             self._hold(told, publisher, number, sender, now, ready)
 
     def _process(self, told: Told, publisher: int, number: int, hold_ns: int, now: Instant, ready: Ready) -> None:
-        """Process a message: one transaction, then its effects."""
-        bundle = told.bundle
+        """Process a message of another: one transaction, then its effects."""
         if self._held_count:
             self._let_go(publisher, number)  # held, or another copy of it
-        self.state.process(publisher)
         self.state.remember(told, publisher, number)
-        if self.remembers:
-            self._persist(Processed(bundle), ready)
-        self._tell_application(bundle, hold_ns, ready)
-        self.outbox.owe(now)
+        self._hand(told.bundle, hold_ns, ready)
+        self.outbox.handed(now)
+
+    def _hand(self, bundle: Bundle, hold_ns: int, ready: Ready) -> None:
+        """Hand a message to the application."""
+        state, count = self.state, bundle.count
+        state.hand(bundle.pid, count)
+        if state.remembers:
+            self._persist(Handed(bundle.pid, count), ready)
+        ready.deliver.append(Delivery(bundle, hold_ns))
 
     def _hold(self, told: Told, publisher: int, number: int, sender: int, now: Instant, ready: Ready) -> None:
         if number in self.held.get(publisher, {}):
@@ -316,15 +326,17 @@ class Direct:
 
     # --- small things ---
 
-    def _tell_application(self, bundle: Bundle, hold_ns: int, ready: Ready) -> None:
-        """Hand the application its next steps, unless it has them from an earlier life."""
-        if bundle.pid == self.me.pid:
-            self._steps += 1
-            if self._steps > self._consumed:
-                ready.deliver.append(Returned(bundle))
-        self._steps += 1
-        if self._steps > self._consumed:
-            ready.deliver.append(Delivery(bundle, hold_ns))
+    def _look(self, ready: Ready) -> bool:
+        """Look what the application has taken, and write it down before anybody is told; return whether it is news."""
+        state = self.state
+        if not state.remembers:
+            return True
+        news = state.take()
+        if state.taken > self._taken_written:
+            self._taken_written = state.taken
+            self._persist(Taken(state.taken), ready)
+        self.outbox.settle()
+        return news
 
     def _persist(self, entry: journal.Entry, ready: Ready) -> None:
         """Write a transition down, and with it what had time."""

@@ -1,8 +1,8 @@
 """What a member still owes others: its own messages to each of them, and word of what it has; and when it repeats them.
 
 Laws: each node gets this one's messages in their order, as far as its window goes. What is not acknowledged is sent
-again; one that is suspected is only asked what it has, until it is heard. A message says what its publisher has
-processed, so it acknowledges too: word of its own goes out only where nothing was published for a while.
+again; one that is suspected is only asked what it has, until it is heard. A message says what its publisher has, so it
+acknowledges too: word of its own goes out only where nothing was published for a while.
 """
 
 from collections.abc import Iterable
@@ -53,9 +53,12 @@ class Outbox:
         self.wake_at: Instant = NEVER
         """Not later than the next thing to do."""
         self._all = tuple(self.peers)
-        self._has_at: Instant = NEVER
-        self._processed = 0
-        """Messages processed since word of them went out."""
+        self.has_at: Instant = NEVER
+        """When everybody is told what is here."""
+        self._handed = 0
+        """Messages handed to the application since word went out."""
+        self._owes = False
+        """Somebody waits for word, be it no news."""
         self._has_after = max(1, settings.window // ACKS_PER_WINDOW)
 
     @property
@@ -76,9 +79,11 @@ class Outbox:
                 peer.sent = number
                 to.append(node)
         if not self._all:
-            self.state.settle(number)
+            self.settle()
         elif len(to) == len(self._all):
-            self._has_at, self._processed = NEVER, 0  # it says what was processed here, and all get it
+            self._handed, self._owes = 0, False  # it says what is here, and all get it
+            if not self.state.has_untaken:
+                self.has_at = NEVER
             ready.send.append(Send(self._all, told))
         elif to:
             ready.send.append(Send(tuple(to), told))
@@ -86,7 +91,7 @@ class Outbox:
     def push(self, node: int, ready: Ready) -> None:
         """Send what waits for a node, as far as its window goes."""
         peer, state = self.peers[node], self.state
-        upto = min(state.reached[state.me], peer.acked + self.settings.window)
+        upto = min(state.published, peer.acked + self.settings.window)
         for number in range(peer.sent + 1, upto + 1):
             ready.send.append(Send((node,), state.kept[number]))
             peer.sent = number
@@ -95,7 +100,7 @@ class Outbox:
         """Send a node everything it is not known to have, from the beginning."""
         peer = self.peers[node]
         peer.sent, peer.backoff = peer.acked, self.settings.retry_ns
-        if peer.acked < self.state.reached[self.state.me]:
+        if peer.acked < self.state.published:
             self._await_answer(peer, now)
             if node not in self.suspects.now:
                 self.push(node, ready)
@@ -103,7 +108,7 @@ class Outbox:
     def acknowledged(self, node: int, has: int, now: Instant, ready: Ready) -> None:
         """Learn how many of this node's messages another one has."""
         peer, state = self.peers[node], self.state
-        published = state.reached[state.me]
+        published = state.published
         if not peer.acked < has <= published:
             return  # old news, or nonsense
         was_last = peer.acked == state.settled
@@ -118,22 +123,48 @@ class Outbox:
             if peer.sent < published and node not in self.suspects.now:
                 self.push(node, ready)
         if was_last:
-            state.settle(min([each.acked for each in self.peers.values()]))
+            self.settle()
+
+    def settle(self) -> None:
+        """Drop what everybody has, the application here too."""
+        state = self.state
+        state.settle(min([state.has[state.me], *[peer.acked for peer in self.peers.values()]]))
 
     # --- word of what is here ---
 
+    def handed(self, now: Instant) -> None:
+        """Plan to tell everybody of a message that was handed to the application."""
+        self.watch(now)
+        self._handed += 1
+        if self._handed == self._has_after:
+            self._tell_by(now)  # a publisher that waits for room must not wait for company too
+
     def owe(self, now: Instant) -> None:
-        """Plan to tell everybody what was processed here."""
-        if self._has_at == NEVER:
-            self._has_at = now + self.settings.ack_ns
-            self.wake_at = min(self.wake_at, self._has_at)
-        self._processed += 1
-        if self._processed == self._has_after:
-            self._has_at = self.wake_at = now  # a publisher that waits for room must not wait for company too
+        """Plan to tell everybody what is here, be it no news: somebody did not hear it."""
+        self._owes = True
+        self.watch(now)
+
+    def watch(self, now: Instant) -> None:
+        """Plan to look what the application has taken."""
+        if self.has_at == NEVER:
+            self._tell_by(now + self.settings.ack_ns)
+
+    def _tell_by(self, at: Instant) -> None:
+        self.has_at = at
+        self.wake_at = min(self.wake_at, at)
 
     def has(self) -> Has:
-        """Say what is durable here."""
-        return Has(self.state.reached.copy())
+        """Say what is here for good."""
+        return Has(self.state.has.copy())
+
+    def tell(self, now: Instant, ready: Ready, *, news: bool) -> None:
+        """Tell everybody what is here, if it is news or somebody waits for it; again while something is untaken."""
+        self.has_at = NEVER
+        if news or self._owes:
+            self._handed, self._owes = 0, False
+            ready.send.append(Send(self._all, self.has()))
+        if self.state.has_untaken:
+            self._tell_by(now + self.settings.ack_ns)
 
     # --- peers come and go ---
 
@@ -162,14 +193,11 @@ class Outbox:
     # --- time ---
 
     def tick(self, now: Instant, ready: Ready) -> None:
-        """Tell what is here, repeat, ask those that are suspected, suspect those that do not answer."""
-        if now >= self._has_at:
-            self._has_at, self._processed = NEVER, 0
-            ready.send.append(Send(self._all, self.has()))
+        """Repeat, ask those that are suspected, suspect those that do not answer."""
         for node, peer in self.peers.items():
             if now < peer.retry_at:
                 continue
-            if peer.acked == self.state.reached[self.state.me]:
+            if peer.acked == self.state.published:
                 peer.retry_at = NEVER
                 continue
             peer.backoff = min(2 * peer.backoff, self.settings.retry_ns_max)
@@ -177,7 +205,7 @@ class Outbox:
             self._repeat(node, peer, ready)
             if now - max(peer.heard_at, peer.since) >= self.settings.suspect_ns:
                 self.suspects.suspect(node)
-        self.wake_at = min([self._has_at, *[peer.retry_at for peer in self.peers.values()]])
+        self.wake_at = min([self.has_at, *[peer.retry_at for peer in self.peers.values()]])
 
     def _repeat(self, node: int, peer: Peer, ready: Ready) -> None:
         """Send again what a node has not acknowledged; ask one that is suspected what it has."""

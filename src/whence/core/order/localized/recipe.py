@@ -62,21 +62,19 @@ class Causal(NamedTuple):
 
     def build(self, me: Process, settings: Settings, around: "Surroundings") -> Localized | Direct:
         """Compose a member that has not started yet. Raises SettingError for one that is not in the overlay."""
-        member: Localized | Direct
         if settings.localized.spread == "direct":
-            member = self.compose_direct(me, settings)
-        else:
-            member = self.compose(me, settings, self.overlay(settings.overlay))
+            return self.compose_direct(me, settings, remembers=around.remembers)
+        member = self.compose(me, settings, self.overlay(settings.overlay))
         member.remembers = around.remembers
         return member
 
-    def compose_direct(self, me: Process, settings: Settings) -> Direct:
+    def compose_direct(self, me: Process, settings: Settings, *, remembers: bool) -> Direct:
         """Compose a member that sends to everybody itself."""
         overlay = overlay_of(settings.overlay)
         members = overlay.table(0).members
         if me.pid not in members:
             raise SettingError(f"node {me.pid} is not a member; groups names {' '.join(map(str, members))}")
-        state = self.direct_state(me.pid, overlay.size)
+        state = self.direct_state(me.pid, overlay.size, remembers=remembers)
         others = [node for node in members if node != me.pid]
         outbox = self.direct_outbox(state, others, settings.localized, Suspects())
         return self.direct(me, settings, state, outbox)

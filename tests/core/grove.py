@@ -1,5 +1,6 @@
 """Members of a localized overlay in one hand: the test decides what arrives, in which order, and who crashes."""
 
+from collections import Counter
 from random import Random
 from typing import Any
 
@@ -31,7 +32,7 @@ class Grove:
         self.delivered: dict[int, list[EventId]] = {}
         self.returned: dict[int, list[EventId]] = {}
         self.steps: dict[int, int] = {}
-        self.taken: dict[int, int] = {}
+        self.taken: dict[int, Counter[int]] = {}
         self.untaken: dict[int, list[Bundle]] = {}
         self.asleep: set[int] = set()
         """Nodes whose applications take nothing: what they were handed dies with the process."""
@@ -79,9 +80,9 @@ class Grove:
         self.asleep.discard(node)
         for bundle in self.untaken.pop(node, []):
             self.delivered.setdefault(node, []).append(EventId(bundle.pid, bundle.boot, bundle.first))
-            self.taken[node] = self.taken.get(node, 0) + bundle.count
-        if isinstance(self.members.get(node), Resuming):
-            self.members[node].take(self.taken.get(node, 0))
+            self.taken.setdefault(node, Counter())[bundle.pid] += 1
+            if isinstance(self.members.get(node), Resuming):
+                self.members[node].take(bundle.pid)
 
     def crash(self, node: int) -> None:
         del self.members[node]
@@ -92,7 +93,8 @@ class Grove:
         self.boots[node] += 1
         member = self.members[node] = self._build(node)
         if isinstance(member, Resuming):
-            member.resume(self.taken.get(node, 0), len(self.returned.get(node, [])))
+            taken = self.taken.get(node, Counter())
+            member.resume([taken[other] for other in range(len(member.taken()))], len(self.returned.get(node, [])))
         else:
             member.act("consumed", self.steps.get(node, 0), self.now)
         self.apply(node, member.restore(self.journals[node], self.now))

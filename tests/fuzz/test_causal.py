@@ -55,7 +55,8 @@ def some_item(random: Random, seen: list[bytes]) -> Item:
             items.FenceTell(listed, listed), items.Lost(random.randrange(4)),
             TreeCopy(random.randrange(3), random.randrange(4), head, bundle),
             NearCopy(random.randrange(3), listed, bundle), NearAck(bundle.pid, bundle.first),
-            Told([0] * 6, [], bundle), some_told(random, bundle), some_told(random, bundle), Has(clock(random)),
+            Told([0] * 6, [], bundle), some_told(random, bundle), some_told(random, bundle),
+            Has(clock(random), clock(random)),
         )
     )  # fmt: skip
 

@@ -115,11 +115,15 @@ class Grouped(Protocol):
 class Resuming(Protocol):
     """A member that keeps no payloads of others on disk: what the application has not taken is fetched again."""
 
-    def resume(self, taken: int, told: int) -> None:
-        """Learn, before an earlier life is taken up, what the application has: events, and word of publications."""
+    def resume(self, taken: Sequence[int], told: int) -> None:
+        """Learn, before an earlier life is taken up, what the application has: messages of each node, and word of so
+        many publications."""
 
-    def take(self, taken: int) -> None:
-        """Learn how many events the application has taken in all lives."""
+    def take(self, node: int) -> None:
+        """Learn that the application takes the next message of a node."""
+
+    def taken(self) -> Sequence[int]:
+        """Return how many messages of each node the application has taken."""
 
 
 class Member(Protocol):

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from operator import gt
 
 from whence.core.order.direct import journal
-from whence.core.order.direct.items import Told
-from whence.core.order.direct.journal import Handed, Published, Resumed
+from whence.core.order.direct.items import Has, Told
+from whence.core.order.direct.journal import Published
 from whence.core.order.direct.member import Direct
 from whence.core.order.direct.outbox import Outbox, Peer
 from whence.core.order.direct.state import State
@@ -68,11 +68,19 @@ class PassesOnWithoutThePast(State):
 # --- acknowledgements ---
 
 
+class TakesItsClockForTaken(State):
+    """Sends messages of an earlier life again as if all they follow had been taken there."""
+
+    def resume(self) -> list[Bundle]:
+        self.kept = {number: Told(told.past, [], told.bundle) for number, told in self.kept.items()}
+        return super().resume()
+
+
 class SettlesWithoutTheSilent(Outbox):
     """Forgets what everybody has whom it does not suspect."""
 
-    def acknowledged(self, node: int, has: int, now: Instant, ready: Ready) -> None:
-        super().acknowledged(node, has, now, ready)
+    def acknowledged(self, node: int, has: int, came: int, now: Instant, ready: Ready) -> None:
+        super().acknowledged(node, has, came, now, ready)
         heard = [peer.acked for other, peer in self.peers.items() if other not in self.suspects.now]
         self.state.settle(min(heard, default=0))
 
@@ -115,19 +123,11 @@ class AcknowledgesWhatItHolds(Direct):
         self.state.has[publisher] = max(self.state.has[publisher], number)
 
 
-class AcknowledgesWhatIsHandedOut(State):
+class AcknowledgesWhatIsHandedOut(Outbox):
     """Takes what was handed out for taken, and knows better after a crash."""
 
-    def take(self) -> bool:
-        taken, self.taken = self.taken, self._events
-        news = super().take()
-        self.taken = taken
-        return news
-
-    def resume(self) -> Resumed:
-        mended = State(self.me, len(self.reached), remembers=True)
-        mended.__dict__ = self.__dict__
-        return mended.resume()
+    def has(self) -> Has:
+        return Has(self.state.reached.copy(), self.state.reached.copy())
 
 
 # --- messages ---
@@ -155,14 +155,6 @@ class HoldsWithoutBound(Direct):
 # --- what is written down ---
 
 
-class ForgetsOthersInACrash(Direct):
-    """Does not write down what came."""
-
-    def _persist(self, entry: journal.Entry, ready: Ready) -> None:
-        if not isinstance(entry, Handed):
-            super()._persist(entry, ready)
-
-
 class ForgetsItsOwnInACrash(Direct):
     """Does not write down what it publishes, and numbers anew."""
 
@@ -185,13 +177,14 @@ class SendsBeforeItWrites(Direct):
         self._late = fresh
 
 
-class ResumesInSecret(Direct):
-    """Does not write down what a later life forgets of an earlier one."""
+class ResumesWhereItWas(State):
+    """Begins a later life as if the application had taken all it was handed when it last published."""
 
-    def restore(self, records: Sequence[bytes], now: Instant) -> Ready:
-        ready = super().restore(records, now)
-        ready.persist = [record for record in ready.persist if not isinstance(journal.decode(record), Resumed)]
-        return ready
+    def resume(self) -> list[Bundle]:
+        own = super().resume()
+        for told in self.kept.values():
+            self.reached[:] = map(max, self.reached, told.past)
+        return own
 
 
 class DeliversAgain(Direct):
@@ -204,10 +197,12 @@ class DeliversAgain(Direct):
 
 
 class DeliversNothingTwice(Direct):
-    """Takes all that was handed out before a crash for taken."""
+    """Hands over nothing of its own from before a crash, whether the application had it or not."""
 
-    def resume(self, taken: int, told: int) -> None:
-        super().resume(1 << 60, told)
+    def restore(self, records: Sequence[bytes], now: Instant) -> Ready:
+        ready = super().restore(records, now)
+        ready.deliver = [step for step in ready.deliver if isinstance(step, Returned)]
+        return ready
 
 
 class NotForItself(Direct):
@@ -240,14 +235,14 @@ _BUGS: tuple[tuple[str, str, str, Callable[[Causal], Causal]], ...] = (
     ("direct_sends_once", "agreement", "never sends again", _outbox(SendsOnce)),
     ("never_says_what_it_has", "bounds", "acknowledges only by publishing", _outbox(NeverSaysWhatItHas)),
     ("direct_acknowledges_the_held", "agreement", "counts what it holds", _member(AcknowledgesWhatItHolds)),
-    ("acknowledges_the_untaken", "agreement", "takes handed out for taken", _state(AcknowledgesWhatIsHandedOut)),
+    ("acknowledges_the_untaken", "agreement", "takes handed out for taken", _outbox(AcknowledgesWhatIsHandedOut)),
+    ("takes_its_clock_for_taken", "agreement", "acknowledges what it follows", _state(TakesItsClockForTaken)),
     ("takes_duplicates", "no_duplicates", "processes what comes again", _member(TakesDuplicates)),
     ("passes_on_without_the_past", "causal", "passes on the bare message", _state(PassesOnWithoutThePast)),
     ("direct_holds_without_bound", "bounds", "holds as many messages as come", _member(HoldsWithoutBound)),
-    ("forgets_others_in_a_crash", "agreement", "does not write down what came", _member(ForgetsOthersInACrash)),
     ("forgets_its_own_in_a_crash", "agreement", "does not write down its own", _member(ForgetsItsOwnInACrash)),
     ("direct_sends_before_it_writes", "agreement", "acts before it is durable", _member(SendsBeforeItWrites)),
-    ("resumes_in_secret", "agreement", "does not write down what is fetched again", _member(ResumesInSecret)),
+    ("resumes_where_it_was", "agreement", "does not fetch again what was not taken", _state(ResumesWhereItWas)),
     ("direct_delivers_again", "no_duplicates", "hands all over again after a crash", _member(DeliversAgain)),
     ("direct_delivers_nothing_twice", "agreement", "hands over nothing after a crash", _member(DeliversNothingTwice)),
     ("direct_not_for_itself", "agreement", "does not deliver its own messages", _member(NotForItself)),

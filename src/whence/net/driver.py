@@ -8,27 +8,26 @@ import asyncio
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import msgspec
 
-from whence.core.levels import Recipe, Surroundings
+from whence.core.levels import Surroundings
 from whence.core.link.reached import Reached
 from whence.core.members.full import Directory
 from whence.core.members.tickets.joining import Status
-from whence.core.ready import Delivery, Gap, Gauge, Item, Late, Metric, Ready, Returned
+from whence.core.ready import Delivery, Gap, Gauge, Late, Metric, Ready, Returned
 from whence.core.spread.direct import Push
 from whence.core.stages import Member, Resuming
 from whence.errors import ClosedError, InternalError, NotMemberError, StorageError, UsageError, WhenceError
 from whence.net.clock import steady_ns, wall_ns
-from whence.net.commit import Commit
 from whence.net.compaction import Compaction
 from whence.net.credit import CREDIT_BYTES_MIN, Credit, Relief
 from whence.net.otel import Telemetry
 from whence.net.reports import Reports
+from whence.net.role import Kept, Outside, Role, Sink
 from whence.net.scribe import Scribe
 from whence.store.log import Marked
-from whence.store.steps import Steps
 from whence.trace.schema import Kind
 from whence.types import ANY_BOOT, Bundle, Process
 from whence.wire.items import Packet
@@ -44,62 +43,6 @@ NEVER = 1 << 63
 _encode_bundle = msgspec.msgpack.Encoder().encode
 _decode_bundle = msgspec.msgpack.Decoder(Bundle).decode
 _decode_steps = msgspec.msgpack.Decoder(tuple[int, int]).decode
-
-
-class Sink(Protocol):
-    """Where deliveries go."""
-
-    on_taken: Callable[[Bundle], None]
-    """Called when the application takes a bundle, before it has it."""
-
-    def take(self, step: Delivery, position: int) -> None:
-        """Take a delivered bundle whose first event has this position."""
-
-    def skip(self, gap: Gap) -> None:
-        """Take word of events that will never come."""
-
-    def late(self, late: Late) -> None:
-        """Take a bundle that came after its place."""
-
-    def reset(self, reason: str) -> None:
-        """Take word that the member's state was repaired, or that it went on without what it missed."""
-
-    def end(self, error: WhenceError | None) -> None:
-        """Learn that nothing more comes, and why."""
-
-
-class Outside(Protocol):
-    """What a driver needs of its node."""
-
-    def send(self, group: str, to: Sequence[int], item: Item, boot: int) -> int:
-        """Queue an item; return its size on the wire."""
-
-    def member_changed(self, group: str) -> None:
-        """Learn that the member joined or left."""
-
-    def check_act(self, group: str, act: str) -> None:
-        """Raise UsageError if this process may not do that."""
-
-    def members(self, group: str) -> list[int]:
-        """Return the members known now, this process among them, and the founders of a fixed group."""
-
-
-class Role(NamedTuple):
-    """Which member of what to make."""
-
-    group: str
-    level: str
-    recipe: Recipe
-    settings: Any
-    me: Process
-    dice: Callable[[], float]
-
-
-class Kept(NamedTuple):
-    """What one group keeps on disk."""
-
-    commit: Commit
-    steps: Steps
 
 
 class Driver:
@@ -140,6 +83,8 @@ class Driver:
         self._timer: asyncio.TimerHandle | None = None
         self._wake_at = NEVER
         self._changed = asyncio.Event()
+        self._watched = 0
+        """How many wait for a change."""
         self._member_persists = False
         self._ticks_joined = 0
         held: Callable[[Any], int] | None = getattr(role.recipe, "held_bytes_max", None)
@@ -176,7 +121,7 @@ class Driver:
         own = [record[1:] for record in records if record[:1] == OF_MEMBER]
         self._member_persists = bool(own)
         if self._steps is not None and self._resuming is not None:
-            self._resuming.resume(self._steps.taken, self._steps.told)
+            self._resuming.resume(self._steps.messages, self._steps.told)
         elif self._steps is not None:
             rewritten = [_decode_steps(record[1:]) for record in records if record[:1] == OF_STEPS]
             taken, told = rewritten[-1] if rewritten else (0, 0)
@@ -187,6 +132,8 @@ class Driver:
                 elif record[:1] == OF_UNTOLD:
                     self._deliver(Returned(_decode_bundle(record[1:])))
         self._do(self.member.restore, own)
+        if self._steps is not None and self._resuming is not None:
+            self._steps.catch_up(self._resuming.taken())
         for record in records:
             if record[:1] == OF_DRIVER:
                 self._unsettled.append(_decode_bundle(record[1:]))
@@ -234,6 +181,8 @@ class Driver:
                 self._do(self.member.receive, sender, item)
         if self.relief.awaited is not None:
             self.relief.look()
+        if self._watched:
+            self._changed.set()
 
     def unreachable(self, peer: int) -> None:
         """Learn that something sent to a peer did not arrive."""
@@ -278,11 +227,15 @@ class Driver:
 
     async def until(self, reached: Callable[[], bool]) -> None:
         """Wait until the member's state makes something true, or it fails. Raises the failure."""
-        while not reached():
-            if self.failure is not None:
-                raise self.failure
-            self._changed.clear()
-            await self._changed.wait()
+        self._watched += 1
+        try:
+            while not reached():
+                if self.failure is not None:
+                    raise self.failure
+                self._changed.clear()
+                await self._changed.wait()
+        finally:
+            self._watched -= 1
 
     # --- what can be asked ---
 
@@ -488,7 +441,8 @@ class Driver:
             self._scribe.spool.flush()
         steps.take(bundle.count)
         if self._resuming is not None:
-            self._resuming.take(steps.taken)
+            steps.take_message(bundle.pid)
+            self._resuming.take(bundle.pid)
         self._note_taken(bundle)
 
     def _note_taken(self, bundle: Bundle) -> None:

@@ -24,9 +24,10 @@ from whence.limits import GROUP_NAME_CHARS_MAX, MERGED_PEER_ID_MAX
 from whence.net import tls
 from whence.net.clock import next_boot, steady_ns
 from whence.net.commit import Commit
-from whence.net.driver import Driver, Kept, Role, Sink
+from whence.net.driver import Driver
 from whence.net.otel import Telemetry
 from whence.net.permits import Permits
+from whence.net.role import Kept, Role, Sink
 from whence.net.scribe import Scribe
 from whence.net.settings import NetSettings, settings_of
 from whence.net.switch import Switch

@@ -4,7 +4,7 @@ The trace tells what the process did at its borders, publishing, sending, receiv
 member thinks of it.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from random import Random
 from typing import NamedTuple, cast
@@ -83,8 +83,9 @@ class SimProcess:
         self.disk = Disk()
         self.steps = 0
         """Steps the application has taken in all its lives: it keeps that number with its own state."""
-        self.taken = self.told = 0
-        """The same as events it took and publications it was told of."""
+        self.taken: Counter[int] = Counter()
+        self.told = 0
+        """The same as messages of each node that it took, and publications it was told of."""
         self._takes: Resuming | None = None
         """The member, if it wants to know what the application takes."""
         self._untaken: deque[Delivery] = deque()
@@ -212,7 +213,7 @@ class SimProcess:
     def remind(self) -> None:
         """Tell the member what the application has from earlier lives."""
         if self._takes is not None:
-            self._takes.resume(self.taken, self.told)
+            self._takes.resume([self.taken[node] for node in range(len(self._takes.taken()))], self.told)
         else:
             self.act("consumed", self.steps)
 
@@ -434,8 +435,8 @@ class SimProcess:
     def _take(self, step: Delivery) -> None:
         self._record.delivered(step)
         if self._takes is not None:
-            self.taken += step.bundle.count
-            self._takes.take(self.taken)
+            self.taken[step.bundle.pid] += 1
+            self._takes.take(step.bundle.pid)
         if self._world.heard is not None:
             self._world.heard(self.pid, step.bundle)
 

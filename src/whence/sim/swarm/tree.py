@@ -66,21 +66,36 @@ def draw(level: str, seed: int) -> Scenario:
         "retain": Streams(seed).of("retention").random() < 0.3,
     }
     kind = f"{shape} f={f}"
+    take_ns = 0
     if level == "causal" and seed % DIRECT_EVERY == DIRECT_EVERY - 1:
         kind = f"direct {shape}"
         settings |= {"spread": "direct", "groups": " ".join(map(str, range(nodes)))}
-        plan.publishes = [structs.replace(publish, group=0) for publish in plan.publishes]
-        plan.reactions = [structs.replace(reaction, group=0) for reaction in plan.reactions]
+        take_ns = _without_tree(plan, Streams(seed).of("direct"))
     return Scenario(
         level=level, seed=seed, shape=kind, nodes=nodes, settings=settings,
         publishes=plan.publishes, reactions=plan.reactions, faults=sorted(plan.faults, key=lambda fault: fault.at_ns),
         acts=plan.acts,
         network=_network(shape, dice, lossy=lossy),
         clocks=Clocks(offset_ns=dice.choice((0, 10**9)), drift_ppm=dice.choice((0, 20_000))),
-        sync_ns=dice.choice((0, 2 * MS, 20 * MS)), take_ns=Streams(seed).of("taking").choice((0, 5 * MS, 100 * MS)),
+        sync_ns=dice.choice((0, 2 * MS, 20 * MS)), take_ns=take_ns,
         heal_at_ns=SAFETY_NS, live_from_ns=live_from, live_until_ns=live_from + LIVE_NS, deadline_ns=DEADLINE_NS,
         rest_at_ns=live_from + LIVE_NS + REST_NS, end_at_ns=live_from + LIVE_NS + REST_NS + MS,
     )  # fmt: skip
+
+
+def _without_tree(plan: Plan, dice: Random) -> int:
+    """Make a plan one of a single group; return how long its applications take to take what they are handed.
+
+    Some crash soon after they published, with something that they were handed and had not taken.
+    """
+    plan.publishes = [structs.replace(publish, group=0) for publish in plan.publishes]
+    plan.reactions = [structs.replace(reaction, group=0) for reaction in plan.reactions]
+    before = [publish for publish in plan.publishes if publish.at_ns < SAFETY_NS // 2]
+    for publish in dice.sample(before, min(len(before), dice.choice((0, 1, 3)))):
+        at = publish.at_ns + dice.randrange(1, 200) * MS
+        until = at + dice.randrange(20, 500) * MS
+        plan.faults.append(Fault(kind="crash", at_ns=at, until_ns=until, nodes=[publish.node], disk="lost"))
+    return dice.choice((0, 50 * MS, 300 * MS))
 
 
 def draw_calm(level: str, seed: int) -> Scenario:

@@ -41,6 +41,8 @@ class Told(Item, frozen=True, tag=84):
 
 
 class Has(Item, frozen=True, tag=85):
-    """So many messages of each node were taken by the application here, for good: an acknowledgement to all of them."""
+    """So many messages of each node were taken by the application here, for good, and so many came: an acknowledgement
+    to all of them. What came and was not taken need not be sent again, but kept."""
 
     has: Clock
+    reached: Clock

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from whence.core.order.direct import journal
 from whence.core.order.direct.items import Has, Told
-from whence.core.order.direct.journal import Handed, Published, Settled, Taken
+from whence.core.order.direct.journal import Published, Settled, Taken
 from whence.core.order.direct.outbox import AGAIN_MAX, NEVER, Outbox
 from whence.core.order.direct.state import SPARE_MESSAGES, State
 from whence.core.order.localized.items import Ask, Back, Lookup, Probe
@@ -55,7 +55,8 @@ class Direct:
         self._up = False
         self._published = 0
         """Events of this life."""
-        self._settled_written = self._taken_written = 0
+        self._settled_written = 0
+        self._has_written = list(state.has)
         self._told = 0
         """Publications that the application was told of in earlier lives."""
 
@@ -86,13 +87,8 @@ class Direct:
                 state.replay(entry)
         self._up = True
         if state.remembers:
-            ready.persist.append(journal.encode(state.resume()))
-            handed = state.reached[self.me.pid]
-            for number, told in state.kept.items():
-                if number > self._told:
-                    ready.deliver.append(Returned(told.bundle))
-                if number > handed:
-                    self._hand(told.bundle, 0, ready)
+            ready.deliver += [Returned(told.bundle) for number, told in state.kept.items() if number > self._told]
+            ready.deliver += [Delivery(bundle) for bundle in state.resume()]
             self.outbox.watch(now)
         for node, peer in self._peers.items():
             peer.acked = state.settled
@@ -100,14 +96,25 @@ class Direct:
         ready.send.append(Send(tuple(self._peers), Back(1)))
         return self._wake(ready)
 
-    def resume(self, taken: int, told: int) -> None:
-        """Learn, before an earlier life is taken up, what the application has: events, and word of publications."""
+    def resume(self, taken: Sequence[int], told: int) -> None:
+        """Learn, before an earlier life is taken up, what the application has: messages of each node, and word of so
+        many publications."""
         self._told = told
-        self.state.taken = taken
+        self.state.took(taken)
 
-    def take(self, taken: int) -> None:
-        """Learn that the application has taken so many events in all lives; others are told when it is time."""
-        self.state.taken = taken
+    def take(self, node: int) -> None:
+        """Learn that the application takes the next message of a node; others are told when it is time."""
+        if self.state.remembers:
+            self.state.has[node] += 1
+
+    def taken(self) -> Sequence[int]:
+        """Return how many messages of each node the application has taken, as far as is known."""
+        return self.state.has
+
+    def settled(self) -> int | None:
+        """Return the last event of this life that every application has taken."""
+        bundle = self.state.settled_last
+        return bundle.last if bundle is not None and bundle.boot == self.me.boot else 0
 
     def checkpoint(self) -> list[bytes]:
         """Return records that come to the same as all persisted so far; the driver may put them in their place."""
@@ -130,13 +137,11 @@ class Direct:
         self._check_limits(bundle)
         self._published += bundle.count
         ready, state = Ready(deliver=[Returned(bundle), Delivery(bundle)]), self.state
-        if state.remembers:
-            state.take()
-            self._taken_written = state.taken
-            self._persist(Published(bundle, state.taken), ready)
-            self.outbox.watch(now)
         told = state.publish(bundle)
-        state.hand(self.me.pid, bundle.count)
+        if state.remembers:
+            self._has_written = told.has
+            self._persist(Published(told.past, told.has, bundle), ready)
+            self.outbox.watch(now)
         self.outbox.send(told, state.published, now, ready)
         return bundle, self._wake(ready)
 
@@ -165,8 +170,8 @@ class Direct:
 
     def _receive_word(self, node: int, item: Item, now: Instant, ready: Ready) -> None:
         match item:
-            case Has(has) if len(has) == self._nodes:
-                self.outbox.acknowledged(node, has[self.me.pid], now, ready)
+            case Has(has, reached) if len(has) == len(reached) == self._nodes:
+                self.outbox.acknowledged(node, has[self.me.pid], reached[self.me.pid], now, ready)
             case Probe():
                 self._look(ready)
                 ready.send.append(Send((node,), self.outbox.has()))
@@ -237,9 +242,8 @@ class Direct:
         if peer is None or len(past) != self._nodes or past[me] > state.published:
             ready.notes.append(Note("reject", "not_for_me", bundle, sender))
             return
-        has = (told.has or past)[me]
-        if has > peer.acked and sender == publisher:
-            self.outbox.acknowledged(publisher, has, now, ready)
+        if past[me] > peer.acked and sender == publisher:
+            self.outbox.acknowledged(publisher, (told.has or past)[me], past[me], now, ready)
         number = past[publisher] + 1
         if number <= reached[publisher]:
             ready.notes.append(Note("drop", "duplicate", bundle, sender))
@@ -252,20 +256,13 @@ class Direct:
             self._hold(told, publisher, number, sender, now, ready)
 
     def _process(self, told: Told, publisher: int, number: int, hold_ns: int, now: Instant, ready: Ready) -> None:
-        """Process a message of another: one transaction, then its effects."""
+        """Hand a message of another to the application."""
         if self._held_count:
             self._let_go(publisher, number)  # held, or another copy of it
+        self.state.reached[publisher] = number
         self.state.remember(told, publisher, number)
-        self._hand(told.bundle, hold_ns, ready)
+        ready.deliver.append(Delivery(told.bundle, hold_ns))
         self.outbox.handed(now)
-
-    def _hand(self, bundle: Bundle, hold_ns: int, ready: Ready) -> None:
-        """Hand a message to the application."""
-        state, count = self.state, bundle.count
-        state.hand(bundle.pid, count)
-        if state.remembers:
-            self._persist(Handed(bundle.pid, count), ready)
-        ready.deliver.append(Delivery(bundle, hold_ns))
 
     def _hold(self, told: Told, publisher: int, number: int, sender: int, now: Instant, ready: Ready) -> None:
         if number in self.held.get(publisher, {}):
@@ -328,15 +325,16 @@ class Direct:
 
     def _look(self, ready: Ready) -> bool:
         """Look what the application has taken, and write it down before anybody is told; return whether it is news."""
-        state = self.state
-        if not state.remembers:
+        has, before = self.state.has, self._has_written.copy()
+        if not self.state.remembers:
             return True
-        news = state.take()
-        if state.taken > self._taken_written:
-            self._taken_written = state.taken
-            self._persist(Taken(state.taken), ready)
+        if has == before:
+            return False
+        self._has_written = has.copy()
+        self._persist(Taken(self._has_written), ready)
         self.outbox.settle()
-        return news
+        before[self.me.pid] = has[self.me.pid]  # what is its own is no news to others
+        return has != before
 
     def _persist(self, entry: journal.Entry, ready: Ready) -> None:
         """Write a transition down, and with it what had time."""

@@ -27,11 +27,13 @@ NEVER = 1 << 62
 class Peer:
     """How things stand with one other node."""
 
-    __slots__ = ("acked", "backoff", "boot", "heard_at", "retry_at", "sent", "since")
+    __slots__ = ("acked", "backoff", "boot", "came", "heard_at", "retry_at", "sent", "since")
 
     def __init__(self, retry_ns: int) -> None:
         self.acked = 0
-        """It has so many of this node's messages."""
+        """Its application has so many of this node's messages."""
+        self.came = 0
+        """So many came to its present life."""
         self.sent = 0
         """It was sent so many, since it was last begun anew."""
         self.boot = 0
@@ -82,7 +84,7 @@ class Outbox:
             self.settle()
         elif len(to) == len(self._all):
             self._handed, self._owes = 0, False  # it says what is here, and all get it
-            if not self.state.has_untaken:
+            if not self.state.remembers:
                 self.has_at = NEVER
             ready.send.append(Send(self._all, told))
         elif to:
@@ -105,10 +107,13 @@ class Outbox:
             if node not in self.suspects.now:
                 self.push(node, ready)
 
-    def acknowledged(self, node: int, has: int, now: Instant, ready: Ready) -> None:
-        """Learn how many of this node's messages another one has."""
+    def acknowledged(self, node: int, has: int, came: int, now: Instant, ready: Ready) -> None:
+        """Learn how many of this node's messages came to another one, and how many its application has."""
         peer, state = self.peers[node], self.state
         published = state.published
+        if peer.came < came <= published:
+            peer.came = came
+            peer.backoff = self.settings.retry_ns
         if not peer.acked < has <= published:
             return  # old news, or nonsense
         was_last = peer.acked == state.settled
@@ -155,7 +160,7 @@ class Outbox:
 
     def has(self) -> Has:
         """Say what is here for good."""
-        return Has(self.state.has.copy())
+        return Has(self.state.has.copy(), self.state.reached.copy())
 
     def tell(self, now: Instant, ready: Ready, *, news: bool) -> None:
         """Tell everybody what is here, if it is news or somebody waits for it; again while something is untaken."""
@@ -163,7 +168,7 @@ class Outbox:
         if news or self._owes:
             self._handed, self._owes = 0, False
             ready.send.append(Send(self._all, self.has()))
-        if self.state.has_untaken:
+        if not self.state.all_taken:
             self._tell_by(now + self.settings.ack_ns)
 
     # --- peers come and go ---
@@ -172,7 +177,8 @@ class Outbox:
         """Take a sign of life: of a new one, or of a node that may be suspected."""
         peer = self.peers[node]
         if boot > peer.boot:
-            peer.boot, peer.sent = boot, peer.acked  # an earlier life may have lost what it did not acknowledge
+            peer.boot = boot
+            peer.sent = peer.came = peer.acked  # an earlier life may have lost what its application had not taken
         if self.suspects.heard(node):
             self.restart(node, now, ready)
 
@@ -208,10 +214,11 @@ class Outbox:
         self.wake_at = min([self.has_at, *[peer.retry_at for peer in self.peers.values()]])
 
     def _repeat(self, node: int, peer: Peer, ready: Ready) -> None:
-        """Send again what a node has not acknowledged; ask one that is suspected what it has."""
-        if node in self.suspects.now:
+        """Send again what has not come to a node; ask one that is suspected, or has everything untaken, what it has."""
+        came = max(peer.came, peer.acked)
+        if node in self.suspects.now or came == self.state.published:
             ready.send.append(Send((node,), Probe(peer.acked + 1)))
             return
-        for number in range(peer.acked + 1, min(peer.sent, peer.acked + AGAIN_MAX) + 1):
+        for number in range(came + 1, min(peer.sent, came + AGAIN_MAX) + 1):
             ready.send.append(Send((node,), self.state.kept[number]))
         self.push(node, ready)

@@ -1,0 +1,67 @@
+"""What a driver is given: whom to be, where deliveries go, what its node does for it, what it keeps on disk."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from whence.core.levels import Recipe
+from whence.core.ready import Delivery, Gap, Item, Late
+from whence.errors import WhenceError
+from whence.net.commit import Commit
+from whence.store.steps import Steps
+from whence.types import Bundle, Process
+
+
+class Sink(Protocol):
+    """Where deliveries go."""
+
+    on_taken: Callable[[Bundle], None]
+    """Called when the application takes a bundle, before it has it."""
+
+    def take(self, step: Delivery, position: int) -> None:
+        """Take a delivered bundle whose first event has this position."""
+
+    def skip(self, gap: Gap) -> None:
+        """Take word of events that will never come."""
+
+    def late(self, late: Late) -> None:
+        """Take a bundle that came after its place."""
+
+    def reset(self, reason: str) -> None:
+        """Take word that the member's state was repaired, or that it went on without what it missed."""
+
+    def end(self, error: WhenceError | None) -> None:
+        """Learn that nothing more comes, and why."""
+
+
+class Outside(Protocol):
+    """What a driver needs of its node."""
+
+    def send(self, group: str, to: Sequence[int], item: Item, boot: int) -> int:
+        """Queue an item; return its size on the wire."""
+
+    def member_changed(self, group: str) -> None:
+        """Learn that the member joined or left."""
+
+    def check_act(self, group: str, act: str) -> None:
+        """Raise UsageError if this process may not do that."""
+
+    def members(self, group: str) -> list[int]:
+        """Return the members known now, this process among them, and the founders of a fixed group."""
+
+
+class Role(NamedTuple):
+    """Which member of what to make."""
+
+    group: str
+    level: str
+    recipe: Recipe
+    settings: Any
+    me: Process
+    dice: Callable[[], float]
+
+
+class Kept(NamedTuple):
+    """What one group keeps on disk."""
+
+    commit: Commit
+    steps: Steps

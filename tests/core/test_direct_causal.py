@@ -299,7 +299,7 @@ def test_what_cannot_be_is_refused() -> None:
             Grove(spread="direct", **given_settings)
     outside = Grove(spread="direct", tree_nodes=3, groups="0 1")
     outside.boots[2] = 1
-    with pytest.raises(SettingError, match="not a member"):
+    with pytest.raises(SettingError, match="not one of the founders 0, 1"):
         outside._build(2)
 
 

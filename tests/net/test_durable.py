@@ -13,6 +13,7 @@ from whence.errors import StorageError
 from whence.group import Group, Node, join
 from whence.net import compaction
 from whence.store.log import DiskFile, Log
+from whence.store.steps import Steps
 
 
 class Full(DiskFile):
@@ -97,12 +98,13 @@ def test_many_publishers_share_one_sync(tmp_path: Path) -> None:
     within(main())
 
 
-def test_what_the_application_did_not_take_is_handed_out_by_the_next_life(tmp_path: Path) -> None:
+@pytest.mark.parametrize("spread", ["direct", "tree"])
+def test_what_the_application_did_not_take_is_handed_out_by_the_next_life(spread: str, tmp_path: Path) -> None:
     """Delivered is what the application has taken: the rest of an inbox dies with its process, and comes again."""
 
     async def life(count: int) -> list[bytes]:
         async with join(0, data=tmp_path) as node:
-            group = await node.open("alps", "causal", founders=[0])
+            group = await node.open("alps", "causal", founders=[0], settings={"spread": spread})
             if node.live.me.boot == 1:
                 for number in range(6):
                     receipt = await group.publish(b"%d" % number, until="stored")
@@ -117,19 +119,20 @@ def test_what_the_application_did_not_take_is_handed_out_by_the_next_life(tmp_pa
     within(main())
 
 
+@pytest.mark.parametrize("spread", ["direct", "tree"])
 def test_a_causal_journal_is_rewritten_and_the_next_life_goes_on_where_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spread: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is handed out twice, nothing is left out, and what was published before is not numbered anew."""
     monkeypatch.setattr(compaction, "COMPACT_BYTES", 4_000)
 
     async def main() -> None:
         async with join(1, data=tmp_path / "1") as other:
-            opening = asyncio.create_task(other.open("alps", "causal", founders=[0, 1]))
+            opening = asyncio.create_task(other.open("alps", "causal", founders=[0, 1], settings={"spread": spread}))
             expected = []
             for life in range(3):
                 async with join(0, data=tmp_path / "0", contacts=[other.address]) as node:
-                    here = await node.open("alps", "causal", founders=[0, 1])
+                    here = await node.open("alps", "causal", founders=[0, 1], settings={"spread": spread})
                     there = await opening
                     for number in range(30):
                         payload = b"%d %d" % (life, number) + b"x" * 200
@@ -143,8 +146,9 @@ def test_a_causal_journal_is_rewritten_and_the_next_life_goes_on_where_it_was(
     within(main())
 
 
+@pytest.mark.parametrize("spread", ["direct", "tree"])
 def test_a_journal_shrinks_under_load_and_nothing_untaken_is_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spread: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is rewritten between two syncs: what waits for the disk and what the application has not taken is in it."""
     monkeypatch.setattr(compaction, "COMPACT_BYTES", 20_000)
@@ -160,7 +164,7 @@ def test_a_journal_shrinks_under_load_and_nothing_untaken_is_lost(
 
     async def main() -> None:
         async with join(0, data=tmp_path) as node:
-            group = await node.open("alps", "causal", founders=[0])
+            group = await node.open("alps", "causal", founders=[0], settings={"spread": spread})
             taking = asyncio.create_task(some(group, 3 * total // 4))
             waits = []
             for number in range(total):
@@ -173,7 +177,48 @@ def test_a_journal_shrinks_under_load_and_nothing_untaken_is_lost(
             assert group._driver.counts["compactions"] > 0
             assert len(first) < total
         async with join(0, data=tmp_path) as node:
-            group = await node.open("alps", "causal", founders=[0])
+            group = await node.open("alps", "causal", founders=[0], settings={"spread": spread})
             assert first + await some(group, total - len(first)) == list(range(total))
 
     within(main())
+
+
+def test_what_a_member_of_others_did_not_take_comes_again_from_those_who_published_it(tmp_path: Path) -> None:
+    """Its journal has only its own events, so a life that ends before the application took something fetches it."""
+
+    async def main() -> None:
+        async with join(1, data=tmp_path / "1") as other:
+            opening = asyncio.create_task(other.open("alps", "causal", founders=[0, 1]))
+            async with join(0, data=tmp_path / "0", contacts=[other.address]) as node:
+                await node.open("alps", "causal", founders=[0, 1])
+                there = await opening
+                for number in range(6):
+                    receipt = await there.publish(b"%d" % number, until="stored")
+                await take(there, 6)
+                await asyncio.sleep(0.2)  # they are in the inbox here too, and the application does not look
+            async with join(0, data=tmp_path / "0", contacts=[other.address]) as node:
+                here = await node.open("alps", "causal", founders=[0, 1])
+                assert [each.payload for each in await take(here, 6)] == [b"%d" % number for number in range(6)]
+                async with asyncio.timeout(10):
+                    await receipt.settled()
+            size = (tmp_path / "0" / "groups" / f"{b'alps'.hex()}.journal").stat().st_size
+            async with join(0, data=tmp_path / "0", contacts=[other.address]) as node:
+                here = await node.open("alps", "causal", founders=[0, 1])
+                await there.publish(b"later")
+                assert [each.payload for each in await take(here, 1)] == [b"later"]
+        assert size < 200, "no payloads of others"
+
+    within(main())
+
+
+def test_counters_survive_and_catch_up_with_what_others_were_told(tmp_path: Path) -> None:
+    steps = Steps(tmp_path / "steps")
+    steps.take(3)
+    steps.tell()
+    steps.take_message(5)
+    steps.close()
+    again = Steps(tmp_path / "steps")
+    assert (again.taken, again.told, again.messages[5], sum(again.messages)) == (3, 1, 1, 1)
+    again.catch_up([2, 0, 0, 0, 0, 1])
+    again.close()
+    assert Steps(tmp_path / "steps").messages[:6] == [2, 0, 0, 0, 0, 1]

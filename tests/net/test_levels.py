@@ -8,8 +8,9 @@ import pytest
 from tests.net.live import QUICK, nodes, take, within
 from whence.check.judge import judge
 from whence.check.verdict import Outcome
-from whence.errors import UsageError
+from whence.errors import SettingError, UsageError
 from whence.group import Group, join
+from whence.net.settings import settings_of
 from whence.trace.spool import gather
 
 LEVELS = ["eventual", "fifo", "optimistic", "causal", "total"]
@@ -59,5 +60,31 @@ def test_level_total_without_a_data_directory_says_what_it_needs() -> None:
         async with nodes(1) as (node,):
             with pytest.raises(UsageError, match="counts the lives"):
                 await node.open("alps", "total")
+
+    within(main())
+
+
+def test_causal_groups_of_few_founders_need_no_tree_unless_one_is_asked_for() -> None:
+    """Decision 0031."""
+    few = settings_of("causal", range(8), {})
+    assert (few["spread"], few["groups"]) == ("direct", "0 1 2 3 4 5 6 7")
+    assert settings_of("causal", [3, 7], {})["groups"] == "3 7"
+    assert "spread" not in settings_of("causal", range(17), {})
+    assert "spread" not in settings_of("causal", range(8), {"f": 2})
+    assert settings_of("causal", range(8), {"spread": "tree"})["spread"] == "tree"
+
+
+def test_who_runs_a_causal_group_otherwise_is_refused() -> None:
+    async def main() -> None:
+        async with join(0) as one:
+            async with join(1, contacts=[one.address]) as two:
+                await asyncio.gather(*[node.open("alps", "causal", founders=[0, 1]) for node in (one, two)])
+            async with join(1, contacts=[one.address]) as two:
+                with pytest.raises(UsageError, match="runs with other settings than given here; members share"):
+                    await two.open("alps", "causal", founders=[0, 1], settings={"spread": "tree"})
+            async with join(2, contacts=[one.address]) as three:
+                for spread in ("tree", "direct"):
+                    with pytest.raises(SettingError, match="not one of the founders"):
+                        await three.open("alps", "causal", founders=[0, 1], settings={"spread": spread})
 
     within(main())

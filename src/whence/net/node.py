@@ -211,6 +211,9 @@ class LiveNode:
             raise UsageError(f"process {self.me.pid} has no permission to read group {group!r}")
         recipe = LEVELS[level]
         settings = recipe.settings_from(given)
+        check_place: Callable[[int, Any], None] | None = getattr(recipe, "check_place", None)
+        if check_place is not None:
+            check_place(self.me.pid, settings)
         telemetry = Telemetry(group, level, self.me.pid) if self.settings.otel else None
         if group in self._lives and getattr(recipe, "durable", False):
             raise UsageError(f"group {group!r} remembers its members across restarts; restart this process to return")

@@ -61,21 +61,28 @@ class Causal(NamedTuple):
         return settings
 
     def build(self, me: Process, settings: Settings, around: "Surroundings") -> Localized | Direct:
-        """Compose a member that has not started yet. Raises SettingError for one that is not in the overlay."""
+        """Compose a member that has not started yet. Raises SettingError for one that has no place."""
+        self.check_place(me.pid, settings)
         if settings.localized.spread == "direct":
             return self.compose_direct(me, settings, remembers=around.remembers)
         member = self.compose(me, settings, self.overlay(settings.overlay))
         member.remembers = around.remembers
         return member
 
+    def check_place(self, node: int, settings: Settings) -> None:
+        """Refuse a node that has no place in the group. Raises SettingError."""
+        overlay = overlay_of(settings.overlay)
+        if node >= overlay.size:
+            raise SettingError(f"node {node} is not one of the founders, who are numbered below {overlay.size}")
+        members = overlay.table(0).members
+        if settings.localized.spread == "direct" and node not in members:
+            raise SettingError(f"node {node} is not one of the founders {', '.join(map(str, members))}")
+
     def compose_direct(self, me: Process, settings: Settings, *, remembers: bool) -> Direct:
         """Compose a member that sends to everybody itself."""
         overlay = overlay_of(settings.overlay)
-        members = overlay.table(0).members
-        if me.pid not in members:
-            raise SettingError(f"node {me.pid} is not a member; groups names {' '.join(map(str, members))}")
         state = self.direct_state(me.pid, overlay.size, remembers=remembers)
-        others = [node for node in members if node != me.pid]
+        others = [node for node in overlay.table(0).members if node != me.pid]
         outbox = self.direct_outbox(state, others, settings.localized, Suspects())
         return self.direct(me, settings, state, outbox)
 

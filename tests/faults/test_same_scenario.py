@@ -13,10 +13,12 @@ from tests.faults.wires import Parted
 from tests.faults.worker import Task
 from whence.check.judge import judge
 from whence.check.verdict import Outcome
-from whence.core.levels import GOSSIP
+from whence.core.levels import GOSSIP, LEVELS
+from whence.core.settings import by_name
 from whence.net.proxy import between
+from whence.net.settings import settings_of
 from whence.sim.run import run
-from whence.sim.scenario import SECOND_NS, Fault, Publish, Scenario
+from whence.sim.scenario import SECOND_NS, Act, Fault, Publish, Scenario
 from whence.trace.memory import Phases, Trace
 from whence.trace.schema import BOUND, COLUMNS_OF, T_TRUE, Kind
 from whence.trace.spool import gather
@@ -33,10 +35,14 @@ def scenario(way: str) -> Scenario:
     level, settings = level_of(way), dict(SETTINGS[way])
     if level == "causal":
         settings |= {"tree_nodes": NODES}
-    elif level in GOSSIP:
-        settings |= {"spread": "direct", "view_size": 64}
+    elif level in (*GOSSIP, "optimistic"):
+        settings = settings_of(level, range(NODES), settings)
+    acts = []
+    if level == "optimistic":  # live, processes ask for a ticket when they open the group, and go on asking
+        asked = [*range(1, 100, 20), *range(1450, 3000, 150)]
+        acts = [Act(at_ns=at * MS, node=node, name="cjoin") for at in asked for node in range(NODES)]
     return Scenario(
-        level=level, seed=7, nodes=NODES, settings=settings,
+        level=level, seed=7, nodes=NODES, settings=settings, acts=acts,
         publishes=[
             Publish(at_ns=20 * at * MS, node=at % NODES, events=1 + at % 3) for at in (*range(1, 100), *range(180, 200))
         ],
@@ -135,9 +141,10 @@ class Stage:
             begin + played.heal_at_ns, begin + played.live_from_ns, begin + played.live_until_ns, int(NEEDED_S * 1e9)
         )
         reach_min = 0.9 if played.level in SKIPS else 1.0  # what a busy machine makes late is skipped, and told
+        given = settings_of(played.level, range(NODES), played.settings)
         return gather(
             [self.directory / "trace"], "alps", "live", "test", durable=durable, groups=members, phases=phases,
-            one_clock=True, reach_min=reach_min,
+            one_clock=True, reach_min=reach_min, parameters=by_name(LEVELS[played.level].settings_from(given)),
         )  # fmt: skip
 
 
@@ -154,7 +161,7 @@ def _owed(trace: Trace) -> list[int]:
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize("way", ["causal", "causal-tree", "fifo", "eventual", "total"])
+@pytest.mark.parametrize("way", ["causal", "causal-tree", "fifo", "eventual", "optimistic", "total"])
 def test_the_same_scenario_gets_the_same_verdicts_simulated_and_live(way: str, tmp_path: Path) -> None:
     """One machine has one clock, so that what rests on true time is judged live too."""
     simulated = verdicts(run(scenario(way)).trace)

@@ -7,6 +7,7 @@ point of tests/faults/points.py. At rate 0 it publishes only when told.
 """
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -73,15 +74,16 @@ async def publish(group: Group, rate: float, durable: bool, quiet: asyncio.Event
     say("quiet")
 
 
-async def publish_once(group: Group, count: int) -> None:
-    """Publish one bundle and say what of it is stored."""
-    receipt = await group.publish_many([b"%d" % number for number in range(count)])
-    pid, boot, first = await receipt.stored()
-    for seq in range(first, first + count):
-        say(f"stored {pid} {boot} {seq}")
+async def publish_once(group: Group, count: int, durable: bool) -> None:
+    """Publish one bundle, unless that is refused for now, and say what of it is stored."""
+    with contextlib.suppress(NotMemberError, StalledError):
+        receipt = await group.publish_many([b"%d" % number for number in range(count)])
+        pid, boot, first = await (receipt.stored() if durable else receipt.accepted())
+        for seq in range(first, first + count):
+            say(f"stored {pid} {boot} {seq}")
 
 
-async def listen(group: Group, quiet: asyncio.Event) -> None:
+async def listen(group: Group, durable: bool, quiet: asyncio.Event) -> None:
     told = set[asyncio.Task[None]]()
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
@@ -90,7 +92,7 @@ async def listen(group: Group, quiet: asyncio.Event) -> None:
         if word == "quiet":
             quiet.set()
         elif word == "publish":
-            told.add(asyncio.create_task(publish_once(group, int(rest))))
+            told.add(asyncio.create_task(publish_once(group, int(rest), durable)))
         elif word == "die":
             points.arm(rest)
 
@@ -127,7 +129,7 @@ async def main(task: Task) -> None:
         tasks = [
             asyncio.create_task(publish(group, task.rate, task.durable, quiet)),
             asyncio.create_task(take(group)),
-            asyncio.create_task(listen(group, quiet)),
+            asyncio.create_task(listen(group, task.durable, quiet)),
             asyncio.create_task(stop.wait()),
         ]
         done, rest = await asyncio.wait(tasks[1:], return_when=asyncio.FIRST_COMPLETED)

@@ -33,7 +33,8 @@ def judge(history: History) -> Verdict:
         for ticket in range(tickets):
             if not any(_lasts(hold, phases.live_from) for hold in covers.get((grp, ticket), [])):
                 sentence = f"nobody acted for ticket {ticket} in the liveness phase"
-                findings.add((history.run.groups[grp][0], 1), sentence, grp=grp, rests_on_absence=True)
+                nobody = (history.run.groups[grp] or [0])[0]  # a live run need not name its members
+                findings.add((nobody, 1), sentence, grp=grp, rests_on_absence=True)
     return findings.verdict(f"all {tickets} tickets were acted for after healing")
 
 

@@ -82,8 +82,9 @@ class Scribe:
         bundle = note.bundle
         event = None if bundle is None else EventId(bundle.pid, bundle.boot, bundle.first)
         self.write(
-            Kind(note.kind), event=event, peer=note.peer, reason=note.reason, ticket=note.ticket, epoch=note.epoch
-        )
+            Kind(note.kind), event=event, peer=note.peer, reason=note.reason, ticket=note.ticket, epoch=note.epoch,
+            value=note.value, late_ns=note.late_ns,
+        )  # fmt: skip
 
     def observe(self, gauges: Sequence[Gauge], view: tuple[int, ...] | None) -> None:
         """Look at a member; write down now and then how full its buffers were at their fullest, and whom it knows."""

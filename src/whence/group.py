@@ -47,8 +47,9 @@ FLUSH_BYTES = 256 << 10
 `flush_s` later, and some milliseconds after that while peers are busy or delivery takes long (net/pace.py). Whoever
 publishes much in one turn fills bundles: fewer, larger ones cost every member less."""
 
-TURN_EVENTS = 1024
-"""Single publishes after which the others get their turn, and what waits goes out unless they are busy."""
+TURN_EVENTS, TURN_BUNDLES = 1024, 16
+"""Single events, or bundles, that are published before the others get their turn; and what waits goes out then, unless
+they are busy."""
 
 BUSY_BYTES = 256 << 10
 BUSY_S = 0.005
@@ -78,6 +79,8 @@ class Group:
         self._refusal: WhenceError | None = None
         """Why the member does not take the bundle that waits; it will."""
         self._switch = node.live.switch
+        self._bundles = 0
+        """Calls of publish_many."""
 
     # --- publishing ---
 
@@ -103,10 +106,12 @@ class Group:
         size = sum(map(len, payloads))
         if len(payloads) > BUNDLE_EVENTS_MAX:
             raise LimitError("BUNDLE_EVENTS_MAX", BUNDLE_EVENTS_MAX, len(payloads))
-        receipt = self._load(payloads, size) or await self._load_with_room(payloads, size)
-        if receipt.full:
-            await asyncio.sleep(0)
-        await self._reach(receipt, until)
+        receipt = self._load(payloads, size, alone=True) or await self._load_with_room(payloads, size)
+        self._bundles += 1
+        if receipt.full and (len(payloads) >= TURN_EVENTS or self._bundles % TURN_BUNDLES == 0):
+            await asyncio.sleep(0)  # a loop of publishes must leave the others their turn
+        if until != Durability.ACCEPTED:
+            await self._reach(receipt, until)
         return receipt
 
     def publish_nowait(self, payload: bytes) -> Receipt:
@@ -158,8 +163,11 @@ class Group:
             self._timer.cancel()
         self._timer = self._loop.call_soon(self.flush)
 
-    def _load(self, payloads: Sequence[bytes], size: int) -> Receipt | None:
-        """Put events aboard the next bundle; return None where there is no room."""
+    def _load(self, payloads: Sequence[bytes], size: int, *, alone: bool = False) -> Receipt | None:
+        """Put events aboard the next bundle; return None where there is no room.
+
+        What is published together may go `alone`, at once, unless others are aboard or company makes it arrive sooner.
+        """
         driver = self._driver
         if driver.left or driver.failure is not None:
             raise driver.failure or ClosedError(f"group {self.name!r} is closed")
@@ -178,18 +186,23 @@ class Group:
             flight = self._flight  # the member may not have taken it
             if flight is not None:
                 return None
+        fresh = flight is None
         if flight is None:
             self._flight = flight = Flight(driver, self._loop)
-            self._timer = (
-                self._loop.call_later(self._flush_s, self._end_of_turn)
-                if self._flush_s
-                else self._loop.call_soon(self._end_of_turn)
-            )
         at = len(flight.payloads)
         flight.payloads += payloads
         flight.size += size
         if flight.size >= FLUSH_BYTES or len(flight.payloads) >= BUNDLE_EVENTS_MAX:
             self.flush()
+        elif fresh and alone and not self._flush_s and not self._is_busy() and driver.credit.wait_s() <= 0:
+            self.flush()
+            self._switch.flush()
+        elif fresh:
+            self._timer = (
+                self._loop.call_later(self._flush_s, self._end_of_turn)
+                if self._flush_s
+                else self._loop.call_soon(self._end_of_turn)
+            )
         return Receipt(flight, at, len(payloads))
 
     def _is_busy(self) -> bool:

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from tests.faults.points import POINTS
+from tests.faults.points import OF_MEMORY, POINTS
 from tests.faults.run import Fault, episodes, level_of, one, planned
 from tests.faults.wires import can_have_namespaces
 
@@ -40,6 +40,7 @@ def thrown(level: str, long_mode: bool) -> list[list[Fault]]:
     everything = planned(level, KILLS, 1, CUTS, STOPS, seed=7)
     points = [fault for fault in everything if fault.point]
     chosen = Random(level).sample(points, AT_POINTS) if points else []
+    chosen += [fault for fault in points if fault.point in OF_MEMORY]
     return [[fault for fault in everything if not fault.point or fault in chosen]]
 
 

@@ -5,8 +5,11 @@ import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.net.live import QUICK, take, within
 from whence.errors import StorageError
@@ -213,12 +216,38 @@ def test_what_a_member_of_others_did_not_take_comes_again_from_those_who_publish
 
 def test_counters_survive_and_catch_up_with_what_others_were_told(tmp_path: Path) -> None:
     steps = Steps(tmp_path / "steps")
-    steps.take(3)
+    steps.take(3, 5)
     steps.tell()
-    steps.take_message(5)
     steps.close()
     again = Steps(tmp_path / "steps")
     assert (again.taken, again.told, again.messages[5], sum(again.messages)) == (3, 1, 1, 1)
     again.catch_up([2, 0, 0, 0, 0, 1])
     again.close()
-    assert Steps(tmp_path / "steps").messages[:6] == [2, 0, 0, 0, 0, 1]
+    caught_up = Steps(tmp_path / "steps")
+    assert (caught_up.taken, caught_up.messages[:6]) == (3, [2, 0, 0, 0, 0, 1])
+    caught_up.take(4, 0)
+    assert Steps(tmp_path / "steps").taken == 7
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 3)), max_size=12), st.integers(0, 40))
+def test_events_and_messages_agree_wherever_a_process_is_killed(taken: list[tuple[int, int]], writes: int) -> None:
+    """Killed after so many writes: what is read back is the state after some whole number of takes."""
+    with TemporaryDirectory() as directory:
+        steps, left = Steps(Path(directory) / "steps"), writes
+        write = steps._put
+
+        def put(place: int, number: int) -> None:
+            nonlocal left
+            if left:
+                left -= 1
+                write(place, number)
+
+        steps._put = put  # type: ignore[method-assign]
+        for events, node in taken:
+            steps.take(events, node)
+        steps.close()
+        again = Steps(Path(directory) / "steps")
+        whole = taken[: sum(again.messages)]
+        assert again.messages[:4] == [sum(node == each for _, node in whole) for each in range(4)]
+        assert again.taken == sum(events for events, _ in whole)
+        again.close()

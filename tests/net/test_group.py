@@ -58,6 +58,42 @@ def test_publishes_of_one_turn_travel_as_one_bundle() -> None:
     within(main())
 
 
+def test_what_is_published_together_goes_out_at_once_but_never_before_what_was_published_first() -> None:
+    async def main() -> None:
+        async with nodes(2) as started:
+            here, there = await open_all(started)
+            together = await here.publish_many([b"0", b"1"])
+            assert together.full, "it has gone out before the turn ended"
+            single = await here.publish(b"2")
+            after = await here.publish_many([b"3", b"4"])
+            assert (single.full, after.full, after.place) == (False, False, 1)
+            batches = there.batches()
+            assert [(await anext(batches)).payloads() for _ in range(2)] == [[b"0", b"1"], [b"2", b"3", b"4"]]
+
+    within(main())
+
+
+def test_a_loop_of_bundles_leaves_the_others_their_turn() -> None:
+    async def main() -> None:
+        async with nodes(1) as started:
+            [group] = await open_all(started)
+            turns = 0
+
+            async def other() -> None:
+                nonlocal turns
+                while True:
+                    turns += 1
+                    await asyncio.sleep(0)
+
+            task = asyncio.create_task(other())
+            for _ in range(64):
+                await group.publish_many([b"x"])
+            task.cancel()
+            assert turns >= 3
+
+    within(main())
+
+
 def test_a_deadline_for_flushing_gathers_several_turns_and_size_ends_it_early() -> None:
     async def main() -> None:
         async with nodes(2) as started:

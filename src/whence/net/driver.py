@@ -439,9 +439,10 @@ class Driver:
             self._untaken.popleft()
         if self._scribe is not None:
             self._scribe.spool.flush()
-        steps.take(bundle.count)
-        if self._resuming is not None:
-            steps.take_message(bundle.pid)
+        if self._resuming is None:
+            steps.take(bundle.count)
+        else:
+            steps.take(bundle.count, bundle.pid)
             self._resuming.take(bundle.pid)
         self._note_taken(bundle)
 

@@ -5,7 +5,7 @@ have GREETING_BYTES_MAX bytes and must come by the deadline, so a stranger costs
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from struct import Struct as Layout
 from typing import Protocol, cast
 from zlib import crc32
@@ -122,11 +122,6 @@ class Link(asyncio.BufferedProtocol):
 
     # --- our side ---
 
-    def write(self, pieces: Sequence[bytes]) -> None:
-        """Hand the pieces of frames to the transport."""
-        if self.transport is not None:
-            self.transport.writelines(pieces)
-
     def is_up(self) -> None:
         """Tell whoever called that the greeting is done."""
         if self.on_up is not None:
@@ -147,7 +142,8 @@ class Link(asyncio.BufferedProtocol):
             self.transport.abort()
 
     def _say(self, item: Item) -> None:
-        self.write([encode("", self.greeting.me, [item])])
+        if self.transport is not None:
+            self.transport.write(encode("", self.greeting.me, [item]))
 
     def _cut(self) -> None:
         start, end, view = 0, self._end, self._view

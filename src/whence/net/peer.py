@@ -60,17 +60,17 @@ class Peer:
         frames = self.frames
         if link is None or link.paused or not frames:
             return
-        link.write(frames[0] if len(frames) == 1 else list(chain.from_iterable(frames)))
-        self._emptied()
+        if link.transport is not None:
+            link.transport.writelines(frames[0] if len(frames) == 1 else list(chain.from_iterable(frames)))
+        frames.clear()
+        self.groups.clear()
+        self.bytes = 0
 
     def drop(self) -> list[str]:
         """Throw away what waits; return the groups it was of."""
         groups = list(self.groups)
         self.dropped += len(self.frames)
-        self._emptied()
-        return groups
-
-    def _emptied(self) -> None:
         self.frames.clear()
         self.groups.clear()
         self.bytes = 0
+        return groups

@@ -170,7 +170,10 @@ class Switch:
             elif peer.link is None:
                 self._call(peer)
             elif not peer.dirty:
-                self._plan_flush(peer)
+                peer.dirty = True
+                if not self._dirty:
+                    self._loop.call_soon(self.flush)
+                self._dirty.append(peer)
         return size
 
     def _send_light(self, pid: int, frame: Frame) -> bool:
@@ -196,12 +199,6 @@ class Switch:
 
     def _count(self, what: str) -> None:
         self.counts[what] += 1
-
-    def _plan_flush(self, peer: Peer) -> None:
-        peer.dirty = True
-        if not self._dirty:
-            self._loop.call_soon(self.flush)
-        self._dirty.append(peer)
 
     def flush(self) -> None:
         """Write out what this turn of the loop has queued."""
@@ -397,8 +394,7 @@ class Switch:
         if news:
             self._pass_on(self.book.some([peer.pid]), peer.pid)
         self._host.peer_up(process)
-        if peer.frames and not peer.dirty:
-            self._plan_flush(peer)
+        peer.flush()
 
     def _pass_on(self, addresses: list[Address], heard_of: int) -> None:
         others = [peer.pid for peer in self.peers.values() if peer.link is not None and peer.pid != heard_of]

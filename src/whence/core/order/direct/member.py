@@ -227,8 +227,8 @@ class Direct:
         """Return how much is kept for others and held; all but what is spare must go in the end."""
         state, settings = self.state, self._settings
         return [
-            Gauge("records", len(state.kept), settings.records_max // 4, rests=True),
-            Gauge("retained_bytes", state.retained_bytes, settings.retained_bytes_max // 4, rests=True),
+            Gauge("records", len(state.kept), settings.records_max // 4 + SETTLED_TOGETHER, rests=True),
+            Gauge("retained_bytes", state.retained_bytes, settings.retained_bytes_max + (1 << 20), rests=True),
             Gauge("held_copies", self._held_count, settings.held_copies_max, rests=True),
             Gauge("spare", state.spare_count, SPARE_MESSAGES),
         ]

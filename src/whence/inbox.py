@@ -84,7 +84,7 @@ RoundTrip: TypeAlias = Callable[[int], int | None]
 class Batch:
     """Events of one bundle, delivered together. Iterate for single deliveries."""
 
-    __slots__ = ("_mark", "_rtt_ns", "bundle", "gaps", "held_ns", "level", "position", "resets")
+    __slots__ = ("_mark", "_rtt_ns", "bundle", "count", "gaps", "held_ns", "level", "position", "resets")
 
     def __init__(
         self, bundle: Bundle, position: int, level: str, held_ns: int, rtt_ns: "RoundTrip", gaps: tuple[Span, ...],
@@ -93,6 +93,7 @@ class Batch:
         self.bundle, self.position, self.level = bundle, position, level
         self.held_ns, self.gaps, self.resets = held_ns, gaps, resets
         self._rtt_ns, self._mark = rtt_ns, mark
+        self.count = bundle.count
 
     @property
     def sender(self) -> int:
@@ -100,7 +101,7 @@ class Batch:
         return self.bundle.pid
 
     def __len__(self) -> int:
-        return self.bundle.count
+        return self.count
 
     def payloads(self) -> list[bytes]:
         """Return the payloads alone."""
@@ -159,8 +160,9 @@ class Inbox:
         gaps, resets = tuple(self._gaps), tuple(self._resets)
         self._gaps.clear()
         self._resets.clear()
-        self._batches.append(Batch(bundle, position, self._level, step.hold_ns, self.rtt_ns, gaps, step.mark, resets))
-        self.events += bundle.count
+        batch = Batch(bundle, position, self._level, step.hold_ns, self.rtt_ns, gaps, step.mark, resets)
+        self._batches.append(batch)
+        self.events += batch.count
         self._bytes += len(bundle.body)
         if self.events >= self.events_max:
             self._overflowed()
@@ -214,7 +216,7 @@ class Inbox:
         bundle = batch.bundle
         self.on_taken(bundle)
         self._bytes -= len(bundle.body)
-        self.events -= bundle.count
+        self.events -= batch.count
         if self._paused and self._bytes <= INBOX_BYTES_MAX // 2:
             self._pause(False)
         if self.events < self.events_max and self._waiters["room"]:

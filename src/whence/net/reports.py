@@ -25,9 +25,9 @@ class Reports:
     def __init__(self, send: Callable[[Process, Reached], None]) -> None:
         self._send = send
         self._loop = asyncio.get_running_loop()
-        self._taken: dict[Process, tuple[int, float]] = {}
+        self._taken: dict[tuple[int, int], tuple[int, float]] = {}
         """The last event of each publisher that the application has taken, and when."""
-        self._due: dict[Process, int] = {}
+        self._due: dict[tuple[int, int], int] = {}
         """Bytes of each publisher that were taken and not reported."""
         self._timer: asyncio.TimerHandle | None = None
         self._soon = False
@@ -36,21 +36,21 @@ class Reports:
 
     def taken(self, bundle: Bundle) -> None:
         """Note that the application has taken a bundle of somebody else."""
-        process, last = bundle.process, bundle.last
-        if last <= self._taken.get(process, NOTHING)[0]:
+        publisher, last = (bundle.pid, bundle.boot), bundle.last
+        if last <= self._taken.get(publisher, NOTHING)[0]:
             return
-        self._taken[process] = last, self._loop.time()
-        self._plan(process, len(bundle.body))
+        self._taken[publisher] = last, self._loop.time()
+        self._plan(publisher, len(bundle.body))
         if len(self._taken) > TAKEN_MAX:
             del self._taken[next(iter(self._taken))]
 
     def peer_up(self, peer: Process) -> None:
         """Tell a publisher that is here again how far the application is."""
-        for process in list(self._taken):
-            if process.pid == peer.pid and process.boot >= peer.boot:  # of a group opened again, a later life
-                self._plan(process, REPORT_BYTES)
+        for pid, boot in list(self._taken):
+            if pid == peer.pid and boot >= peer.boot:  # of a group opened again, a later life
+                self._plan((pid, boot), REPORT_BYTES)
 
-    def _plan(self, publisher: Process, size: int) -> None:
+    def _plan(self, publisher: tuple[int, int], size: int) -> None:
         size += self._due.get(publisher, 0)
         self._due[publisher] = size
         if size >= REPORT_BYTES and not self._soon:
@@ -65,10 +65,11 @@ class Reports:
         self._timer, self._soon = None, False
         due, self._due = self._due, {}
         now = self._loop.time()
-        for process in due:
-            if process in self._taken:
+        for publisher in due:
+            if publisher in self._taken:
+                process = Process(*publisher)
                 self._heard[process.pid] = now
-                last, at = self._taken[process]
+                last, at = self._taken[publisher]
                 self._send(process, Reached(last, min(int((now - at) * 1e6), WAITED_US_MAX)))
 
     def publishers(self) -> int:

@@ -47,9 +47,11 @@ FLUSH_BYTES = 256 << 10
 `flush_s` later, and some milliseconds after that while peers are busy or delivery takes long (net/pace.py). Whoever
 publishes much in one turn fills bundles: fewer, larger ones cost every member less."""
 
-TURN_EVENTS, TURN_BUNDLES = 1024, 16
-"""Single events, or bundles, that are published before the others get their turn; and what waits goes out then, unless
-they are busy."""
+TURN_EVENTS = 1024
+"""Publishes after which the others get their turn, and what waits goes out unless they are busy."""
+
+ALONE_S = 0.001
+"""What is published together goes out at once, so often; what follows sooner is gathered like single events."""
 
 BUSY_BYTES = 256 << 10
 BUSY_S = 0.005
@@ -79,8 +81,8 @@ class Group:
         self._refusal: WhenceError | None = None
         """Why the member does not take the bundle that waits; it will."""
         self._switch = node.live.switch
-        self._bundles = 0
-        """Calls of publish_many."""
+        self._alone_at = 0.0
+        """When something last went out at once."""
 
     # --- publishing ---
 
@@ -107,8 +109,7 @@ class Group:
         if len(payloads) > BUNDLE_EVENTS_MAX:
             raise LimitError("BUNDLE_EVENTS_MAX", BUNDLE_EVENTS_MAX, len(payloads))
         receipt = self._load(payloads, size, alone=True) or await self._load_with_room(payloads, size)
-        self._bundles += 1
-        if receipt.full and (len(payloads) >= TURN_EVENTS or self._bundles % TURN_BUNDLES == 0):
+        if receipt.full and (receipt.place or len(payloads) >= TURN_EVENTS):
             await asyncio.sleep(0)  # a loop of publishes must leave the others their turn
         if until != Durability.ACCEPTED:
             await self._reach(receipt, until)
@@ -194,7 +195,7 @@ class Group:
         flight.size += size
         if flight.size >= FLUSH_BYTES or len(flight.payloads) >= BUNDLE_EVENTS_MAX:
             self.flush()
-        elif fresh and alone and not self._flush_s and not self._is_busy() and driver.credit.wait_s() <= 0:
+        elif fresh and alone and self._may_go():
             self.flush()
             self._switch.flush()
         elif fresh:
@@ -204,6 +205,14 @@ class Group:
                 else self._loop.call_soon(self._end_of_turn)
             )
         return Receipt(flight, at, len(payloads))
+
+    def _may_go(self) -> bool:
+        """Tell whether something may go out at once, without company."""
+        now = self._loop.time()
+        if self._flush_s or now - self._alone_at < ALONE_S or self._is_busy() or self._driver.credit.wait_s() > 0:
+            return False
+        self._alone_at = now
+        return True
 
     def _is_busy(self) -> bool:
         return self._switch.waiting_bytes() > BUSY_BYTES or self._driver.credit.is_strained()

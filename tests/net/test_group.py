@@ -19,7 +19,7 @@ from whence.errors import (
     SlowConsumerError,
     UsageError,
 )
-from whence.group import Group, endpoint
+from whence.group import ALONE_S, Group, endpoint
 from whence.limits import BUNDLE_BYTES_MAX, BUNDLE_EVENTS_MAX
 
 
@@ -62,6 +62,7 @@ def test_what_is_published_together_goes_out_at_once_but_never_before_what_was_p
     async def main() -> None:
         async with nodes(2) as started:
             here, there = await open_all(started)
+            here._alone_at = here._loop.time() - ALONE_S
             together = await here.publish_many([b"0", b"1"])
             assert together.full, "it has gone out before the turn ended"
             single = await here.publish(b"2")
@@ -73,23 +74,16 @@ def test_what_is_published_together_goes_out_at_once_but_never_before_what_was_p
     within(main())
 
 
-def test_a_loop_of_bundles_leaves_the_others_their_turn() -> None:
+def test_bundles_of_one_turn_travel_as_two_at_most() -> None:
+    """The first goes out at once; the others are gathered, whoever published them."""
+
     async def main() -> None:
-        async with nodes(1) as started:
-            [group] = await open_all(started)
-            turns = 0
-
-            async def other() -> None:
-                nonlocal turns
-                while True:
-                    turns += 1
-                    await asyncio.sleep(0)
-
-            task = asyncio.create_task(other())
-            for _ in range(64):
-                await group.publish_many([b"x"])
-            task.cancel()
-            assert turns >= 3
+        async with nodes(2) as started:
+            here, there = await open_all(started)
+            here._alone_at = here._loop.time() - ALONE_S
+            await asyncio.gather(*[here.publish_many([b"%d" % number]) for number in range(100)])
+            batches = there.batches()
+            assert [len(await anext(batches)) for _ in range(2)] == [1, 99]
 
     within(main())
 

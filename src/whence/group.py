@@ -50,8 +50,9 @@ publishes much in one turn fills bundles: fewer, larger ones cost every member l
 TURN_EVENTS = 1024
 """Publishes after which the others get their turn, and what waits goes out unless they are busy."""
 
-ALONE_S = 0.001
-"""What is published together goes out at once, so often; what follows sooner is gathered like single events."""
+ALONE_BYTES, ALONE_S = 16 << 10, 0.001
+"""What is published together, and not more than so much, goes out at once, so often. What is larger, or follows sooner,
+is gathered like single events: fewer, larger bundles cost every member less."""
 
 BUSY_BYTES = 256 << 10
 BUSY_S = 0.005
@@ -195,7 +196,7 @@ class Group:
         flight.size += size
         if flight.size >= FLUSH_BYTES or len(flight.payloads) >= BUNDLE_EVENTS_MAX:
             self.flush()
-        elif fresh and alone and self._may_go():
+        elif fresh and alone and size <= ALONE_BYTES and self._may_go():
             self.flush()
             self._switch.flush()
         elif fresh:

@@ -1,4 +1,4 @@
-"""Items of the levels on a tree, made from what their types say: any fields will do for them."""
+"""Items of the levels on a tree, made from what their types say: any fields will do for them; and those without one."""
 
 from collections.abc import Callable
 from random import Random
@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import inspect
 
+from whence.core.order.direct.items import NODES_MAX, Has, Told
 from whence.core.order.localized import items
 from whence.core.order.neighbourhood import NearAck, NearCopy
 from whence.core.ready import Item
@@ -45,4 +46,19 @@ def maker(kind: type[Item]) -> Callable[[Random], Item]:
     return lambda random: kind(*(some_value(field.type, random) for field in fields))
 
 
-TREE_MAKERS = {kind: maker(kind) for kind in KINDS}
+def some_clock(random: Random, nodes: int) -> list[int]:
+    return [random.choice((0, 7, 10**9)) for _ in range(nodes)]
+
+
+def some_told(random: Random) -> Item:
+    nodes, payloads = random.randint(1, NODES_MAX), [random.randbytes(random.randrange(20))]
+    bundle = packed(Process(random.randrange(nodes), random.randint(1, 5)), random.randint(1, 1000), payloads)
+    return Told(some_clock(random, nodes), random.choice(([], some_clock(random, nodes))), bundle)
+
+
+def some_has(random: Random) -> Item:
+    nodes = random.randint(1, NODES_MAX)
+    return Has(some_clock(random, nodes), some_clock(random, nodes))
+
+
+TREE_MAKERS = {kind: maker(kind) for kind in KINDS} | {Told: some_told, Has: some_has}

@@ -59,32 +59,20 @@ ROUNDS_MAX = 255
 """Ages and remaining rounds fit one byte."""
 
 
+CLOCK_NODES_MAX = 64
+"""Nodes of a group whose messages carry a number for every one of them, and are counted for each."""
+
 # --- in a member: how much it keeps. Each names what happens when it is full. ---
 
 
-class Limits(Struct, frozen=True, kw_only=True):
-    """What one member of one group keeps at most. Raises SettingError where a value cannot work."""
+class PublishLimits(Struct, frozen=True, kw_only=True):
+    """What one publish call carries at most, at every level. Raises SettingError where a value cannot work."""
 
     publish_events_max: int = BUNDLE_EVENTS_MAX
     """Events in one publish call. Full: the caller gets LimitError and splits the call."""
 
     publish_bytes_max: int = BUNDLE_BYTES_MAX
     """Bytes in one publish call. Full: the caller gets LimitError and splits the call."""
-
-    senders_max: int = 4096
-    """Processes whose progress is remembered. Full: bundles of further processes are dropped and counted."""
-
-    boots_per_sender_max: int = 4
-    """Lives of one peer remembered side by side. Full: the oldest life is closed; its stragglers are dropped."""
-
-    spans_per_sender_max: int = 64
-    """Separate runs of numbers seen from one process. Full: the lowest hole is given up; its events are dropped."""
-
-    held_bundles_max: int = 1024
-    """Bundles waiting for an earlier one. Full: the longest-held sender is released with a gap."""
-
-    held_bytes_max: int = 16 << 20
-    """Payload bytes waiting for an earlier one. Full: the longest-held sender is released with a gap."""
 
     def __post_init__(self) -> None:
         for name, value in ((name, getattr(self, name)) for name in self.__struct_fields__):
@@ -106,14 +94,27 @@ class Limits(Struct, frozen=True, kw_only=True):
             raise LimitError("events in one life of a process", SEQ_MAX, published + events)
 
 
-class MergeLimits(Struct, frozen=True, kw_only=True):
+class Limits(PublishLimits, frozen=True, kw_only=True):
+    """What one member of one group keeps at most. Raises SettingError where a value cannot work."""
+
+    senders_max: int = 4096
+    """Processes whose progress is remembered. Full: bundles of further processes are dropped and counted."""
+
+    boots_per_sender_max: int = 4
+    """Lives of one peer remembered side by side. Full: the oldest life is closed; its stragglers are dropped."""
+
+    spans_per_sender_max: int = 64
+    """Separate runs of numbers seen from one process. Full: the lowest hole is given up; its events are dropped."""
+
+    held_bundles_max: int = 1024
+    """Bundles waiting for an earlier one. Full: the longest-held sender is released with a gap."""
+
+    held_bytes_max: int = 16 << 20
+    """Payload bytes waiting for an earlier one. Full: the longest-held sender is released with a gap."""
+
+
+class MergeLimits(PublishLimits, frozen=True, kw_only=True):
     """What one member of a merged group keeps at most. Raises SettingError where a value cannot work."""
-
-    publish_events_max: int = BUNDLE_EVENTS_MAX
-    """Events in one publish call. Full: the caller gets LimitError and splits the call."""
-
-    publish_bytes_max: int = BUNDLE_BYTES_MAX
-    """Bytes in one publish call. Full: the caller gets LimitError and splits the call."""
 
     buffer_bundles_max: int = 65_536
     """Bundles a merger holds. Full: the first in order is released before its time; what it overtook becomes late."""
@@ -135,11 +136,3 @@ class MergeLimits(Struct, frozen=True, kw_only=True):
 
     outbox_bundles_max: int = 4096
     """Bundles on their way to the mergers, until acknowledged or too late. Full: the oldest is no longer sent again."""
-
-    def __post_init__(self) -> None:
-        for name, value in ((name, getattr(self, name)) for name in self.__struct_fields__):
-            if value < 1:
-                raise SettingError(f"{name} must be at least 1, not {value}")
-        for name, ceiling in (("publish_events_max", BUNDLE_EVENTS_MAX), ("publish_bytes_max", BUNDLE_BYTES_MAX)):
-            if getattr(self, name) > ceiling:
-                raise SettingError(f"{name} must be at most {ceiling}, the bound of a bundle on the wire")

@@ -6,11 +6,12 @@ from typing import Any
 
 from msgspec import inspect
 
-from whence.core.order.direct.items import NODES_MAX, Has, Told
+from whence.core.order.direct.items import Has, Told
 from whence.core.order.localized import items
 from whence.core.order.neighbourhood import NearAck, NearCopy
 from whence.core.ready import Item
 from whence.core.spread.tree import TreeCopy
+from whence.limits import CLOCK_NODES_MAX
 from whence.types import Bundle, Process, packed
 
 KINDS: tuple[type[Item], ...] = (
@@ -51,13 +52,13 @@ def some_clock(random: Random, nodes: int) -> list[int]:
 
 
 def some_told(random: Random) -> Item:
-    nodes, payloads = random.randint(1, NODES_MAX), [random.randbytes(random.randrange(20))]
+    nodes, payloads = random.randint(1, CLOCK_NODES_MAX), [random.randbytes(random.randrange(20))]
     bundle = packed(Process(random.randrange(nodes), random.randint(1, 5)), random.randint(1, 1000), payloads)
     return Told(some_clock(random, nodes), random.choice(([], some_clock(random, nodes))), bundle)
 
 
 def some_has(random: Random) -> Item:
-    nodes = random.randint(1, NODES_MAX)
+    nodes = random.randint(1, CLOCK_NODES_MAX)
     return Has(some_clock(random, nodes), some_clock(random, nodes))
 
 

@@ -16,14 +16,12 @@ from pathlib import Path
 from struct import Struct as Layout
 
 from whence.errors import StorageError
-
-NODES_MAX = 64
-"""Nodes whose messages are counted one by one, at levels that do."""
+from whence.limits import CLOCK_NODES_MAX
 
 _COUNT = Layout("<Q")
 _TAKEN, _TOLD, _TAKEN_BY_PARITY, _MESSAGES = 0, 1, 2, 4
 """The places of the numbers."""
-_PLACES = _MESSAGES + NODES_MAX
+_PLACES = _MESSAGES + CLOCK_NODES_MAX
 
 
 class Steps:
@@ -42,7 +40,7 @@ class Steps:
                 os.close(handle)
         except OSError as error:
             raise StorageError(f"the counter {path} cannot be kept: {error.strerror or error}") from error
-        self.messages = [self._get(_MESSAGES + node) for node in range(NODES_MAX)]
+        self.messages = [self._get(_MESSAGES + node) for node in range(CLOCK_NODES_MAX)]
         """Messages of each node that the application has taken, where they are counted."""
         self._sum = sum(self.messages)
         self.taken = self._get(_TAKEN_BY_PARITY + self._sum % 2 if self._sum else _TAKEN)

@@ -38,7 +38,6 @@ from whence.core.node import STEPS, Life
 from whence.core.order.merged import BUNDLE, Entry, Fate, Merger, entry_of, key_of
 from whence.core.ready import Delivery, Gauge, Item, Late, Mark, Metric, Note, Ready, Send
 from whence.errors import LimitError, NotMemberError, StalledError, UsageError
-from whence.limits import SEQ_MAX
 from whence.types import Bundle, Instant, Process, pack_payloads
 
 _ASIDES_KEPT = 64
@@ -149,7 +148,7 @@ class MergeMember:
         if self.life is not Life.MEMBER:
             raise NotMemberError(f"only a member may publish, and this process is {self.life.value}; join first")
         sizes, body = pack_payloads(payloads)
-        self._check_limits(len(payloads), len(body))
+        self._settings.limits.check(len(payloads), len(body), self._published)
         ready = self._begin(now)
         refusal = self.refusal(now)
         if refusal is not None:
@@ -181,17 +180,6 @@ class MergeMember:
             why = "the clock is behind what this process has delivered"
             wait = self._clock.ahead(self._rt) - timing.lead_max
         return StalledError(why, max(1, wait) * self._settings.merge.tick_ns)
-
-    def _check_limits(self, events: int, size: int) -> None:
-        limits = self._settings.limits
-        if not events:
-            raise LimitError("the least number of events to publish", 1, 0)
-        if events > limits.publish_events_max:
-            raise LimitError("publish_events_max", limits.publish_events_max, events)
-        if size > limits.publish_bytes_max:
-            raise LimitError("publish_bytes_max", limits.publish_bytes_max, size)
-        if self._published + events > SEQ_MAX:
-            raise LimitError("events in one life of a process", SEQ_MAX, self._published + events)
 
     # --- receiving ---
 

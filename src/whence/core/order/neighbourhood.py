@@ -21,7 +21,7 @@ from whence.core.members.suspects import Suspects
 from whence.core.order.localized.heads import NODES, NUMBER_END
 from whence.core.order.localized.links import Cost
 from whence.core.ready import Delivery, Gauge, Item, Note, Ready, Send
-from whence.core.spread.tree import TreeMember, check_publication
+from whence.core.spread.tree import TreeMember
 from whence.core.varint import Reader, packed
 from whence.errors import LimitError, NotMemberError, UsageError
 from whence.limits import Limits
@@ -104,7 +104,7 @@ class Neighbourhood(TreeMember):
             raise UsageError(f"groups are numbered 0 to {self._place.overlay.group_count - 1}, not {group}")
         if len(self._queue) >= QUEUE_MAX:
             raise LimitError("messages that wait for the one under way", QUEUE_MAX, QUEUE_MAX + 1)
-        check_publication(self._limits, payloads, self._published)
+        self._limits.check(len(payloads), sum(map(len, payloads)), self._published)
         bundle = bundled(self.me, self._published + 1, payloads)
         self._published += bundle.count
         ready = Ready()

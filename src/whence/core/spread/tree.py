@@ -16,8 +16,8 @@ from whence.core.members.overlay import GROUPS_MAX, OverlaySettings, Place
 from whence.core.order.localized.links import Cost
 from whence.core.ready import Delivery, Gauge, Item, Note, Ready, Send
 from whence.core.varint import Reader
-from whence.errors import LimitError, NotMemberError, UsageError
-from whence.limits import SEQ_MAX, Limits
+from whence.errors import NotMemberError, UsageError
+from whence.limits import Limits
 from whence.types import Bundle, Instant, Process, packed
 
 HEAD_BYTES_MAX = 1 << 20
@@ -123,7 +123,7 @@ class TreeMember:
             raise NotMemberError("only a member may publish, and this one has not started")
         if not 0 <= group < self._place.overlay.group_count:
             raise UsageError(f"groups are numbered 0 to {self._place.overlay.group_count - 1}, not {group}")
-        check_publication(self._limits, payloads, self._published)
+        self._limits.check(len(payloads), sum(map(len, payloads)), self._published)
         bundle = packed(self.me, self._published + 1, payloads)
         self._published += bundle.count
         ready = Ready()
@@ -193,16 +193,3 @@ class TreeMember:
             Gauge("early_copies", len(self._early), WAITING_MAX, rests=True),
             Gauge("held_messages", self.order.waiting(), WAITING_MAX, rests=True),
         ]
-
-
-def check_publication(limits: Limits, payloads: Sequence[bytes], published: int) -> None:
-    """Check a publication's size. Raises LimitError."""
-    events, size = len(payloads), sum(map(len, payloads))
-    if not events:
-        raise LimitError("the least number of events to publish", 1, 0)
-    if events > limits.publish_events_max:
-        raise LimitError("publish_events_max", limits.publish_events_max, events)
-    if size > limits.publish_bytes_max:
-        raise LimitError("publish_bytes_max", limits.publish_bytes_max, size)
-    if published + events > SEQ_MAX:
-        raise LimitError("events in one life of a process", SEQ_MAX, published + events)

@@ -6,12 +6,10 @@ from msgspec import Meta
 
 from whence.core.order.localized.items import Number
 from whence.core.ready import Item
+from whence.limits import CLOCK_NODES_MAX
 from whence.types import Bundle
 
-NODES_MAX = 64
-"""Nodes of a direct group: each message names a number for every one, and leaves its publisher once for each."""
-
-Clock: TypeAlias = Annotated[list[Number], Meta(min_length=1, max_length=NODES_MAX)]
+Clock: TypeAlias = Annotated[list[Number], Meta(min_length=1, max_length=CLOCK_NODES_MAX)]
 """Per node, how many of its messages were processed."""
 
 
@@ -23,7 +21,7 @@ class Told(Item, frozen=True, tag=84):
     """
 
     past: Clock
-    has: Annotated[list[Number], Meta(max_length=NODES_MAX)]
+    has: Annotated[list[Number], Meta(max_length=CLOCK_NODES_MAX)]
     bundle: Bundle
 
     def sound(self) -> bool:

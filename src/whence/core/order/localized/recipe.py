@@ -7,7 +7,6 @@ from msgspec import structs
 
 from whence.core.members.overlay import Overlay, OverlaySettings, Place, overlay_of
 from whence.core.members.suspects import Suspects
-from whence.core.order.direct.items import NODES_MAX
 from whence.core.order.direct.member import Direct
 from whence.core.order.direct.outbox import Outbox as DirectOutbox
 from whence.core.order.direct.state import State as DirectState
@@ -21,6 +20,7 @@ from whence.core.order.localized.state import State
 from whence.core.order.localized.thesis import Thesis
 from whence.core.settings import parse
 from whence.errors import SettingError
+from whence.limits import CLOCK_NODES_MAX
 from whence.types import Process
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ class Causal(NamedTuple):
         if settings.localized.spread == "direct":
             if overlay.group_count != 1:
                 raise SettingError(f"spread: a direct group is one group, and groups names {overlay.group_count}")
-            if overlay.size > NODES_MAX:
-                raise SettingError(f"spread: a direct group has at most {NODES_MAX} nodes, not {overlay.size}")
+            if overlay.size > CLOCK_NODES_MAX:
+                raise SettingError(f"spread: a direct group has at most {CLOCK_NODES_MAX} nodes, not {overlay.size}")
         return settings
 
     def build(self, me: Process, settings: Settings, around: "Surroundings") -> Localized | Direct:

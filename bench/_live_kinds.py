@@ -167,18 +167,12 @@ class Whence:
         founders = list(range(nodes)) if self.level in ("causal", "optimistic", "total") else []
         self.group = await self.node.open(
             "bench", self.level, durable=self.stored, founders=founders, settings=self.settings, timeout_s=90,
-            publish_wait_s=90, write=True,
+            publish_wait_s=90, write=True, on_batch=lambda batch: take(batch.payloads()),
         )  # fmt: skip
         if self.group.members() is not None:
             await self.group.gathered(nodes, 90)
         else:
             await asyncio.sleep(1)
-
-        async def taking() -> None:
-            async for batch in self.group.batches():
-                take(batch.payloads())
-
-        self.taking = asyncio.create_task(taking())
 
     async def publish(self, batch: list[bytes]) -> None:
         """Publish at once; where events are stored, go on while few calls wait for the disk, and hear of every one."""
@@ -196,7 +190,6 @@ class Whence:
 
     async def close(self) -> None:
         """Leave without a farewell: everybody does."""
-        self.taking.cancel()
         await self.node.close()
         if self.data is not None:
             shutil.rmtree(self.data, ignore_errors=True)

@@ -496,6 +496,7 @@ class Node:
         receive: bool = True,
         inbox_events_max: int = 1 << 16,
         overflow: str = "pause",
+        on_batch: Callable[[Batch], None] | None = None,
         flush_s: float = 0.0,
         publish_wait_s: float = 30.0,
         timeout_s: float = 30.0,
@@ -508,11 +509,15 @@ class Node:
         waited for; at levels `optimistic` and `total`, which deliver in time or not at all, it is refused.
         `overflow` says what happens when the application does not take its deliveries: `pause` (publishers of this
         group wait until it does, here and at the other members), `drop` (the oldest go, and the next delivery tells of
-        the gap), `close` (the iterator raises SlowConsumerError). Raises UsageError, SettingError, JoinError,
-        StorageError; with `write`, also what `cjoin` raises: then the group is left again.
+        the gap), `close` (the iterator raises SlowConsumerError).
+        `on_batch` is called with every batch as soon as its turn has come, a little sooner than an iterator has it. It
+        must not take long: nothing else happens meanwhile. It may call `publish_nowait`. What it raises goes to the
+        loop's exception handler, and deliveries go on.
+        Raises UsageError, SettingError, JoinError, StorageError; with `write`, also what `cjoin` raises: then the group
+        is left again.
         """
         live = self.live
-        inbox = Inbox(str(level), inbox_events_max, Overflow.parse(overflow), receive=receive)
+        inbox = Inbox(str(level), inbox_events_max, Overflow.parse(overflow), receive=receive, on_batch=on_batch)
         inbox.on_pause = live.pause_for
         inbox.rtt_ns = live.switch.detector.rtt_ns
         driver = await live.open(

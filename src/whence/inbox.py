@@ -1,4 +1,7 @@
-"""What was delivered and not yet taken: bounded, with a named action when the application is too slow."""
+"""What was delivered and not yet taken: bounded, with a named action when the application is too slow.
+
+An application that wants to be called instead takes every batch at once: then nothing is kept here.
+"""
 
 import asyncio
 from collections import deque
@@ -124,7 +127,15 @@ class Batch:
 class Inbox:
     """The deliveries of one group on their way to the application."""
 
-    def __init__(self, level: str, events_max: int, overflow: Overflow, *, receive: bool) -> None:
+    def __init__(
+        self,
+        level: str,
+        events_max: int,
+        overflow: Overflow,
+        *,
+        receive: bool,
+        on_batch: Callable[[Batch], None] | None = None,
+    ) -> None:
         if events_max < 1:
             raise UsageError(f"inbox_events_max must be at least 1, not {events_max}")
         self.events = 0
@@ -137,6 +148,7 @@ class Inbox:
         self._level = level
         self._overflow = overflow
         self._receive = receive
+        self._on_batch = on_batch
         self._batches: deque[Batch] = deque()
         self._late: deque[LateEvent] = deque()
         self._gaps: list[Span] = []
@@ -157,10 +169,16 @@ class Inbox:
             return
         if self._error is not None:
             return
-        gaps, resets = tuple(self._gaps), tuple(self._resets)
-        self._gaps.clear()
-        self._resets.clear()
+        gaps: tuple[Span, ...] = ()
+        resets: tuple[str, ...] = ()
+        if self._gaps or self._resets:
+            gaps, resets = tuple(self._gaps), tuple(self._resets)
+            self._gaps.clear()
+            self._resets.clear()
         batch = Batch(bundle, position, self._level, step.hold_ns, self.rtt_ns, gaps, step.mark, resets)
+        if self._on_batch is not None:
+            self._hand_over(batch)
+            return
         self._batches.append(batch)
         self.events += batch.count
         self._bytes += len(bundle.body)
@@ -168,6 +186,16 @@ class Inbox:
             self._overflowed()
         if self._waiters["next"]:
             self._wake("next")
+
+    def _hand_over(self, batch: Batch) -> None:
+        """Call the application. What it raises is the loop's to tell: the next batch comes all the same."""
+        assert self._on_batch is not None
+        self.on_taken(batch.bundle)
+        try:
+            self._on_batch(batch)
+        except Exception as error:  # noqa: BLE001 - it is the application's, of any kind
+            told = {"message": f"on_batch failed with a batch of {batch.sender}", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(told)
 
     def skip(self, gap: Gap) -> None:
         """Keep word of a gap for the next delivery."""
@@ -202,6 +230,8 @@ class Inbox:
     # --- what the application takes ---
 
     def __aiter__(self) -> "Inbox":
+        if self._on_batch is not None:
+            raise UsageError("the deliveries of this group go to on_batch; open it without to iterate over them")
         return self
 
     async def __anext__(self) -> Batch:

@@ -10,6 +10,7 @@ from msgspec import Struct
 from tests.net.live import DEADLINE_S, QUICK, nodes, open_all, take, within
 from whence import join
 from whence.core.levels import stores_events
+from whence.core.spread.direct import Push
 from whence.errors import (
     BackPressureError,
     ClosedError,
@@ -19,8 +20,10 @@ from whence.errors import (
     SlowConsumerError,
     UsageError,
 )
-from whence.group import ALONE_S, Group, endpoint
+from whence.group import ALONE_S, FLUSH_BYTES, Batch, Group, endpoint
 from whence.limits import BUNDLE_BYTES_MAX, BUNDLE_EVENTS_MAX
+from whence.types import ANY_BOOT, Process, packed
+from whence.wire.items import Packet
 
 
 @pytest.mark.parametrize("level", ["eventual", "fifo"])
@@ -99,6 +102,64 @@ def test_a_deadline_for_flushing_gathers_several_turns_and_size_ends_it_early() 
             assert len(await anext(batches)) == 5
             await here.publish(b"x" * (BUNDLE_BYTES_MAX // 2))
             assert len(await anext(batches)) == 1
+
+    within(main())
+
+
+def test_who_asks_to_be_called_gets_every_batch_in_its_turn_and_cannot_iterate_as_well() -> None:
+    async def main() -> None:
+        came: list[Batch] = []
+        async with nodes(2) as started:
+            here, there = await open_all(started, on_batch=came.append)
+            for number in range(3):
+                await here.publish_many([b"%d" % number, b"and"], until="settled")
+            mine = [batch for batch in came if batch.position % 2 == 0]
+            assert len(came) == 6
+            assert sorted(batch.position for batch in mine) == [0, 0, 2, 2, 4, 4]
+            assert [batch.payloads()[0] for batch in came[::2]] == [b"0", b"1", b"2"]
+            with pytest.raises(UsageError, match="on_batch"):
+                async for _ in there.batches():
+                    pass
+
+    within(main())
+
+
+def test_what_an_application_raises_when_it_is_called_is_told_and_ends_nothing() -> None:
+    async def main() -> None:
+        told: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+        came: list[bytes] = []
+
+        def fail(batch: Batch) -> None:
+            came.extend(batch.payloads())
+            raise ValueError("the application's own")
+
+        async with nodes(2) as started:
+            _, there = await open_all(started, on_batch=fail)
+            for payload in (b"a", b"b"):
+                await there.publish(payload, until="settled")
+            assert came == [b"a", b"a", b"b", b"b"]
+            assert [str(context["exception"]) for context in told] == ["the application's own"] * 4
+
+    within(main())
+
+
+def test_what_an_application_publishes_while_it_is_called_comes_after_all_that_was_ready_before() -> None:
+    async def main() -> None:
+        came: list[bytes] = []
+        async with nodes(1) as started:
+
+            def reply(batch: Batch) -> None:
+                came.extend(payload[:8] for payload in batch.payloads())
+                if batch.sender == stranger.pid and len(came) == 1:
+                    group.publish_nowait(b"my reply" + bytes(FLUSH_BYTES))  # too much to wait for the turn to end
+
+            stranger = Process(9, 1)
+            (group,) = await open_all(started, on_batch=reply)
+            pushed = Push([packed(stranger, 1, [b"question"]), packed(stranger, 2, [b"addition"])])
+            packet = Packet(group.name, *stranger, ANY_BOOT, [pushed])
+            group._driver.packet(packet, stranger, 100)
+            assert came == [b"question", b"addition", b"my reply"]
 
     within(main())
 

@@ -11,12 +11,13 @@ from msgspec.structs import replace
 from tests.wire import strategies as wire
 from whence import limits
 from whence.core.members.views import NEWS, Subscribe, Welcome
+from whence.core.order.direct.items import Told
 from whence.core.order.localized.items import Copy
 from whence.core.ready import Item
 from whence.core.spread.gossip import Gossip
 from whence.errors import LimitError, RemoteProtocolError
 from whence.types import Bundle, Process, packed
-from whence.wire.codec import APART_BYTES, decode, decode_body, encode, encode_parts
+from whence.wire.codec import APART_BYTES, BUNDLE_BYTES_MIN, SHORT_BYTES, decode, decode_body, encode, encode_parts
 from whence.wire.frame import opened, sealed
 from whence.wire.items import NUMBERS, Packet
 
@@ -116,6 +117,24 @@ def test_the_fullest_packet_is_read_and_one_bundle_more_is_refused() -> None:
     half = gossip_of(*[bundle] * (limits.PACKET_BUNDLES_MAX // 2))
     assert len(decode_body(body_of("g", 1, 1, 0, [half, half])).items) == 2
     assert "bundles" in refused(body_of("g", 1, 1, 0, [half, half, gossip_of(bundle)]))
+
+
+def test_a_packet_that_is_read_at_once_is_too_short_for_more_bundles_than_it_may_have() -> None:
+    smallest = packed(Process(0, 0), 1, [b""])
+    encoded = [msgspec.msgpack.encode((smallest.pid, smallest.boot, smallest.first, smallest.sizes, smallest.body))]
+    assert len(encoded[0]) == BUNDLE_BYTES_MIN, "the stamp, if it is empty, may be left out"
+    assert msgspec.msgpack.decode(encoded[0], type=Bundle) == smallest
+    assert SHORT_BYTES < BUNDLE_BYTES_MIN * (limits.PACKET_BUNDLES_MAX + 1)
+
+
+@given(st.integers(0, 2 * SHORT_BYTES), st.booleans())
+def test_short_and_long_packets_are_read_alike(size: int, sound: bool) -> None:
+    bundle = replace(packed(ME, 1, [bytes(size)]), sizes=(size + 1 - sound).to_bytes(4, "little"))
+    body = body_of("g", 3, 1, 0, [Told([0] * 4, [], bundle)])
+    if sound:
+        assert decode_body(body).items == [Told([0] * 4, [], bundle)]
+    else:
+        assert "contradict" in refused(body)
 
 
 @pytest.mark.parametrize(

@@ -58,10 +58,11 @@ class SkipsWhatIsMissing(State):
 class PassesOnWithoutThePast(State):
     """Passes a message of another on with its number alone."""
 
-    def recall(self, publisher: int, number: int) -> Told | None:
-        told = super().recall(publisher, number)
-        if told is None or publisher == self.me:
-            return told
+    def recall(self, publisher: int, above: int, upto: int) -> list[Told]:
+        found = super().recall(publisher, above, upto)
+        return found if publisher == self.me else [self._stripped(told, publisher) for told in found]
+
+    def _stripped(self, told: Told, publisher: int) -> Told:
         return Told([past if node == publisher else 0 for node, past in enumerate(told.past)], [], told.bundle)
 
 

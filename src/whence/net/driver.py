@@ -80,6 +80,9 @@ class Driver:
         self._clock = wall_ns if role.recipe.reads_wall_clock() else steady_ns
         self._waiting: deque[tuple[Ready, asyncio.Future[None] | None, Bundle | None]] = deque()
         """Readies that wait for the disk, each with whom to tell when it is durable."""
+        self._performing = False
+        self._next: deque[Ready] = deque()
+        """Readies of what an application did while it was handed something: they come after the rest of that."""
         self._timer: asyncio.TimerHandle | None = None
         self._wake_at = NEVER
         self._changed = asyncio.Event()
@@ -166,11 +169,10 @@ class Driver:
             self._persist(ready, None, stored, bundle if told_in_turn else None)
         return bundle
 
-    def packet(self, packet: Packet, size: int) -> None:
+    def packet(self, packet: Packet, sender: Process, size: int) -> None:
         """Take a packet of this group."""
         if self.left or self.failure is not None:
             return
-        sender = Process(packet.pid, packet.boot)
         if packet.to_boot != ANY_BOOT and packet.to_boot != self.role.me.boot:
             self.count("drop", "other_boot", peer=packet.pid)
             return
@@ -344,6 +346,18 @@ class Driver:
             stored.set_result(None)
 
     def _perform(self, ready: Ready) -> None:
+        if self._performing:
+            self._next.append(ready)
+            return
+        self._performing = True
+        try:
+            self._perform_now(ready)
+            while self._next:
+                self._perform_now(self._next.popleft())
+        finally:
+            self._performing = False
+
+    def _perform_now(self, ready: Ready) -> None:
         scribe, deliver = self._scribe, ready.deliver
         if deliver and isinstance(deliver[0], Returned):
             self._deliver(deliver.pop(0))  # a publication is told of before it is sent

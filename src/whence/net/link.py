@@ -87,7 +87,7 @@ class Link(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return where the next bytes go."""
-        return self._view[self._end :]
+        return self._view[self._end :] if self._end else self._view
 
     def buffer_updated(self, size: int) -> None:
         """Cut what came into frames."""

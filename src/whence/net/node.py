@@ -393,24 +393,24 @@ class LiveNode:
             if group in self.drivers:
                 self.drivers[group].unreachable(peer)
 
-    def packet(self, packet: Packet, size: int) -> None:
+    def packet(self, packet: Packet, sender: Process, size: int) -> None:
         """Hand a packet to its group's member."""
-        group = packet.group
-        if isinstance(packet.items[0], Presence):
-            self._hear(Process(packet.pid, packet.boot), group, packet.items[0])
+        group, item = packet.group, packet.items[0]
+        if isinstance(item, Presence):
+            self._hear(sender, group, item)
             return
         driver = self.drivers.get(group)
         if driver is None:
             self.switch.counts["no_such_group"] += 1
             return
-        if isinstance(packet.items[0], Reached):
+        if isinstance(item, Reached):
             if packet.to_boot == driver.role.me.boot:
-                driver.reached(packet.pid, packet.items[0].last, packet.items[0].waited_us / 1e6)
+                driver.reached(packet.pid, item.last, item.waited_us / 1e6)
             return
         if group in self.permits.closed and not self.permits.admits(packet):
             driver.count("reject", "not_permitted", packet.pid)
             return
-        driver.packet(packet, size)
+        driver.packet(packet, sender, size)
 
     def _hear(self, peer: Process, group: str, said: Presence) -> None:
         if group not in self._seen and len(self._seen) >= GROUPS_HEARD_MAX:

@@ -16,7 +16,20 @@ PUBLISHES_S = 1.0
 TAKEN_MAX = 65_536
 """Publishers whose progress is remembered. Full: the oldest is forgotten; it waits AWAY_S instead."""
 
-NOTHING = (0, 0.0)
+
+class Progress:
+    """How far the application is with one publisher."""
+
+    __slots__ = ("at", "due", "last", "publisher")
+
+    def __init__(self, publisher: Process) -> None:
+        self.publisher = publisher
+        self.last = 0
+        """The last event it has taken."""
+        self.at = 0.0
+        """When."""
+        self.due = 0
+        """Bytes that were taken and not reported."""
 
 
 class Reports:
@@ -25,10 +38,8 @@ class Reports:
     def __init__(self, send: Callable[[Process, Reached], None]) -> None:
         self._send = send
         self._loop = asyncio.get_running_loop()
-        self._taken: dict[tuple[int, int], tuple[int, float]] = {}
-        """The last event of each publisher that the application has taken, and when."""
-        self._due: dict[tuple[int, int], int] = {}
-        """Bytes of each publisher that were taken and not reported."""
+        self._taken: dict[tuple[int, int], Progress] = {}
+        self._due: dict[Progress, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._soon = False
         self._heard: dict[int, float] = {}
@@ -36,24 +47,28 @@ class Reports:
 
     def taken(self, bundle: Bundle) -> None:
         """Note that the application has taken a bundle of somebody else."""
-        publisher, last = (bundle.pid, bundle.boot), bundle.last
-        if last <= self._taken.get(publisher, NOTHING)[0]:
-            return
-        self._taken[publisher] = last, self._loop.time()
-        self._plan(publisher, len(bundle.body))
-        if len(self._taken) > TAKEN_MAX:
-            del self._taken[next(iter(self._taken))]
+        progress = self._taken.get((bundle.pid, bundle.boot)) or self._begin(bundle.process)
+        last = bundle.last
+        if last > progress.last:
+            progress.last, progress.at = last, self._loop.time()
+            self._plan(progress, len(bundle.body))
 
     def peer_up(self, peer: Process) -> None:
         """Tell a publisher that is here again how far the application is."""
-        for pid, boot in list(self._taken):
-            if pid == peer.pid and boot >= peer.boot:  # of a group opened again, a later life
-                self._plan((pid, boot), REPORT_BYTES)
+        for progress in self._taken.values():
+            if progress.publisher.pid == peer.pid and progress.publisher.boot >= peer.boot:
+                self._plan(progress, REPORT_BYTES)  # a later life is of a group opened again
 
-    def _plan(self, publisher: tuple[int, int], size: int) -> None:
-        size += self._due.get(publisher, 0)
-        self._due[publisher] = size
-        if size >= REPORT_BYTES and not self._soon:
+    def _begin(self, publisher: Process) -> Progress:
+        progress = self._taken[publisher] = Progress(publisher)
+        if len(self._taken) > TAKEN_MAX:
+            self._due.pop(self._taken.pop(next(iter(self._taken))), None)
+        return progress
+
+    def _plan(self, progress: Progress, size: int) -> None:
+        progress.due += size
+        self._due[progress] = None
+        if progress.due >= REPORT_BYTES and not self._soon:
             self._soon = True
             if self._timer is not None:
                 self._timer.cancel()
@@ -65,12 +80,11 @@ class Reports:
         self._timer, self._soon = None, False
         due, self._due = self._due, {}
         now = self._loop.time()
-        for publisher in due:
-            if publisher in self._taken:
-                process = Process(*publisher)
-                self._heard[process.pid] = now
-                last, at = self._taken[publisher]
-                self._send(process, Reached(last, min(int((now - at) * 1e6), WAITED_US_MAX)))
+        for progress in due:
+            progress.due = 0
+            self._heard[progress.publisher.pid] = now
+            waited_us = min(int((now - progress.at) * 1e6), WAITED_US_MAX)
+            self._send(progress.publisher, Reached(progress.last, waited_us))
 
     def publishers(self) -> int:
         """Return how many others publish at present."""

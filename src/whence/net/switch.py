@@ -58,7 +58,7 @@ class Host(Protocol):
     def peer_down(self, peer: int, groups: Iterable[str] | None) -> None:
         """Learn that what was sent to a peer did not arrive: of these groups, or of all."""
 
-    def packet(self, packet: Packet, size: int) -> None:
+    def packet(self, packet: Packet, sender: Process, size: int) -> None:
         """Take a packet of a group."""
 
 
@@ -195,7 +195,7 @@ class Switch:
         else:
             link.fresh = True
             self.counts["datagrams_taken"] += 1
-            self._host.packet(packet, size)
+            self._host.packet(packet, Process(packet.pid, packet.boot), size)
 
     def _count(self, what: str) -> None:
         self.counts[what] += 1
@@ -412,7 +412,7 @@ class Switch:
             for item in packet.items:
                 self._node_item(peer, item)
         else:
-            self._host.packet(packet, size)
+            self._host.packet(packet, peer if packet.boot == peer.boot else Process(packet.pid, packet.boot), size)
 
     def _node_item(self, peer: Process, item: Item) -> None:
         if isinstance(item, Ping):

@@ -90,8 +90,10 @@ class Direct:
             ready.deliver += [Returned(told.bundle) for number, told in state.kept.items() if number > self._told]
             ready.deliver += [Delivery(bundle) for bundle in state.resume()]
             self.outbox.watch(now)
-        for node, peer in self._peers.items():
+        for peer in self._peers.values():
             peer.acked = state.settled
+        self.outbox.settle()
+        for node in self._peers:
             self.outbox.restart(node, now, ready)
         ready.send.append(Send(tuple(self._peers), Back(1)))
         return self._wake(ready)
@@ -260,7 +262,7 @@ class Direct:
         if self._held_count:
             self._let_go(publisher, number)  # held, or another copy of it
         self.state.reached[publisher] = number
-        self.state.remember(told, publisher, number)
+        self.state.remember(told)
         ready.deliver.append(Delivery(told.bundle, hold_ns))
         self.outbox.handed(now)
 
@@ -316,10 +318,8 @@ class Direct:
 
     def _answer(self, node: int, publisher: int, above: int, upto: int, ready: Ready) -> None:
         """Send what a node asked for, as far as it is here."""
-        for number in range(above + 1, min(upto, above + AGAIN_MAX) + 1):
-            told = self.state.recall(publisher, number)
-            if told is not None:
-                ready.send.append(Send((node,), told))
+        found = self.state.recall(publisher, above, min(upto, above + AGAIN_MAX))
+        ready.send += [Send((node,), told) for told in found]
 
     # --- small things ---
 

@@ -62,6 +62,9 @@ class Outbox:
         self._owes = False
         """Somebody waits for word, be it no news."""
         self._has_after = max(1, settings.window // ACKS_PER_WINDOW)
+        self._lowest = 0
+        self._slowest = len(self.peers)
+        """The least that a peer's application has, and how many of them have no more."""
 
     @property
     def active(self) -> tuple[int, ...]:
@@ -116,7 +119,7 @@ class Outbox:
             peer.backoff = self.settings.retry_ns
         if not peer.acked < has <= published:
             return  # old news, or nonsense
-        was_last = peer.acked == state.settled
+        was_slowest = peer.acked == self._lowest
         peer.acked = has
         if peer.sent < has:
             peer.sent = has
@@ -127,19 +130,26 @@ class Outbox:
             peer.since, peer.retry_at = now, now + peer.backoff  # later than before: nobody must be woken earlier
             if peer.sent < published and node not in self.suspects.now:
                 self.push(node, ready)
-        if was_last:
-            self.settle()
+        if was_slowest:
+            self._slowest -= 1
+            if not self._slowest:
+                self.settle()
 
     def settle(self) -> None:
         """Drop what everybody has, the application here too."""
         state = self.state
-        state.settle(min([state.has[state.me], *[peer.acked for peer in self.peers.values()]]))
+        mine = state.has[state.me]
+        acked = [peer.acked for peer in self.peers.values()]
+        self._lowest = min(acked, default=mine)
+        self._slowest = acked.count(self._lowest)
+        state.settle(min(mine, self._lowest))
 
     # --- word of what is here ---
 
     def handed(self, now: Instant) -> None:
         """Plan to tell everybody of a message that was handed to the application."""
-        self.watch(now)
+        if self.has_at == NEVER:
+            self._tell_by(now + self.settings.ack_ns)
         self._handed += 1
         if self._handed == self._has_after:
             self._tell_by(now)  # a publisher that waits for room must not wait for company too

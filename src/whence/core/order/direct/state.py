@@ -8,7 +8,7 @@ taken them. Messages of others are kept while there is room, to be passed on for
 on it.
 """
 
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Sequence
 from operator import gt
 
@@ -37,8 +37,8 @@ class State:
         self.settled_last: Bundle | None = None
         """The last of them that was kept here."""
         self.retained_bytes = 0
-        self._spare: OrderedDict[tuple[int, int], Told] = OrderedDict()
-        """Messages of others, by publisher and number."""
+        self._spare: deque[Told] = deque()
+        """Messages of others, in the order they were handed out."""
         self._spare_bytes = 0
 
     # --- transitions ---
@@ -120,17 +120,19 @@ class State:
 
     # --- messages of others ---
 
-    def remember(self, told: Told, publisher: int, number: int) -> None:
+    def remember(self, told: Told) -> None:
         """Keep a message of another node while there is room."""
         spare = self._spare
-        spare[publisher, number] = told
+        spare.append(told)
         self._spare_bytes += len(told.bundle.body)
         while self._spare_bytes > SPARE_BYTES or len(spare) > SPARE_MESSAGES:
-            self._spare_bytes -= len(spare.popitem(last=False)[1].bundle.body)
+            self._spare_bytes -= len(spare.popleft().bundle.body)
 
-    def recall(self, publisher: int, number: int) -> Told | None:
-        """Return a message if it is kept here."""
-        return self.kept.get(number) if publisher == self.me else self._spare.get((publisher, number))
+    def recall(self, publisher: int, above: int, upto: int) -> list[Told]:
+        """Return those of a node's messages after one and up to another that are kept here, in their order."""
+        if publisher == self.me:
+            return [self.kept[number] for number in range(above + 1, upto + 1) if number in self.kept]
+        return [told for told in self._spare if told.bundle.pid == publisher and above <= told.past[publisher] < upto]
 
     @property
     def spare_count(self) -> int:

@@ -87,7 +87,7 @@ RoundTrip: TypeAlias = Callable[[int], int | None]
 class Batch:
     """Events of one bundle, delivered together. Iterate for single deliveries."""
 
-    __slots__ = ("_mark", "_rtt_ns", "bundle", "count", "gaps", "held_ns", "level", "position", "resets")
+    __slots__ = ("_mark", "_rtt_ns", "bundle", "gaps", "held_ns", "level", "position", "resets")
 
     def __init__(
         self, bundle: Bundle, position: int, level: str, held_ns: int, rtt_ns: "RoundTrip", gaps: tuple[Span, ...],
@@ -96,7 +96,11 @@ class Batch:
         self.bundle, self.position, self.level = bundle, position, level
         self.held_ns, self.gaps, self.resets = held_ns, gaps, resets
         self._rtt_ns, self._mark = rtt_ns, mark
-        self.count = bundle.count
+
+    @property
+    def count(self) -> int:
+        """Return how many events it has."""
+        return self.bundle.count
 
     @property
     def sender(self) -> int:
@@ -104,7 +108,7 @@ class Batch:
         return self.bundle.pid
 
     def __len__(self) -> int:
-        return self.count
+        return self.bundle.count
 
     def payloads(self) -> list[bytes]:
         """Return the payloads alone."""
@@ -180,7 +184,7 @@ class Inbox:
             self._hand_over(batch)
             return
         self._batches.append(batch)
-        self.events += batch.count
+        self.events += bundle.count
         self._bytes += len(bundle.body)
         if self.events >= self.events_max:
             self._overflowed()
@@ -246,7 +250,7 @@ class Inbox:
         bundle = batch.bundle
         self.on_taken(bundle)
         self._bytes -= len(bundle.body)
-        self.events -= batch.count
+        self.events -= bundle.count
         if self._paused and self._bytes <= INBOX_BYTES_MAX // 2:
             self._pause(False)
         if self.events < self.events_max and self._waiters["room"]:

@@ -294,7 +294,7 @@ class Driver:
         if self._commit is None:
             self._perform(ready)
         else:
-            self._apply(ready)
+            self._persist(ready, None, None)
 
     def _watch_clocks(self) -> None:
         """Tell the member when the steady clock and the one on the wall part suddenly: one stood still or jumped.

@@ -7,6 +7,9 @@ from whence.net.link import WRITE_HIGH_BYTES, Link
 from whence.net.settings import NetSettings
 from whence.wire.codec import Frame
 
+JOINED_BYTES = 16 << 10
+"""Frames up to this size together are written as one piece: uvloop writes one piece with far less ado than several."""
+
 
 class Peer:
     """One peer, connected or not."""
@@ -61,7 +64,13 @@ class Peer:
         if link is None or link.paused or not frames:
             return
         if link.transport is not None:
-            link.transport.writelines(frames[0] if len(frames) == 1 else list(chain.from_iterable(frames)))
+            pieces = frames[0] if len(frames) == 1 else list(chain.from_iterable(frames))
+            if len(pieces) == 1:
+                link.transport.write(pieces[0])
+            elif self.bytes <= JOINED_BYTES:
+                link.transport.write(b"".join(pieces))
+            else:
+                link.transport.writelines(pieces)
         frames.clear()
         self.groups.clear()
         self.bytes = 0

@@ -63,8 +63,7 @@ def encode_parts(group: str, sender: Process, item: Item, to_boot: int = ANY_BOO
     """Return the frame of one item. The payloads of an item that ends with a bundle are a piece of their own."""
     bundle = getattr(item, "bundle", None)
     if bundle is None or len(bundle.body) < APART_BYTES or item.__struct_fields__[-1] != "bundle":
-        whole = _encode((group, sender.pid, sender.boot, to_boot, (item,)))
-        return header_of(whole), whole
+        return (sealed(_encode((group, sender.pid, sender.boot, to_boot, (item,)))),)
     hollow = replace(item, bundle=replace(bundle, body=b""))
     around = _encode((group, sender.pid, sender.boot, to_boot, (hollow,)))
     cut = len(around) - len(_encode(bundle.stamp))

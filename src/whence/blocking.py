@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from whence import group as live
+from whence import node as door
 from whence.net.run import loop_factory
 from whence.types import EventId
 
@@ -116,7 +117,7 @@ class Group:
 class Node:
     """A node, for code without a loop; a context manager."""
 
-    def __init__(self, node: live.Node) -> None:
+    def __init__(self, node: door.Node) -> None:
         self._node = node
         self._thread: _Thread | None = None
 
@@ -144,11 +145,11 @@ class Node:
         return self._node.address
 
     def open(self, name: str, level: str = "fifo", **options: Any) -> Group:
-        """Become a member of a group; see whence.group.Node.open."""
+        """Become a member of a group; see whence.node.Node.open."""
         assert self._thread is not None
         return Group(self._thread, self._thread.do(self._node.open(name, level, **options)))
 
 
 def join(pid: int, **options: Any) -> Node:
     """Return a node to enter with `with`; see whence.join for the options."""
-    return Node(live.join(pid, **options))
+    return Node(door.join(pid, **options))

@@ -18,10 +18,11 @@ import msgspec
 from tests.faults import points
 from whence.core.link.detector import DetectorSettings
 from whence.errors import LimitError, NotMemberError, StalledError
-from whence.group import Group, Receipt, join
+from whence.group import Group, Receipt
 from whence.net import compaction
 from whence.net.run import run
 from whence.net.settings import NetSettings
+from whence.node import join
 
 COMPACT_BYTES = 24_000
 """Journals are rewritten all the time, so that kills meet it."""

@@ -5,9 +5,10 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TypeVar
 
-from whence.group import Delivery, Group, Node, join
+from whence.group import Delivery, Group
 from whence.net.run import run
 from whence.net.settings import NetSettings
+from whence.node import Node, join
 
 Result = TypeVar("Result")
 

@@ -13,9 +13,9 @@ from whence.core.link.detector import Ping
 from whence.core.link.greeting import VERSION, Confirm, Hello
 from whence.core.ready import Item
 from whence.core.spread.direct import Push
-from whence.group import Node, join
 from whence.limits import PACKET_BYTES_MAX
 from whence.net.certs import make_authority, make_member
+from whence.node import Node, join
 from whence.types import Process, packed
 from whence.wire.codec import decode, encode
 from whence.wire.frame import HEADER_BYTES, sealed

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from tests.net.live import QUICK, take, within
 from whence.errors import StorageError
-from whence.group import Group, Node, join
+from whence.group import Group
 from whence.net import compaction
+from whence.node import Node, join
 from whence.store.log import DiskFile, Log
 from whence.store.steps import Steps
 

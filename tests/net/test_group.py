@@ -20,8 +20,9 @@ from whence.errors import (
     SlowConsumerError,
     UsageError,
 )
-from whence.group import ALONE_S, FLUSH_BYTES, Batch, Group, endpoint
+from whence.group import ALONE_S, FLUSH_BYTES, Batch, Group
 from whence.limits import BUNDLE_BYTES_MAX, BUNDLE_EVENTS_MAX
+from whence.node import endpoint
 from whence.types import ANY_BOOT, Process, packed
 from whence.wire.items import Packet
 

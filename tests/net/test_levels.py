@@ -9,8 +9,9 @@ from tests.net.live import QUICK, nodes, take, within
 from whence.check.judge import judge
 from whence.check.verdict import Outcome
 from whence.errors import SettingError, UsageError
-from whence.group import Group, join
+from whence.group import Group
 from whence.net.settings import settings_of
+from whence.node import join
 from whence.trace.spool import gather
 
 LEVELS = ["eventual", "fifo", "optimistic", "causal", "total"]

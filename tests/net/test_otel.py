@@ -8,8 +8,8 @@ import pytest
 
 from tests.net.live import take, within
 from whence.errors import UsageError
-from whence.group import join
 from whence.net.settings import NetSettings
+from whence.node import join
 
 
 class Instrument:

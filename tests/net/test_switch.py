@@ -11,12 +11,12 @@ from whence.core.link.detector import DetectorSettings
 from whence.core.members.tickets.items import ClusterJoin
 from whence.core.members.views import Subscribe
 from whence.errors import JoinError, SettingError, StorageError, UsageError
-from whence.group import Node, join
 from whence.net import credit
 from whence.net.certs import make_authority, make_member
 from whence.net.clock import next_boot, steady_ns
 from whence.net.permits import Permits
 from whence.net.settings import NetSettings
+from whence.node import Node, join
 from whence.types import Process
 from whence.wire.codec import encode
 from whence.wire.items import Packet

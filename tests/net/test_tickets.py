@@ -15,10 +15,11 @@ from whence.cli.app import run as command
 from whence.cli.top import page
 from whence.core.merge.items import Offer
 from whence.errors import ClosedError, JoinError, LeaseSuspendedError, NotCoordinatorError, StalledError, UsageError
-from whence.group import Group, join
+from whence.group import Group
 from whence.net import driver as driver_module
 from whence.net.clock import wall_ns
 from whence.net.status import DeclareDead, ask, declare_dead, metrics, serve_status, status
+from whence.node import join
 
 FAST = {**QUICK, "rounds": 3, "answer_ns": 20_000_000}
 """Ticket rounds of a tenth of a second."""

@@ -9,9 +9,9 @@ import pytest
 
 from tests.net.live import QUICK, fast, take, within
 from whence.errors import JoinError, UsageError
-from whence.group import Node, join
 from whence.net.certs import make_authority, make_member
 from whence.net.tls import PID_URI, certified_pid
+from whence.node import Node, join
 
 
 @pytest.fixture(scope="module")

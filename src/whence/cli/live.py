@@ -17,7 +17,7 @@ import msgspec
 import typer
 
 from whence.errors import UsageError
-from whence.group import Node, join
+from whence.node import Node, join
 
 Contacts = Annotated[
     list[str] | None, typer.Option("--contact", metavar="HOST:PORT", help="A member to join through; may be repeated.")

@@ -11,9 +11,10 @@ from whence.cli import live
 from whence.cli.output import complain, parse_settings, print_json
 from whence.core.levels import stores_events
 from whence.errors import UsageError
-from whence.group import Group, endpoint
+from whence.group import Group
 from whence.net.run import run
 from whence.net.status import serve_metrics, serve_status
+from whence.node import endpoint
 
 KEYS = (
     "pid", "listen", "contacts", "cluster", "data", "trace", "certs", "insecure", "groups", "status", "metrics",

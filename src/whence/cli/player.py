@@ -12,9 +12,10 @@ from pathlib import Path
 import msgspec
 
 from whence.errors import WhenceError
-from whence.group import Group, join
+from whence.group import Group
 from whence.net.run import run
 from whence.net.settings import NetSettings
+from whence.node import join
 
 PAUSE_S = 0.05
 QUICK: dict[str, object] = {"round_ns": 100_000_000}

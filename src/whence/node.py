@@ -1,0 +1,174 @@
+"""The user's door: join a cluster, open a group at a level, publish, iterate deliveries, close.
+
+async with whence.join(1, listen="127.0.0.1:0", contacts=["127.0.0.1:4000"]) as node:
+    group = await node.open("alps", level="fifo")
+    await group.publish(b"hello")
+    async for delivery in group:
+        ...
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from whence.errors import ClosedError, UsageError
+from whence.group import Group
+from whence.inbox import Batch, Inbox, Overflow
+from whence.net.node import LiveNode
+from whence.net.permits import Permits
+from whence.net.settings import NetSettings
+from whence.net.tls import Safety
+
+
+class Node:
+    """A process of a cluster; an async context manager. Made by `join`."""
+
+    def __init__(
+        self,
+        make: Callable[[], LiveNode],
+        listen: tuple[str, int],
+        contacts: list[tuple[str, int]],
+        advertise: tuple[str, int] | None = None,
+    ) -> None:
+        self._make, self._listen, self._contacts, self._advertise = make, listen, contacts, advertise
+        self._live: LiveNode | None = None
+        self.groups: dict[str, Group] = {}
+
+    @property
+    def live(self) -> LiveNode:
+        """Return the running node. Raises ClosedError before and after its time."""
+        if self._live is None:
+            raise ClosedError("the node is not running; use it inside `async with whence.join(...)`")
+        return self._live
+
+    @property
+    def pid(self) -> int:
+        """Return the peer's name."""
+        return self.live.me.pid
+
+    @property
+    def address(self) -> str:
+        """Return host:port where others can reach this node."""
+        host, port = self.live.switch.endpoint
+        return f"{host or self._listen[0]}:{port}"
+
+    async def __aenter__(self) -> "Node":
+        """Listen and reach a contact. Raises JoinError, StorageError, UsageError."""
+        self._live = self._make()
+        try:
+            await self._live.start(*self._listen, self._contacts, self._advertise)
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close every group and connection."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Close every group and connection; iterators end."""
+        live, self._live = self._live, None
+        if live is not None:
+            for group in self.groups.values():
+                group.flush()
+            self.groups.clear()
+            await live.close()
+
+    async def open(
+        self,
+        name: str,
+        level: str = "fifo",
+        *,
+        settings: Mapping[str, Any] | None = None,
+        founders: Sequence[int] = (),
+        durable: bool = False,
+        write: bool = False,
+        receive: bool = True,
+        inbox_events_max: int = 1 << 16,
+        overflow: str = "pause",
+        on_batch: Callable[[Batch], None] | None = None,
+        flush_s: float = 0.0,
+        publish_wait_s: float = 30.0,
+        timeout_s: float = 30.0,
+    ) -> Group:
+        """Become a member of a group at a level.
+
+        `write` obtains a ticket at level `optimistic` and waits for it: without one a member only receives, until it
+        calls `cjoin`. At level `total` it waits until a restarted process may publish. Elsewhere every member may.
+        `durable` keeps what is published here in the data directory until every member has it, so that `stored` can be
+        waited for; at levels `optimistic` and `total`, which deliver in time or not at all, it is refused.
+        `overflow` says what happens when the application does not take its deliveries: `pause` (publishers of this
+        group wait until it does, here and at the other members), `drop` (the oldest go, and the next delivery tells of
+        the gap), `close` (the iterator raises SlowConsumerError).
+        `on_batch` is called with every batch as soon as its turn has come, a little sooner than an iterator has it. It
+        must not take long: nothing else happens meanwhile. It may call `publish_nowait`. What it raises goes to the
+        loop's exception handler, and deliveries go on.
+        Raises UsageError, SettingError, JoinError, StorageError; with `write`, also what `cjoin` raises: then the group
+        is left again.
+        """
+        live = self.live
+        inbox = Inbox(str(level), inbox_events_max, Overflow.parse(overflow), receive=receive, on_batch=on_batch)
+        inbox.on_pause = live.pause_for
+        inbox.rtt_ns = live.switch.detector.rtt_ns
+        driver = await live.open(
+            name, str(level), inbox, settings or {}, founders=founders, durable=durable, timeout_s=timeout_s
+        )
+        group = Group(self, driver, inbox, flush_s=flush_s, wait_s=publish_wait_s)
+        self.groups[name] = group
+        if write:
+            try:
+                await group.ready_to_publish(timeout_s)
+            except BaseException:
+                await group.close()
+                raise
+        return group
+
+
+def join(
+    pid: int,
+    *,
+    listen: str = "127.0.0.1:0",
+    contacts: Sequence[str] = (),
+    advertise: str | None = None,
+    data: Path | str | None = None,
+    trace: Path | str | None = None,
+    cluster: str = "whence",
+    certificate: Path | str | None = None,
+    key: Path | str | None = None,
+    authority: Path | str | None = None,
+    permits: Mapping[str, Mapping[int, str]] | None = None,
+    insecure: bool = False,
+    settings: NetSettings | None = None,
+) -> Node:
+    """Return a node to enter with `async with`: it listens and reaches any of the contacts.
+
+    Behind a proxy or a translated address, `advertise` is where the others are told to call.
+    Raises UsageError where something cannot be; beyond loopback, certificates are needed (see `whence certs`).
+    """
+    files = (certificate, key, authority)
+    if any(files) and not all(files):
+        raise UsageError("certificate, key and authority belong together; give all three or none")
+    net = settings or NetSettings(cluster=cluster)
+    table = Permits(permits)
+    safety = Safety(Path(certificate), Path(key), Path(authority)) if certificate and key and authority else None
+
+    def make() -> LiveNode:
+        return LiveNode(
+            pid, net, data=Path(data) if data is not None else None, trace=Path(trace) if trace is not None else None,
+            safety=safety, permits=table, insecure=insecure,
+        )  # fmt: skip
+
+    reached_at = endpoint(advertise) if advertise is not None else None
+    return Node(make, endpoint(listen), [endpoint(contact) for contact in contacts], reached_at)
+
+
+def endpoint(text: str) -> tuple[str, int]:
+    """Split host:port. Raises UsageError."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise UsageError(f"an address is host:port, such as 127.0.0.1:4000, not {text!r}")
+    return host.strip("[]") or "0.0.0.0", int(port)

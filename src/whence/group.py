@@ -25,6 +25,8 @@ from whence.errors import (
 from whence.inbox import Batch, Delivery, Inbox, LateEvent
 from whence.limits import BOOT_MAX, BUNDLE_BYTES_MAX, BUNDLE_EVENTS_MAX, PEER_ID_MAX
 from whence.net.driver import Driver
+from whence.net.pace import QUICK_S
+from whence.net.switch import LIGHT_BYTES
 from whence.receipt import Durability, Flight, Receipt
 from whence.types import Level, Process
 
@@ -123,21 +125,14 @@ class Group:
         if flight is None:
             return
         try:
-            bundle = self._driver.publish(flight.payloads, flight.stored)
+            flight.accept(self._driver.publish(flight.payloads, flight.stored))
         except WhenceError as refusal:
             if _passes(refusal) and self._loop.time() - flight.since < self._wait_s:
                 self._flight, self._refusal = flight, refusal
                 self._timer = self._loop.call_later(AGAIN_S, self.flush)
                 return
             self._driver.count("reject", type(refusal).__name__)
-            for future in (flight.accepted, flight.stored):
-                future.set_exception(refusal)
-                future.exception()  # whoever waits gets it; nobody must
-            return
-        flight.process, flight.first = bundle.process, bundle.first
-        flight.payloads = []
-        if not flight.accepted.done():
-            flight.accepted.set_result(None)
+            flight.refuse(refusal)
 
     def _end_of_turn(self) -> None:
         """Send what this turn has gathered, or gather more while peers are busy with what they have."""
@@ -164,12 +159,14 @@ class Group:
         driver = self._driver
         if driver.left or driver.failure is not None:
             raise driver.failure or ClosedError(f"group {self.name!r} is closed")
-        refusal = driver.refusal()
-        if refusal is not None:
+        if driver.may_refuse and (refusal := driver.refusal()) is not None:
             raise refusal
         if size > BUNDLE_BYTES_MAX:
             raise LimitError("BUNDLE_BYTES_MAX", BUNDLE_BYTES_MAX, size)
-        if self._refusal is not None or self._inbox.full() or self._switch.congested() or driver.congested():
+        quiet = self._is_quiet()
+        if not quiet and (
+            self._refusal is not None or self._inbox.full() or self._switch.congested() or driver.congested()
+        ):
             return None
         flight = self._flight
         if flight is not None and (
@@ -187,7 +184,7 @@ class Group:
         flight.size += size
         if flight.size >= FLUSH_BYTES or len(flight.payloads) >= BUNDLE_EVENTS_MAX:
             self.flush()
-        elif fresh and alone and size <= ALONE_BYTES and self._may_go():
+        elif fresh and alone and size <= ALONE_BYTES and self._may_go(quiet=quiet):
             self.flush()
             self._switch.flush()
         elif fresh:
@@ -198,10 +195,27 @@ class Group:
             )
         return Receipt(flight, at, len(payloads))
 
-    def _may_go(self) -> bool:
+    def _is_quiet(self) -> bool:
+        """Tell at little cost that nobody is behind and delivery is quick: then nothing else has to be looked at."""
+        switch, inbox, driver = self._switch, self._inbox, self._driver
+        credit = driver.credit
+        return (
+            not switch.most_waiting
+            and switch.unlooked_bytes <= LIGHT_BYTES
+            and inbox.events < inbox.events_max
+            and credit.away_bytes <= credit.quiet_bytes
+            and credit.pace is not None
+            and credit.pace.delivery_s <= QUICK_S
+            and not driver.may_hold_back
+            and self._refusal is None
+        )
+
+    def _may_go(self, *, quiet: bool) -> bool:
         """Tell whether something may go out at once, without company."""
         now = self._loop.time()
-        if self._flush_s or now - self._alone_at < ALONE_S or self._is_busy() or self._driver.credit.wait_s() > 0:
+        if self._flush_s or now - self._alone_at < ALONE_S:
+            return False
+        if not quiet and (self._is_busy() or self._driver.credit.wait_s() > 0):
             return False
         self._alone_at = now
         return True

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable
 from enum import StrEnum
 
-from whence.errors import OutcomeUnknownError, UsageError
+from whence.errors import OutcomeUnknownError, UsageError, WhenceError
 from whence.net.driver import Driver
-from whence.types import EventId, Process
+from whence.types import Bundle, EventId, Process
 
 
 class Durability(StrEnum):
@@ -45,8 +45,7 @@ class Receipt:
 
     async def accepted(self) -> EventId:
         """Wait until the member has taken the events; return the first one's identity. Raises what it refused."""
-        self._flight.want()
-        await asyncio.shield(self._flight.accepted)
+        await self._flight.accepted()
         return self.event
 
     async def stored(self) -> EventId:
@@ -54,6 +53,7 @@ class Receipt:
         await self.accepted()
         if not self._flight.driver.stores:
             raise UsageError("this group stores nothing; open it with durable=True and a data directory")
+        assert self._flight.stored is not None
         await asyncio.shield(self._flight.stored)
         return self.event
 
@@ -71,9 +71,10 @@ class Receipt:
 
 
 class Flight:
-    """The events that will travel as one bundle."""
+    """The events that will travel as one bundle. Who does not ask for their fate pays nothing for being told it."""
 
-    __slots__ = ("accepted", "driver", "first", "on_wanted", "payloads", "process", "since", "size", "stored", "wanted")
+    __slots__ = ("_known", "driver", "first", "on_wanted", "payloads", "process", "refusal", "since", "size", "stored",
+                 "wanted")  # fmt: skip
 
     def __init__(self, driver: Driver, loop: asyncio.AbstractEventLoop) -> None:
         self.driver = driver
@@ -81,15 +82,37 @@ class Flight:
         self.size = 0
         self.process: Process | None = None
         self.first = 0
+        self.refusal: WhenceError | None = None
         self.since = loop.time()
-        self.accepted: asyncio.Future[None] = loop.create_future()
-        self.stored: asyncio.Future[None] = loop.create_future()
+        self.stored: asyncio.Future[None] | None = loop.create_future() if driver.keeps_journal else None
         self.wanted = False
         """Somebody waits for it: it is not held back for company."""
         self.on_wanted: Callable[[], None] | None = None
+        self._known: asyncio.Future[None] | None = None
 
-    def want(self) -> None:
-        """Say that somebody waits for it."""
-        self.wanted = True
-        if self.on_wanted is not None and not self.accepted.done():
-            self.on_wanted()
+    def accept(self, bundle: Bundle) -> None:
+        """Learn that the member has taken the events as this bundle."""
+        self.process, self.first = bundle.process, bundle.first
+        self.payloads = []
+        self._tell()
+
+    def refuse(self, refusal: WhenceError) -> None:
+        """Learn that the member will not take the events."""
+        self.refusal = refusal
+        self._tell()
+
+    async def accepted(self) -> None:
+        """Wait until the member has taken the events. Raises what it refused."""
+        if self.process is None and self.refusal is None:
+            self.wanted = True
+            if self._known is None:
+                self._known = asyncio.get_running_loop().create_future()
+            if self.on_wanted is not None:
+                self.on_wanted()
+            await asyncio.shield(self._known)
+        if self.refusal is not None:
+            raise self.refusal
+
+    def _tell(self) -> None:
+        if self._known is not None and not self._known.done():
+            self._known.set_result(None)

@@ -61,7 +61,7 @@ def test_where_members_hold_events_on_purpose_nothing_is_held_back_for_company()
 
 def paced(group: Group, wait_s: float) -> None:
     """Let a group's publisher hold every bundle back for so long."""
-    pace = group._driver.credit._pace
+    pace = group._driver.credit.pace
     assert pace is not None
     pace.wait_s = lambda now: wait_s  # type: ignore[method-assign]
 

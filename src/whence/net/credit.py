@@ -38,6 +38,8 @@ class Credit:
         if held_bytes is not None:
             self._most, self._all = (held_bytes * part // of for part, of in (PART_OF_HELD, ALL_OF_HELD))
         self._limit = min(CREDIT_BYTES, self._most)
+        self.quiet_bytes = min(CREDIT_BYTES_MIN, self._limit // 4)
+        """While no more is under way, publishers need not wait, nor gather."""
         self._grows_after = 0
         """The own event that everybody must have taken before more may be under way."""
         self._shared_at = 0.0
@@ -50,7 +52,7 @@ class Credit:
         """Who is waited for, and the last own event when each was first heard of."""
         self._stuck: dict[int, None] = {}
         """Who took nothing for so long that it was given up; connecting again does not change that."""
-        self._pace = Pace() if held_bytes is None else None
+        self.pace = Pace() if held_bytes is None else None
         """None where members hold events on purpose: how long delivery takes says nothing there."""
 
     def published(self, bundle: Bundle) -> None:
@@ -59,19 +61,19 @@ class Credit:
         self._last = last
         self._away.append((last, size, now))
         self.away_bytes += size
-        if self._pace is not None:
-            self._pace.published(last, now)
+        if self.pace is not None:
+            self.pace.published(last, now)
 
     def wait_s(self) -> float:
         """Return how long the next bundle should be held back for company; nothing, or less, if it should not be."""
-        return self._pace.wait_s(time.monotonic()) if self._pace is not None else 0.0
+        return self.pace.wait_s(time.monotonic()) if self.pace is not None else 0.0
 
     def reached(self, peer: int, last: int, waited_s: float = 0.0) -> bool:
         """Learn how far a member is, since some time; return whether that is news."""
         if last <= self._reached.get(peer, 0):
             return False
-        if self._pace is not None:
-            self._pace.taken(last, waited_s, time.monotonic())
+        if self.pace is not None:
+            self.pace.taken(last, waited_s, time.monotonic())
         self._reached[peer] = last
         self._stuck.pop(peer, None)
         self._owed_from.setdefault(peer, last)
@@ -110,6 +112,7 @@ class Credit:
             self._limit = min(most, 2 * self._limit)
             self._grows_after = self._last
         self._limit = min(self._limit, most)
+        self.quiet_bytes = min(CREDIT_BYTES_MIN, self._limit // 4)
         self._shared_at = now
 
     def is_strained(self) -> bool:

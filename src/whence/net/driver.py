@@ -64,6 +64,7 @@ class Driver:
         self._sink = sink
         self._scribe = scribe
         self._commit = kept.commit if kept is not None else None
+        self.keeps_journal = kept is not None
         if self._commit is not None:
             self._commit.compaction = self._compaction
         remembers = kept is not None and bool(getattr(role.recipe, "durable", False))
@@ -106,7 +107,9 @@ class Driver:
         """The member, if it finds again by itself what the application has not taken."""
         self._held_back: Callable[[], bool] | None = getattr(self.member, "held_back", None)
         """Whether publishing more would make something come too late, at levels where it can."""
+        self.may_hold_back = self._held_back is not None
         self._refusal: Callable[[int], WhenceError | None] | None = getattr(self.member, "refusal", None)
+        self.may_refuse = self._refusal is not None
         self._checkpoint_bytes: Callable[[], int] = getattr(self.member, "checkpoint_bytes", int)
 
     # --- inputs ---
@@ -149,11 +152,12 @@ class Driver:
 
     def publish(self, payloads: Sequence[bytes], stored: "asyncio.Future[None] | None" = None) -> Bundle:
         """Publish a bundle; `stored` is told once it is durable. Raises what the member raises."""
-        self._check()
+        if self.left or self.failure is not None:
+            self._check()
         if self._slip_ns_max is not None:
             self._watch_clocks()
         bundle, ready = self.member.publish(payloads, self._clock())
-        self.published += bundle.count
+        self.published += len(payloads)
         self.credit.published(bundle)
         if self.telemetry is not None:
             self.telemetry.published(bundle)

@@ -82,10 +82,10 @@ class Switch:
         self._dirty: list[Peer] = []
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._relief: asyncio.Future[None] | None = None
-        self._most, self._most_until = 0, 0.0
-        self._written = 0
-        """Bytes since the outboxes were looked at."""
+        self.most_waiting, self._most_until = 0, 0.0
         """Bytes that waited for the slowest connected peer, and until when that is not looked at again."""
+        self.unlooked_bytes = 0
+        """Bytes since the outboxes were looked at."""
         self._beat: asyncio.TimerHandle | None = None
         self._reading = True
         self._closed = False
@@ -206,7 +206,7 @@ class Switch:
         self.on_flush()
         dirty, self._dirty = self._dirty, []
         for peer in dirty:
-            self._written += peer.bytes
+            self.unlooked_bytes += peer.bytes
             peer.flush()
         if self._relief is not None and not self.congested():
             self._relieve()
@@ -217,16 +217,16 @@ class Switch:
 
     def waiting_bytes(self) -> int:
         """Return how many bytes wait for the slowest connected peer that was not cut for being stuck a while ago."""
-        if not self._most and self._written <= LIGHT_BYTES:
+        if not self.most_waiting and self.unlooked_bytes <= LIGHT_BYTES:
             return 0
         now = self._loop.time()
         if now >= self._most_until:
-            self._most_until, self._written = now + LOOK_S, 0
-            self._most = max([
+            self._most_until, self.unlooked_bytes = now + LOOK_S, 0
+            self.most_waiting = max([
                 peer.waiting_bytes() for peer in self.peers.values()
                 if peer.link is not None and peer.shunned_until <= now
             ], default=0)  # fmt: skip
-        return self._most
+        return self.most_waiting
 
     async def relief(self) -> None:
         """Wait until a peer has caught up or was cut, or for a moment."""

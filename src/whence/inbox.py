@@ -166,7 +166,7 @@ class Inbox:
     # --- what the driver brings ---
 
     def take(self, step: Step, position: int) -> None:
-        """Queue a delivered bundle."""
+        """Queue a delivered bundle, or call the application with it."""
         bundle = step.bundle
         if not self._receive:
             self.on_taken(bundle)
@@ -181,7 +181,12 @@ class Inbox:
             self._resets.clear()
         batch = Batch(bundle, position, self._level, step.hold_ns, self.rtt_ns, gaps, step.mark, resets)
         if self._on_batch is not None:
-            self._hand_over(batch)
+            self.on_taken(bundle)
+            try:
+                self._on_batch(batch)
+            except Exception as error:  # noqa: BLE001 - the application's, of any kind; the next batch comes all the same
+                told = {"message": f"on_batch failed with a batch of {batch.sender}", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(told)
             return
         self._batches.append(batch)
         self.events += bundle.count
@@ -190,16 +195,6 @@ class Inbox:
             self._overflowed()
         if self._waiters["next"]:
             self._wake("next")
-
-    def _hand_over(self, batch: Batch) -> None:
-        """Call the application. What it raises is the loop's to tell: the next batch comes all the same."""
-        assert self._on_batch is not None
-        self.on_taken(batch.bundle)
-        try:
-            self._on_batch(batch)
-        except Exception as error:  # noqa: BLE001 - it is the application's, of any kind
-            told = {"message": f"on_batch failed with a batch of {batch.sender}", "exception": error}
-            asyncio.get_running_loop().call_exception_handler(told)
 
     def skip(self, gap: Gap) -> None:
         """Keep word of a gap for the next delivery."""

@@ -350,32 +350,32 @@ class Driver:
             stored.set_result(None)
 
     def _perform(self, ready: Ready) -> None:
+        """Do what a Ready asks for; what the application does meanwhile comes after it."""
         if self._performing:
             self._next.append(ready)
             return
-        self._performing = True
+        scribe, self._performing = self._scribe, True
         try:
-            self._perform_now(ready)
-            while self._next:
-                self._perform_now(self._next.popleft())
+            while True:
+                deliver = ready.deliver
+                if deliver and isinstance(deliver[0], Returned):
+                    self._deliver(deliver.pop(0))  # a publication is told of before it is sent
+                for send in ready.send:
+                    size = self._outside.send(self.group, send.to, send.item, send.boot)
+                    if scribe is not None:
+                        scribe.sent(send.to, send.item, size)
+                for step in deliver:
+                    self._deliver(step)
+                for note in ready.notes:
+                    self._note(note)
+                wake_at = ready.wake_at
+                if wake_at is not None and wake_at < self._wake_at and not self.left:
+                    self._plan_wake(wake_at)
+                if not self._next:
+                    break
+                ready = self._next.popleft()
         finally:
             self._performing = False
-
-    def _perform_now(self, ready: Ready) -> None:
-        scribe, deliver = self._scribe, ready.deliver
-        if deliver and isinstance(deliver[0], Returned):
-            self._deliver(deliver.pop(0))  # a publication is told of before it is sent
-        for send in ready.send:
-            size = self._outside.send(self.group, send.to, send.item, send.boot)
-            if scribe is not None:
-                scribe.sent(send.to, send.item, size)
-        for step in deliver:
-            self._deliver(step)
-        for note in ready.notes:
-            self._note(note)
-        wake_at = ready.wake_at
-        if wake_at is not None and wake_at < self._wake_at and not self.left:
-            self._plan_wake(wake_at)
 
     def _deliver(self, step: Delivery | Gap | Late | Returned) -> None:
         if isinstance(step, Returned):

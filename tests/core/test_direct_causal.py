@@ -213,6 +213,52 @@ def test_a_member_that_is_far_behind_gets_a_window_at_a_time() -> None:
     assert grove.at_rest() == []
 
 
+def test_all_windows_together_fit_what_a_member_may_hold() -> None:
+    grove = group_of(4, window=256, held_copies_max=12)
+    first = grove.publish(0)
+    grove.pass_on(0, 1)
+    grove.pass_on(0, 2)
+    grove.drop()  # what everything follows did not come to node 3
+    for node in (1, 2):
+        for _ in range(20):
+            grove.publish(node)
+    assert len([hop for hop in flying(grove, Told) if hop[1] == 3]) == 2 * 4, "a third of what may be held, of each"
+    grove.settle()
+    assert "held_full" not in grove.notes
+    assert len(grove.delivered[3]) == 41
+    assert grove.delivered[3][0] == first
+    assert grove.at_rest() == []
+
+
+def test_members_whose_first_messages_cross_go_on_sending_to_each_other() -> None:
+    """The first word of a node is not that of a later life: what was sent to it is not taken for lost."""
+    grove = group_of(2)
+    first, other = grove.publish(0), grove.publish(1)
+    grove.pass_on(1, 0)
+    later = grove.publish(0)
+    assert flying(grove, Told) == [(0, 1), (0, 1)]
+    grove.pass_on(kind=Told)
+    assert grove.delivered[1] == [other, first, later]
+    assert flying(grove, Told) == []
+
+
+def test_a_life_that_follows_one_never_heard_of_gets_everything_when_it_says_so() -> None:
+    grove = group_of(2)
+    grove.asleep.add(1)
+    event = grove.publish(0)
+    grove.pass_on(0, 1)
+    grove.drop()
+    grove.crash(1)  # with what its application had not taken
+    grove.restart(1)
+    grove.pass_on(1, 0)
+    assert flying(grove, Told) == [(0, 1)]
+    grove.settle()
+    grove.take(1)
+    grove.settle()
+    assert grove.delivered[1] == [event]
+    assert grove.at_rest() == []
+
+
 def test_one_that_is_suspected_is_asked_what_it_has_and_trusted_when_it_answers() -> None:
     grove = group_of(2)
     grove.crash(1)
@@ -248,13 +294,11 @@ def test_a_member_whose_records_nobody_keeps_writes_none_and_does_the_same_other
 
 def test_everything_has_a_limit() -> None:
     grove = group_of(2, held_copies_max=2)
-    for _ in range(5):
-        grove.publish(0)
-    grove.flying.pop(0)
-    grove.pass_on()
+    hasty = Process(0, 1)
+    for before in range(1, 5):  # one that does not keep to its window
+        early = Told([before, 0], [], packed(hasty, before + 1, [b"x"]))
+        grove.apply(1, grove.members[1].receive(hasty, early, grove.now))
     assert grove.notes.count("held_full") == 2
-    grove.settle()
-    assert len(grove.delivered[1]) == 5
     full = group_of(2, records_max=8)
     full.publish(0)
     full.publish(0)

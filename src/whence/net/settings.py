@@ -68,6 +68,9 @@ DIRECT_NODES_MAX = 16
 """Causal groups of more members spread along a tree: a publisher's copies and everybody's word to everybody grow with
 the members (decision 0031)."""
 
+DIRECT_HELD_MAX = 2048
+"""Messages that a member of a direct group holds: as many as eight members with full windows have under way to it."""
+
 OF_TREES = ("tree", "groups", "f", "identity", "coding", "replay", "retain", "ordered_links")
 """Settings that mean something only on a tree: who gives one wants one."""
 
@@ -78,7 +81,8 @@ def settings_of(level: str, founders: Sequence[int], given: Mapping[str, object]
     if founders and level == "causal":
         nodes = chosen["tree_nodes"] = max(founders) + 1
         if nodes <= DIRECT_NODES_MAX and not any(name in given for name in OF_TREES):
-            chosen |= {"spread": "direct", "groups": " ".join(map(str, sorted(founders)))}
+            groups = " ".join(map(str, sorted(founders)))
+            chosen |= {"spread": "direct", "groups": groups, "held_copies_max": DIRECT_HELD_MAX}
     if founders and level == "optimistic":
         chosen["seeds"] = ",".join(map(str, founders))
     return chosen | dict(given)

@@ -27,7 +27,7 @@ NEVER = 1 << 62
 class Peer:
     """How things stand with one other node."""
 
-    __slots__ = ("acked", "backoff", "boot", "came", "heard_at", "retry_at", "sent", "since")
+    __slots__ = ("acked", "backoff", "begun", "boot", "came", "heard_at", "retry_at", "sent", "since")
 
     def __init__(self, retry_ns: int) -> None:
         self.acked = 0
@@ -37,6 +37,9 @@ class Peer:
         self.sent = 0
         """It was sent so many, since it was last begun anew."""
         self.boot = 0
+        """The life that was last heard of."""
+        self.begun = 0
+        """The life that was sent everything from the beginning because it follows another."""
         self.heard_at: Instant = -NEVER
         self.since: Instant = 0
         """When it began to owe an answer."""
@@ -61,7 +64,9 @@ class Outbox:
         """Messages handed to the application since word went out."""
         self._owes = False
         """Somebody waits for word, be it no news."""
-        self._has_after = max(1, settings.window // ACKS_PER_WINDOW)
+        self._window = max(1, min(settings.window, settings.held_copies_max // max(1, len(self.peers))))
+        """Messages under way to one node: what all others may send it at once, it can hold."""
+        self._has_after = max(1, self._window // ACKS_PER_WINDOW)
         self._lowest = 0
         self._slowest = len(self.peers)
         """The least that a peer's application has, and how many of them have no more."""
@@ -75,7 +80,7 @@ class Outbox:
 
     def send(self, told: Told, number: int, now: Instant, ready: Ready) -> None:
         """Send a message just published to all that have everything before it; the others get it in its turn."""
-        suspected, lowest = self.suspects.now, number - self.settings.window
+        suspected, lowest = self.suspects.now, number - self._window
         to = []
         for node, peer in self.peers.items():
             if peer.retry_at == NEVER:
@@ -96,7 +101,7 @@ class Outbox:
     def push(self, node: int, ready: Ready) -> None:
         """Send what waits for a node, as far as its window goes."""
         peer, state = self.peers[node], self.state
-        upto = min(state.published, peer.acked + self.settings.window)
+        upto = min(state.published, peer.acked + self._window)
         for number in range(peer.sent + 1, upto + 1):
             ready.send.append(Send((node,), state.kept[number]))
             peer.sent = number
@@ -184,18 +189,24 @@ class Outbox:
     # --- peers come and go ---
 
     def heard(self, node: int, boot: int, now: Instant, ready: Ready) -> None:
-        """Take a sign of life: of a new one, or of a node that may be suspected."""
+        """Take a sign of life: of a new one, or of a node that may be suspected.
+
+        One that follows another gets everything from the beginning: that one may have lost what its application had not
+        taken. The first that is heard of was sent what there is; if it follows another, it says that it is back.
+        """
         peer = self.peers[node]
-        if boot > peer.boot:
-            peer.boot = boot
-            peer.sent = peer.came = peer.acked  # an earlier life may have lost what its application had not taken
-        if self.suspects.heard(node):
+        follows = 0 < peer.boot < boot
+        peer.boot = max(peer.boot, boot)
+        if follows:
+            peer.came, peer.begun = peer.acked, boot
+        if self.suspects.heard(node) or follows:
             self.restart(node, now, ready)
 
     def back(self, node: int, now: Instant, ready: Ready) -> None:
-        """Learn that a node is up again: it gets what it lacks, unless it was sent that just now."""
+        """Learn that a node is up again: it gets what it lacks, unless it was sent that before."""
         peer = self.peers[node]
-        if peer.sent == peer.acked:
+        if peer.begun < peer.boot:
+            peer.came, peer.begun = peer.acked, peer.boot
             self.restart(node, now, ready)
 
     def _await_answer(self, peer: Peer, now: Instant) -> None:

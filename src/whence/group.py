@@ -275,8 +275,11 @@ class Group:
                 yield delivery
 
     def batches(self) -> AsyncIterator[Batch]:
-        """Return an iterator over deliveries as they came, a bundle at a time: many events for the price of one."""
-        return self._inbox
+        """Return an iterator over deliveries as they came, a bundle at a time: many events for the price of one.
+
+        Raises UsageError where the application is called with them instead.
+        """
+        return self._inbox.batches()
 
     async def late(self) -> AsyncIterator[LateEvent]:
         """Yield events that came after their place in the order had passed."""

@@ -142,6 +142,8 @@ class Inbox:
     ) -> None:
         if events_max < 1:
             raise UsageError(f"inbox_events_max must be at least 1, not {events_max}")
+        if on_batch is not None and not receive:
+            raise UsageError("receive=False takes no deliveries, so on_batch would never be called; give one of them")
         self.events = 0
         self.events_max = events_max
         self.dropped = 0
@@ -228,9 +230,13 @@ class Inbox:
 
     # --- what the application takes ---
 
-    def __aiter__(self) -> "Inbox":
+    def batches(self) -> "Inbox":
+        """Return itself to iterate over. Raises UsageError where the application is called instead."""
         if self._on_batch is not None:
             raise UsageError("the deliveries of this group go to on_batch; open it without to iterate over them")
+        return self
+
+    def __aiter__(self) -> "Inbox":
         return self
 
     async def __anext__(self) -> Batch:

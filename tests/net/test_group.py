@@ -119,8 +119,9 @@ def test_who_asks_to_be_called_gets_every_batch_in_its_turn_and_cannot_iterate_a
             assert sorted(batch.position for batch in mine) == [0, 0, 2, 2, 4, 4]
             assert [batch.payloads()[0] for batch in came[::2]] == [b"0", b"1", b"2"]
             with pytest.raises(UsageError, match="on_batch"):
-                async for _ in there.batches():
-                    pass
+                there.batches()
+            with pytest.raises(UsageError, match="on_batch"):
+                await started[0].open("deaf", receive=False, on_batch=came.append)
 
     within(main())
 

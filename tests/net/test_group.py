@@ -325,9 +325,8 @@ async def overflowing(overflow: str) -> Group:
     async with nodes(1) as (node,):
         group = await node.open("alps", inbox_events_max=5, overflow=overflow)
         for number in range(20):
-            await group.publish(b"%d" % number)
-            await asyncio.sleep(0)
-        await asyncio.sleep(0.01)
+            receipt = await group.publish(b"%d" % number)
+            await receipt.accepted()  # each in a bundle of its own, however slow the machine is
         return group
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from multiprocessing import active_children, get_context, parent_process
-from signal import SIG_BLOCK, SIG_SETMASK, SIGINT, pthread_sigmask
-from threading import Thread
+from signal import SIG_BLOCK, SIG_SETMASK, SIGINT, getsignal, pthread_sigmask, raise_signal, signal
+from threading import Thread, current_thread, main_thread
 from typing import Any
 
 from msgspec import Struct, field
@@ -226,12 +226,24 @@ def _end_with_the_parent() -> None:
 
 @contextmanager
 def _interrupts_left_to_this_process() -> Iterator[None]:
-    """Start workers deaf to the interrupt that a terminal sends to the whole group; one that comes now comes later."""
+    """Start workers deaf to the interrupt that a terminal sends to the whole group; one that comes now comes later.
+
+    Workers have this thread's mask. Another thread may take the interrupt meanwhile, and Python would raise it here,
+    with a worker half started: so it is only noted until that is done.
+    """
+    came: list[int] = []
+    handler = getsignal(SIGINT) if current_thread() is main_thread() else None
+    if handler is not None:
+        signal(SIGINT, lambda number, _: came.append(number))
     earlier = pthread_sigmask(SIG_BLOCK, {SIGINT})
     try:
         yield
     finally:
         pthread_sigmask(SIG_SETMASK, earlier)
+        if handler is not None:
+            signal(SIGINT, handler)
+    if came:
+        raise_signal(SIGINT)
 
 
 def _as_they_come(

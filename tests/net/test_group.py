@@ -78,16 +78,15 @@ def test_what_is_published_together_goes_out_at_once_but_never_before_what_was_p
     within(main())
 
 
-def test_bundles_of_one_turn_travel_as_two_at_most() -> None:
-    """The first goes out at once; the others are gathered, whoever published them."""
+def test_bundles_that_follow_soon_on_one_that_went_out_at_once_travel_as_one() -> None:
+    """However they are published: they are gathered until the end of the turn."""
 
     async def main() -> None:
         async with nodes(2) as started:
             here, there = await open_all(started)
-            here._alone_at = here._loop.time() - ALONE_S
+            here._alone_at = here._loop.time() + 60  # just now, however slow the machine is
             await asyncio.gather(*[here.publish_many([b"%d" % number]) for number in range(100)])
-            batches = there.batches()
-            assert [len(await anext(batches)) for _ in range(2)] == [1, 99]
+            assert len(await anext(there.batches())) == 100
 
     within(main())
 

@@ -152,8 +152,7 @@ class Driver:
 
     def publish(self, payloads: Sequence[bytes], stored: "asyncio.Future[None] | None" = None) -> Bundle:
         """Publish a bundle; `stored` is told once it is durable. Raises what the member raises."""
-        if self.left or self.failure is not None:
-            self._check()
+        self._check()
         if self._slip_ns_max is not None:
             self._watch_clocks()
         bundle, ready = self.member.publish(payloads, self._clock())

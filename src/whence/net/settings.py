@@ -81,8 +81,9 @@ def settings_of(level: str, founders: Sequence[int], given: Mapping[str, object]
     if founders and level == "causal":
         nodes = chosen["tree_nodes"] = max(founders) + 1
         if nodes <= DIRECT_NODES_MAX and not any(name in given for name in OF_TREES):
-            groups = " ".join(map(str, sorted(founders)))
-            chosen |= {"spread": "direct", "groups": groups, "held_copies_max": DIRECT_HELD_MAX}
+            chosen |= {"spread": "direct", "groups": " ".join(map(str, sorted(founders)))}
+            if given.get("spread", "direct") == "direct":
+                chosen["held_copies_max"] = DIRECT_HELD_MAX
     if founders and level == "optimistic":
         chosen["seeds"] = ",".join(map(str, founders))
     return chosen | dict(given)

@@ -153,8 +153,7 @@ class Outbox:
 
     def handed(self, now: Instant) -> None:
         """Plan to tell everybody of a message that was handed to the application."""
-        if self.has_at == NEVER:
-            self._tell_by(now + self.settings.ack_ns)
+        self.watch(now)
         self._handed += 1
         if self._handed == self._has_after:
             self._tell_by(now)  # a publisher that waits for room must not wait for company too

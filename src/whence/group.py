@@ -185,8 +185,7 @@ class Group:
         if flight.size >= FLUSH_BYTES or len(flight.payloads) >= BUNDLE_EVENTS_MAX:
             self.flush()
         elif fresh and alone and size <= ALONE_BYTES and self._may_go(quiet=quiet):
-            self.flush()
-            self._switch.flush()
+            self._switch.at_once(self.flush)
         elif fresh:
             self._timer = (
                 self._loop.call_later(self._flush_s, self._end_of_turn)

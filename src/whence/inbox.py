@@ -84,18 +84,17 @@ RoundTrip: TypeAlias = Callable[[int], int | None]
 """Returns the usual round trip to a peer, if it is known."""
 
 
-class Batch:
+class Batch(Struct, eq=False, gc=False):
     """Events of one bundle, delivered together. Iterate for single deliveries."""
 
-    __slots__ = ("_mark", "_rtt_ns", "bundle", "gaps", "held_ns", "level", "position", "resets")
-
-    def __init__(
-        self, bundle: Bundle, position: int, level: str, held_ns: int, rtt_ns: "RoundTrip", gaps: tuple[Span, ...],
-        mark: Mark | None, resets: tuple[str, ...] = (),
-    ) -> None:  # fmt: skip
-        self.bundle, self.position, self.level = bundle, position, level
-        self.held_ns, self.gaps, self.resets = held_ns, gaps, resets
-        self._rtt_ns, self._mark = rtt_ns, mark
+    bundle: Bundle
+    position: int
+    level: str
+    held_ns: int
+    _rtt_ns: RoundTrip
+    _mark: Mark | None
+    gaps: tuple[Span, ...] = ()
+    resets: tuple[str, ...] = ()
 
     @property
     def count(self) -> int:
@@ -175,13 +174,11 @@ class Inbox:
             return
         if self._error is not None:
             return
-        gaps: tuple[Span, ...] = ()
-        resets: tuple[str, ...] = ()
+        batch = Batch(bundle, position, self._level, step.hold_ns, self.rtt_ns, step.mark)
         if self._gaps or self._resets:
-            gaps, resets = tuple(self._gaps), tuple(self._resets)
+            batch.gaps, batch.resets = tuple(self._gaps), tuple(self._resets)
             self._gaps.clear()
             self._resets.clear()
-        batch = Batch(bundle, position, self._level, step.hold_ns, self.rtt_ns, gaps, step.mark, resets)
         if self._on_batch is not None:
             self.on_taken(bundle)
             try:

@@ -80,6 +80,7 @@ class Switch:
         self._datagrams: Datagrams | None = None
         self._links: dict[Link, asyncio.TimerHandle | None] = {}
         self._dirty: list[Peer] = []
+        self._at_once = False
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._relief: asyncio.Future[None] | None = None
         self.most_waiting, self._most_until = 0, 0.0
@@ -171,9 +172,11 @@ class Switch:
                 self._call(peer)
             elif not peer.dirty:
                 peer.dirty = True
-                if not self._dirty:
+                if not self._dirty and not self._at_once:
                     self._loop.call_soon(self.flush)
                 self._dirty.append(peer)
+        if self._at_once and self._dirty:
+            self.flush()
         return size
 
     def _send_light(self, pid: int, frame: Frame) -> bool:
@@ -199,6 +202,16 @@ class Switch:
 
     def _count(self, what: str) -> None:
         self.counts[what] += 1
+
+    def at_once(self, work: Callable[[], None]) -> None:
+        """Do something that sends; every item is written out as it is sent, not at the end of the turn."""
+        self._at_once = True
+        try:
+            work()
+        finally:
+            self._at_once = False
+            if self._dirty:
+                self.flush()
 
     def flush(self) -> None:
         """Write out what this turn of the loop has queued."""

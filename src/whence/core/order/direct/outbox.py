@@ -209,12 +209,9 @@ class Outbox:
             self.restart(node, now, ready)
 
     def _await_answer(self, peer: Peer, now: Instant) -> None:
-        peer.since = now
-        self._retry_in(peer, now)
-
-    def _retry_in(self, peer: Peer, now: Instant) -> None:
-        peer.retry_at = now + peer.backoff
-        self.wake_at = min(self.wake_at, peer.retry_at)
+        peer.since, peer.retry_at = now, now + peer.backoff
+        if peer.retry_at < self.wake_at:
+            self.wake_at = peer.retry_at
 
     # --- time ---
 
@@ -227,7 +224,7 @@ class Outbox:
                 peer.retry_at = NEVER
                 continue
             peer.backoff = min(2 * peer.backoff, self.settings.retry_ns_max)
-            self._retry_in(peer, now)
+            peer.retry_at = now + peer.backoff
             self._repeat(node, peer, ready)
             if now - max(peer.heard_at, peer.since) >= self.settings.suspect_ns:
                 self.suspects.suspect(node)

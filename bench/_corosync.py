@@ -1,6 +1,9 @@
-"""corosync's closed process groups as a rival: total order, in C; one daemon on loopback, clients in Python by ctypes.
+"""corosync's closed process groups as a rival: total order, in C; daemons that clients in Python reach by ctypes.
 
-Process 0 runs the daemon, which needs root and the host to itself: its clients find it by a fixed name.
+Either one daemon with all processes as its clients, which need no network then; or, as a cluster has it, a daemon for
+each, and a token that goes around. A daemon needs root and the host to itself: clients find it by a fixed name. Those
+of a ring have a network namespace each, with a bridge in between. The transport is the leaner one; `KNET` is the one
+corosync takes if it is not told.
 """
 
 import asyncio
@@ -9,6 +12,7 @@ import ctypes.util
 import os
 import shutil
 import socket
+import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,18 +20,19 @@ from typing import Any
 
 OK, TRY_AGAIN = 1, 6
 DISPATCH_ALL, AGREED = 2, 2
-START_S = 20.0
+START_S = 40.0
 PAUSE_S = 0.0005
 """Between two attempts to send while the daemon's queue is full."""
+
+UDPU, KNET = "udpu", "knet"
 
 CONFIG = """
 totem {{
     version: 2
     cluster_name: bench
-    transport: udpu
+    transport: {transport}
     interface {{
-        ringnumber: 0
-        bindnetaddr: 127.0.0.1
+        linknumber: 0
         mcastport: {port}
     }}
 }}
@@ -40,12 +45,21 @@ logging {{
     to_syslog: no
 }}
 nodelist {{
-    node {{
-        nodeid: 1
-        ring0_addr: 127.0.0.1
-    }}
+{nodes}
 }}
 """
+
+NODE = """
+    node {{
+        nodeid: {number}
+        name: node{number}
+        ring0_addr: {host}
+    }}"""
+
+BRIDGE, SPACE, NET, PORT = "whcoro", "whcoro-{}", "10.231.77.{}", 5405
+"""The network of a ring; the bridge has no address, so nothing else is reached from there."""
+
+CLONE_NEWNET = 0x40000000
 
 
 class _Name(ctypes.Structure):
@@ -75,27 +89,41 @@ class _Callbacks(ctypes.Structure):
     _fields_ = (("deliver", _DELIVER), ("configured", _CONFIGURED))
 
 
-def lacks() -> str | None:
+def lacks(*, ring: bool) -> str | None:
     """Return what is needed to run it and not here."""
-    if shutil.which("corosync") is None:
-        return "program corosync"
+    for program in ("corosync", "ip", "unshare") if ring else ("corosync",):
+        if shutil.which(program) is None:
+            return f"program {program}"
     if ctypes.util.find_library("cpg") is None:
         return "library libcpg"
     return "the rights of root" if os.geteuid() != 0 else None
 
 
 class Corosync:
-    """One member of a closed process group: agreed delivery, the same sequence everywhere."""
+    """One member of a closed process group: agreed delivery, the same sequence everywhere. Process 0 has the daemon."""
+
+    def __init__(self, transport: str = UDPU) -> None:
+        self.transport = transport
+        self.daemon: Daemon | None = None
+
+    async def serve(self, index: int, nodes: int, ports: Any) -> None:
+        """Bring up the daemon this process is a client of."""
+        if index == 0:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+                probe.bind(("127.0.0.1", 0))
+                port = probe.getsockname()[1]
+            self.daemon = await Daemon.run(["127.0.0.1"], port, self.transport, ())
+        await ports(index + 1)
 
     async def start(self, index: int, nodes: int, ports: Any, take: Any) -> None:
-        """Join; what comes is taken whenever the descriptor is readable."""
-        self.daemon = await _run() if index == 0 else None
-        await ports(index + 1)
+        """Join, and wait until all have; what comes is taken whenever the descriptor is readable."""
+        await self.serve(index, nodes, ports)
         self.take = take
         self.came: list[bytes] = []
+        self.members = 0
         self.library = ctypes.CDLL(ctypes.util.find_library("cpg"))
         self.handle = ctypes.c_uint64()
-        self.callbacks = _Callbacks(_DELIVER(self._delivered), _CONFIGURED(lambda *_: None))
+        self.callbacks = _Callbacks(_DELIVER(self._delivered), _CONFIGURED(self._configured))
         self.send = self.library.cpg_mcast_joined
         self.send.argtypes = (ctypes.c_uint64, ctypes.c_int, ctypes.POINTER(_Piece), ctypes.c_uint)
         self._call("cpg_initialize", ctypes.byref(self.handle), ctypes.byref(self.callbacks))
@@ -108,7 +136,16 @@ class Corosync:
         self._call("cpg_fd_get", self.handle, ctypes.byref(descriptor))
         self.descriptor = descriptor.value
         asyncio.get_running_loop().add_reader(self.descriptor, self._readable)
+        for _ in range(int(START_S / 0.1)):
+            if self.members == nodes:
+                break
+            await asyncio.sleep(0.1)
+        else:
+            raise SystemExit(f"corosync has {self.members} members of {nodes} after {START_S:g} s")
         await asyncio.sleep(0.5)
+
+    def _configured(self, _handle: int, _name: int, _members: int, count: int, *_changes: int) -> None:
+        self.members = count
 
     def _call(self, name: str, *arguments: Any) -> None:
         code = getattr(self.library, name)(*arguments)
@@ -146,28 +183,92 @@ class Corosync:
         self.library.cpg_finalize(self.handle)
         if self.daemon is not None:
             await asyncio.sleep(0.5)  # the others end first
-            process, directory = self.daemon
-            process.terminate()
-            await process.wait()
-            shutil.rmtree(directory, ignore_errors=True)
+            await self.daemon.end()
 
 
-async def _run() -> tuple[asyncio.subprocess.Process, str]:
-    """Start the daemon and wait until it answers."""
-    directory = tempfile.mkdtemp(prefix="whence-corosync-")
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    file = Path(directory) / "corosync.conf"
-    file.write_text(CONFIG.format(port=port, directory=directory))
-    quiet = asyncio.subprocess.DEVNULL
-    daemon = await asyncio.create_subprocess_exec("corosync", "-f", "-c", str(file), stdout=quiet, stderr=quiet)
-    library, handle, none = ctypes.CDLL(ctypes.util.find_library("cpg")), ctypes.c_uint64(), _Callbacks()
-    for _ in range(int(START_S / 0.1)):
-        await asyncio.sleep(0.1)
-        if daemon.returncode is not None:
-            raise SystemExit(f"corosync ended with {daemon.returncode}: does another one run here?")
-        if library.cpg_initialize(ctypes.byref(handle), ctypes.byref(none)) == OK:
-            library.cpg_finalize(handle)
-            return daemon, directory
-    raise SystemExit(f"corosync does not answer after {START_S:g} s")
+class Ring(Corosync):
+    """The same, with a daemon for every process, on a network of their own. Process 0 lays and removes it."""
+
+    async def serve(self, index: int, nodes: int, ports: Any) -> None:
+        """Bring up a daemon in a namespace, and stay there."""
+        self.lays, self.nodes = index == 0, nodes
+        if self.lays:
+            _remove(nodes)  # a run that was killed leaves it behind
+            _lay(nodes)
+        await ports(index + 1)
+        space = os.open(f"/run/netns/{SPACE.format(index)}", os.O_RDONLY)
+        if ctypes.CDLL(None, use_errno=True).setns(space, CLONE_NEWNET):
+            raise SystemExit(f"setns failed with {ctypes.get_errno()}")
+        os.close(space)
+        apart = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /run && exec "$@"', "sh")  # its lock is in /run
+        self.daemon = await Daemon.run([_host(number) for number in range(nodes)], PORT, self.transport, apart)
+
+    async def close(self) -> None:
+        """End."""
+        await super().close()
+        if self.lays:
+            await asyncio.sleep(0.5)
+            _remove(self.nodes)
+
+
+class Daemon:
+    """A corosync of this process."""
+
+    def __init__(self, process: asyncio.subprocess.Process, directory: str) -> None:
+        self._process, self._directory = process, directory
+
+    @classmethod
+    async def run(cls, hosts: list[str], port: int, transport: str, before: tuple[str, ...]) -> "Daemon":
+        """Start it as one of these hosts, by a command that comes before its own, and wait until it answers."""
+        directory = tempfile.mkdtemp(prefix="whence-corosync-")
+        nodes = "".join(NODE.format(number=number, host=host) for number, host in enumerate(hosts, 1))
+        file = Path(directory) / "corosync.conf"
+        file.write_text(CONFIG.format(port=port, directory=directory, transport=transport, nodes=nodes))
+        command, quiet = (*before, "corosync", "-f", "-c", str(file)), asyncio.subprocess.DEVNULL
+        daemon = cls(await asyncio.create_subprocess_exec(*command, stdout=quiet, stderr=quiet), directory)
+        library, handle, none = ctypes.CDLL(ctypes.util.find_library("cpg")), ctypes.c_uint64(), _Callbacks()
+        for _ in range(int(START_S / 0.1)):
+            await asyncio.sleep(0.1)
+            if daemon._process.returncode is not None:
+                raise SystemExit(f"corosync ended with {daemon._process.returncode}: does another one run here?")
+            if library.cpg_initialize(ctypes.byref(handle), ctypes.byref(none)) == OK:
+                library.cpg_finalize(handle)
+                return daemon
+        await daemon.end()
+        raise SystemExit(f"corosync does not answer after {START_S:g} s")
+
+    async def end(self) -> None:
+        """End it, and leave nothing."""
+        self._process.terminate()
+        await self._process.wait()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+
+# --- the network of a ring ---
+
+
+def _host(number: int) -> str:
+    return NET.format(number + 1)
+
+
+def _lay(nodes: int) -> None:
+    _ip("link", "add", BRIDGE, "type", "bridge")
+    _ip("link", "set", BRIDGE, "up")
+    for number in range(nodes):
+        space, wire = SPACE.format(number), f"{BRIDGE}v{number}"
+        _ip("netns", "add", space)
+        _ip("link", "add", wire, "type", "veth", "peer", "name", "eth0", "netns", space)
+        _ip("link", "set", wire, "master", BRIDGE, "up")
+        _ip("-n", space, "addr", "add", f"{_host(number)}/24", "dev", "eth0")
+        _ip("-n", space, "link", "set", "eth0", "up")
+        _ip("-n", space, "link", "set", "lo", "up")
+
+
+def _remove(nodes: int) -> None:
+    for number in range(nodes):
+        _ip("netns", "del", SPACE.format(number), check=False)
+    _ip("link", "del", BRIDGE, check=False)
+
+
+def _ip(*words: str, check: bool = True) -> None:
+    subprocess.run(["ip", *words], check=check, capture_output=True)

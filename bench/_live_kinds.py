@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Protocol
 from zlib import crc32
 
 import msgspec
-from _corosync import Corosync
+from _corosync import KNET, Corosync, Ring
 from _corosync import lacks as corosync_lacks
 
 _HEADER = Layout("<II")
@@ -338,8 +338,8 @@ RIVALS: dict[str, tuple[tuple[str, ...], str | None]] = {
 
 def lacking(kind: str) -> str | None:
     """Return what a kind needs and this machine does not have; None if it can run."""
-    if kind == "corosync":
-        return corosync_lacks()
+    if kind.startswith("corosync"):
+        return corosync_lacks(ring=kind == "corosync-ring")
     if kind == "libp2p" and interpreter(kind) != sys.executable:
         return None
     modules, program = RIVALS.get(kind, ((), None))
@@ -360,8 +360,9 @@ def contender(kind: str, *, saturated: bool) -> Contender:
         from _libp2p import Libp2p
 
         return Libp2p()
-    rivals: dict[str, type[Contender]] = {
-        "floor": Floor, "zmq": Zmq, "nats": Nats, "redis": Redis, "corosync": Corosync,
+    rivals: dict[str, Callable[[], Contender]] = {
+        "floor": Floor, "zmq": Zmq, "nats": Nats, "redis": Redis,
+        "corosync": Corosync, "corosync-knet": lambda: Corosync(KNET), "corosync-ring": Ring,
     }  # fmt: skip
     if kind in rivals:
         return rivals[kind]()

@@ -10,6 +10,9 @@ Goals, 8⇄8: of the floor's deliveries `fifo` 0.6, the levels above it 0.4, wit
 many as pyzmq, 5 times NATS, 10 times corosync, at 4,000 messages a second a lower p50 than NATS and corosync, and at
 half load at most 1.2 times the p50 and 2 times the p99 of `eventual`; with a journal half of the same level without.
 
+corosync runs three times: one daemon with all processes as its clients, over its leaner transport (the goals are about
+that) and over the one it takes by itself, and a daemon for each process, as in a cluster. They need root.
+
 libp2p may have a Python of its own, whose protobuf is not ours: LIBP2P_PYTHON=/path/to/python.
 """
 
@@ -31,7 +34,10 @@ from _live_kinds import contender, interpreter, lacking
 
 BUNDLE_BYTES = 64 << 10
 WARM_S = 0.5
-KINDS = "floor,eventual,fifo,optimistic,causal,total,fifo+stored,causal+stored,zmq,nats,redis,corosync,libp2p"
+KINDS = (
+    "floor,eventual,fifo,optimistic,causal,total,fifo+stored,causal+stored,"
+    "zmq,nats,redis,corosync,corosync-knet,corosync-ring,libp2p"
+)
 SHAPES = {"8⇄8": (8, range(8)), "1→8": (9, range(1))}
 """How many processes, and which of them publish."""
 LATENCY_RATE = 4000.0

@@ -38,8 +38,6 @@ KINDS = (
     "floor,eventual,fifo,optimistic,causal,total,fifo+stored,causal+stored,"
     "zmq,nats,redis,corosync,corosync-knet,corosync-ring,libp2p"
 )
-SHAPES = {"8⇄8": (8, range(8)), "1→8": (9, range(1))}
-"""How many processes, and which of them publish."""
 LATENCY_RATE = 4000.0
 OF_FLOOR = {"fifo": 0.6, "optimistic": 0.4, "causal": 0.4, "total": 0.4}
 TIMES_RIVAL = {"zmq": 1, "nats": 5, "corosync": 10}
@@ -47,6 +45,15 @@ OF_ITSELF_STORED = 0.5
 P50_OF_EVENTUAL_MAX, P99_OF_EVENTUAL_MAX = 1.2, 2.0
 STAMP_BYTES = 8
 SAMPLES_MAX = 200_000
+
+
+def processes_of(shape: str) -> tuple[int, range]:
+    """Return how many processes a shape has, and which of them publish: all of 8⇄8, and in 1→8 one to eight others."""
+    if "⇄" in shape:
+        nodes = int(shape.partition("⇄")[0])
+        return nodes, range(nodes)
+    publishers, _, receivers = shape.partition("→")
+    return int(publishers) + int(receivers), range(int(publishers))
 
 
 def batch_of(size: int) -> list[bytes]:
@@ -142,7 +149,7 @@ def _thin(samples: list[int]) -> int:
 
 def once(kind: str, shape: str, size: int, seconds: float, rate: float = 0.0) -> dict[str, float]:
     """Run all processes of one kind; return deliveries per second, CPU per delivery and, at a rate, latency."""
-    nodes, publishing = SHAPES[shape]
+    nodes, publishing = processes_of(shape)
     each_rate = rate / len(publishing)
     command = [interpreter(kind), __file__, "--child", kind]
     children = [
@@ -235,7 +242,7 @@ def latency(
     kinds: list[str], shape: str, size: int, rounds: int, seconds: float, rates: dict[str, float]
 ) -> dict[str, Any]:
     """Measure latency at the fixed rate and at half of what each kind reached, in turns."""
-    nodes = SHAPES[shape][0]
+    nodes, _ = processes_of(shape)
     half = {kind: max(LATENCY_RATE, rates[kind] / nodes / 2) for kind in kinds}
     runs: dict[str, list[dict[str, float]]] = {kind: [] for kind in kinds}
     for number in range(rounds):
@@ -293,7 +300,7 @@ def main() -> None:
     parser.add_argument("--sizes", default="32,1024", help="bytes of a payload (default 32,1024)")
     parser.add_argument("--shapes", default="8⇄8,1→8", help="who publishes to whom (default 8⇄8,1→8)")
     parser.add_argument("--latency", action=argparse.BooleanOptionalAction, default=True)
-    parser.add_argument("--rate", type=float, help="only latency and CPU, 8⇄8, at so many messages a second")
+    parser.add_argument("--rate", type=float, help="only latency and CPU at so many messages a second")
     given = parser.parse_args()
     if given.child:
         kind, *numbers, seconds, rate = given.child
@@ -310,15 +317,15 @@ def main() -> None:
     skipped = {kind: reason for kind in asked if (reason := lacking(kind)) is not None}
     kinds = [kind for kind in asked if kind not in skipped]
     rounds, seconds = given.repeat or (1 if given.quick else 3), given.seconds or (0.5 if given.quick else 2.0)
+    shapes, sizes_asked = given.shapes.split(","), [int(size) for size in given.sizes.split(",")]
     if given.rate:
-        sizes_at = [int(size) for size in given.sizes.split(",")]
-        at_rate = {f"{kind}, {size} B": [once(kind, "8⇄8", size, seconds, given.rate) for _ in range(rounds)]
-                   for size in sizes_at for kind in kinds}  # fmt: skip
+        at_rate = {f"{kind}, {shape}, {size} B": [once(kind, shape, size, seconds, given.rate) for _ in range(rounds)]
+                   for shape in shapes for size in sizes_asked for kind in kinds}  # fmt: skip
         finish("live", {"messages_per_s": given.rate, "rounds": at_rate, "left_out": skipped}, {}, quick=given.quick)
     measured: dict[str, dict[int, dict[str, Any]]] = {}
-    for shape in given.shapes.split(","):
+    for shape in shapes:
         sizes = measured[shape] = {}
-        for size in map(int, given.sizes.split(",")):
+        for size in sizes_asked:
             sizes[size] = throughput(kinds, shape, size, rounds, seconds)
             if given.latency and shape == "8⇄8" and size == 32:
                 rates = sizes[size]["deliveries_per_s"]

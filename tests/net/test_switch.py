@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,12 @@ from whence.errors import JoinError, SettingError, StorageError, UsageError
 from whence.net import credit
 from whence.net.certs import make_authority, make_member
 from whence.net.clock import next_boot, steady_ns
+from whence.net.peer import Peer
 from whence.net.permits import Permits
 from whence.net.settings import NetSettings
 from whence.node import Node, join
+from whence.trace.schema import Kind
+from whence.trace.spool import Spool
 from whence.types import Process
 from whence.wire.codec import encode
 from whence.wire.items import Packet
@@ -261,3 +265,42 @@ def test_an_act_without_its_right_is_refused_in_a_sentence() -> None:
                 group.declare_dead(9, 4)
 
     within(main())
+
+
+def test_rows_of_what_is_sent_are_on_file_before_its_bytes_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that is killed while it writes has told of every copy that went out (decision 0007)."""
+    add, flush_rows, flush = Spool.add, Spool.flush, Peer.flush
+    taken: list[Kind] = []
+    on_file = written = 0
+
+    def count_row(spool: Spool, kind: Kind, row: Any) -> None:
+        taken.append(kind)
+        add(spool, kind, row)
+
+    def count_rows(spool: Spool) -> None:
+        nonlocal on_file
+        flush_rows(spool)
+        on_file += taken.count(Kind.SEND)
+        taken.clear()
+
+    def count_frames(peer: Peer) -> None:
+        nonlocal written
+        written += sum(b"cause" in piece for frame in peer.frames for piece in frame)
+        assert written <= on_file
+        flush(peer)
+
+    async def story() -> None:
+        async with join(1, trace=tmp_path) as one, join(2, contacts=[one.address]) as two:
+            groups = await open_all([one, two])
+            monkeypatch.setattr(Spool, "add", count_row)
+            monkeypatch.setattr(Spool, "flush", count_rows)
+            monkeypatch.setattr(Peer, "flush", count_frames)
+            for _ in range(20):
+                await groups[0].publish_many([b"cause"])
+                await asyncio.sleep(0.002)
+            await take(groups[1], 20)
+
+    within(story())
+    assert written >= 20

@@ -80,7 +80,8 @@ class Switch:
         self._datagrams: Datagrams | None = None
         self._links: dict[Link, asyncio.TimerHandle | None] = {}
         self._dirty: list[Peer] = []
-        self._at_once = False
+        self._flush_planned = False
+        """What is dirty will be written out soon."""
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._relief: asyncio.Future[None] | None = None
         self.most_waiting, self._most_until = 0, 0.0
@@ -172,11 +173,10 @@ class Switch:
                 self._call(peer)
             elif not peer.dirty:
                 peer.dirty = True
-                if not self._dirty and not self._at_once:
-                    self._loop.call_soon(self.flush)
                 self._dirty.append(peer)
-        if self._at_once and self._dirty:
-            self.flush()
+                if not self._flush_planned:
+                    self._flush_planned = True
+                    self._loop.call_soon(self.flush)
         return size
 
     def _send_light(self, pid: int, frame: Frame) -> bool:
@@ -204,17 +204,16 @@ class Switch:
         self.counts[what] += 1
 
     def at_once(self, work: Callable[[], None]) -> None:
-        """Do something that sends; every item is written out as it is sent, not at the end of the turn."""
-        self._at_once = True
+        """Do something, and write out what it sends when it is done, not at the end of the turn."""
+        self._flush_planned = True
         try:
             work()
         finally:
-            self._at_once = False
-            if self._dirty:
-                self.flush()
+            self.flush()
 
     def flush(self) -> None:
         """Write out what this turn of the loop has queued."""
+        self._flush_planned = False
         self._most_until = 0.0
         self.on_flush()
         dirty, self._dirty = self._dirty, []

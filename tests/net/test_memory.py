@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from tests.net.live import QUICK, fast, nodes
+from whence.net.run import run
 
 SECONDS, SECONDS_LONG = 4.0, 3600.0
 RATE = 5_000
@@ -59,4 +60,4 @@ def used_bytes() -> int:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(asyncio.run(memory_over_time(float(sys.argv[1])))))
+    sys.stdout.write(json.dumps(run(memory_over_time(float(sys.argv[1])))))

@@ -11,7 +11,7 @@ from tests.net.live import DEADLINE_S, QUICK, fast, nodes, open_all, take, withi
 from whence.core.link.detector import DetectorSettings
 from whence.core.members.tickets.items import ClusterJoin
 from whence.core.members.views import Subscribe
-from whence.errors import JoinError, SettingError, StorageError, UsageError
+from whence.errors import JoinError, SettingError, StorageError, TraceError, UsageError
 from whence.net import credit
 from whence.net.certs import make_authority, make_member
 from whence.net.clock import next_boot, steady_ns
@@ -304,3 +304,25 @@ def test_rows_of_what_is_sent_are_on_file_before_its_bytes_leave(
 
     within(story())
     assert written >= 20
+
+
+def test_a_disk_that_takes_no_rows_does_not_stop_the_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A trace tells of a group; where it cannot be written, that is counted and said once, and events go on."""
+
+    def full(spool: Spool, *_: object) -> int:
+        raise TraceError("the disk is full")
+
+    async def story() -> None:
+        async with join(1, trace=tmp_path) as one, join(2, contacts=[one.address]) as two:
+            groups = await open_all([one, two])
+            monkeypatch.setattr(Spool, "_put", full)
+            for number in range(20):
+                await groups[0].publish(bytes([number]))
+                await groups[1].publish(bytes([number]))
+            assert len(await take(groups[1], 40)) == len(await take(groups[0], 40)) == 40
+            assert one.live.switch.counts["trace_rows_lost"] > 40
+
+    within(story())
+    assert caplog.text.count("the trace is incomplete from now on") == 1

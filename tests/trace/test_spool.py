@@ -1,6 +1,8 @@
 """Spools: rows on file before anything else, bounded, gathered from many processes into one trace."""
 
+from io import FileIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,6 +67,42 @@ def test_segments_are_bounded_in_size_and_number_and_what_is_missing_shows(tmp_p
     rows = gather([tmp_path], "alps", "run", "1").rows[Kind.NOTE]
     assert rows[-1][2] == 199
     assert rows[0][2] > 0
+
+
+class Disk(FileIO):
+    """A file on a disk that may have become full."""
+
+    room: int | None = None
+    """Bytes that still fit; None: enough."""
+
+    def write(self, data: Any) -> int:
+        """Write what fits, as a disk does; say that nothing fits only to who comes after that."""
+        if Disk.room == 0:
+            raise OSError(28, "No space left on device")
+        if Disk.room is None or len(data) <= Disk.room:
+            return super().write(data)
+        fits, Disk.room = Disk.room, 0
+        return super().write(bytes(data)[:fits])
+
+
+def test_rows_that_the_disk_does_not_take_are_lost_and_what_is_missing_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "open", lambda path, mode, buffering: Disk(path, mode))
+    lost: list[int] = []
+    spool = Spool(
+        tmp_path, "alps", "fifo", 0, 1, segment_bytes=400, segments_max=3, on_lost=lambda n, _: lost.append(n)
+    )
+    for number in range(40):
+        monkeypatch.setattr(Disk, "room", {10: 30}.get(number, Disk.room if number < 20 else None))
+        spool.add(Kind.NOTE, row(Kind.NOTE, 0, 1, number, reason="x"))
+        spool.flush()
+    spool.close()
+    monkeypatch.undo()
+    assert lost == [1] * 10
+    kept = [each[2] for each in gather([tmp_path], "alps", "run", "1").rows[Kind.NOTE]]
+    assert kept == [number for number in range(kept[0], 40) if not 10 <= number < 20]
+    assert kept[0] < 10  # what cannot be written pushes nothing out
 
 
 def test_what_is_no_spool_is_named(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from whence.core.levels import LEVELS, stores_events
 from whence.core.link.presence import Place, Presence, presence
 from whence.core.link.reached import Reached
 from whence.core.ready import Item
-from whence.errors import JoinError, UsageError
+from whence.errors import JoinError, TraceError, UsageError
 from whence.limits import GROUP_NAME_CHARS_MAX, MERGED_PEER_ID_MAX
 from whence.net import tls
 from whence.net.clock import next_boot, steady_ns
@@ -252,7 +252,7 @@ class LiveNode:
         before = self._spools.pop(group, None)
         if before is not None:
             before.close()
-        self._spools[group] = spool = Spool(self._trace, group, level, *me)
+        self._spools[group] = spool = Spool(self._trace, group, level, *me, on_lost=self._rows_lost)
         return Scribe(spool, me, group)
 
     async def _enter(self, driver: Driver, founders: Sequence[int]) -> None:
@@ -434,6 +434,12 @@ class LiveNode:
         else:
             self._behind.pop(who, None)
         self.switch.pause_reading(pause=bool(self._behind))
+
+    def _rows_lost(self, count: int, error: TraceError) -> None:
+        """Go on without rows that the disk does not take; their numbers will be missing, so nobody trusts the rest."""
+        if not self.switch.counts["trace_rows_lost"]:
+            log.error("the trace is incomplete from now on: %s", error)
+        self.switch.counts["trace_rows_lost"] += count
 
     def _flush_traces(self) -> None:
         for spool in self._spools.values():

@@ -2,12 +2,17 @@
 
 A process killed at any point has then spooled everything that others can have seen of it. Each process writes its own
 segments, `DIR/spool-<group>-<node>-<inc>-<number>.rows`: records as in the journal, each a batch of rows. The oldest
-segments are removed over the bound; the missing numbers then show that the trace is incomplete. `gather` puts the
-spools of many processes together into one run that every reader of traces takes.
+segments are removed over the bound, and rows that the disk does not take are lost: the process goes on, and the missing
+numbers show that the trace is incomplete. `gather` puts the spools of many processes together into one run that every
+reader of traces takes.
 """
 
+import errno
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from struct import Struct as Layout
 from typing import Any
@@ -52,16 +57,18 @@ class Spool:
     def __init__(
         self, directory: Path, group: str, level: str, node: int, inc: int,
         segment_bytes: int = SEGMENT_BYTES, segments_max: int = SEGMENTS_MAX,
+        on_lost: Callable[[int, TraceError], None] = lambda count, error: None,
     ) -> None:  # fmt: skip
-        """Begin the first segment. Raises TraceError."""
+        """Begin the first segment. Raises TraceError. `on_lost` hears how many rows the disk did not take, and why."""
         self._directory = directory
         self._stem = f"spool-{group.encode().hex()}-{node}-{inc}"
         self._head = msgspec.msgpack.encode({"group": group, "level": level, "node": node, "inc": inc})
         self._segment_bytes, self._segments_max = segment_bytes, segments_max
         self._encode = msgspec.msgpack.Encoder().encode
         self._rows: list[tuple[int, Row]] = []
+        self._on_lost = on_lost
         self._number = -1
-        self._file: Any = None
+        self._file: FileIO | None = None
         self._size = 0
         try:
             directory.mkdir(parents=True, exist_ok=True)
@@ -74,13 +81,16 @@ class Spool:
         self._rows.append((_NUMBER[kind], row))
 
     def flush(self) -> None:
-        """Write the rows taken so far. Raises TraceError."""
-        if not self._rows:
+        """Write the rows taken so far; what cannot be written is lost."""
+        if not self._rows or self._file is None:
             return
-        self._put(self._encode(self._rows))
-        self._rows.clear()
-        if self._size >= self._segment_bytes:
-            self._next_segment()
+        rows, self._rows = self._rows, []
+        try:
+            if self._size >= self._segment_bytes:
+                self._next_segment()
+            self._size = self._put(self._file, self._size, self._encode(rows))
+        except TraceError as error:
+            self._on_lost(len(rows), error)
 
     def close(self) -> None:
         """Write what is left and close the file."""
@@ -89,24 +99,36 @@ class Spool:
             self._file.close()
             self._file = None
 
-    def _put(self, record: bytes) -> None:
+    def _put(self, file: FileIO, size: int, record: bytes) -> int:
+        """Write a record behind what is there; return the new size. Raises TraceError, and what was there stays."""
+        framed = _HEADER.pack(len(record), crc32(record)) + record
         try:
-            self._file.write(_HEADER.pack(len(record), crc32(record)) + record)
+            if file.write(framed) != len(framed):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
+            with suppress(OSError):
+                file.seek(size)
+                file.truncate()
             raise TraceError(f"{self._directory} cannot be written: {error.strerror or error}") from error
-        self._size += _HEADER.size + len(record)
+        return size + len(framed)
 
     def _next_segment(self) -> None:
-        if self._file is not None:
-            self._file.close()
-        self._number += 1
-        path = self._directory / f"{self._stem}-{self._number:06d}.rows"
+        """Begin another segment; where that fails, the present one stays. Raises TraceError."""
+        path = self._directory / f"{self._stem}-{self._number + 1:06d}.rows"
         try:
-            self._file = path.open("wb", buffering=0)
+            file = path.open("wb", buffering=0)
         except OSError as error:
             raise TraceError(f"{path} cannot be written: {error.strerror or error}") from error
-        self._size = 0
-        self._put(self._head)
+        try:
+            self._size = self._put(file, 0, self._head)
+        except TraceError:
+            file.close()
+            path.unlink(missing_ok=True)
+            raise
+        if self._file is not None:
+            self._file.close()
+        self._file = file
+        self._number += 1
         gone = self._number - self._segments_max
         if gone >= 0:
             (self._directory / f"{self._stem}-{gone:06d}.rows").unlink(missing_ok=True)

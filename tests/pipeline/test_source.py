@@ -61,7 +61,7 @@ def test_a_stream_reads_every_row_once_across_restarts(spark: SparkSession, tmp_
         query.start().awaitTermination()
         wanted = [(0, ev) for ev in range(8 * (turn + 1))] + [(1, ev) for ev in range(4 * turn)]
         assert numbers(spark.read.parquet(str(tmp_path / "out"))) == wanted
-    assert len(list(spools.glob("spool-*-0-1-*"))) > 2
+    assert len(list(spools.glob("spool-*-0-1-*"))) > 1
     first.close()
     assert second is not None
     second.close()

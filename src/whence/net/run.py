@@ -3,6 +3,7 @@
 import asyncio
 import ctypes
 import os
+import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -38,7 +39,7 @@ def run(main: Coroutine[Any, Any, Result]) -> Result:
 def keep_freed_memory() -> None:
     """Let the process keep some of the memory it frees, unless its environment tunes that; with glibc only."""
     tuned = any(name == "GLIBC_TUNABLES" or name.startswith("MALLOC_") for name in os.environ)
-    tune = None if tuned else getattr(ctypes.CDLL(None), "mallopt", None)
+    tune = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" and not tuned else None
     if tune is not None:
         tune(TRIM_THRESHOLD, KEPT_BYTES)
         tune(MMAP_THRESHOLD, FROM_HEAP_BYTES)

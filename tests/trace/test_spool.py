@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from whence.check.history import History
 from whence.errors import TraceError
 from whence.trace.reader import read_trace
 from whence.trace.schema import COLUMNS_OF, Kind
@@ -101,8 +102,23 @@ def test_rows_that_the_disk_does_not_take_are_lost_and_what_is_missing_shows(
     monkeypatch.undo()
     assert lost == [1] * 10
     kept = [each[2] for each in gather([tmp_path], "alps", "run", "1").rows[Kind.NOTE]]
-    assert kept == [number for number in range(kept[0], 40) if not 10 <= number < 20]
+    assert kept == [*[number for number in range(kept[0], 40) if not 10 <= number < 20], 41]
     assert kept[0] < 10  # what cannot be written pushes nothing out
+
+
+def test_a_trace_whose_last_rows_are_lost_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that stays full leaves no gap behind it; an event that only others tell of must not look like a lie."""
+    monkeypatch.setattr(Path, "open", lambda path, mode, buffering: Disk(path, mode))
+    spool = Spool(tmp_path, "alps", "fifo", 0, 1)
+    for number in range(20):
+        monkeypatch.setattr(Disk, "room", 0 if number >= 10 else None)
+        spool.add(Kind.NOTE, row(Kind.NOTE, 0, 1, number, reason="x"))
+        spool.flush()
+    spool.close()
+    monkeypatch.undo()
+    trace = gather([tmp_path], "alps", "run", "1")
+    assert [each[2] for each in trace.rows[Kind.NOTE]] == [*range(10), 11]
+    assert History(trace).incomplete is not None
 
 
 def test_what_is_no_spool_is_named(tmp_path: Path) -> None:

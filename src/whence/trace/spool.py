@@ -3,8 +3,8 @@
 A process killed at any point has then spooled everything that others can have seen of it. Each process writes its own
 segments, `DIR/spool-<group>-<node>-<inc>-<number>.rows`: records as in the journal, each a batch of rows. The oldest
 segments are removed over the bound, and rows that the disk does not take are lost: the process goes on, and the missing
-numbers show that the trace is incomplete. `gather` puts the spools of many processes together into one run that every
-reader of traces takes.
+numbers show that the trace is incomplete. The last rows would not be missed, so the segment's head says it too, which
+needs no room. `gather` puts the spools of many processes together into one run that every reader of traces takes.
 """
 
 import errno
@@ -62,7 +62,8 @@ class Spool:
         """Begin the first segment. Raises TraceError. `on_lost` hears how many rows the disk did not take, and why."""
         self._directory = directory
         self._stem = f"spool-{group.encode().hex()}-{node}-{inc}"
-        self._head = msgspec.msgpack.encode({"group": group, "level": level, "node": node, "inc": inc})
+        self._about = {"group": group, "level": level, "node": node, "inc": inc}
+        self._lost = False
         self._segment_bytes, self._segments_max = segment_bytes, segments_max
         self._encode = msgspec.msgpack.Encoder().encode
         self._rows: list[tuple[int, Row]] = []
@@ -90,6 +91,10 @@ class Spool:
                 self._next_segment()
             self._size = self._put(self._file, self._size, self._encode(rows))
         except TraceError as error:
+            if not self._lost:
+                self._lost = True
+                with suppress(OSError):
+                    os.pwrite(self._file.fileno(), _framed(self._head()), 0)
             self._on_lost(len(rows), error)
 
     def close(self) -> None:
@@ -99,9 +104,13 @@ class Spool:
             self._file.close()
             self._file = None
 
+    def _head(self) -> bytes:
+        """Return the first record of a segment; it has the same size whatever it says."""
+        return self._encode({**self._about, "lost": self._lost})
+
     def _put(self, file: FileIO, size: int, record: bytes) -> int:
         """Write a record behind what is there; return the new size. Raises TraceError, and what was there stays."""
-        framed = _HEADER.pack(len(record), crc32(record)) + record
+        framed = _framed(record)
         try:
             if file.write(framed) != len(framed):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -120,7 +129,7 @@ class Spool:
         except OSError as error:
             raise TraceError(f"{path} cannot be written: {error.strerror or error}") from error
         try:
-            self._size = self._put(file, 0, self._head)
+            self._size = self._put(file, 0, self._head())
         except TraceError:
             file.close()
             path.unlink(missing_ok=True)
@@ -134,24 +143,33 @@ class Spool:
             (self._directory / f"{self._stem}-{gone:06d}.rows").unlink(missing_ok=True)
 
 
+def _framed(record: bytes) -> bytes:
+    return _HEADER.pack(len(record), crc32(record)) + record
+
+
 def gather(
     directories: Iterable[Path], group: str, run_id: str, version: str, *, one_clock: bool = False, **about: Any
 ) -> Trace:
     """Put the spools of a group's processes together into one trace. Raises TraceError.
 
     A life that neither left nor was followed by an orderly end gets a crash row when a later life of its node exists.
+    One that lost rows ends with a note whose number is too high, so that every reader finds the trace incomplete.
     `one_clock`: all processes ran on one machine, whose clock is true time for all of them.
     """
     files = sorted(path for directory in directories for path in Path(directory).rglob("spool-*.rows"))
     level = ""
     lives: dict[tuple[int, int], list[tuple[Kind, Row]]] = {}
+    lost: dict[tuple[int, int], None] = {}
     for path in files:
         found = _NAME.fullmatch(path.name)
         if found is None or bytes.fromhex(found[1]).decode() != group:
             continue
         head, rows = _read(path)
         level = head["level"]
-        lives.setdefault((int(found[2]), int(found[3])), []).extend(rows)
+        life = (int(found[2]), int(found[3]))
+        lives.setdefault(life, []).extend(rows)
+        if head.get("lost"):
+            lost[life] = None
     if not lives:
         raise TraceError(f"no spool of group {group!r} was found; give the directories that live nodes wrote traces to")
     nodes = sorted({node for node, _ in lives})
@@ -160,9 +178,11 @@ def gather(
     trace = Trace(run)
     _void(lives)
     for (node, inc), entries in sorted(lives.items()):
+        if (node, inc) in lost:
+            entries.append((Kind.NOTE, _ending(Kind.NOTE, node, inc, entries, group, "rows_lost", missing=1)))
         followed = any(other == node and later > inc for other, later in lives)
         if followed and not any(kind is Kind.LEAVE for kind, _ in entries):
-            entries.append((Kind.CRASH, _crash(node, inc, entries, group)))
+            entries.append((Kind.CRASH, _ending(Kind.CRASH, node, inc, entries, group, "killed")))
         for kind, row in entries:
             trace.rows[kind].append((*row[:_AT_T_TRUE], row[_AT_T_CLK], *row[_AT_T_TRUE + 1 :]) if one_clock else row)
     return trace
@@ -204,11 +224,14 @@ def _noted(kind: Kind, row: Row, reason: str) -> tuple[Kind, Row]:
     return Kind.NOTE, tuple(given.get(name) for name in COLUMNS_OF[Kind.NOTE])
 
 
-def _crash(node: int, inc: int, entries: list[tuple[Kind, Row]], group: str) -> Row:
+def _ending(
+    kind: Kind, node: int, inc: int, entries: list[tuple[Kind, Row]], group: str, reason: str, missing: int = 0
+) -> Row:
+    """Return a row that follows all others of a life, and some that are missing."""
     last = max((row[2] for _, row in entries), default=-1)
     clock = max((row[3] for _, row in entries), default=0)
-    given = {NODE: node, INC: inc, EV: last + 1, "t_clk": clock, GRP: group, "reason": "killed"}
-    return tuple(given.get(name) for name in COLUMNS_OF[Kind.CRASH])
+    given = {NODE: node, INC: inc, EV: last + missing + 1, T_CLK: clock, GRP: group, REASON: reason}
+    return tuple(given.get(name) for name in COLUMNS_OF[kind])
 
 
 def segments(directory: Path, group: str) -> list[Path]:

@@ -167,7 +167,10 @@ class MergeMember:
         return bundle, self._end(now, ready)
 
     def refusal(self, now: Instant) -> StalledError | None:
-        """Return why nothing may be published, by what the last input showed, and when to try again; None if it may."""
+        """Return why nothing may be published, by what the last input showed, and when to try again; None if it may.
+
+        That is a tick later than it takes: timers of event loops count whole milliseconds and ring up to one early.
+        """
         if self.life is not Life.MEMBER or not self._stalled:
             return None
         timing, ticks = self._timing, self._ticks
@@ -179,7 +182,7 @@ class MergeMember:
         else:
             why = "the clock is behind what this process has delivered"
             wait = self._clock.ahead(self._rt) - timing.lead_max
-        return StalledError(why, max(1, wait) * self._settings.merge.tick_ns)
+        return StalledError(why, (max(1, wait) + 1) * self._settings.merge.tick_ns)
 
     # --- receiving ---
 

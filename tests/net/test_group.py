@@ -255,12 +255,13 @@ def test_iterators_end_when_the_group_is_closed_and_publishing_is_refused() -> N
     async def main() -> None:
         async with nodes(2) as started:
             here, there = await open_all(started)
+            await there.publish(b"last")
+            assert [d.payload for d in await take(here, 1)] == [b"last"]
             reader = asyncio.create_task(take(here, 100))
             late = asyncio.create_task(anext(here.late(), None))
-            await there.publish(b"last")
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0)  # both wait
             await here.close()
-            assert [d.payload for d in await reader] == [b"last"]
+            assert await reader == []
             assert await late is None
             with pytest.raises(ClosedError):
                 await here.publish(b"too late")

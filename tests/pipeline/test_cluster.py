@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from tests.check.scribe import Scribe
 from tests.check.worlds import causal_world
 from tests.pipeline.conftest import BRIEF
 from tests.pipeline.logs import in_order, made_log, write_files
+from whence.net.proxy import free_port
 from whence.trace.writer import write_trace
 
 SPARK = Path(pyspark.__file__).parent
@@ -29,12 +29,6 @@ ENVIRONMENT = os.environ | {
 UP_SECONDS = 240
 
 pytestmark = pytest.mark.long
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind((HERE, 0))
-        return int(listener.getsockname()[1])
 
 
 @contextmanager

@@ -48,6 +48,10 @@ class LeaseSuspendedError(NotMemberError):
         self.why, self.retry_ns = why, retry_ns
 
 
+Refusal = StalledError | NotCoordinatorError | LeaseSuspendedError
+"""Why nothing may be published now; `retry_ns` tells when that may have changed, if waiting helps."""
+
+
 class LimitError(UsageError):
     """A stated limit was reached: names it, its value and what was asked."""
 

@@ -6,6 +6,7 @@ has it and is spreading it), `stored` (it survives a crash of this process), `se
 """
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -352,10 +353,14 @@ class Group:
         await self._unrefused(timeout_s)
 
     async def _unrefused(self, timeout_s: float) -> None:
+        """Look whenever something happens, and when the refusal says: what only time ends, no event tells of."""
         driver = self._driver
         try:
             async with asyncio.timeout(timeout_s):
-                await driver.until(lambda: driver.refusal() is None or driver.left)
+                while not driver.left and (refusal := driver.refusal()) is not None:
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(refusal.retry_ns / 1e9 if refusal.retry_ns else None):
+                            await driver.until(lambda: driver.refusal() is None or driver.left)
         except TimeoutError:
             refusal = driver.refusal()
             if refusal is not None:

@@ -261,6 +261,20 @@ def test_total_tells_of_its_merging_and_refuses_at_once_while_its_clock_is_behin
     within(main())
 
 
+def test_a_lone_member_of_total_that_began_again_opens_when_it_may_publish_though_nothing_tells_it(
+    tmp_path: Path,
+) -> None:
+    async def main() -> None:
+        for boot in (1, 2):
+            async with join(0, data=tmp_path) as node, asyncio.timeout(15):
+                group = await node.open("alps", "total", settings={"mergers": 1}, write=True)
+                assert node.live.me.boot == boot
+                await group.publish(b"x")
+                assert (await anext(aiter(group))).payload == b"x"
+
+    within(main())
+
+
 def test_late_events_and_resets_come_to_the_application_beside_and_with_the_stream(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

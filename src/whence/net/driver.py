@@ -19,7 +19,7 @@ from whence.core.members.tickets.joining import Status
 from whence.core.ready import Delivery, Gap, Gauge, Late, Metric, Ready, Returned
 from whence.core.spread.direct import Push
 from whence.core.stages import Member, Resuming
-from whence.errors import ClosedError, InternalError, NotMemberError, StorageError, UsageError, WhenceError
+from whence.errors import ClosedError, InternalError, NotMemberError, Refusal, StorageError, UsageError, WhenceError
 from whence.net.clock import steady_ns, wall_ns
 from whence.net.compaction import Compaction
 from whence.net.credit import CREDIT_BYTES_MIN, Credit, Relief
@@ -108,7 +108,7 @@ class Driver:
         self._held_back: Callable[[], bool] | None = getattr(self.member, "held_back", None)
         """Whether publishing more would make something come too late, at levels where it can."""
         self.may_hold_back = self._held_back is not None
-        self._refusal: Callable[[int], WhenceError | None] | None = getattr(self.member, "refusal", None)
+        self._refusal: Callable[[int], Refusal | None] | None = getattr(self.member, "refusal", None)
         self.may_refuse = self._refusal is not None
         self._checkpoint_bytes: Callable[[], int] = getattr(self.member, "checkpoint_bytes", int)
 
@@ -244,7 +244,7 @@ class Driver:
 
     # --- what can be asked ---
 
-    def refusal(self) -> WhenceError | None:
+    def refusal(self) -> Refusal | None:
         """Return the error that publishing now would raise for want of a ticket, a lease or a clock, if it is known."""
         check = self._refusal
         if check is None or check(self._clock()) is None:

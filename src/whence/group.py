@@ -342,7 +342,7 @@ class Group:
         assert status is not None
         return status
 
-    async def ready_to_publish(self, timeout_s: float = 30.0) -> None:
+    async def ready_to_publish(self, timeout_s: float | None = 30.0) -> None:
         """Obtain a ticket where one is needed and not asked for yet, and wait until publishing would not be refused.
 
         Raises what publishing would raise, if that takes longer than `timeout_s`.
@@ -352,7 +352,7 @@ class Group:
             self._driver.act("cjoin", 0)
         await self._unrefused(timeout_s)
 
-    async def _unrefused(self, timeout_s: float) -> None:
+    async def _unrefused(self, timeout_s: float | None) -> None:
         """Look whenever something happens, and when the refusal says: what only time ends, no event tells of."""
         driver = self._driver
         try:
@@ -409,7 +409,12 @@ class Group:
         return TypedGroup(self, kind)
 
     async def close(self) -> None:
-        """Leave the group: what was published goes out, the farewell spreads, iterators end."""
+        """Leave the group: what was published goes out, the farewell spreads, iterators end.
+
+        At level `causal` members are fixed: this one is away until a later life of the process opens the group again,
+        and what it published and not everybody has waits for that, or is lost if no data directory keeps it. Wait for
+        `settled` first where that matters.
+        """
         self.flush()
         while self._refusal is not None:
             await asyncio.sleep(AGAIN_S)

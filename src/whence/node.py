@@ -93,10 +93,14 @@ class Node:
         on_batch: Callable[[Batch], None] | None = None,
         flush_s: float = 0.0,
         publish_wait_s: float = 30.0,
-        timeout_s: float = 30.0,
+        timeout_s: float | None = 30.0,
     ) -> Group:
         """Become a member of a group at a level.
 
+        `founders` are the processes that begin the group together, the same list at each of them: it begins when all of
+        them are here, and waits for them at most `timeout_s` (None: as long as it takes). Level `causal` has them as
+        its only members; level `optimistic` needs at least three, on whose word tickets rest; elsewhere a group that
+        names none is begun by whoever comes first.
         `write` obtains a ticket at level `optimistic` and waits for it: without one a member only receives, until it
         calls `cjoin`. At level `total` it waits until a restarted process may publish. Elsewhere every member may.
         `durable` keeps what is published here in the data directory until every member has it, so that `stored` can be

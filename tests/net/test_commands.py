@@ -85,12 +85,81 @@ def test_a_node_reads_a_file_and_flags_override_it(tmp_path: Path) -> None:
         assert told["groups"] == ["alps"]
 
 
+@pytest.mark.parametrize("level", ["causal", "optimistic"])
+def test_founders_begin_a_group_from_shells(level: str, tmp_path: Path) -> None:
+    """A node, a listener and a publisher that comes back; at level causal they are all the members there are."""
+    port = free_port()
+    common = ("--founders", "0,1,2")
+
+    def member(pid: int) -> tuple[object, ...]:
+        return ("alps", "--pid", pid, "--level", level, "--data", tmp_path / str(pid), *common, "--contact",
+                f"127.0.0.1:{port}")  # fmt: skip
+
+    node = ("node", "--pid", 0, "--listen", f"127.0.0.1:{port}", "--group", f"alps={level}", "--data", tmp_path / "0")
+    started = subprocess.Popen(
+        [*WHENCE, *map(str, node), *common, "--status", str(tmp_path / "s")], stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert started.stderr is not None
+        assert "group 'alps' waits for its founders 1, 2" in started.stderr.readline()
+        listener = subprocess.Popen(
+            [*WHENCE, "sub", *map(str, member(1)), "--count", "4"], stdout=subprocess.PIPE, text=True
+        )
+        for lines in ("one\ntwo\n", "three\nfour\n"):
+            said = json.loads(whence("pub", *member(2), "--json", stdin=lines))
+            assert (said["published"], said["until"]) == (2, "settled")
+        assert listener.communicate(timeout=DEADLINE_S)[0].split() == ["one", "two", "three", "four"]
+        assert listener.returncode == 0
+    finally:
+        started.send_signal(signal.SIGTERM)
+        errors = started.communicate(timeout=DEADLINE_S)[1]
+        assert started.returncode == 0, errors
+    assert "process 0 is up" in errors
+
+
+def test_a_node_that_waits_for_founders_stops_when_told(tmp_path: Path) -> None:
+    config = tmp_path / "node.toml"
+    config.write_text(
+        f'pid = 0\nstatus = "{tmp_path}/s"\n'
+        '[groups]\nalps = "fifo"\nandes = { level = "causal", founders = [0, 7], settings = { window = 32 } }\n'
+    )
+    started = subprocess.Popen([*WHENCE, "node", "--config", str(config)], stderr=subprocess.PIPE, text=True)
+    try:
+        assert started.stderr is not None
+        assert "group 'andes' waits for its founders 7" in started.stderr.readline()
+        seen = json.loads(whence("top", "--socket", tmp_path / "s", "--json"))
+        assert {group["name"] for group in seen["groups"]} == {"alps", "andes"}
+    finally:
+        started.send_signal(signal.SIGTERM)
+        errors = started.communicate(timeout=DEADLINE_S)[1]
+    assert "Traceback" not in errors
+    assert started.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("groups", "sentence"),
+    [
+        ('["alps"]', "groups are a table"),
+        ("{ alps = { founders = [0] } }", "group 'alps' does not say its level"),
+        ('{ alps = { level = "fifo", mood = 1 } }', "group 'alps' says 'mood'"),
+        ('{ alps = { level = "fifo", founders = "0,1" } }', "founders of group 'alps' are a list of pids"),
+    ],
+)
+def test_a_file_that_says_groups_wrongly_is_refused(groups: str, sentence: str, tmp_path: Path) -> None:
+    config = tmp_path / "node.toml"
+    config.write_text(f"pid = 1\ngroups = {groups}\n")
+    assert sentence in whence("node", "--config", config, code=2)
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (("node",), "needs a name"),
         (("node", "--pid", 1, "--group", "alps"), "NAME=LEVEL"),
         (("node", "--pid", 99999), "a pid is"),
+        (("node", "--pid", 1, "--group", "alps=fifo", "--founders", "1;2"), "--founders takes pids"),
+        (("node", "--pid", 1, "--group", "alps=optimistic"), "--founders 0,1,2"),
+        (("node", "--pid", 3, "--group", "alps=causal", "--founders", "1,2"), "not one of the founders 1, 2"),
         (("node", "--config", "nowhere.toml"), "cannot be read"),
         (("node", "--pid", 1, "--listen", "0.0.0.0:0"), "beyond loopback"),
         (("node", "--pid", 1, "--log", "loud"), "--log"),

@@ -402,7 +402,9 @@ def test_what_cannot_be_opened_is_refused_in_a_sentence(tmp_path: Path) -> None:
                 await started[0].open("andes", durable=True)
             for level in ("optimistic", "total", "cbcast"):
                 with pytest.raises(UsageError, match=f"level {level} stores no events.*or at level causal"):
-                    await stored.open("andes", level, durable=True)
+                    await stored.open("andes", level, founders=[0, 1, 2], durable=True)
+            with pytest.raises(SettingError, match=r"three at least .* \(founders=\[0, 1, 2\], --founders 0,1,2\)"):
+                await started[0].open("andes", "optimistic", write=True)
             with pytest.raises(UsageError, match="characters"):
                 await started[0].open("")
             with pytest.raises(UsageError, match="overflow"):
@@ -426,8 +428,8 @@ def test_named_founders_found_one_group_together() -> None:
 def test_nobody_waits_for_founders_that_never_come() -> None:
     async def main() -> None:
         async with nodes(1) as (node,):
-            with pytest.raises(JoinError, match="within"):
-                await node.open("alps", founders=[1, 2], timeout_s=0.1)
+            with pytest.raises(JoinError, match=r"within 0.1 s; of its founders, 2, 3 did not come"):
+                await node.open("alps", founders=[1, 2, 3], timeout_s=0.1)
             assert node.live.drivers == {}
 
     within(main())

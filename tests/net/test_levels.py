@@ -8,10 +8,10 @@ import pytest
 from tests.net.live import QUICK, nodes, take, within
 from whence.check.judge import judge
 from whence.check.verdict import Outcome
-from whence.errors import SettingError, UsageError
+from whence.errors import JoinError, SettingError, UsageError
 from whence.group import Group
 from whence.net.settings import settings_of
-from whence.node import join
+from whence.node import Node, join
 from whence.trace.spool import gather
 
 LEVELS = ["eventual", "fifo", "optimistic", "causal", "total"]
@@ -87,5 +87,36 @@ def test_who_runs_a_causal_group_otherwise_is_refused() -> None:
                 for spread in ("tree", "direct"):
                     with pytest.raises(SettingError, match="not one of the founders"):
                         await three.open("alps", "causal", founders=[0, 1], settings={"spread": spread})
+
+    within(main())
+
+
+@pytest.mark.parametrize("spread", ["direct", "tree"])
+def test_a_causal_member_that_is_closed_stays_one_and_comes_back_with_its_data(spread: str, tmp_path: Path) -> None:
+    """What its application has taken is known to the others by then: nobody waits for its word."""
+
+    async def main() -> None:
+        async def opened(node: Node) -> Group:
+            return await node.open("alps", "causal", founders=[0, 1], settings={"spread": spread})
+
+        async with join(0, data=tmp_path / "0") as one:
+            async with join(1, data=tmp_path / "1", contacts=[one.address]) as two:
+                here, there = await asyncio.gather(opened(one), opened(two))
+                receipt = await here.publish(b"before")
+                assert [each.payload for each in await take(there, 1)] == [b"before"]
+                await there.close()
+                assert [each.payload for each in await take(here, 1)] == [b"before"]
+                await receipt.settled()
+                with pytest.raises(UsageError, match="restart this process to return"):
+                    await opened(two)
+            await here.publish(b"meanwhile")
+            async with join(1, contacts=[one.address]) as stranger:
+                with pytest.raises(JoinError, match=r"its members are fixed; .* the data directory it had"):
+                    await opened(stranger)
+            async with join(1, data=tmp_path / "1", contacts=[one.address]) as two:
+                there = await opened(two)
+                await there.publish(b"after")
+                assert [each.payload for each in await take(there, 2)] == [b"after", b"meanwhile"]
+                assert [each.payload for each in await take(here, 2)] == [b"meanwhile", b"after"]
 
     within(main())

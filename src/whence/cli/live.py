@@ -9,9 +9,9 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import typer
@@ -32,8 +32,18 @@ Insecure = Annotated[bool, typer.Option(help="Allow addresses beyond loopback wi
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the group's level.")
 ]
+Founders = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PID,PID,…",
+        help="The processes that begin the group together, this one among them if it is one; the same at each of them. "
+        "Level causal has no other members, level optimistic needs at least three.",
+    ),
+]
 Data = Annotated[Path | None, typer.Option(help="What must outlive this process is kept here; level total needs it.")]
 Log = Annotated[str, typer.Option(help="Logs on standard error: off, text or json.")]
+
+Result = TypeVar("Result")
 
 GUESTS = range(28_000, 32_768)
 """pids drawn for pub and sub: guests that nobody refers to by name."""
@@ -72,6 +82,14 @@ def guest(pid: int | None) -> int:
     return pid if pid is not None else random.SystemRandom().choice(GUESTS)
 
 
+def parse_founders(text: str | None) -> list[int]:
+    """Return pids given with commas between. Raises UsageError for what is none."""
+    try:
+        return [int(pid) for pid in text.split(",")] if text else []
+    except ValueError:
+        raise UsageError(f"--founders takes pids with commas between, such as 0,1,2, not {text!r}") from None
+
+
 def node_of(
     pid: int, listen: str, contacts: list[str] | None, cluster: str, certs: Path | None, insecure: bool, **more: Any
 ) -> Node:
@@ -104,6 +122,21 @@ async def until_told() -> AsyncIterator[asyncio.Event]:
     finally:
         for name in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(name)
+
+
+async def unless_told(stop: asyncio.Event, work: Coroutine[Any, Any, Result]) -> Result | None:
+    """Do something; return None if told to stop before it was done. Raises what it raises."""
+    doing, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait([doing, stopping], return_when=asyncio.FIRST_COMPLETED)
+        if doing.done():
+            return doing.result()
+        doing.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await doing
+        return None
+    finally:
+        stopping.cancel()
 
 
 def now_text() -> str:

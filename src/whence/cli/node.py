@@ -14,13 +14,16 @@ from whence.errors import UsageError
 from whence.group import Group
 from whence.net.run import run
 from whence.net.status import serve_metrics, serve_status
-from whence.node import endpoint
+from whence.node import Node, endpoint
 
 KEYS = (
     "pid", "listen", "contacts", "cluster", "data", "trace", "certs", "insecure", "groups", "status", "metrics",
-    "settings", "durable", "permits", "log", "advertise",
+    "settings", "durable", "permits", "log", "advertise", "founders",
 )  # fmt: skip
 """What a configuration file may say."""
+
+OF_A_GROUP = ("level", "founders", "settings")
+"""What it may say of one group, instead of its level alone."""
 
 
 def node(
@@ -36,6 +39,7 @@ def node(
     group: Annotated[
         list[str] | None, typer.Option(metavar="NAME=LEVEL", help="A group to be a member of; may be repeated.")
     ] = None,
+    founders: live.Founders = None,
     data: Annotated[Path | None, typer.Option(help="What must survive a crash is kept here.")] = None,
     durable: Annotated[
         bool, typer.Option(help="Groups store what is published here, at the levels that can; needs --data.")
@@ -53,13 +57,14 @@ def node(
     """Run a member until SIGINT or SIGTERM: it relays, mends, traces and keeps what its groups need.
 
     Example: whence node --pid 1 --listen 127.0.0.1:4000 --group alps=fifo
+    With founders it waits until all of them are here: whence node --pid 0 --group board=causal --founders 0,1,2
     Exit code 0: stopped as told. 2: it could not start, or its disk failed.
     """
     flags: dict[str, Any] = {
         "pid": pid, "listen": listen, "contacts": contact, "data": data, "trace": trace, "cluster": cluster,
         "certs": certs, "insecure": insecure or None, "status": status, "metrics": metrics, "log": log,
         "durable": durable or None, "advertise": advertise, "groups": _groups(group) if group else None,
-        "settings": parse_settings(settings) if settings else None,
+        "settings": parse_settings(settings) if settings else None, "founders": live.parse_founders(founders) or None,
     }  # fmt: skip
     told = {**_read(config), **{name: value for name, value in flags.items() if value is not None}}
     if "pid" not in told:
@@ -91,10 +96,31 @@ def _read(path: Path | None) -> dict[str, Any]:
     return told
 
 
+def _openings(told: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return how each group is opened: as it says itself, or as is said for all. Raises UsageError."""
+    openings, groups = [], told.get("groups", {})
+    if not isinstance(groups, dict):
+        raise UsageError(f'groups are a table of names and levels, such as alps = "fifo", not {groups!r}')
+    for name, said in groups.items():
+        own = said if isinstance(said, dict) else {"level": said}
+        unknown = [key for key in own if key not in OF_A_GROUP]
+        if unknown or "level" not in own:
+            wrong = f"says {unknown[0]!r}" if unknown else "does not say its level"
+            raise UsageError(f"group {name!r} {wrong}; a group is a level, or a table of {', '.join(OF_A_GROUP)}")
+        given = {key: told[key] for key in ("founders", "settings") if key in told} | own
+        founders = given.get("founders", [])
+        if not isinstance(founders, list) or not all(isinstance(pid, int) for pid in founders):
+            raise UsageError(f"founders of group {name!r} are a list of pids, such as [0, 1, 2], not {founders!r}")
+        durable = bool(told.get("durable")) and stores_events(given["level"])
+        openings.append({"name": name, "overflow": "drop", "durable": durable, **given,
+                         **({"timeout_s": None} if founders else {})})  # fmt: skip
+    return openings
+
+
 async def _run(told: dict[str, Any], json: bool) -> None:
     permits = {group: {int(pid): str(rights) for pid, rights in table.items()}
                for group, table in told.get("permits", {}).items()}  # fmt: skip
-    certs = told.get("certs")
+    certs, openings = told.get("certs"), _openings(told)
     made = live.node_of(
         told["pid"], told.get("listen", "127.0.0.1:0"), told.get("contacts"), told.get("cluster", "whence"),
         Path(certs) if certs else None, bool(told.get("insecure")), data=told.get("data"), trace=told.get("trace"),
@@ -104,23 +130,25 @@ async def _run(told: dict[str, Any], json: bool) -> None:
         servers = [await serve_status(running.live, Path(told.get("status") or live.status_path(told["pid"])))]
         if "metrics" in told:
             servers.append(await serve_metrics(running.live, *endpoint(told["metrics"])))
-        groups = [
-            await running.open(
-                name,
-                level,
-                settings=told.get("settings"),
-                overflow="drop",
-                durable=bool(told.get("durable")) and stores_events(level),
-            )
-            for name, level in told.get("groups", {}).items()
-        ]
-        if json:
-            print_json(0, pid=running.pid, address=running.address, groups=[group.name for group in groups])
-        else:
-            complain(f"process {running.pid} is up at {running.address}; stop it with ctrl-c")
-        await _serve(groups, stop)
+        groups = await live.unless_told(stop, _open(running, openings))
+        if groups is not None:
+            if json:
+                print_json(0, pid=running.pid, address=running.address, groups=[group.name for group in groups])
+            else:
+                complain(f"process {running.pid} is up at {running.address}; stop it with ctrl-c")
+            await _serve(groups, stop)
         for server in servers:
             server.close()
+
+
+async def _open(running: Node, openings: list[dict[str, Any]]) -> list[Group]:
+    """Open all groups at once: founders of several may have them in any order."""
+    opening = [asyncio.ensure_future(running.open(**each)) for each in openings]
+    try:
+        return list(await asyncio.gather(*opening))
+    finally:
+        for task in opening:
+            task.cancel()
 
 
 async def _serve(groups: list[Group], stop: asyncio.Event) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -12,14 +12,19 @@ from whence.cli import live
 from whence.cli.output import complain, parse_settings, print_json
 from whence.errors import UsageError
 from whence.net.run import run
+from whence.receipt import Receipt
 
 LINES_AT_ONCE = 512
+
+PATIENCE_S = 3.0
+"""How long to wait for members without a word about it."""
 
 
 def pub(
     group: Annotated[str, typer.Argument(help="The group to publish in.")],
     contact: live.Contacts = None,
     level: Annotated[str, typer.Option(help="The group's level.")] = "fifo",
+    founders: live.Founders = None,
     ndjson: Annotated[bool, typer.Option(help="Each line must be JSON; others are refused.")] = False,
     until: Annotated[
         str | None, typer.Option(help="Wait until all is accepted or settled; settled where the level can tell.")
@@ -44,13 +49,14 @@ def pub(
         raise UsageError(f"--until is accepted or settled, not {until!r}")
     live.set_up_logs(log)
     made = live.node_of(live.guest(pid), listen, contact, cluster, certs, insecure, data=data)
+    given: dict[str, Any] = {"founders": live.parse_founders(founders), "settings": parse_settings(settings or [])}
 
     async def main() -> tuple[int, str]:
         count = 0
         lines_in = Lines(ndjson=ndjson)
         loop = asyncio.get_running_loop()
         async with made as node:
-            joined = await node.open(group, level, settings=parse_settings(settings or []), receive=False, write=True)
+            joined = await node.open(group, level, **given, receive=False, write=True)
             if joined.members() is not None:
                 await joined.gathered(members)
             reach = until or ("settled" if joined.tells_settled else "accepted")
@@ -59,7 +65,7 @@ def pub(
                 receipt = await joined.publish_many(lines)
                 count += len(lines)
             if receipt is not None:
-                await (receipt.settled() if reach == "settled" else receipt.accepted())
+                await (_settled(receipt) if reach == "settled" else receipt.accepted())
             await joined.close()
         return count, reach
 
@@ -68,6 +74,14 @@ def pub(
         print_json(0, group=group, published=count, until=reached)
     else:
         complain(f"published {count} events in group {group!r}, {reached}")
+
+
+async def _settled(receipt: Receipt) -> None:
+    """Wait until every member has the events, and say so where that takes long: one may be away."""
+    waiting = asyncio.ensure_future(receipt.settled())
+    if not (await asyncio.wait([waiting], timeout=PATIENCE_S))[0]:
+        complain("all is published; waiting until every member has it (ctrl-c ends that, not the events)")
+    await waiting
 
 
 class Lines:

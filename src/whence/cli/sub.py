@@ -18,6 +18,7 @@ def sub(
     group: Annotated[str, typer.Argument(help="The group to listen to.")],
     contact: live.Contacts = None,
     level: Annotated[str, typer.Option(help="The group's level.")] = "fifo",
+    founders: live.Founders = None,
     ndjson: Annotated[bool, typer.Option(help="Print each delivery as a JSON object with all that is known.")] = False,
     count: Annotated[int | None, typer.Option(help="Stop after so many deliveries.")] = None,
     seconds: Annotated[float | None, typer.Option(help="Stop after so long.")] = None,
@@ -38,7 +39,8 @@ def sub(
     """
     live.set_up_logs(log)
     made = live.node_of(live.guest(pid), listen, contact, cluster, certs, insecure, data=data)
-    told = run(_listen(made, group, level, parse_settings(settings or []), count, seconds, _printer(ndjson, json)))
+    given = {"founders": live.parse_founders(founders), "settings": parse_settings(settings or [])}
+    told = run(_listen(made, group, level, given, count, seconds, _printer(ndjson, json)))
     if json:
         print_json(0, group=group, **told)
     if count is not None and told["delivered"] < count and not told["stopped"]:
@@ -79,11 +81,13 @@ def as_json(delivery: Delivery) -> dict[str, Any]:
 
 
 async def _listen(
-    made: Any, group: str, level: str, settings: dict[str, str], count: int | None, seconds: float | None, show: Any
+    made: Any, group: str, level: str, given: dict[str, Any], count: int | None, seconds: float | None, show: Any
 ) -> dict[str, Any]:
     delivered, stopped = 0, False
     async with live.until_told() as stop, made as node:
-        joined = await node.open(group, level, settings=settings)
+        joined = await live.unless_told(stop, node.open(group, level, **given))
+        if joined is None:
+            return {"delivered": 0, "skipped": 0, "stopped": True}
 
         async def take() -> None:
             nonlocal delivered

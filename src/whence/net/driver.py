@@ -119,8 +119,8 @@ class Driver:
         self._do(self.member.found, peers)
 
     def join(self, contacts: Sequence[int]) -> None:
-        """Ask to be let in."""
-        self._do(self.member.join, contacts)
+        """Ask to be let in. Raises NotMemberError where members are fixed."""
+        self._apply(self.member.join(contacts, self._clock()))
 
     def restore(self, records: Sequence[bytes]) -> None:
         """Take up what earlier lives persisted: the member's own records, and bundles that were promised to be kept."""

@@ -19,7 +19,7 @@ from whence.core.levels import LEVELS, stores_events
 from whence.core.link.presence import Place, Presence, presence
 from whence.core.link.reached import Reached
 from whence.core.ready import Item
-from whence.errors import JoinError, TraceError, UsageError
+from whence.errors import JoinError, NotMemberError, TraceError, UsageError
 from whence.limits import GROUP_NAME_CHARS_MAX, MERGED_PEER_ID_MAX
 from whence.net import tls
 from whence.net.clock import next_boot, steady_ns
@@ -44,6 +44,10 @@ LOOPBACK = ("127.", "localhost", "::1")
 
 FOUND_WAIT_S = 0.25
 """How long the lowest pid waits for word of a member before it founds a group."""
+
+LAST_WORD_S = 0.25
+"""How long a fixed member that is closed stays to say what its application has taken: several times as long as it takes
+until it says so (`ack_ns`)."""
 
 TOLD_MAX = 256
 """Peers that are told where this process stands to a group, connected or not."""
@@ -162,9 +166,12 @@ class LiveNode:
         *,
         founders: Sequence[int] = (),
         durable: bool = False,
-        timeout_s: float = 30.0,
+        timeout_s: float | None = 30.0,
     ) -> Driver:
-        """Become a member of a group. Raises UsageError, SettingError, StorageError, JoinError."""
+        """Become a member of a group. Raises UsageError, SettingError, StorageError, JoinError.
+
+        Without `timeout_s` it waits for founders as long as it takes.
+        """
         self._named[group] = list(founders)
         driver, records = self._prepare(group, level, sink, settings_of(level, founders, given), durable=durable)
         try:
@@ -178,8 +185,10 @@ class LiveNode:
                     await self._enter(driver, founders)
                 await driver.until(lambda: driver.joined or driver.left)
         except TimeoutError:
+            absent = self._absent(group, founders)
             self._drop(group)
-            raise JoinError(f"nobody let this process into group {group!r} within {timeout_s:g} s") from None
+            why = f"; of its founders, {absent} did not come" if absent else ""
+            raise JoinError(f"nobody let this process into group {group!r} within {timeout_s:g} s{why}") from None
         except BaseException:
             self._drop(group)
             raise
@@ -260,6 +269,7 @@ class LiveNode:
         group = driver.group
         self._tell(group, Place.WANTS)
         quiet = not self.contacts and not any(peer.link for peer in self.switch.peers.values())
+        waits_for = ""
         while True:
             members = self._members_of(group, driver.role)
             for pid in members:
@@ -267,7 +277,13 @@ class LiveNode:
                     self._found(driver, listed)
                     return
             if members:
-                driver.join(members)
+                try:
+                    driver.join(members)
+                except NotMemberError:
+                    raise JoinError(
+                        f"group {group!r} has begun, and its members are fixed; one that was there before comes back "
+                        "with the data directory it had (data=…, --data)"
+                    ) from None
                 return
             wanting = [pid for pid, said in self._seen.get(group, {}).items() if said.place == Place.WANTS]
             if founders and self._ready_to_found(founders, wanting):
@@ -277,6 +293,13 @@ class LiveNode:
                 self._found(driver, [])
                 return
             quiet = await self._nothing_new()
+            if quiet and waits_for != (waits_for := self._absent(group, founders)) and waits_for:
+                log.info("group %r waits for its founders %s", group, waits_for)
+
+    def _absent(self, group: str, founders: Sequence[int]) -> str:
+        """Return the founders that neither are members nor want to be, as a text."""
+        here = self._seen.get(group, {})
+        return ", ".join(str(pid) for pid in founders if pid != self.me.pid and pid not in here)
 
     def _ready_to_found(self, founders: Sequence[int], wanting: list[int]) -> bool:
         """Tell whether all founders are here and this process is the one to say so."""
@@ -329,12 +352,14 @@ class LiveNode:
             self._tell(group, Place.GONE)
 
     async def leave(self, group: str, timeout_s: float = 5.0) -> None:
-        """Leave a group: say farewell, wait until it has spread, stop."""
+        """Leave a group: say farewell, wait until it has spread, stop. A fixed member goes away and stays one."""
         driver = self.drivers[group]
         try:
             if driver.joined and not driver.left:
                 driver.leave()
                 await asyncio.wait_for(driver.until(lambda: driver.left), timeout_s)
+        except NotMemberError:  # its members are fixed
+            await asyncio.sleep(LAST_WORD_S)
         except TimeoutError:
             log.info("the farewell in group %r took too long", group)
         finally:

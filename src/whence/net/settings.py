@@ -76,7 +76,10 @@ OF_TREES = ("tree", "groups", "f", "identity", "coding", "replay", "retain", "or
 
 
 def settings_of(level: str, founders: Sequence[int], given: Mapping[str, object]) -> dict[str, object]:
-    """Return what a live group is opened with: what the caller says, defaults, and what follows from its founders."""
+    """Return what a live group is opened with: what the caller says, defaults, and what follows from its founders.
+
+    Raises SettingError where the level cannot do without founders.
+    """
     chosen = dict(LIVE_DEFAULTS.get(level, {}))
     if founders and level == "causal":
         nodes = chosen["tree_nodes"] = max(founders) + 1
@@ -84,6 +87,11 @@ def settings_of(level: str, founders: Sequence[int], given: Mapping[str, object]
             chosen |= {"spread": "direct", "groups": " ".join(map(str, sorted(founders)))}
             if given.get("spread", "direct") == "direct":
                 chosen["held_copies_max"] = DIRECT_HELD_MAX
-    if founders and level == "optimistic":
+    if level == "optimistic" and "seeds" not in given:
+        if not founders:
+            raise SettingError(
+                "level optimistic must know on whose word tickets rest: name the processes that begin the group, three "
+                "at least and the same ones at every member (founders=[0, 1, 2], --founders 0,1,2)"
+            )
         chosen["seeds"] = ",".join(map(str, founders))
     return chosen | dict(given)

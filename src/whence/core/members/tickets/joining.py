@@ -71,7 +71,13 @@ class Applicant:
 
     def why_not_yet(self) -> str:
         """Return in a clause how far the request is."""
-        return "it is still asking for a ticket" + self._refused
+        asking = "it is still asking for a ticket"
+        if self._refused or self.owners():
+            return asking + self._refused
+        seeds = ", ".join(map(str, self._seeds))
+        return (
+            f"{asking} and has heard of no coordinator; most of the seeds {seeds} must be up, as founders of the group"
+        )
 
     def takes(self, nonce: int, claim: Claim) -> bool:
         """Tell whether an answer is the one waited for."""

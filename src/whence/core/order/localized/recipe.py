@@ -72,11 +72,10 @@ class Causal(NamedTuple):
     def check_place(self, node: int, settings: Settings) -> None:
         """Refuse a node that has no place in the group. Raises SettingError."""
         overlay = overlay_of(settings.overlay)
+        if settings.localized.spread == "direct" and node not in (members := overlay.table(0).members):
+            raise _stranger(node, f" {', '.join(map(str, members))}")
         if node >= overlay.size:
-            raise SettingError(f"node {node} is not one of the founders, who are numbered below {overlay.size}")
-        members = overlay.table(0).members
-        if settings.localized.spread == "direct" and node not in members:
-            raise SettingError(f"node {node} is not one of the founders {', '.join(map(str, members))}")
+            raise _stranger(node, f", who are numbered below {overlay.size}")
 
     def compose_direct(self, me: Process, settings: Settings, *, remembers: bool) -> Direct:
         """Compose a member that sends to everybody itself."""
@@ -113,3 +112,10 @@ class Causal(NamedTuple):
     def reads_wall_clock(self) -> bool:
         """Return False: timers must not jump."""
         return False
+
+
+def _stranger(node: int, who: str) -> SettingError:
+    return SettingError(
+        f"node {node} is not one of the founders{who}: a group at this level has the members it began with; name them "
+        "all at each of them (founders=[0, 1, 2], --founders 0,1,2)"
+    )

@@ -1,6 +1,7 @@
 """Tickets live: opening for writing obtains one, and whoever has none, or no lease, is told why and when to retry."""
 
 import asyncio
+import contextlib
 import json
 from io import StringIO
 from pathlib import Path
@@ -19,7 +20,7 @@ from whence.group import Group
 from whence.net import driver as driver_module
 from whence.net.clock import wall_ns
 from whence.net.status import DeclareDead, ask, declare_dead, metrics, serve_status, status
-from whence.node import join
+from whence.node import Node, join
 
 FAST = {**QUICK, "rounds": 3, "answer_ns": 20_000_000}
 """Ticket rounds of a tenth of a second."""
@@ -139,6 +140,38 @@ def test_without_its_witnesses_a_coordinator_is_suspended_and_says_whom_it_waits
             async with asyncio.timeout(20):
                 while (told := groups[0].ticket()) is not None and told.ticket is not None:
                     await asyncio.sleep(0.05)
+
+    within(main())
+
+
+def test_a_cluster_stopped_whole_says_whose_word_it_needs_and_goes_on_with_an_operators(
+    tmp_path: Path,
+) -> None:
+    """Spec 4.9: beyond k losses at once only an operator knows that nobody acts on a lease of before."""
+
+    async def main() -> None:
+        for life in (1, 2):
+            async with contextlib.AsyncExitStack() as stack:
+                started: list[Node] = []
+                for pid in FOUNDERS:
+                    contacts = [node.address for node in started[:1]]
+                    node = join(pid, data=tmp_path / str(pid), contacts=contacts)
+                    started.append(await stack.enter_async_context(node))
+                one, *_ = await cluster(started)
+                if life == 2:
+                    with pytest.raises(NotCoordinatorError):
+                        await one.cjoin(timeout_s=0.1)
+                    async with asyncio.timeout(20):
+                        while (told := one.ticket()) is None or not told.waits_for:
+                            await asyncio.sleep(0.05)
+                    with pytest.raises(NotCoordinatorError, match="witnesses 2:1, 3:1 must answer or be declared dead"):
+                        await one.publish(b"x")
+                    for process in told.waits_for:
+                        one.declare_dead(*process)
+                    await one.ready_to_publish(timeout_s=20)
+                else:
+                    await one.cjoin()
+                await one.publish(b"x")
 
     within(main())
 

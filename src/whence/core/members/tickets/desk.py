@@ -50,6 +50,8 @@ class Desk:
         self.neighbours = Neighbours(me, settings)
         self.dead: dict[Process, Instant] = {}
         """Processes an operator declared dead, and when."""
+        self._silent: tuple[Process, ...] = ()
+        """Witnesses of lost coordinators for which the last attempt to found anew waited in vain."""
         self._settings = settings
         self._dice = dice
         self._entry_of = entry_of
@@ -139,6 +141,7 @@ class Desk:
         if len(self.dead) >= DEAD_MAX:
             raise UsageError(f"at most {DEAD_MAX} processes can be declared dead; restart this one")
         self.dead.setdefault(process, now)
+        self._silent = tuple(each for each in self._silent if each != process)
 
     def authorize(self, now: Instant) -> Claim:
         """Return the claim to publish under now. Raises NotCoordinatorError or LeaseSuspendedError, with a hint."""
@@ -154,7 +157,7 @@ class Desk:
         round_ns = self._settings.ticket_round_ns
         if seat is None or seat.standing in (Standing.LEAVING, Standing.CLOSED):
             if self.applicant.wanted:
-                return NotCoordinatorError(self.applicant.why_not_yet(), round_ns)
+                return NotCoordinatorError(self.applicant.why_not_yet(self._waits_for(now)), round_ns)
             given_back = "it is giving its ticket back" if seat is not None else "it has not asked for a ticket"
             return NotCoordinatorError(given_back, None)
         if not seat.may_act(now):
@@ -195,7 +198,7 @@ class Desk:
         if self.seat is not None:
             return self.seat.waits_for(now)
         walk = self._founding.walk if self._founding is not None else None
-        return walk.waits_for() if walk is not None else ()
+        return (walk.waits_for() if walk is not None else ()) or self._silent
 
     def idle(self) -> bool:
         """Tell whether nothing of ours has to be given back any more."""
@@ -458,7 +461,7 @@ class Desk:
         self._ballots = max(self._ballots, founding.highest)
         match founding.phase:
             case Phase.FOUNDED if founding.record is not None:
-                self._founding, self._fails = None, 0
+                self._founding, self._fails, self._silent = None, 0, ()
                 turn.note("refounded" if founding.generation else "founded", *founding.record.claim)
                 record = founding.record
                 self._sit_down(record, record.last_of(record.claim.ticket), turn)
@@ -466,12 +469,13 @@ class Desk:
                 self._founding, self._learn_at = None, None
                 self.arbiter.learn(founding.ballot, founding.generation, founding.genesis, turn)
             case Phase.MET:
-                self._founding = None
+                self._founding, self._silent = None, ()
                 self.applicant.hear_active(turn.now)
                 if founding.met is not None:
                     self.applicant.hear_hint(founding.met)
             case Phase.FAILED:
                 self._founding = None
+                self._silent = founding.walk.waits_for() if founding.walk is not None else self._silent
                 self._fails += 1
                 self.applicant.found_again_after(self._fails, turn.now)
                 self._learn_at = turn.now + int((1 + self._dice()) * self._settings.ticket_round_ns)

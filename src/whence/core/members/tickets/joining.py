@@ -7,7 +7,7 @@ claim was not refused before. Source: tickets_twolayer 4.8, 5; traps B7, F10, F2
 
 from msgspec import Struct
 
-from whence.core.members.tickets.records import Claim
+from whence.core.members.tickets.records import Claim, Processes
 from whence.core.members.tickets.settings import TicketSettings
 from whence.core.ready import Dice
 from whence.types import Instant, Process
@@ -69,9 +69,12 @@ class Applicant:
         self._refused = ""
         self.next_at = now
 
-    def why_not_yet(self) -> str:
-        """Return in a clause how far the request is."""
+    def why_not_yet(self, silent: Processes) -> str:
+        """Return in a clause how far the request is, where witnesses are silent that are needed to found anew."""
         asking = "it is still asking for a ticket"
+        if silent:
+            lives = ", ".join(f"{pid}:{boot}" for pid, boot in silent)
+            return f"{asking}; all coordinators are gone, and their witnesses {lives} must answer or be declared dead"
         if self._refused or self.owners():
             return asking + self._refused
         seeds = ", ".join(map(str, self._seeds))

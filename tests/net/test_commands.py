@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tomllib
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,10 @@ from typing import Any
 
 import pytest
 
+from whence.cli.node import KEYS, openings_of
+from whence.net.permits import Permits
 from whence.net.proxy import free_port
+from whence.net.settings import settings_of
 
 WHENCE = [sys.executable, "-c", "from whence.cli import main; main()"]
 DEADLINE_S = 60
@@ -134,6 +138,17 @@ def test_a_node_that_waits_for_founders_stops_when_told(tmp_path: Path) -> None:
         errors = started.communicate(timeout=DEADLINE_S)[1]
     assert "Traceback" not in errors
     assert started.returncode == 0
+
+
+def test_the_file_shown_in_the_documents_is_one() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "nodes.md").read_text(encoding="utf-8")
+    told = tomllib.loads(page.partition("```toml\n")[2].partition("```")[0])
+    assert set(told) <= set(KEYS)
+    by_name = {each["name"]: each for each in openings_of(told)}
+    assert by_name["alps"] == {"name": "alps", "level": "fifo", "overflow": "drop", "durable": False}
+    assert (by_name["board"]["founders"], by_name["board"]["timeout_s"]) == ([0, 1, 2], None)
+    settings_of("causal", by_name["board"]["founders"], by_name["board"]["settings"])
+    Permits({group: {int(pid): rights for pid, rights in table.items()} for group, table in told["permits"].items()})
 
 
 @pytest.mark.parametrize(

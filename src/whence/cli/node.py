@@ -96,7 +96,7 @@ def _read(path: Path | None) -> dict[str, Any]:
     return told
 
 
-def _openings(told: dict[str, Any]) -> list[dict[str, Any]]:
+def openings_of(told: dict[str, Any]) -> list[dict[str, Any]]:
     """Return how each group is opened: as it says itself, or as is said for all. Raises UsageError."""
     openings, groups = [], told.get("groups", {})
     if not isinstance(groups, dict):
@@ -120,7 +120,7 @@ def _openings(told: dict[str, Any]) -> list[dict[str, Any]]:
 async def _run(told: dict[str, Any], json: bool) -> None:
     permits = {group: {int(pid): str(rights) for pid, rights in table.items()}
                for group, table in told.get("permits", {}).items()}  # fmt: skip
-    certs, openings = told.get("certs"), _openings(told)
+    certs, openings = told.get("certs"), openings_of(told)
     made = live.node_of(
         told["pid"], told.get("listen", "127.0.0.1:0"), told.get("contacts"), told.get("cluster", "whence"),
         Path(certs) if certs else None, bool(told.get("insecure")), data=told.get("data"), trace=told.get("trace"),

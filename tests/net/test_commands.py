@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
-from whence.cli.node import KEYS, openings_of
+from whence.cli.node import Told, node, openings_of, understood
+from whence.core.levels import LEVELS
+from whence.errors import UsageError
 from whence.net.permits import Permits
 from whence.net.proxy import free_port
 from whence.net.settings import settings_of
@@ -142,28 +144,39 @@ def test_a_node_that_waits_for_founders_stops_when_told(tmp_path: Path) -> None:
 
 def test_the_file_shown_in_the_documents_is_one() -> None:
     page = (Path(__file__).parents[2] / "docs" / "nodes.md").read_text(encoding="utf-8")
-    told = tomllib.loads(page.partition("```toml\n")[2].partition("```")[0])
-    assert set(told) <= set(KEYS)
-    by_name = {each["name"]: each for each in openings_of(told)}
-    assert by_name["alps"] == {"name": "alps", "level": "fifo", "overflow": "drop", "durable": False}
-    assert (by_name["board"]["founders"], by_name["board"]["timeout_s"]) == ([0, 1, 2], None)
-    settings_of("causal", by_name["board"]["founders"], by_name["board"]["settings"])
-    Permits({group: {int(pid): rights for pid, rights in table.items()} for group, table in told["permits"].items()})
+    found = tomllib.loads(page.partition("```toml\n")[2].partition("```")[0])
+    assert set(found) <= set(Told.__struct_fields__)
+    told = understood(found, "the page")
+    alps, board = openings_of(told)
+    assert (alps["name"], alps["level"], alps["founders"], alps["timeout_s"]) == ("alps", "fifo", [], 30.0)
+    assert (board["name"], board["founders"], board["timeout_s"]) == ("board", [0, 1, 2], None)
+    LEVELS["causal"].settings_from(settings_of("causal", board["founders"], board["settings"]))
+    assert Permits(told.permits).may(2, "board", "read")
 
 
 @pytest.mark.parametrize(
-    ("groups", "sentence"),
+    ("line", "sentence"),
     [
-        ('["alps"]', "groups are a table"),
-        ("{ alps = { founders = [0] } }", "group 'alps' does not say its level"),
-        ('{ alps = { level = "fifo", mood = 1 } }', "group 'alps' says 'mood'"),
-        ('{ alps = { level = "fifo", founders = "0,1" } }', "founders of group 'alps' are a list of pids"),
+        ('mood = "fine"', "says 'mood'; known are pid, listen"),
+        ('groups = ["alps"]', "Expected `object`, got `array` - at `$.groups`"),
+        ("groups = { alps = { founders = [0] } }", "missing required field `level`"),
+        ('groups = { alps = { level = "fifo", mood = 1 } }', "unknown field `mood`"),
+        ('groups = { alps = { level = "fifo", founders = "0,1" } }', "founders`"),
+        ("founders = [-1]", "$.founders"),
+        ("permits = { alps = 3 }", "$.permits"),
+        ('permits = { alps = { x = "r" } }', "$.permits"),
+        ('contacts = "127.0.0.1:1"', "$.contacts"),
+        ("listen = 5", "$.listen"),
+        ("data = 5", "$.data"),
+        ('insecure = "yes"', "$.insecure"),
     ],
 )
-def test_a_file_that_says_groups_wrongly_is_refused(groups: str, sentence: str, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_is_refused_and_the_place_named(line: str, sentence: str, tmp_path: Path) -> None:
     config = tmp_path / "node.toml"
-    config.write_text(f"pid = 1\ngroups = {groups}\n")
-    assert sentence in whence("node", "--config", config, code=2)
+    config.write_text(f"pid = 1\n{line}\n")
+    with pytest.raises(UsageError) as refusal:
+        node(config)
+    assert sentence in str(refusal.value)
 
 
 @pytest.mark.parametrize(

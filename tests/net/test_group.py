@@ -405,6 +405,9 @@ def test_what_cannot_be_opened_is_refused_in_a_sentence(tmp_path: Path) -> None:
                     await stored.open("andes", level, founders=[0, 1, 2], durable=True)
             with pytest.raises(SettingError, match=r"three at least .* \(founders=\[0, 1, 2\], --founders 0,1,2\)"):
                 await started[0].open("andes", "optimistic", write=True)
+            for founders in ([0, 0], [-1], [1 << 15]):
+                with pytest.raises(UsageError, match="founders are different pids from 0 to 32767"):
+                    await started[0].open("andes", founders=founders)
             with pytest.raises(UsageError, match="characters"):
                 await started[0].open("")
             with pytest.raises(UsageError, match="overflow"):

@@ -5,25 +5,54 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
+from msgspec import Meta, Struct, structs
 
 from whence.cli import live
 from whence.cli.output import complain, parse_settings, print_json
 from whence.core.levels import stores_events
 from whence.errors import UsageError
 from whence.group import Group
+from whence.limits import MERGED_PEER_ID_MAX
 from whence.net.run import run
 from whence.net.status import serve_metrics, serve_status
 from whence.node import Node, endpoint
 
-KEYS = (
-    "pid", "listen", "contacts", "cluster", "data", "trace", "certs", "insecure", "groups", "status", "metrics",
-    "settings", "durable", "permits", "log", "advertise", "founders",
-)  # fmt: skip
-"""What a configuration file may say."""
+OPEN_S = 30.0
+"""How long a group that names no founders is looked for."""
 
-OF_A_GROUP = ("level", "founders", "settings")
-"""What it may say of one group, instead of its level alone."""
+Pid = Annotated[int, Meta(ge=0, le=MERGED_PEER_ID_MAX)]
+
+
+class Part(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a file may say of one group, instead of its level alone."""
+
+    level: str
+    founders: list[Pid] | None = None
+    settings: dict[str, Any] | None = None
+
+
+class Told(Struct, frozen=True, kw_only=True):
+    """What a file and the flags say of a node."""
+
+    pid: int | None = None
+    listen: str = "127.0.0.1:0"
+    advertise: str | None = None
+    contacts: list[str] = []
+    groups: dict[str, str | Part] = {}
+    founders: list[Pid] = []
+    settings: dict[str, Any] = {}
+    data: str | None = None
+    durable: bool = False
+    trace: str | None = None
+    cluster: str = "whence"
+    certs: str | None = None
+    insecure: bool = False
+    permits: dict[str, dict[int, str]] = {}
+    status: str | None = None
+    metrics: str | None = None
+    log: str = "text"
 
 
 def node(
@@ -61,16 +90,17 @@ def node(
     Exit code 0: stopped as told. 2: it could not start, or its disk failed.
     """
     flags: dict[str, Any] = {
-        "pid": pid, "listen": listen, "contacts": contact, "data": data, "trace": trace, "cluster": cluster,
-        "certs": certs, "insecure": insecure or None, "status": status, "metrics": metrics, "log": log,
-        "durable": durable or None, "advertise": advertise, "groups": _groups(group) if group else None,
-        "settings": parse_settings(settings) if settings else None, "founders": live.parse_founders(founders) or None,
+        "pid": pid, "listen": listen, "contacts": contact, "data": data and str(data), "trace": trace and str(trace),
+        "cluster": cluster, "certs": certs and str(certs), "insecure": insecure or None, "metrics": metrics, "log": log,
+        "status": status and str(status), "durable": durable or None, "advertise": advertise,
+        "groups": _groups(group) if group else None, "settings": parse_settings(settings) if settings else None,
+        "founders": live.parse_founders(founders) or None,
     }  # fmt: skip
-    told = {**_read(config), **{name: value for name, value in flags.items() if value is not None}}
-    if "pid" not in told:
+    told = structs.replace(_read(config), **{name: value for name, value in flags.items() if value is not None})
+    if told.pid is None:
         raise UsageError("a node needs a name: give --pid, a number from 0 to 32767")
-    live.set_up_logs(told.get("log", "text"))
-    run(_run(told, json))
+    live.set_up_logs(told.log)
+    run(_run(told, told.pid, json))
 
 
 def _groups(pairs: list[str]) -> dict[str, str]:
@@ -83,54 +113,52 @@ def _groups(pairs: list[str]) -> dict[str, str]:
     return groups
 
 
-def _read(path: Path | None) -> dict[str, Any]:
+def _read(path: Path | None) -> Told:
     if path is None:
-        return {}
+        return Told()
     try:
-        told = tomllib.loads(path.read_text(encoding="utf-8"))
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"--config {path} cannot be read: {error}") from None
-    unknown = [name for name in told if name not in KEYS]
+    unknown = [name for name in found if name not in Told.__struct_fields__]
     if unknown:
-        raise UsageError(f"--config {path} says {unknown[0]!r}; known are {', '.join(KEYS)}")
-    return told
+        raise UsageError(f"--config {path} says {unknown[0]!r}; known are {', '.join(Told.__struct_fields__)}")
+    return understood(found, f"--config {path}")
 
 
-def openings_of(told: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return how each group is opened: as it says itself, or as is said for all. Raises UsageError."""
-    openings, groups = [], told.get("groups", {})
-    if not isinstance(groups, dict):
-        raise UsageError(f'groups are a table of names and levels, such as alps = "fifo", not {groups!r}')
-    for name, said in groups.items():
-        own = said if isinstance(said, dict) else {"level": said}
-        unknown = [key for key in own if key not in OF_A_GROUP]
-        if unknown or "level" not in own:
-            wrong = f"says {unknown[0]!r}" if unknown else "does not say its level"
-            raise UsageError(f"group {name!r} {wrong}; a group is a level, or a table of {', '.join(OF_A_GROUP)}")
-        given = {key: told[key] for key in ("founders", "settings") if key in told} | own
-        founders = given.get("founders", [])
-        if not isinstance(founders, list) or not all(isinstance(pid, int) for pid in founders):
-            raise UsageError(f"founders of group {name!r} are a list of pids, such as [0, 1, 2], not {founders!r}")
-        durable = bool(told.get("durable")) and stores_events(given["level"])
-        openings.append({"name": name, "overflow": "drop", "durable": durable, **given,
-                         **({"timeout_s": None} if founders else {})})  # fmt: skip
+def understood(found: dict[str, Any], where: str) -> Told:
+    """Return what a file says. Raises UsageError that names the place of what cannot be."""
+    try:
+        return msgspec.convert(found, Told, str_keys=True)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{where}: {error}") from None
+
+
+def openings_of(told: Told) -> list[dict[str, Any]]:
+    """Return how each group is opened: as it says itself, or as is said for all."""
+    openings = []
+    for name, said in told.groups.items():
+        part = Part(said) if isinstance(said, str) else said
+        founders = part.founders if part.founders is not None else told.founders
+        openings.append({
+            "name": name, "level": part.level, "founders": founders, "overflow": "drop",
+            "settings": part.settings if part.settings is not None else told.settings,
+            "durable": told.durable and stores_events(part.level),
+            "timeout_s": None if founders else OPEN_S,
+        })  # fmt: skip
     return openings
 
 
-async def _run(told: dict[str, Any], json: bool) -> None:
-    permits = {group: {int(pid): str(rights) for pid, rights in table.items()}
-               for group, table in told.get("permits", {}).items()}  # fmt: skip
-    certs, openings = told.get("certs"), openings_of(told)
+async def _run(told: Told, pid: int, json: bool) -> None:
     made = live.node_of(
-        told["pid"], told.get("listen", "127.0.0.1:0"), told.get("contacts"), told.get("cluster", "whence"),
-        Path(certs) if certs else None, bool(told.get("insecure")), data=told.get("data"), trace=told.get("trace"),
-        permits=permits, advertise=told.get("advertise"),
+        pid, told.listen, told.contacts, told.cluster, Path(told.certs) if told.certs else None, told.insecure,
+        data=told.data, trace=told.trace, permits=told.permits, advertise=told.advertise,
     )  # fmt: skip
     async with live.until_told() as stop, made as running:
-        servers = [await serve_status(running.live, Path(told.get("status") or live.status_path(told["pid"])))]
-        if "metrics" in told:
-            servers.append(await serve_metrics(running.live, *endpoint(told["metrics"])))
-        groups = await live.unless_told(stop, _open(running, openings))
+        servers = [await serve_status(running.live, Path(told.status) if told.status else live.status_path(pid))]
+        if told.metrics is not None:
+            servers.append(await serve_metrics(running.live, *endpoint(told.metrics)))
+        groups = await live.unless_told(stop, _open(running, openings_of(told)))
         if groups is not None:
             if json:
                 print_json(0, pid=running.pid, address=running.address, groups=[group.name for group in groups])

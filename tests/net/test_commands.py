@@ -123,6 +123,34 @@ def test_founders_begin_a_group_from_shells(level: str, tmp_path: Path) -> None:
     assert "process 0 is up" in errors
 
 
+def test_founders_may_be_started_in_any_order(tmp_path: Path) -> None:
+    """Each knows the address of the other, and the first finds nobody there for longer than a call may take."""
+    ports = [free_port(), free_port()]
+
+    def founder(pid: int) -> list[str]:
+        said = ("node", "--pid", pid, "--listen", f"127.0.0.1:{ports[pid]}", "--contact", f"127.0.0.1:{ports[1 - pid]}",
+                "--group", "alps=causal", "--founders", "0,1", "--data", tmp_path / str(pid),
+                "--status", tmp_path / f"s{pid}", "--json")  # fmt: skip
+        return [*WHENCE, *map(str, said)]
+
+    first = subprocess.Popen(founder(0), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        with pytest.raises(subprocess.TimeoutExpired):
+            first.wait(7)
+        second = subprocess.Popen(founder(1), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            for started in (first, second):
+                assert started.stdout is not None
+                assert json.loads(started.stdout.readline())["groups"] == ["alps"]
+        finally:
+            second.send_signal(signal.SIGTERM)
+            second.communicate(timeout=DEADLINE_S)
+    finally:
+        first.send_signal(signal.SIGTERM)
+        first.communicate(timeout=DEADLINE_S)
+    assert (first.returncode, second.returncode) == (0, 0)
+
+
 def test_a_node_that_waits_for_founders_stops_when_told(tmp_path: Path) -> None:
     config = tmp_path / "node.toml"
     config.write_text(

@@ -16,6 +16,7 @@ from whence.errors import UsageError
 from whence.group import Group
 from whence.limits import MERGED_PEER_ID_MAX
 from whence.net.run import run
+from whence.net.settings import NetSettings
 from whence.net.status import serve_metrics, serve_status
 from whence.node import Node, endpoint
 
@@ -150,15 +151,18 @@ def openings_of(told: Told) -> list[dict[str, Any]]:
 
 
 async def _run(told: Told, pid: int, json: bool) -> None:
+    openings = openings_of(told)
+    founds = bool(openings) and all(pid in each["founders"] for each in openings)
     made = live.node_of(
         pid, told.listen, told.contacts, told.cluster, Path(told.certs) if told.certs else None, told.insecure,
         data=told.data, trace=told.trace, permits=told.permits, advertise=told.advertise,
+        settings=NetSettings(cluster=told.cluster, alone=founds),
     )  # fmt: skip
     async with live.until_told() as stop, made as running:
         servers = [await serve_status(running.live, Path(told.status) if told.status else live.status_path(pid))]
         if told.metrics is not None:
             servers.append(await serve_metrics(running.live, *endpoint(told.metrics)))
-        groups = await live.unless_told(stop, _open(running, openings_of(told)))
+        groups = await live.unless_told(stop, _open(running, openings))
         if groups is not None:
             if json:
                 print_json(0, pid=running.pid, address=running.address, groups=[group.name for group in groups])

@@ -139,6 +139,8 @@ class LiveNode:
         """Call all contacts; return when one has answered and go on calling the others. Raises JoinError."""
         calls = [asyncio.ensure_future(self._keep_calling(*contact)) for contact in self.contacts]
         self._tasks += calls
+        if self.settings.alone:
+            return
         deadline_s = self.settings.call_ns / 1e9
         await asyncio.wait(calls, timeout=deadline_s, return_when=asyncio.FIRST_COMPLETED)
         if not any(peer.link for peer in self.switch.peers.values()):

@@ -26,6 +26,8 @@ class NetSettings(Struct, frozen=True, kw_only=True):
     """A connection that has not greeted by then is closed: half-open and slow peers hold nothing for longer."""
     call_ns: int = 5_000_000_000
     """A call (TCP, TLS) that has not come through by then has failed."""
+    alone: bool = False
+    """Begin though no contact has answered, and go on calling them: for nodes whose groups name them as founders."""
     retry_ns: int = 50_000_000
     """First pause before a failed call is tried again; doubled at each failure."""
     retry_ns_max: int = 5_000_000_000

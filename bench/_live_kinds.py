@@ -169,9 +169,8 @@ class Whence:
             "bench", self.level, durable=self.stored, founders=founders, settings=self.settings, timeout_s=90,
             publish_wait_s=90, write=True, on_batch=lambda batch: take(batch.payloads()),
         )  # fmt: skip
-        if self.group.members() is not None:
-            await self.group.gathered(nodes, 90)
-        else:
+        await self.group.gathered(nodes, 90)
+        if founders:
             await asyncio.sleep(1)
 
     async def publish(self, batch: list[bytes]) -> None:

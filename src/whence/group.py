@@ -303,17 +303,17 @@ class Group:
         """Tell whether `until="settled"` can be waited for at this level with these settings."""
         return self._driver.settled() is not None
 
-    def members(self) -> tuple[int, ...] | None:
-        """Return the peers the member knows, or None where the level keeps no view."""
-        return self._driver.member.view()
+    def members(self) -> tuple[int, ...]:
+        """Return the other members known now; of a causal group, all there are, here or away."""
+        return self._driver.others()
 
     async def gathered(self, count: int, timeout_s: float = 30.0) -> None:
         """Wait until the member knows a group of so many, itself among them. Raises JoinError after `timeout_s`."""
         try:
             async with asyncio.timeout(timeout_s):
-                await self._driver.until(lambda: len(self.members() or ()) + 1 >= count or self._driver.left)
+                await self._driver.until(lambda: len(self.members()) + 1 >= count or self._driver.left)
         except TimeoutError:
-            known = 1 + len(self.members() or ())
+            known = 1 + len(self.members())
             raise JoinError(f"group {self.name!r} has {known} members after {timeout_s:g} s, not {count}") from None
 
     @property

@@ -61,7 +61,8 @@ def test_a_line_published_here_is_printed_there(tmp_path: Path) -> None:
         listener = subprocess.Popen(
             [*WHENCE, "sub", "alps", *contact, "--ndjson", "--count", "3", *common], stdout=subprocess.PIPE, text=True
         )
-        published = whence("pub", "alps", *contact, "--members", 3, "--json", *common, stdin="one\ntwo\nthree\n")
+        published = whence("pub", "alps", *contact, "--members", 3, "--json", "--trace", tmp_path / "other", *common,
+                           stdin="one\ntwo\nthree\n")  # fmt: skip
         assert json.loads(published)["published"] == 3
         lines, _ = listener.communicate(timeout=DEADLINE_S)
         assert listener.returncode == 0
@@ -73,9 +74,13 @@ def test_a_line_published_here_is_printed_there(tmp_path: Path) -> None:
             text = answer.read().decode()
         assert 'whence_delivered_events_total{group="alps",level="fifo"} 3' in text
         assert "whence_peers_connected" in text
-    gather = ("gather", tmp_path / "trace", "--group", "alps", "--out", tmp_path / "out", "--json")
-    gathered = json.loads(whence(*gather))
-    assert gathered["level"] == "fifo"
+    to = ("--group", "alps", "--out", tmp_path / "out", "--json")
+    assert json.loads(whence("gather", tmp_path / "trace", *to))["level"] == "fifo"
+    integrity = ("check", tmp_path / "out", "--promise", "integrity", "--json")
+    assert json.loads(whence(*integrity))["verdicts"] == {"integrity": "unknown"}, "the publisher's trace is not there"
+    gather = ("gather", tmp_path / "trace", tmp_path / "other", *to)
+    whence(*gather)
+    assert json.loads(whence(*integrity))["verdicts"] == {"integrity": "holds"}
     check = ("check", tmp_path / "out", "--promise", "no_duplicates", "--promise", "agreement", "--json")
     assert json.loads(whence(*check))["verdicts"] == {"no_duplicates": "holds", "agreement": "unknown"}
     assert "before anything is owed" in whence(*gather, "--one-clock", "--healed-s", 3600, code=2)

@@ -120,3 +120,17 @@ def test_a_causal_member_that_is_closed_stays_one_and_comes_back_with_its_data(s
                 assert [each.payload for each in await take(here, 2)] == [b"meanwhile", b"after"]
 
     within(main())
+
+
+@pytest.mark.parametrize("level", ["eventual", "causal", "total"])
+def test_members_can_be_waited_for_at_every_level(level: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with join(0, data=tmp_path / "0") as one, join(1, data=tmp_path / "1", contacts=[one.address]) as two:
+            groups = await asyncio.gather(*[node.open("alps", level, founders=[0, 1]) for node in (one, two)])
+            for group in groups:
+                await group.gathered(2)
+            assert [group.members() for group in groups] == [(1,), (0,)]
+            with pytest.raises(JoinError, match="has 2 members"):
+                await groups[0].gathered(3, timeout_s=0.1)
+
+    within(main())

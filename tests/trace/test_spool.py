@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from whence.check.history import History
+from whence.check.judge import judge
+from whence.check.verdict import Outcome
 from whence.errors import TraceError
 from whence.trace.reader import read_trace
 from whence.trace.schema import COLUMNS_OF, Kind
@@ -141,6 +143,7 @@ def test_what_died_before_the_application_took_it_was_not_delivered(tmp_path: Pa
     def restarted(inc: int, value: int) -> tuple[Kind, tuple[object, ...]]:
         return Kind.RESTART, row(Kind.RESTART, 0, inc, 0, value=value)
 
+    spooled(tmp_path, 1, 1)
     spooled(tmp_path, 0, 1, delivered(1, 0, 1), delivered(1, 1, 2), delivered(1, 2, 3))
     spooled(tmp_path, 0, 2, restarted(2, 1), delivered(2, 1, 2))
     spooled(tmp_path, 0, 3, restarted(3, 2), delivered(3, 1, 3))
@@ -158,3 +161,15 @@ def test_a_publication_told_of_twice_around_a_crash_counts_once(tmp_path: Path) 
     trace = gather([tmp_path], "alps", "run", "1", durable=True)
     assert [each["inc"] for each in trace.records(Kind.PUBLISH)] == [1]
     assert [each["reason"] for each in trace.records(Kind.NOTE)] == ["told_again"]
+
+
+def test_a_publisher_that_left_no_trace_is_told_of_and_nobody_is_accused(tmp_path: Path) -> None:
+    """Its events were delivered; that nobody published them would rest on rows that were not given."""
+    delivered = row(Kind.DELIVER, 1, 1, 1, m_pid=7, m_inc=3, m_seq=1, payload_bytes=1)
+    spooled(tmp_path, 1, 1, (Kind.JOIN, row(Kind.JOIN, 1, 1, 0)), (Kind.DELIVER, delivered))
+    trace = gather([tmp_path], "alps", "run", "1")
+    assert trace.run.nodes == [1, 7]
+    verdict = judge(trace, promises=["integrity"])[0]
+    assert verdict.outcome is Outcome.UNKNOWN
+    assert "the rows of process 7 in its life 3" in verdict.sentence
+    assert [note[3] for note in trace.rows[Kind.NOTE]] == [1], "its time is one of the run"

@@ -41,6 +41,10 @@ Founders = Annotated[
     ),
 ]
 Data = Annotated[Path | None, typer.Option(help="What must outlive this process is kept here; level total needs it.")]
+Trace = Annotated[
+    Path | None,
+    typer.Option(help="Write a trace here, for whence gather and whence check; they need every process's."),
+]
 Log = Annotated[str, typer.Option(help="Logs on standard error: off, text or json.")]
 
 Result = TypeVar("Result")

@@ -74,7 +74,7 @@ def node(
     durable: Annotated[
         bool, typer.Option(help="Groups store what is published here, at the levels that can; needs --data.")
     ] = False,
-    trace: Annotated[Path | None, typer.Option(help="Write a trace here, for whence gather and whence check.")] = None,
+    trace: live.Trace = None,
     cluster: Annotated[str | None, typer.Option(help="Only processes of the same cluster talk to each other.")] = None,
     certs: live.Certs = None,
     insecure: live.Insecure = False,

@@ -34,6 +34,7 @@ def pub(
     listen: live.Listen = "127.0.0.1:0",
     cluster: live.Cluster = "whence",
     data: live.Data = None,
+    trace: live.Trace = None,
     certs: live.Certs = None,
     insecure: live.Insecure = False,
     settings: live.Settings = None,
@@ -48,7 +49,7 @@ def pub(
     if until not in (None, "accepted", "settled"):
         raise UsageError(f"--until is accepted or settled, not {until!r}")
     live.set_up_logs(log)
-    made = live.node_of(live.guest(pid), listen, contact, cluster, certs, insecure, data=data)
+    made = live.node_of(live.guest(pid), listen, contact, cluster, certs, insecure, data=data, trace=trace)
     given: dict[str, Any] = {"founders": live.parse_founders(founders), "settings": parse_settings(settings or [])}
 
     async def main() -> tuple[int, str]:
@@ -57,8 +58,7 @@ def pub(
         loop = asyncio.get_running_loop()
         async with made as node:
             joined = await node.open(group, level, **given, receive=False, write=True)
-            if joined.members() is not None:
-                await joined.gathered(members)
+            await joined.gathered(members)
             reach = until or ("settled" if joined.tells_settled else "accepted")
             receipt = None
             while lines := await loop.run_in_executor(None, lines_in.some):

@@ -26,6 +26,7 @@ def sub(
     listen: live.Listen = "127.0.0.1:0",
     cluster: live.Cluster = "whence",
     data: live.Data = None,
+    trace: live.Trace = None,
     certs: live.Certs = None,
     insecure: live.Insecure = False,
     settings: live.Settings = None,
@@ -38,7 +39,7 @@ def sub(
     Exit code 0: --count reached, --seconds over or stopped by a signal. 1: the group ended before --count.
     """
     live.set_up_logs(log)
-    made = live.node_of(live.guest(pid), listen, contact, cluster, certs, insecure, data=data)
+    made = live.node_of(live.guest(pid), listen, contact, cluster, certs, insecure, data=data, trace=trace)
     given = {"founders": live.parse_founders(founders), "settings": parse_settings(settings or [])}
     told = run(_listen(made, group, level, given, count, seconds, _printer(ndjson, json)))
     if json:

@@ -15,6 +15,9 @@ from whence.cli.output import print_json, stdout
 from whence.errors import UsageError
 from whence.net.status import ask
 
+HELD = ("held_bundles", "held_copies", "held_messages", "buffer_bundles")
+"""What levels call the bundles that wait for others, or for their time."""
+
 
 def top(
     pid: Annotated[int | None, typer.Option(help="The node on this machine to look at.")] = None,
@@ -55,20 +58,23 @@ def page(told: dict[str, Any], before: dict[str, Any], seconds: float) -> Stack:
     )
     groups = Table(
         "group", "level", "members", "delivered", "per s", "published", "unsettled", "held", "skipped", "late",
-        "place", title=title, title_justify="left",
+        title=title, title_justify="left", padding=0,
     )  # fmt: skip
+    places = Table("group", "place")
     earlier = {group["name"]: group for group in before.get("groups", [])}
     for group in told["groups"]:
         known = earlier.get(group["name"], group)
         gauges = group["gauges"]
         lag = group["published"] - group["settled"] if group["settled"] is not None else None
         groups.add_row(
-            group["name"], group["level"], "?" if group["members"] is None else str(len(group["members"]) + 1),
+            group["name"], group["level"], str(len(group["members"]) + 1),
             f"{group['delivered']:,}", f"{(group['delivered'] - known['delivered']) / seconds:,.0f}",
             f"{group['published']:,}", "?" if lag is None else f"{lag:,}",
-            str(gauges.get("held_bundles", [0])[0]), f"{group['skipped']:,}", f"{group['late']:,}",
-            _ticket(group["ticket"]) or _overlay(group["overlay"]),
+            f"{sum(gauges[name][0] for name in HELD if name in gauges):,}", f"{group['skipped']:,}",
+            f"{group['late']:,}",
         )  # fmt: skip
+        if place := _ticket(group["ticket"]) or _overlay(group["overlay"]):
+            places.add_row(group["name"], place)
     peers = Table("peer", "life", "address", "connected", "round trip", "waiting", "dropped")
     for peer in told["peers"]:
         peers.add_row(
@@ -82,7 +88,7 @@ def page(told: dict[str, Any], before: dict[str, Any], seconds: float) -> Stack:
             left_ns = owned["lease_left_ns"]
             lease = "lent by others" if left_ns is None else f"{left_ns / 1e6:,.0f} ms"
             tickets.add_row(group["name"], str(owned["ticket"]), str(owned["epoch"]), owned["owner"], lease)
-    return Stack(groups, peers, tickets) if tickets.row_count else Stack(groups, peers)
+    return Stack(*[table for table in (groups, places, peers, tickets) if table.row_count or table is groups])
 
 
 def _overlay(told: dict[str, Any] | None) -> str:

@@ -252,6 +252,13 @@ class Driver:
         self._do(self.member.tick)  # what stood in the way may be over, and nobody has looked since
         return check(self._clock())
 
+    def others(self) -> tuple[int, ...]:
+        """Return the other members: those in the member's view, or as they told where the level keeps none."""
+        view = self.member.view()
+        if view is not None:
+            return view
+        return tuple(pid for pid in self._outside.members(self.group) if pid != self.role.me.pid)
+
     def ticket(self) -> Status | None:
         """Return how the process stands in its cluster; None at levels without tickets."""
         tell: Callable[[int], Status] | None = getattr(self.member, "status", None)
@@ -426,6 +433,7 @@ class Driver:
     def expect(self, peer: int) -> None:
         """Wait for a connected member from now on."""
         self.credit.expect(peer)
+        self._changed.set()
 
     def forget_peer(self, peer: int) -> None:
         """Wait no more for a peer that is gone."""

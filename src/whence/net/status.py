@@ -62,12 +62,11 @@ def _peer(live: LiveNode, peer: Peer) -> dict[str, Any]:
 
 
 def _group(driver: Driver) -> dict[str, Any]:
-    view = driver.member.view()
     return {
         "name": driver.group,
         "level": driver.role.level,
         "member": driver.joined,
-        "members": list(view) if view is not None else None,
+        "members": list(driver.others()),
         "delivered": driver.position,
         "published": driver.published,
         "settled": driver.settled(),

@@ -43,10 +43,14 @@ from whence.trace.schema import (
 SEGMENT_BYTES = 32 << 20
 SEGMENTS_MAX = 64
 
+ROWS_LOST, NO_TRACE = "rows_lost", "no_trace"
+"""Why a gathered life is incomplete."""
+
 _HEADER = Layout("<II")
 _KINDS = tuple(Kind)
 _NUMBER = {kind: number for number, kind in enumerate(_KINDS)}
 _EVENT = slice(COLUMNS_OF[Kind.PUBLISH].index(M_PID), COLUMNS_OF[Kind.PUBLISH].index(M_SEQ) + 1)
+_PUBLISHER = slice(COLUMNS_OF[Kind.DELIVER].index(M_PID), COLUMNS_OF[Kind.DELIVER].index(M_SEQ))
 _AT_T_CLK, _AT_T_TRUE = WHO.index(T_CLK), WHO.index(T_TRUE)
 _NAME = re.compile(r"spool-([0-9a-f]*)-(\d+)-(\d+)-(\d+)\.rows")
 
@@ -153,7 +157,8 @@ def gather(
     """Put the spools of a group's processes together into one trace. Raises TraceError.
 
     A life that neither left nor was followed by an orderly end gets a crash row when a later life of its node exists.
-    One that lost rows ends with a note whose number is too high, so that every reader finds the trace incomplete.
+    One that lost rows ends with a note whose number is too high, so that every reader finds the trace incomplete; one
+    whose events were delivered and that left no spool consists of such a note.
     `one_clock`: all processes ran on one machine, whose clock is true time for all of them.
     """
     files = sorted(path for directory in directories for path in Path(directory).rglob("spool-*.rows"))
@@ -172,6 +177,8 @@ def gather(
             lost[life] = None
     if not lives:
         raise TraceError(f"no spool of group {group!r} was found; give the directories that live nodes wrote traces to")
+    for life, at in sorted(_untraced(lives).items()):
+        lives[life] = [(Kind.NOTE, _ending(Kind.NOTE, *life, [], group, NO_TRACE, missing=1, at=at))]
     nodes = sorted({node for node, _ in lives})
     described: dict[str, Any] = {"seed": 0, "groups": {group: []}, **about}
     run = Run(run_id=run_id, version=version, level=level, nodes=nodes, **described)
@@ -179,13 +186,20 @@ def gather(
     _void(lives)
     for (node, inc), entries in sorted(lives.items()):
         if (node, inc) in lost:
-            entries.append((Kind.NOTE, _ending(Kind.NOTE, node, inc, entries, group, "rows_lost", missing=1)))
+            entries.append((Kind.NOTE, _ending(Kind.NOTE, node, inc, entries, group, ROWS_LOST, missing=1)))
         followed = any(other == node and later > inc for other, later in lives)
         if followed and not any(kind is Kind.LEAVE for kind, _ in entries):
             entries.append((Kind.CRASH, _ending(Kind.CRASH, node, inc, entries, group, "killed")))
         for kind, row in entries:
             trace.rows[kind].append((*row[:_AT_T_TRUE], row[_AT_T_CLK], *row[_AT_T_TRUE + 1 :]) if one_clock else row)
     return trace
+
+
+def _untraced(lives: dict[tuple[int, int], list[tuple[Kind, Row]]]) -> dict[tuple[int, int], int]:
+    """Return the lives that published something and have no row, and a moment when somebody delivered it."""
+    delivered = (row for rows in lives.values() for kind, row in rows if kind is Kind.DELIVER)
+    publishers = {row[_PUBLISHER]: row[_AT_T_CLK] for row in delivered}
+    return {(pid, inc): at for (pid, inc), at in publishers.items() if (pid, inc) not in lives}
 
 
 def _void(lives: dict[tuple[int, int], list[tuple[Kind, Row]]]) -> None:
@@ -225,11 +239,12 @@ def _noted(kind: Kind, row: Row, reason: str) -> tuple[Kind, Row]:
 
 
 def _ending(
-    kind: Kind, node: int, inc: int, entries: list[tuple[Kind, Row]], group: str, reason: str, missing: int = 0
-) -> Row:
-    """Return a row that follows all others of a life, and some that are missing."""
+    kind: Kind, node: int, inc: int, entries: list[tuple[Kind, Row]], group: str, reason: str, missing: int = 0,
+    at: int = 0,
+) -> Row:  # fmt: skip
+    """Return a row that follows all others of a life, and some that are missing; `at` a time if it is the only one."""
     last = max((row[2] for _, row in entries), default=-1)
-    clock = max((row[3] for _, row in entries), default=0)
+    clock = max((row[3] for _, row in entries), default=at)
     given = {NODE: node, INC: inc, EV: last + missing + 1, T_CLK: clock, GRP: group, REASON: reason}
     return tuple(given.get(name) for name in COLUMNS_OF[kind])
 

@@ -140,6 +140,23 @@ def test_an_older_life_is_refused_where_a_newer_one_is_connected(tmp_path: Path)
     within(main())
 
 
+def test_two_processes_of_one_name_are_not_taken_for_one(tmp_path: Path) -> None:
+    """Their events would have the same names, and be dropped as repetitions of each other."""
+
+    async def main() -> None:
+        async with join(1) as one, join(2, contacts=[one.address], data=tmp_path / "2") as two:
+            with pytest.raises(JoinError, match=r"cannot be reached: it does not greet \(.*; its log may say more\)"):
+                async with join(2, contacts=[one.address], data=tmp_path / "other", settings=fast()):
+                    pass
+            assert one.live.switch.counts["name_taken"] > 0
+            assert links(one) == [2]
+            assert links(two) == [1]
+            await two.live.switch.call(*one.live.switch.endpoint)
+            assert links(one) == [2], "a process may be connected twice for a while"
+
+    within(main())
+
+
 def test_another_cluster_is_another_world() -> None:
     async def main() -> None:
         async with join(1, cluster="here") as one:

@@ -91,6 +91,8 @@ class LiveNode:
         because what the first one promised and how far it had counted are forgotten."""
         self._boots: dict[str, dict[int, int]] = {}
         """The boots that peers said they have in each group."""
+        self._unreached: dict[tuple[str, int], str] = {}
+        """Why the last call of each contact failed."""
         self._founders: dict[str, list[Process]] = {}
         self._named: dict[str, list[int]] = {}
         """The founders that each group was opened with."""
@@ -144,7 +146,8 @@ class LiveNode:
         deadline_s = self.settings.call_ns / 1e9
         await asyncio.wait(calls, timeout=deadline_s, return_when=asyncio.FIRST_COMPLETED)
         if not any(peer.link for peer in self.switch.peers.values()):
-            raise JoinError(f"no contact answered within {deadline_s:g} s: {_listed(self.contacts)}")
+            why = "; ".join(dict.fromkeys(self._unreached.values())) or _listed(self.contacts)
+            raise JoinError(f"no contact answered within {deadline_s:g} s: {why}")
 
     async def _keep_calling(self, host: str, port: int) -> None:
         wait_ns = self.settings.retry_ns
@@ -153,7 +156,7 @@ class LiveNode:
                 await self.switch.call(host, port)
                 return
             except JoinError as error:
-                log.debug("%s", error)
+                self._unreached[host, port] = str(error)
             await asyncio.sleep(wait_ns / 1e9)
             wait_ns = min(2 * wait_ns, self.settings.retry_ns_max)
 

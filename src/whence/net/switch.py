@@ -17,7 +17,7 @@ from typing import Protocol
 from whence.core.link.addresses import Address, Addresses, Book, asking, pack
 from whence.core.link.addresses import unpack as unpack_addresses
 from whence.core.link.detector import Detector, Ping, Pong
-from whence.core.link.greeting import NONCE_BYTES, Greeting
+from whence.core.link.greeting import INSTANCE_BYTES_MAX, NONCE_BYTES, Greeting
 from whence.core.ready import Item
 from whence.core.spread.gossip import Gossip
 from whence.errors import JoinError, RemoteProtocolError, UsageError
@@ -91,6 +91,7 @@ class Switch:
         self._beat: asyncio.TimerHandle | None = None
         self._reading = True
         self._closed = False
+        self._instance = token_bytes(INSTANCE_BYTES_MAX)
         self.on_flush: Callable[[], None] = _nothing
         """Called before anything is written: what an observer must have on paper first."""
 
@@ -147,7 +148,8 @@ class Switch:
 
     def _link(self, expected: int | None, *, dialed: bool) -> Link:
         nonce = token_bytes(NONCE_BYTES)
-        return Link(self, Greeting(self.me, self.settings.cluster, nonce, expected, *self.endpoint), dialed=dialed)
+        greeting = Greeting(self.me, self.settings.cluster, nonce, expected, *self.endpoint, self._instance)
+        return Link(self, greeting, dialed=dialed)
 
     # --- sending ---
 
@@ -314,7 +316,7 @@ class Switch:
         context = self._safety.client if self._safety is not None else None
         up: asyncio.Future[None] = self._loop.create_future()
         link = self._link(expected, dialed=True)
-        link.on_lost = lambda: None if up.done() else up.set_exception(JoinError(f"refused: {link.reason}"))
+        link.on_lost = lambda: None if up.done() else up.set_exception(JoinError(_refused(link)))
         link.on_up = lambda: None if up.done() else up.set_result(None)
         deadline_s = self.settings.call_ns / 1e9
         where = f"{address.host}:{address.port}"
@@ -350,7 +352,10 @@ class Switch:
         return True
 
     def link_named(self, link: Link) -> None:
-        """Hold the peer's name against its certificate and its later lives. Raises RemoteProtocolError."""
+        """Hold the peer's name against its certificate, its later lives and others of that name.
+
+        Raises RemoteProtocolError.
+        """
         process = link.greeting.peer
         assert process is not None
         assert link.transport is not None
@@ -361,6 +366,13 @@ class Switch:
         if current is not None and current.boot > process.boot:
             self.counts["older_life"] += 1
             raise RemoteProtocolError(f"{process.pid} in life {process.boot} is followed by {current.boot}")
+        if known is not None and known.link is not None and current == process:
+            one, other = known.link.greeting.told, link.greeting.told
+            assert one is not None
+            assert other is not None
+            if one.instance and other.instance and one.instance != other.instance:
+                self.counts["name_taken"] += 1
+                raise RemoteProtocolError(f"two processes call themselves {process.pid}; give one of them another pid")
 
     def link_up(self, link: Link) -> None:
         """Make a connection the one to its peer, or keep it as a spare. Raises RemoteProtocolError."""
@@ -517,6 +529,10 @@ def _set_reading(link: Link, reading: bool) -> None:
         link.transport.resume_reading()
     elif not reading and link.transport.is_reading():
         link.transport.pause_reading()
+
+
+def _refused(link: Link) -> str:
+    return f"it does not greet ({link.reason}; its log may say more)"
 
 
 def _nothing() -> None:

@@ -18,10 +18,11 @@ from whence.core.ready import Item
 from whence.errors import RemoteProtocolError
 from whence.types import Boot, PeerId, Process
 
-VERSION = 1
+VERSION = 2
 """Of everything below the groups. Two versions do not talk to each other."""
 
 NONCE_BYTES = 16
+INSTANCE_BYTES_MAX = 8
 HOST_CHARS_MAX = 255
 CLUSTER_CHARS_MAX = 64
 
@@ -40,6 +41,8 @@ class Hello(Item, frozen=True, tag=110):
     """Empty: the address the connection came from."""
     port: Port
     """0: nobody can call me."""
+    instance: Annotated[bytes, Meta(max_length=INSTANCE_BYTES_MAX)] = b""
+    """Drawn when the process started: two that were given one name differ in it. Empty: cannot be told."""
 
 
 class Confirm(Item, frozen=True, tag=111):
@@ -70,7 +73,9 @@ STEPS: dict[Stage, tuple[Stage, ...]] = {
 class Greeting:
     """One end of one connection until it is up."""
 
-    def __init__(self, me: Process, cluster: str, nonce: bytes, expected: int | None, host: str, port: int) -> None:
+    def __init__(
+        self, me: Process, cluster: str, nonce: bytes, expected: int | None, host: str, port: int, instance: bytes = b""
+    ) -> None:
         """Begin to greet; `expected` is the pid that was called, or None if anyone may answer."""
         self.me = me
         self.peer: Process | None = None
@@ -79,11 +84,11 @@ class Greeting:
         self._cluster = cluster
         self._nonce = nonce
         self._expected = expected
-        self._endpoint = (host, port)
+        self._endpoint, self._instance = (host, port), instance
 
     def hello(self) -> Hello:
         """Return what to say first."""
-        return Hello(VERSION, self._cluster, self._nonce, *self._endpoint)
+        return Hello(VERSION, self._cluster, self._nonce, *self._endpoint, self._instance)
 
     def receive(self, sender: Process, item: Item) -> list[Item]:
         """Take the peer's next word; return what to answer. Raises RemoteProtocolError: close the connection."""

@@ -23,6 +23,7 @@ from whence.net.settings import settings_of
 
 WHENCE = [sys.executable, "-c", "from whence.cli import main; main()"]
 DEADLINE_S = 60
+QUICK_TICKETS = ("--set", "ticket_round_ns=200000000", "--set", "answer_ns=20000000")
 
 
 def whence(*arguments: object, stdin: str = "", code: int = 0) -> str:
@@ -100,7 +101,7 @@ def test_a_node_reads_a_file_and_flags_override_it(tmp_path: Path) -> None:
 def test_founders_begin_a_group_from_shells(level: str, tmp_path: Path) -> None:
     """A node, a listener and a publisher that comes back; at level causal they are all the members there are."""
     port = free_port()
-    common = ("--founders", "0,1,2")
+    common = ("--founders", "0,1,2", *(QUICK_TICKETS if level == "optimistic" else ()))
 
     def member(pid: int) -> tuple[object, ...]:
         return ("alps", "--pid", pid, "--level", level, "--data", tmp_path / str(pid), *common, "--contact",
@@ -126,6 +127,32 @@ def test_founders_begin_a_group_from_shells(level: str, tmp_path: Path) -> None:
         errors = started.communicate(timeout=DEADLINE_S)[1]
         assert started.returncode == 0, errors
     assert "process 0 is up" in errors
+
+
+def test_an_operators_word_opens_a_cluster_that_was_stopped_whole(tmp_path: Path) -> None:
+    """Spec 4.9; without it, whoever asks for a ticket waits for witnesses that are gone."""
+    port = free_port()
+    common = ("--founders", "0,1,2", *QUICK_TICKETS)
+
+    def node(pid: int) -> list[str]:
+        contact = () if pid == 0 else ("--contact", f"127.0.0.1:{port}")
+        said = ("node", "--pid", pid, "--listen", f"127.0.0.1:{port if pid == 0 else 0}", "--group", "alps=optimistic",
+                "--data", tmp_path / str(pid), "--status", tmp_path / f"s{pid}", *contact, *common)  # fmt: skip
+        return [*WHENCE, *map(str, said)]
+
+    for word in ((), ("--dead", "0:1", "--dead", "1:1", "--dead", "2:1")):
+        started = [subprocess.Popen(node(pid), stderr=subprocess.PIPE, text=True) for pid in (0, 1, 2)]
+        try:
+            assert started[0].stderr is not None
+            assert started[0].stderr.readline(), "it listens"
+            said = whence("pub", "alps", "--pid", 9, "--contact", f"127.0.0.1:{port}", "--level", "optimistic",
+                          "--data", tmp_path / "9", "--json", *common, *word, stdin="line\n")  # fmt: skip
+            assert json.loads(said)["published"] == 1
+        finally:
+            for process in started:
+                process.send_signal(signal.SIGTERM)
+            errors = [process.communicate(timeout=DEADLINE_S)[1] for process in started]
+        assert [process.returncode for process in started] == [0, 0, 0], errors
 
 
 def test_founders_may_be_started_in_any_order(tmp_path: Path) -> None:
@@ -226,6 +253,7 @@ def test_a_file_that_cannot_be_is_refused_and_the_place_named(line: str, sentenc
         (("node", "--pid", 1, "--log", "loud"), "--log"),
         (("sub", "alps", "--contact", "nonsense"), "host:port"),
         (("pub", "alps", "--until", "noon"), "--until"),
+        (("pub", "alps", "--dead", "5"), "PID:BOOT"),
         (("top",), "which node"),
         (("top", "--socket", "nowhere.sock"), "no node answers"),
         (("certs", "member", 1, "--dir", "nowhere"), "holds no authority"),

@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 
-from whence.cli.live import status_path
+from whence.cli.live import parse_process, status_path
 from whence.cli.output import complain, print_json
 from whence.errors import UsageError
-from whence.limits import BOOT_MAX, PEER_ID_MAX
 from whence.net.status import DeclareDead
 from whence.net.status import declare_dead as tell
 
@@ -30,12 +29,10 @@ def declare_dead(
     """
     if pid is None and socket is None:
         raise UsageError("which node is to be told? give --pid or --socket")
-    dead, colon, boot = process.partition(":")
-    if not (colon and dead.isdecimal() and boot.isdecimal() and int(dead) <= PEER_ID_MAX and int(boot) <= BOOT_MAX):
-        raise UsageError(f"a process is PID:BOOT, such as 5:17, not {process!r}")
+    dead, boot = parse_process(process)
     path = socket if socket is not None else status_path(pid or 0)
-    asyncio.run(tell(path, DeclareDead(group, int(dead), int(boot))))
+    asyncio.run(tell(path, DeclareDead(group, dead, boot)))
     if json:
-        print_json(0, group=group, pid=int(dead), boot=int(boot))
+        print_json(0, group=group, pid=dead, boot=boot)
     else:
         complain(f"process {dead}, life {boot}, counts as dead in group {group!r}")

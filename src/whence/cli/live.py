@@ -17,7 +17,9 @@ import msgspec
 import typer
 
 from whence.errors import UsageError
+from whence.limits import BOOT_MAX, PEER_ID_MAX
 from whence.node import Node, join
+from whence.types import Process
 
 Contacts = Annotated[
     list[str] | None, typer.Option("--contact", metavar="HOST:PORT", help="A member to join through; may be repeated.")
@@ -92,6 +94,14 @@ def parse_founders(text: str | None) -> list[int]:
         return [int(pid) for pid in text.split(",")] if text else []
     except ValueError:
         raise UsageError(f"--founders takes pids with commas between, such as 0,1,2, not {text!r}") from None
+
+
+def parse_process(text: str) -> Process:
+    """Return one life of a process, as PID:BOOT. Raises UsageError for what is none."""
+    pid, colon, boot = text.partition(":")
+    if not (colon and pid.isdecimal() and boot.isdecimal() and int(pid) <= PEER_ID_MAX and int(boot) <= BOOT_MAX):
+        raise UsageError(f"a process is PID:BOOT, such as 5:17, not {text!r}")
+    return Process(int(pid), int(boot))
 
 
 def node_of(

@@ -30,6 +30,14 @@ def pub(
         str | None, typer.Option(help="Wait until all is accepted or settled; settled where the level can tell.")
     ] = None,
     members: Annotated[int, typer.Option(help="Wait until the group has so many members, this one among them.")] = 2,
+    dead: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PID:BOOT",
+            help="At level optimistic: your word that this life of a process has ended, where a ticket waits for it. "
+            "Given wrongly, two may act for one ticket. May be repeated.",
+        ),
+    ] = None,
     pid: live.Pid = None,
     listen: live.Listen = "127.0.0.1:0",
     cluster: live.Cluster = "whence",
@@ -48,6 +56,7 @@ def pub(
     """
     if until not in (None, "accepted", "settled"):
         raise UsageError(f"--until is accepted or settled, not {until!r}")
+    ended = [live.parse_process(text) for text in dead or []]
     live.set_up_logs(log)
     made = live.node_of(live.guest(pid), listen, contact, cluster, certs, insecure, data=data, trace=trace)
     given: dict[str, Any] = {"founders": live.parse_founders(founders), "settings": parse_settings(settings or [])}
@@ -57,7 +66,10 @@ def pub(
         lines_in = Lines(ndjson=ndjson)
         loop = asyncio.get_running_loop()
         async with made as node:
-            joined = await node.open(group, level, **given, receive=False, write=True)
+            joined = await node.open(group, level, **given, receive=False)
+            for process in ended:
+                joined.declare_dead(*process)
+            await joined.ready_to_publish()
             await joined.gathered(members)
             reach = until or ("settled" if joined.tells_settled else "accepted")
             receipt = None

@@ -157,7 +157,7 @@ class Desk:
         round_ns = self._settings.ticket_round_ns
         if seat is None or seat.standing in (Standing.LEAVING, Standing.CLOSED):
             if self.applicant.wanted:
-                return NotCoordinatorError(self.applicant.why_not_yet(self._waits_for(now)), round_ns)
+                return NotCoordinatorError(self.applicant.why_not_yet(self._lost_witnesses()), round_ns)
             given_back = "it is giving its ticket back" if seat is not None else "it has not asked for a ticket"
             return NotCoordinatorError(given_back, None)
         if not seat.may_act(now):
@@ -195,8 +195,10 @@ class Desk:
         )
 
     def _waits_for(self, now: Instant) -> tuple[Process, ...]:
-        if self.seat is not None:
-            return self.seat.waits_for(now)
+        return self.seat.waits_for(now) if self.seat is not None else self._lost_witnesses()
+
+    def _lost_witnesses(self) -> tuple[Process, ...]:
+        """Return the witnesses of lost coordinators whose word is missing to found anew."""
         walk = self._founding.walk if self._founding is not None else None
         return (walk.waits_for() if walk is not None else ()) or self._silent
 

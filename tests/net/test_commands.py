@@ -70,7 +70,9 @@ def test_a_line_published_here_is_printed_there(tmp_path: Path) -> None:
         assert [json.loads(line)["payload"] for line in lines.splitlines()] == ["one", "two", "three"]
         seen = json.loads(whence("top", "--socket", sock, "--json"))
         assert seen["groups"][0]["delivered"] == 3
-        assert "alps" in whence("top", "--socket", sock, "--once")
+        screen = whence("top", "--socket", sock, "--once")
+        assert "alps" in screen
+        assert "unsettled" in screen, "80 columns are enough for whole words"
         with urllib.request.urlopen(f"http://{metrics_at}/metrics", timeout=DEADLINE_S) as answer:
             text = answer.read().decode()
         assert 'whence_delivered_events_total{group="alps",level="fifo"} 3' in text

@@ -75,6 +75,7 @@ class Group:
         self._timer: asyncio.Handle | None = None
         self._refusal: WhenceError | None = None
         """Why the member does not take the bundle that waits; it will."""
+        self._may_write = node.live.permits.may(node.pid, self.name, "write")
         self._switch = node.live.switch
         self._alone_at = 0.0
         """When something last went out at once."""
@@ -86,9 +87,10 @@ class Group:
 
         Returns once the member will take it this turn, or with `until` once it is stored or settled. Raises
         BackPressureError after `publish_wait_s` without room, LimitError for a payload that no bundle can carry,
-        NotMemberError, ClosedError, StorageError. At level `optimistic` NotCoordinatorError or LeaseSuspendedError, at
-        level `total` StalledError: each says why and when to retry. Should a lease end between this call and the end
-        of the turn, `receipt.accepted()` raises it: nothing is sent, and nothing queued for later.
+        NotMemberError, ClosedError, StorageError, UsageError without the right to write. At level `optimistic`
+        NotCoordinatorError or LeaseSuspendedError, at level `total` StalledError: each says why and when to retry.
+        Should a lease end between this call and the end of the turn, `receipt.accepted()` raises it: nothing is sent,
+        and nothing queued for later.
         """
         receipt = self._load((payload,), len(payload))
         if receipt is None:
@@ -160,6 +162,8 @@ class Group:
         driver = self._driver
         if driver.left or driver.failure is not None:
             raise driver.failure or ClosedError(f"group {self.name!r} is closed")
+        if not self._may_write:
+            self._node.live.check_act(self.name, "publish")
         if driver.may_refuse and (refusal := driver.refusal()) is not None:
             raise refusal
         if size > BUNDLE_BYTES_MAX:
@@ -347,6 +351,7 @@ class Group:
 
         Raises what publishing would raise, if that takes longer than `timeout_s`.
         """
+        self._node.live.check_act(self.name, "publish")
         status = self._driver.ticket()
         if status is not None and status.standing == "none":
             self._driver.act("cjoin", 0)

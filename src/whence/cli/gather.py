@@ -10,10 +10,12 @@ from whence.cli.output import complain, directory, print_json
 from whence.errors import UsageError
 from whence.sim.scenario import SECOND_NS
 from whence.trace.memory import Phases, Trace
-from whence.trace.schema import COLUMNS_OF, INC, NODE, REASON, T_TRUE, WHO, Kind
+from whence.trace.schema import INC, NODE, REASON, T_TRUE, WHO, Kind
 from whence.trace.spool import NO_TRACE, ROWS_LOST
 from whence.trace.spool import gather as gathered
 from whence.trace.writer import write_trace
+
+INCOMPLETE = {NO_TRACE: "published, and left no trace here: give its directory too", ROWS_LOST: "lost rows"}
 
 
 def gather(
@@ -45,21 +47,13 @@ def gather(
     if healed_s is not None:
         trace.run.phases = _phases(trace, int(healed_s * SECOND_NS), int(deadline_s * SECOND_NS))
     path = write_trace(directory(out, "--out"), trace)
-    for node, inc, reason in _incomplete(trace):
-        why = "published, and left no trace here: give its directory too" if reason == NO_TRACE else "lost rows"
-        complain(f"process {node}, life {inc}, {why}; what rests on that will be unknown")
+    for note in trace.records(Kind.NOTE):
+        if (why := INCOMPLETE.get(note[REASON])) is not None:
+            complain(f"process {note[NODE]}, life {note[INC]}, {why}; what rests on that will be unknown")
     if json:
         print_json(0, trace=str(path), rows=trace.count(), nodes=trace.run.nodes, level=trace.run.level)
     else:
         complain(f"{trace.count():,} rows of {len(trace.run.nodes)} processes: {path}")
-
-
-def _incomplete(trace: Trace) -> list[tuple[int, int, str]]:
-    """Return the lives of which rows are missing, and why."""
-    columns = COLUMNS_OF[Kind.NOTE]
-    at = [columns.index(name) for name in (NODE, INC, REASON)]
-    notes = [tuple(row[index] for index in at) for row in trace.rows[Kind.NOTE]]
-    return [(node, inc, reason) for node, inc, reason in notes if reason in (ROWS_LOST, NO_TRACE)]
 
 
 def _phases(trace: Trace, healed_ns: int, deadline_ns: int) -> Phases:

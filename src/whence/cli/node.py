@@ -7,30 +7,24 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from msgspec import Meta, Struct, structs
+from msgspec import Struct, structs
 
 from whence.cli import live
 from whence.cli.output import complain, parse_settings, print_json
 from whence.core.levels import stores_events
 from whence.errors import UsageError
 from whence.group import Group
-from whence.limits import MERGED_PEER_ID_MAX
 from whence.net.run import run
 from whence.net.settings import NetSettings
 from whence.net.status import serve_metrics, serve_status
 from whence.node import Node, endpoint
-
-OPEN_S = 30.0
-"""How long a group that names no founders is looked for."""
-
-Pid = Annotated[int, Meta(ge=0, le=MERGED_PEER_ID_MAX)]
 
 
 class Part(Struct, frozen=True, forbid_unknown_fields=True):
     """What a file may say of one group, instead of its level alone."""
 
     level: str
-    founders: list[Pid] | None = None
+    founders: list[int] | None = None
     settings: dict[str, Any] | None = None
 
 
@@ -42,7 +36,7 @@ class Told(Struct, frozen=True, kw_only=True):
     advertise: str | None = None
     contacts: list[str] = []
     groups: dict[str, str | Part] = {}
-    founders: list[Pid] = []
+    founders: list[int] = []
     settings: dict[str, Any] = {}
     data: str | None = None
     durable: bool = False
@@ -141,12 +135,12 @@ def openings_of(told: Told) -> list[dict[str, Any]]:
     for name, said in told.groups.items():
         part = Part(said) if isinstance(said, str) else said
         founders = part.founders if part.founders is not None else told.founders
-        openings.append({
+        opening: dict[str, Any] = {
             "name": name, "level": part.level, "founders": founders, "overflow": "drop",
             "settings": part.settings if part.settings is not None else told.settings,
             "durable": told.durable and stores_events(part.level),
-            "timeout_s": None if founders else OPEN_S,
-        })  # fmt: skip
+        }  # fmt: skip
+        openings.append(opening | ({"timeout_s": None} if founders else {}))
     return openings
 
 

@@ -2,9 +2,10 @@
 
 A group without an entry is open to every member of the cluster; one with an entry is closed to all that it does not
 name. Reading: items of the group are sent to the peer and taken from it. Writing: bundles the peer published are taken,
-from whoever brings them; a ticket, which is what writing needs at level `optimistic`, is asked for and given only with
-it. Administering: an operator's word through this process (declare_dead) is taken. The peer's identity is its pid,
-which is worth as much as what binds it: with TLS its certificate, without TLS its word.
+from whoever brings them, and a process that may not publishes nothing itself; a ticket, which is what writing needs at
+level `optimistic`, is asked for and given only with it. Administering: an operator's word through this process
+(declare_dead) is taken. The peer's identity is its pid, which is worth as much as what binds it: with TLS its
+certificate, without TLS its word.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,8 +18,8 @@ from whence.wire.items import Packet
 
 RIGHTS = {"r": "read", "w": "write", "a": "administer"}
 
-ACTS = {"cjoin": "write", "declare_dead": "administer"}
-"""What a process needs for acts of its level; others need none."""
+ACTS = {"publish": "write", "cjoin": "write", "declare_dead": "administer"}
+"""What a process needs to publish and for acts of its level; others need none."""
 
 
 class Permits:

@@ -1,9 +1,10 @@
 """The journal: what is read back is a prefix of what was written, and damage is never taken for a record."""
 
-from hypothesis import given
+import pytest
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from whence.store.journal import framed, recovered
+from whence.store.journal import HEAD_BYTES, Damage, framed, head, read, recovered
 
 records = st.lists(st.binary(max_size=40), max_size=8)
 
@@ -49,3 +50,100 @@ def test_foreign_bytes_at_the_end_lose_nothing_that_was_written(written: list[by
     found, size = recovered(journal_of(written) + noise)
     assert found[: len(written)] == written
     assert size >= len(journal_of(written))
+
+
+# --- with its head ---
+
+
+def whole_journal(written: list[bytes], synced: int) -> bytes:
+    """Return a journal of which the first `synced` records are known to be durable."""
+    return head(HEAD_BYTES + len(journal_of(written[:synced]))) + journal_of(written)
+
+
+@given(records, st.data())
+def test_a_tail_torn_after_what_was_durable_is_cut_and_nothing_before_it(
+    written: list[bytes], data: st.DataObject
+) -> None:
+    synced = data.draw(st.integers(0, len(written)))
+    journal = whole_journal(written, synced)
+    least = HEAD_BYTES + len(journal_of(written[:synced]))
+    found = read(journal[: data.draw(st.integers(least, len(journal)))])
+    assert found.records[:synced] == written[:synced]
+    assert found.records == written[: len(found.records)]
+    assert found.synced == least
+
+
+@given(records, st.data())
+def test_a_journal_shorter_than_it_was_durable_is_damaged(written: list[bytes], data: st.DataObject) -> None:
+    journal = whole_journal(written, len(written))
+    cut = data.draw(st.integers(0, len(journal) - 1))
+    with pytest.raises(Damage) as told:
+        read(journal[:cut])
+    assert told.value.at == cut
+
+
+@given(records, st.data())
+def test_no_wrong_bit_in_what_was_durable_goes_unnoticed(written: list[bytes], data: st.DataObject) -> None:
+    """Wherever it is, in the head, in a length, a checksum or a record: the last record too."""
+    journal = bytearray(whole_journal(written, len(written)))
+    bit = data.draw(st.integers(0, len(journal) * 8 - 1))
+    journal[bit >> 3] ^= 1 << (bit & 7)
+    with pytest.raises(Damage) as told:
+        read(bytes(journal))
+    assert told.value.at <= bit >> 3
+
+
+@given(records, st.data())
+def test_a_wrong_bit_in_what_was_not_durable_loses_nothing_else(written: list[bytes], data: st.DataObject) -> None:
+    synced = data.draw(st.integers(0, len(written)))
+    journal = bytearray(whole_journal([*written, b"last"], synced))
+    least = HEAD_BYTES + len(journal_of(written[:synced]))
+    bit = data.draw(st.integers(least * 8, len(journal) * 8 - 1))
+    journal[bit >> 3] ^= 1 << (bit & 7)
+    found = read(bytes(journal)).records
+    assert found[:synced] == written[:synced]
+    assert found == [*written, b"last"][: len(found)]
+
+
+@given(records, st.data())
+def test_zeros_in_the_place_of_what_was_durable_are_damage(written: list[bytes], data: st.DataObject) -> None:
+    """A block that the disk lost reads as zeros."""
+    journal = bytearray(whole_journal([*written, b"last"], len(written) + 1))
+    start = data.draw(st.integers(0, len(journal) - 1))
+    journal[start:] = bytes(len(journal) - start)
+    if journal != whole_journal([*written, b"last"], len(written) + 1):
+        with pytest.raises(Damage):
+            read(bytes(journal))
+
+
+# --- of the first format, which had no head ---
+
+
+@given(records, st.data())
+def test_a_journal_without_a_head_is_read_and_its_torn_tail_cut(written: list[bytes], data: st.DataObject) -> None:
+    journal = journal_of([*written, b"last"])
+    first = len(framed([*written, b"last"][0]))
+    found = read(journal[: data.draw(st.integers(first, len(journal)))])
+    assert found.records == [*written, b"last"][: len(found.records)]
+    assert found.synced is None
+
+
+@given(records, st.data())
+@example([b"first", b"second"], None)
+def test_whole_records_after_a_bad_one_are_damage_where_there_is_no_head(
+    written: list[bytes], data: st.DataObject | None
+) -> None:
+    """Only the last record cannot be told from a torn tail."""
+    journal = bytearray(journal_of([*written, b"last", b"whole"]))
+    last = len(journal) - len(framed(b"whole"))
+    bit = data.draw(st.integers(0, last * 8 - 1)) if data is not None else 0
+    journal[bit >> 3] ^= 1 << (bit & 7)
+    with pytest.raises(Damage, match="follows"):
+        read(bytes(journal))
+
+
+def test_a_journal_of_a_later_format_is_not_read_as_ours() -> None:
+    later = bytearray(head(HEAD_BYTES))
+    later[7:20] = bytes([3, *range(12)])
+    with pytest.raises(Damage, match="later version"):
+        read(bytes(later))

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from whence.errors import StorageError
+from whence.store import log as module
+from whence.store.journal import framed
 from whence.store.log import RECORD_BYTES_MAX, DiskFile, Log
 
 RECORDS = [b"", b"a", b"bb" * 1000, b"\x00" * 9]
@@ -43,18 +45,102 @@ def test_one_sync_commits_everything_appended_before_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kept", range(60))
-def test_a_tail_torn_anywhere_is_cut_off_and_the_journal_goes_on(tmp_path: Path, kept: int) -> None:
+def test_a_tail_torn_anywhere_is_cut_off_and_the_journal_goes_on(
+    tmp_path: Path, kept: int, caplog: pytest.LogCaptureFixture
+) -> None:
     path = tmp_path / "journal"
-    written(path, [b"first", b"second", b"third"])
-    whole = path.read_bytes()
-    path.write_bytes(whole[: min(kept, len(whole))])
+    written(path, [b"first"])
+    durable = path.read_bytes()
+    written(path, [b"second", b"third"])
+    torn = (durable + path.read_bytes()[len(durable) :])[: len(durable) + kept]
+    path.write_bytes(torn)
     log = Log(path)
     survived = log.records
     assert survived == [b"first", b"second", b"third"][: len(survived)]
+    assert survived[0] == b"first"
+    assert ("torn tail" in caplog.text) == (log.size < len(torn)), "a cut is told"
     log.append([b"next"])
     log.sync()
     log.close()
     assert Log(path).records == [*survived, b"next"]
+
+
+@pytest.mark.parametrize("left", [0, 1, 23, 24, 30, -1])
+def test_a_journal_that_lost_what_was_durable_is_refused_and_not_touched(tmp_path: Path, left: int) -> None:
+    path = tmp_path / "journal"
+    written(path, [b"first", b"second", b"third"])
+    cut = path.read_bytes()[:left]
+    path.write_bytes(cut)
+    with pytest.raises(StorageError, match=f"{path} is damaged at byte {len(cut)}.*restore the whole data directory"):
+        Log(path)
+    assert path.read_bytes() == cut
+
+
+def test_a_wrong_bit_is_refused_with_its_place_even_in_the_last_record(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    written(path, [b"first", b"second", b"third"])
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        with pytest.raises(StorageError, match=f"{path} is damaged at byte"):
+            Log(path)
+
+
+def test_what_a_killed_process_had_written_and_not_synced_is_durable_once_it_is_believed(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    written(path, [b"first"])
+    before = path.read_bytes()
+    written(path, [b"second"])
+    path.write_bytes(before + path.read_bytes()[len(before) :])  # the head of before: killed after the write
+    file = Counting(path)
+    log = Log(path, file)
+    assert log.records == [b"first", b"second"]
+    assert file.syncs == 1
+    log.close()
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(StorageError, match="damaged"):
+        Log(path)
+
+
+class Counting(DiskFile):
+    """A disk that counts."""
+
+    syncs = 0
+
+    def sync(self) -> None:
+        self.syncs += 1
+        super().sync()
+
+
+def test_a_journal_of_the_first_format_is_read_and_written_anew(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    path.write_bytes(b"".join(map(framed, RECORDS)))
+    log = Log(path)
+    assert log.records == RECORDS
+    log.append([b"more"])
+    log.sync()
+    log.close()
+    assert path.read_bytes().startswith(b"whence")
+    assert Log(path).records == [*RECORDS, b"more"]
+
+
+def test_a_rewritten_journal_whose_place_is_not_certain_takes_nothing_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new file is in the place of the old one, and after a crash either may be there: neither may be written to."""
+    path = tmp_path / "journal"
+    written(path, [b"old"])
+    log = Log(path)
+
+    def fail(directory: Path) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(module, "sync_directory", fail)
+    with pytest.raises(StorageError, match="failed"):
+        log.rewrite([(b"", b"new")])
+    with pytest.raises(StorageError, match="failed"):
+        log.append([b"lost if it were taken"])
+    log.close()
 
 
 def test_compaction_replaces_all_records_in_one_step(tmp_path: Path) -> None:

@@ -1,19 +1,30 @@
 """An append-only journal in a file: one write and one sync commit everything that was appended before.
 
 Law: a record is durable once `sync` returned without an error after its `append`; after a crash at any point, opening
-the journal gives a prefix of what was appended, and at least all that was durable. An error of the disk (full, worn
-out, gone) is final: nothing more is taken, and nothing that was not durable is ever called so. A sync that failed is
-not tried again, because the kernel may have dropped the pages it could not write.
-Compaction writes the records that still count to a new file and moves it over the old one in one step.
+the journal gives a prefix of what was appended, and at least all that was durable. Where that cannot be, because what
+was durable is damaged or gone, opening refuses and changes nothing. An error of the disk (full, worn out, gone) is
+final: nothing more is taken, and nothing that was not durable is ever called so. A sync that failed is not tried again,
+because the kernel may have dropped the pages it could not write.
+Compaction writes the records that still count to a new file and moves it over the old one in one step; a journal is
+made in the same way, so that there is never one without a head.
 """
 
+import logging
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from whence.errors import StorageError
-from whence.store.journal import begun, recovered
+from whence.store.journal import HEAD_BYTES, Damage, begun, head, read
+
+log = logging.getLogger("whence.store")
+
+WHAT_TO_DO = (
+    "restore the whole data directory from a copy, or move it away and let this process come back as a new one, "
+    "without what only it had"
+)
+"""For whoever runs a node whose data directory cannot be believed any more."""
 
 RECORD_BYTES_MAX = 1 << 24
 """A record over it is refused: it would have to be read into memory at once."""
@@ -35,6 +46,9 @@ class File(Protocol):
     def write(self, pieces: Sequence[bytes]) -> None:
         """Append all of them. Raises OSError."""
 
+    def overwrite(self, first: bytes) -> None:
+        """Put bytes in the place of the first ones. Raises OSError."""
+
     def sync(self) -> None:
         """Make everything written durable. Raises OSError."""
 
@@ -49,7 +63,8 @@ class DiskFile:
     """A file on a real disk."""
 
     def __init__(self, path: Path) -> None:
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        os.lseek(self._fd, 0, os.SEEK_END)
 
     def read(self) -> bytes:
         """Return everything in it."""
@@ -73,6 +88,10 @@ class DiskFile:
                 while view:
                     view = view[os.write(self._fd, view) :]
 
+    def overwrite(self, first: bytes) -> None:
+        """Put bytes in the place of the first ones. Raises OSError."""
+        os.pwrite(self._fd, first, 0)
+
     def sync(self) -> None:
         """Make everything written durable. Raises OSError."""
         os.fdatasync(self._fd)
@@ -80,6 +99,7 @@ class DiskFile:
     def truncate(self, size: int) -> None:
         """Cut everything after `size` bytes off. Raises OSError."""
         os.ftruncate(self._fd, size)
+        os.lseek(self._fd, size, os.SEEK_SET)
         os.fdatasync(self._fd)
 
     def close(self) -> None:
@@ -93,25 +113,42 @@ class Log:
     """A journal on disk. Not for two threads at once; `append` may run while `sync` runs in another."""
 
     def __init__(self, path: Path, file: File | None = None) -> None:
-        """Open or create it, and cut off a torn tail. Raises StorageError."""
+        """Open or create it, and cut off a torn tail. Raises StorageError, also where it is damaged."""
         self.path = path
         self.syncs = 0
         self._pending: list[bytes] = []
         """Two pieces for each record: what it begins with, and the rest."""
         self._failure: str | None = None
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_directory(path.parent)
             _unfinished(path).unlink(missing_ok=True)
-            created = not path.exists()
-            self._file: File = file if file is not None else DiskFile(path)
-            data = self._file.read()
-            self.records, self.size = recovered(data)
-            if self.size < len(data):
-                self._file.truncate(self.size)
-            if created:
+            if not path.exists():
+                _put_in_place(path, []).close()
                 sync_directory(path.parent)
+            self._file: File = file if file is not None else DiskFile(path)
+            self._recover(self._file.read())
         except OSError as error:
             raise StorageError(f"the journal {path} cannot be opened: {error.strerror or error}") from error
+
+    def _recover(self, data: bytes) -> None:
+        try:
+            self.records, self.size, synced = read(data)
+        except Damage as damage:
+            self._file.close()
+            raise StorageError(
+                f"the journal {self.path} is damaged {damage}; nothing was changed: {WHAT_TO_DO}"
+            ) from None
+        if self.size < len(data):
+            log.warning(
+                "the journal %s had a torn tail, which was never durable: cut off %d bytes after byte %d",
+                self.path, len(data) - self.size, self.size,
+            )  # fmt: skip
+            self._file.truncate(self.size)
+        if synced is None:
+            self.rewrite([(b"", record) for record in self.records])
+        elif synced < self.size:  # written and perhaps not durable: it is believed from now on
+            self._file.sync()
+            self._file.overwrite(head(self.size))
 
     def append(self, records: Iterable[bytes], mark: bytes = b"") -> None:
         """Take records in order, with a mark at the beginning of each; not durable yet. Raises StorageError."""
@@ -130,11 +167,13 @@ class Log:
         try:
             self._file.write(pieces)
             self._file.sync()
+            size = self.size + sum(map(len, pieces))
+            self._file.overwrite(head(size))
         except OSError as error:
             self._failure = f"the journal {self.path} failed: {error.strerror or error}"
             raise StorageError(self._failure) from error
         del self._pending[: len(pieces)]
-        self.size += sum(map(len, pieces))
+        self.size = size
         self.syncs += 1
 
     @property
@@ -145,28 +184,22 @@ class Log:
     def rewrite(self, records: Iterable[Marked], pending: int | None = None) -> None:
         """Replace everything by these records, in one step: also the first `pending` that are not durable, else all.
 
-        Raises StorageError; then the old journal still counts, and what was pending still is.
+        Raises StorageError; then the old journal still counts, and what was pending still is, or nothing more is taken.
         """
         self._check()
         pending = self.pending if pending is None else pending
-        fresh = _unfinished(self.path)
         pieces = [piece for mark, rest in records for piece in (begun(mark, rest), rest)]
         try:
-            fresh.unlink(missing_ok=True)
-            file = DiskFile(fresh)
-            try:
-                file.write(pieces)
-                file.sync()
-            except OSError:
-                file.close()
-                fresh.unlink(missing_ok=True)
-                raise
-            fresh.replace(self.path)
-            sync_directory(self.path.parent)
+            file = _put_in_place(self.path, pieces)
         except OSError as error:
             raise StorageError(f"the journal {self.path} cannot be rewritten: {error.strerror or error}") from error
         self._file.close()
-        self._file, self.size = file, sum(map(len, pieces))
+        self._file, self.size = file, HEAD_BYTES + sum(map(len, pieces))
+        try:
+            sync_directory(self.path.parent)
+        except OSError as error:  # which of the two a crash would leave, nobody can tell
+            self._failure = f"the journal {self.path} failed: {error.strerror or error}"
+            raise StorageError(self._failure) from error
         del self._pending[: 2 * pending]
 
     def close(self) -> None:
@@ -186,6 +219,32 @@ def sync_directory(directory: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def make_directory(directory: Path) -> None:
+    """Make a directory, and those above it, that only this user may read. Raises OSError."""
+    missing = [each for each in (directory, *directory.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(mode=0o700, exist_ok=True)
+
+
+def _put_in_place(path: Path, pieces: Sequence[bytes]) -> DiskFile:
+    """Write a journal beside its place, then move it there; return it open. Raises OSError: nothing has changed.
+
+    The directory is not synced yet.
+    """
+    fresh = _unfinished(path)
+    fresh.unlink(missing_ok=True)
+    file = DiskFile(fresh)
+    try:
+        file.write([head(HEAD_BYTES + sum(map(len, pieces))), *pieces])
+        file.sync()
+        fresh.replace(path)
+    except OSError:
+        file.close()
+        fresh.unlink(missing_ok=True)
+        raise
+    return file
 
 
 def _unfinished(path: Path) -> Path:

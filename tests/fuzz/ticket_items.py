@@ -80,6 +80,7 @@ TICKET_MAKERS: dict[type[Item], Callable[[Random], Item]] = {
     ),
     say.Probe: _about(say.Probe),
     say.Fresh: _about(say.Fresh),
+    say.Stale: lambda random: say.Stale(*some_claim(random), some_record(random)),
     say.Exclude: _about(say.Exclude),
     say.AckExclude: lambda random: say.AckExclude(*some_claim(random), random.random() < 0.3, some_record(random)),
     say.RequestFence: _about(say.RequestFence),

@@ -70,6 +70,7 @@ EVER_GIVEN = [
     (60, "GenesisAnswer"),
     (61, "Recover"),
     (62, "Recovered"),
+    (63, "Stale"),
 ]
 """Every number that was ever on a wire. Append; never change a line, never remove one."""
 

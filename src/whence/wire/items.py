@@ -89,6 +89,7 @@ NUMBERS: dict[int, type[Item]] = {
     60: tickets.GenesisAnswer,
     61: Recover,
     62: Recovered,
+    63: tickets.Stale,
 }
 
 AnyItem = Union[  # noqa: UP007 - the decoder reads this at run time
@@ -101,7 +102,7 @@ AnyItem = Union[  # noqa: UP007 - the decoder reads this at run time
     tickets.Renew, tickets.Alive, tickets.Fenced, tickets.Update, tickets.AckUpdate, tickets.NotCoordinator,
     tickets.Probe, tickets.Fresh, tickets.Exclude, tickets.AckExclude, tickets.RequestFence, tickets.AckFence,
     tickets.ClusterJoin, tickets.AckClusterJoin, tickets.RejectClusterJoin, tickets.Cleave, tickets.AckCleave,
-    tickets.GenerationRead, tickets.GenerationValue, tickets.Genesis, tickets.GenesisAnswer, Recover,
+    tickets.GenerationRead, tickets.GenerationValue, tickets.Genesis, tickets.GenesisAnswer, tickets.Stale, Recover,
     Recovered,
 ]  # fmt: skip
 

@@ -4,7 +4,15 @@ import pytest
 from msgspec import structs
 
 from tests.core.tickets.test_records import alone
-from whence.core.members.tickets.items import AckExclude, AckFence, Exclude, NotCoordinator, RequestFence
+from whence.core.members.tickets.items import (
+    AckExclude,
+    AckFence,
+    Exclude,
+    NotCoordinator,
+    Probe,
+    RequestFence,
+    Stale,
+)
 from whence.core.members.tickets.records import Claim, Pointer, Record, pack
 from whence.core.members.tickets.settings import TicketSettings
 from whence.core.members.tickets.walk import STEPS, Found, Stage, Walk
@@ -205,3 +213,41 @@ def test_a_process_an_operator_declared_dead_counts_as_fenced() -> None:
 @pytest.mark.parametrize("stage", Stage)
 def test_every_stage_is_in_the_table(stage: Stage) -> None:
     assert stage in STEPS
+
+
+def test_who_founds_anew_gives_up_when_most_witnesses_renewed_a_lease_a_moment_ago() -> None:
+    """X2: the coordinator lives, whether or not it is heard here, and nobody has been fenced yet."""
+    path = Path(own=None)
+    path.walk.ask(0, path.post)
+    assert path.asked(Probe) == list(W1)
+    path.walk.on_fresh(W1[0], VICTIM.claim)
+    path.walk.on_fresh(W1[0], VICTIM.claim)
+    assert stage_of(path) is Stage.ASKING, "the same witness twice is one witness"
+    path.walk.on_fresh(W1[2], LAST.claim)
+    assert stage_of(path) is Stage.ASKING, "it speaks of another coordinator"
+    path.walk.on_fresh(W1[2], VICTIM.claim)
+    assert stage_of(path) is Stage.MET
+    assert path.asked(RequestFence) == []
+
+
+def test_witnesses_of_before_lead_to_those_of_now() -> None:
+    """X2: a record of long ago names witnesses that were replaced; they know by whom."""
+    path = Path(own=None)
+    path.walk.ask(0, path.post)
+    later = VICTIM.next(proposed=W2).next(witnesses=W2, proposed=())
+    path.walk.on_stale(W1[1], Stale(*VICTIM.claim, pack(later)), path.post)
+    assert path.asked(Probe) == [*W1, *W2]
+    path.walk.on_fresh(W2[0], VICTIM.claim)
+    path.walk.on_fresh(W2[1], VICTIM.claim)
+    assert stage_of(path) is Stage.MET
+
+
+def test_who_founds_anew_fences_whom_too_few_witnesses_heard_lately() -> None:
+    path = Path(own=None)
+    path.walk.ask(0, path.post)
+    path.walk.on_fresh(W1[0], VICTIM.claim)
+    while stage_of(path) is Stage.ASKING:
+        path.now += 1000
+        path.walk.tick(path.now, path.post)
+    assert stage_of(path) is Stage.FENCING
+    assert path.asked(RequestFence) == list(W1)

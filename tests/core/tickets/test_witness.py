@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.tickets.test_records import alone
-from whence.core.members.tickets.items import AckFence, Alive, Fenced, Fresh, Probe, Renew, RequestFence
+from whence.core.members.tickets.items import AckFence, Alive, Fenced, Fresh, Probe, Renew, RequestFence, Stale
 from whence.core.members.tickets.lease import ALWAYS, NEVER, Leases
 from whence.core.members.tickets.records import majority, pack
 from whence.core.members.tickets.witness import RECORDS_PER_TICKET_MAX, Witness
@@ -59,12 +59,15 @@ def test_a_fence_for_one_ticket_leaves_the_others_alone() -> None:
     assert isinstance(book.renew(renew(10), 0), Alive), "a later epoch is another coordinator"
 
 
-def test_a_probe_is_answered_only_for_who_renewed_within_a_lease() -> None:
+def test_a_probe_tells_who_renewed_within_a_lease_and_what_is_known_of_others() -> None:
     book = witness()
     assert book.probe(Probe(4, 3), 0) is None
     book.renew(renew(3), 0)
     assert book.probe(Probe(4, 3), LEASE_NS) == Fresh(4, 3)
-    assert book.probe(Probe(4, 3), LEASE_NS + 1) is None
+    assert book.probe(Probe(4, 3), LEASE_NS + 1) == Stale(4, 3, renew(3).record)
+    book.renew(renew(3), 2 * LEASE_NS)
+    book.fence(RequestFence(4, 3))
+    assert book.probe(Probe(4, 3), 2 * LEASE_NS) == Stale(4, 3, renew(3).record), "fenced, it acts no more"
 
 
 def test_records_of_old_epochs_make_room_only_when_nobody_can_ask_for_them() -> None:

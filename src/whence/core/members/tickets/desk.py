@@ -71,6 +71,7 @@ class Desk:
             say.NotCoordinator: self._on_not_coordinator,
             say.Probe: self._on_probe,
             say.Fresh: self._on_fresh,
+            say.Stale: self._on_stale,
             say.Exclude: self._on_exclude,
             say.AckExclude: self._on_walk_answer,
             say.RequestFence: self._on_request_fence,
@@ -353,6 +354,15 @@ class Desk:
     def _on_fresh(self, sender: Process, item: say.Fresh, turn: Turn) -> None:
         if self.seat is not None:
             self.seat.on_fresh(sender, Claim(item.ticket, item.epoch))
+        elif self._founding is not None:
+            self._founding.on_fresh(sender, Claim(item.ticket, item.epoch), turn)
+            self._follow_founding(turn)
+
+    def _on_stale(self, sender: Process, item: say.Stale, turn: Turn) -> None:
+        if self.seat is not None:
+            self.seat.on_stale(unpack(item.record))
+        elif self._founding is not None:
+            self._founding.on_stale(sender, item, turn)
 
     def _on_not_coordinator(self, sender: Process, item: say.NotCoordinator, turn: Turn) -> None:
         if self.seat is not None:
@@ -472,9 +482,12 @@ class Desk:
                 self.arbiter.learn(founding.ballot, founding.generation, founding.genesis, turn)
             case Phase.MET:
                 self._founding, self._silent = None, ()
-                self.applicant.hear_active(turn.now)
                 if founding.met is not None:
+                    self.applicant.hear_active(turn.now)
                     self.applicant.hear_hint(founding.met)
+                else:
+                    turn.note("core_lives")
+                    self.applicant.hear_unheard(turn.now)
             case Phase.FAILED:
                 self._founding = None
                 self._silent = founding.walk.waits_for() if founding.walk is not None else self._silent

@@ -22,6 +22,7 @@ from whence.core.members.tickets.items import (
     Genesis,
     GenesisAnswer,
     NotCoordinator,
+    Stale,
 )
 from whence.core.members.tickets.records import Claim, Pointer, Processes, Record, pack, readable, unpack
 from whence.core.members.tickets.settings import TicketSettings
@@ -231,6 +232,17 @@ class Founding:
         else:
             walk.on_ack_fence(sender, item, turn.now, turn.post)
         self._follow_walk(turn)
+
+    def on_fresh(self, sender: Process, claim: Claim, turn: Turn) -> None:
+        """Let the walk hear that a coordinator renewed its lease lately."""
+        if self.walk is not None:
+            self.walk.on_fresh(sender, claim)
+            self._follow_walk(turn)
+
+    def on_stale(self, sender: Process, item: Stale, turn: Turn) -> None:
+        """Let the walk hear of a coordinator's later witnesses."""
+        if self.walk is not None:
+            self.walk.on_stale(sender, item, turn.post)
 
     def tick(self, turn: Turn) -> None:
         """Ask again, or give up."""

@@ -118,6 +118,18 @@ class Fresh(Item, frozen=True, tag=47):
     epoch: Epoch
 
 
+class Stale(Item, frozen=True, tag=63):
+    """It has not; this is the last record I have of it."""
+
+    ticket: Ticket
+    epoch: Epoch
+    record: RecordBytes
+
+    def sound(self) -> bool:
+        """Tell whether the record can be read."""
+        return readable(self.record)
+
+
 class Exclude(Item, frozen=True, tag=48):
     """Those between us are gone: are you (ticket, epoch), and do you live?"""
 
@@ -252,6 +264,6 @@ class GenesisAnswer(Item, frozen=True, tag=60):
 ITEMS: tuple[type[Item], ...] = (
     Renew, Alive, Fenced, Update, AckUpdate, NotCoordinator, Probe, Fresh, Exclude, AckExclude, RequestFence, AckFence,
     ClusterJoin, AckClusterJoin, RejectClusterJoin, Cleave, AckCleave,
-    GenerationRead, GenerationValue, Genesis, GenesisAnswer,
+    GenerationRead, GenerationValue, Genesis, GenesisAnswer, Stale,
 )  # fmt: skip
 """Every item of this protocol."""

@@ -53,6 +53,8 @@ class Applicant:
         self._refused = ""
         """Why the coordinator asked last gave none; a process that is no coordinator has nothing to say of that."""
         self._found_from: Instant = 0
+        self._deaf = False
+        """Coordinators live by the word of their witnesses, and none was heard since."""
 
     def want(self, now: Instant) -> None:
         """Begin to ask for a ticket."""
@@ -75,6 +77,8 @@ class Applicant:
         if silent:
             lives = ", ".join(f"{pid}:{boot}" for pid, boot in silent)
             return f"{asking}; all coordinators are gone, and their witnesses {lives} must answer or be declared dead"
+        if self._deaf:
+            return f"{asking}; coordinators do not answer, and their witnesses say that they live: look at the links"
         if self._refused or self.owners():
             return asking + self._refused
         seeds = ", ".join(map(str, self._seeds))
@@ -130,7 +134,13 @@ class Applicant:
 
     def hear_active(self, now: Instant) -> None:
         """Know that the cluster has a coordinator."""
+        self._deaf = False
         self._found_from = max(self._found_from, now + self._patience())
+
+    def hear_unheard(self, now: Instant) -> None:
+        """Know that coordinators live that are not heard here; should they be dead, a lease from now tells."""
+        self._deaf = True
+        self._found_from = now + self._settings.lease_ns + int(4 * self._dice() * self._settings.ticket_round_ns)
 
     def ask(self, now: Instant) -> int:
         """Return whom to ask now: a coordinator heard of, or else a seed, which may know some.

@@ -11,7 +11,7 @@ Costs per ticket round: 2k + 1 renewals and their answers, one greeting of the s
 from collections.abc import Callable
 from enum import Enum
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from whence.core.members.tickets.change import Change, Kind
 from whence.core.members.tickets.granting import absorbed, grantable, granted, taken_over, tickets_of
@@ -64,6 +64,9 @@ WITHDRAW_ROUNDS = 2
 ABSORBED_KEPT = 16
 """Leavers whose repeated farewells are still answered."""
 
+UNHEARD_MAX = 64
+"""Joiners that did not take up a grant, and are not served for SHUN_ROUNDS. Full: the one noted first is forgotten."""
+
 
 class Standing(Enum):
     """Where a coordinator is in its life."""
@@ -81,6 +84,15 @@ STEPS: dict[Standing, tuple[Standing, ...]] = {
     Standing.CLOSED: (),
 }
 """From each standing, those that may follow. A claim never comes back."""
+
+
+class Grant(Struct, frozen=True):
+    """The ticket given away last, to whom, and the answer that says so. It lasts while the record names its claim."""
+
+    joiner: Process
+    nonce: int
+    claim: Claim
+    answer: AckClusterJoin
 
 
 class Seat:
@@ -131,7 +143,9 @@ class Seat:
         self._misses = 0
         self._answered = True
         self._fresh: dict[Process, None] = {}
-        self._grant: tuple[Process, int, AckClusterJoin] | None = None
+        self._grant: Grant | None = None
+        self._unheard: dict[Process, Instant] = {}
+        """Joiners whose last grant had to be fenced, and until when others go before them."""
         self._absorbed: dict[Claim, None] = {}
         self._leave_at: Instant | None = None
 
@@ -242,7 +256,7 @@ class Seat:
         self.confirmed = change.record.alone()
         turn.note(f"ticket_{change.kind.value}", *change.record.succ.claim)
         if change.kind is Kind.GRANT and self._grant is not None:
-            turn.post(self._grant[0], self._grant[2])
+            turn.post(self._grant.joiner, self._grant.answer)
             return  # it is greeted with the next round, so that no greeting overtakes its ticket
         if change.leaver is not None:
             turn.post(change.leaver, AckCleave(*next(reversed(self._absorbed))))
@@ -315,6 +329,12 @@ class Seat:
         """Count a witness that saw the successor renew lately."""
         if claim == self.record.succ.claim:
             self._fresh[sender] = None
+
+    def on_stale(self, record: Record) -> None:
+        """Learn from a former witness of the successor whom to ask about it instead."""
+        succ = self.record.succ
+        if record.claim == succ.claim and record.version > succ.version and self.pending is None and self.walk is None:
+            self.record = structs.replace(self.record, succ=record.pointer())
 
     def on_not_coordinator(self, sender: Process, item: NotCoordinator, turn: Turn) -> None:
         """Close a successor that says itself that it is closed: no fence, no wait."""
@@ -392,6 +412,7 @@ class Seat:
         if walk.stage is not Stage.DONE or self.pending is not None:
             return
         self.walk = None
+        self._note_unheard(walk, turn.now)
         succ, beyond = walk.found if walk.found is not None else (None, None)
         record = taken_over(self.record, succ, beyond, walk.top, walk.last, self._settings.tickets)
         self._propose(self.change_type(Kind.TAKEOVER, record, turn.now), turn)
@@ -400,11 +421,14 @@ class Seat:
 
     def serve(self, joiner: Process, nonce: int, turn: Turn) -> str:
         """Give a joiner a ticket; return "" if that began, or why not: busy or full."""
-        if self._grant is not None and self._grant[:2] == (joiner, nonce):
-            if self.pending is None and self.record.succ.owner == joiner and not self.confirmed:
-                turn.post(joiner, self._grant[2])
+        grant = self._grant
+        if grant is not None and (grant.joiner, grant.nonce) == (joiner, nonce) and self._stands(grant):
+            if self.pending is None and self.walk is None and not self.confirmed:
+                turn.post(joiner, grant.answer)
             return ""
         if self.pending is not None or self.walk is not None or not self.may_act(turn.now) or not self.confirmed:
+            return "busy"
+        if self._unheard.get(joiner, turn.now) > turn.now:
             return "busy"
         free = self._grantable()
         if not free:
@@ -414,9 +438,23 @@ class Seat:
         witnesses = self._neighbours.witnesses_for(joiner, ring, {}, (), turn.now)
         mine, theirs = granted(self.record, ticket, joiner, witnesses, self._settings.tickets)
         base = max(self.record.last_of(ticket), self._entry_of(ticket))
-        self._grant = (joiner, nonce, AckClusterJoin(nonce, pack(theirs), base))
+        self._grant = Grant(joiner, nonce, theirs.claim, AckClusterJoin(nonce, pack(theirs), base))
         self._propose(self.change_type(Kind.GRANT, mine, turn.now), turn)
         return ""
+
+    def _stands(self, grant: Grant) -> bool:
+        """Tell whether a grant is being registered, or named by the record; one that was closed is void."""
+        registering = self.pending is not None and self.pending.kind is Kind.GRANT
+        return registering or self.record.succ.claim == grant.claim
+
+    def _note_unheard(self, walk: Walk, now: Instant) -> None:
+        """Let others go first if the joiner served last never answered: closing its grant took a whole lease."""
+        grant = self._grant
+        if grant is None or not walk.hard or self.confirmed or grant.claim not in walk.closed:
+            return
+        self._unheard[grant.joiner] = now + SHUN_ROUNDS * self._settings.ticket_round_ns
+        if len(self._unheard) > UNHEARD_MAX:
+            del self._unheard[next(iter(self._unheard))]
 
     def _grantable(self) -> list[int]:
         return grantable(self.record, self._settings.tickets)

@@ -6,21 +6,24 @@ and a witness's word shows the successor it registered before it could act on it
 Assumes: `drift_max` for the wait after a hard close; nothing about delays.
 The sentence that decides: a hard close needs a blocking set of every witness set the victim may still count; then one
 whole lease must pass on our clock since the last fence.
-It walks by registered pointers, never by hearsay. Source: tickets_twolayer 4.7, 4.9, 4.10 (Lemmas A, B, C); traps F2,
-F3, F11 to F14, F18, F20, F23, F25, F27, F28, F30.
+It walks by registered pointers, never by hearsay. Whoever takes everybody for lost fences nobody of whom a majority of
+its witnesses says that it renewed a lease a moment ago: who hears nothing may be deaf.
+Source: tickets_twolayer 4.7, 4.9, 4.10 (Lemmas A, B, C), X2; traps F2, F3, F11 to F14, F18, F20, F23, F25, F27, F28,
+F30.
 """
 
 from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
 
-from whence.core.members.tickets.items import AckExclude, AckFence, Exclude, NotCoordinator, RequestFence
+from whence.core.members.tickets.items import AckExclude, AckFence, Exclude, NotCoordinator, Probe, RequestFence, Stale
 from whence.core.members.tickets.records import (
     Claim,
     Pointer,
     Processes,
     Record,
     blocking,
+    majority,
     merged_last,
     unpack,
 )
@@ -29,7 +32,10 @@ from whence.core.ready import Item
 from whence.types import Instant, Process
 
 ASKED_MAX = 2
-"""Times a coordinator is asked whether it lives before its witnesses are."""
+"""Times a coordinator is asked whether it lives before its witnesses fence it."""
+
+PROBED_MAX = 3
+"""The same where everybody is taken for lost: its witnesses are asked too, and one lost answer must not count."""
 
 STEPS_MAX = 4096
 """A ring has no more coordinators than tickets."""
@@ -56,7 +62,8 @@ STEPS: dict[Stage, tuple[Stage, ...]] = {
     Stage.STUCK: (),
     Stage.MET: (),
 }
-"""From each stage, those that may follow. MET: someone lives who should not have been there; only where nobody may."""
+"""From each stage, those that may follow. MET: someone lives who should not have been there, by its own word or by
+that of most of its witnesses; only where nobody may."""
 
 
 class Found(NamedTuple):
@@ -92,6 +99,8 @@ class Walk:
         self._beyond = beyond
         self._best: Record | None = None
         self._acks: dict[Process, None] = {}
+        self._fresh: dict[Process, None] = {}
+        self._leaves = False
         self._asked = 0
         self._retry_at: Instant = 0
         self._drained_at: Instant = 0
@@ -121,9 +130,32 @@ class Walk:
         if self._own is None and not item.leaving:
             self._step(Stage.MET)
         elif self._own is None:
-            return  # a leaver closes itself before long
+            self._leaves = True  # it closes itself before long; until then its witnesses say that it lives
         else:
             self._end(Found(record.pointer(), record.succ), now)
+
+    def on_fresh(self, sender: Process, claim: Claim) -> None:
+        """Stop where most witnesses say that a coordinator renewed its lease a moment ago."""
+        if self.stage is not Stage.ASKING or self._own is not None or claim != self._cur.claim or self._leaves:
+            return
+        self._fresh[sender] = None
+        installed = self._sets()[0]
+        if installed and sum(witness in self._fresh for witness in installed) >= majority(installed):
+            self._step(Stage.MET)
+
+    def on_stale(self, sender: Process, item: Stale, post: Post) -> None:
+        """Learn from a witness of before who took its place, and ask these too."""
+        if self.stage is not Stage.ASKING or self._own is not None:
+            return
+        record, known = unpack(item.record), self._best.version if self._best is not None else self._cur.version
+        if record.claim != self._cur.claim or record.version <= known:
+            return
+        before = [witness for each in self._sets() for witness in each]
+        self._best = record
+        self._asked = min(self._asked, PROBED_MAX - 1)
+        for witness in record.witnesses:
+            if witness not in before:
+                post(witness, Probe(*self._cur.claim))
 
     def on_not_coordinator(self, sender: Process, item: NotCoordinator, now: Instant, post: Post) -> None:
         """Pass a coordinator that says itself that it is closed."""
@@ -152,7 +184,7 @@ class Walk:
         if self.stage is Stage.DRAINING and now >= self._drained_at:
             self._step(Stage.DONE)
         elif self.stage is Stage.ASKING and now >= self._retry_at:
-            if self._asked >= ASKED_MAX and self._may_fence():
+            if self._asked >= (PROBED_MAX if self._own is None else ASKED_MAX) and self._may_fence():
                 self._begin_fencing(now, post)
             else:
                 self._ask(now, post)
@@ -184,6 +216,10 @@ class Walk:
         self._asked += 1
         self._retry_at = now + 2 * self._settings.answer_ns
         post(self._cur.owner, Exclude(*self._cur.claim))
+        if self._own is None:
+            for witness in self._sets()[0]:
+                if witness not in self._fresh:
+                    post(witness, Probe(*self._cur.claim))
 
     def _begin_fencing(self, now: Instant, post: Post) -> None:
         self._step(Stage.FENCING)
@@ -243,6 +279,7 @@ class Walk:
             self._step(Stage.STUCK)
         else:
             self._cur, self._beyond, self._asked, self._best, self._acks = ahead, further, 0, None, {}
+            self._fresh, self._leaves = {}, False
             self._step(Stage.ASKING)
             self._ask(now, post)
 

@@ -9,7 +9,7 @@ Source: tickets_twolayer 4.2, 4.4, 4.7; traps F14, F15, F34. Costs one look-up p
 
 from msgspec import Struct
 
-from whence.core.members.tickets.items import AckFence, Alive, Fenced, Fresh, Probe, Renew, RequestFence
+from whence.core.members.tickets.items import AckFence, Alive, Fenced, Fresh, Probe, Renew, RequestFence, Stale
 from whence.core.members.tickets.records import Claim, Record, unpack
 from whence.core.ready import Gauge, Item
 from whence.types import Instant
@@ -63,11 +63,16 @@ class Witness:
         kept = self._kept.get(item.ticket, {}).get(item.epoch)
         return AckFence(item.ticket, item.epoch, b"" if kept is None else kept.record)
 
-    def probe(self, item: Probe, now: Instant) -> Fresh | None:
-        """Tell whether the epoch renewed its lease within one lease, and is not fenced."""
+    def probe(self, item: Probe, now: Instant) -> Fresh | Stale | None:
+        """Tell whether the epoch renewed its lease within one lease, and is not fenced; if not, what is known of it.
+
+        Its record shows by whom this witness was replaced, if it was.
+        """
         kept = self._kept.get(item.ticket, {}).get(item.epoch)
-        if kept is None or now - kept.seen > self._lease_ns or self.fenced(Claim(item.ticket, item.epoch)):
+        if kept is None:
             return None
+        if now - kept.seen > self._lease_ns or self.fenced(Claim(item.ticket, item.epoch)):
+            return Stale(item.ticket, item.epoch, kept.record)
         return Fresh(item.ticket, item.epoch)
 
     def lease_left_ns(self, claim: Claim, now: Instant) -> int | None:

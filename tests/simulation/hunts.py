@@ -2,8 +2,10 @@
 
 A schedule among the first 1,000 that shows a bug proves what a hunt from the first would: it is caught within so many.
 Where a change of the protocol or of the swarm moves a bug elsewhere, the hunt goes on, and then looks at those before.
-The long mode hunts from the first.
+The long mode hunts from the first, and from seeds that are new each time.
 """
+
+from random import SystemRandom
 
 from whence.mutants import find
 from whence.sim.explore import MUTANT_SCHEDULES_MAX, Caught, hunt
@@ -27,9 +29,19 @@ SHOWN_IN = {
 """By bug; those not named here show in the first few."""
 
 
+FRESH_SEEDS = 3
+"""In long mode every bug is also hunted from so many seeds that nobody has seen."""
+
+FRESH_SCHEDULES_MAX = 5 * MUTANT_SCHEDULES_MAX
+"""Where a bug shows in one schedule of some 400, a thousand from any seed miss it in one hunt of ten."""
+
+
 def hunted(level: str, name: str, long_mode: bool) -> Caught:
     """Hunt a planted bug by the promise it must break, in the first 1,000 schedules."""
     law = find(level, name).law
+    for seed in SystemRandom().sample(range(10**6, 10**9), FRESH_SEEDS if long_mode else 0):
+        fresh = hunt(level, name, law, seed, FRESH_SCHEDULES_MAX)
+        assert fresh.caught, f"{name} of {level}: not caught from seed {seed} on: {fresh}"
     first = 1 if long_mode else SHOWN_IN.get(name, 1)
     caught = hunt(level, name, law, first, MUTANT_SCHEDULES_MAX + 1 - first)
     return caught if caught.caught else hunt(level, name, law, 1, first - 1)

@@ -13,7 +13,7 @@ from msgspec import Struct
 from whence.check.history import AT_GRP, AT_T_TRUE, NO_EVENT, History, Process
 from whence.check.verdict import Violation, what, who
 from whence.trace.memory import Row
-from whence.trace.schema import BOUND, COLUMNS_OF, DESTS, EPOCH, M_PID, M_SEQ, REASON, T_CLK, TICKET, VALUE, Kind
+from whence.trace.schema import BOUND, COLUMNS_OF, DESTS, EPOCH, M_PID, M_SEQ, PEER, REASON, T_CLK, TICKET, VALUE, Kind
 from whence.types import EventId
 
 WITNESSES_MAX = 3
@@ -38,6 +38,7 @@ _VERBS = {
     Kind.TICKET_RELEASE: "releases",
     Kind.TICKET_SUSPEND: "suspends",
 }
+_AT_PEER = COLUMNS_OF[Kind.SEND].index(PEER)
 _TICKET_KINDS = (Kind.TICKET_ACQUIRE, Kind.TICKET_RELEASE, Kind.TICKET_SUSPEND)
 
 
@@ -135,6 +136,8 @@ def _deed(kind: Kind, row: Row, event: EventId | None) -> str:
     if event is not None:
         name = f"its event {event.seq}" if event[:2] == row[:2] else what(event)
         return f"{'publishes' if kind is Kind.PUBLISH else 'delivers'} {name}"
+    if kind in (Kind.SEND, Kind.RECV):
+        return f"{'sends a copy to' if kind is Kind.SEND else 'receives a copy from'} process {row[_AT_PEER]}"
     if kind is Kind.GAP:
         return "reports events as skipped for good"
     if kind is Kind.VIEW:
@@ -286,6 +289,17 @@ def _tell_tickets(scene: _Scene) -> Iterator[Moment]:
     yield from _tell_rows(scene)
 
 
+def _tell_crash(scene: _Scene) -> Iterator[Moment]:
+    """Tell the last that the process did, and that it failed."""
+    violation, rows = scene.violation, scene.history.trace.rows
+    done = [(kind, row) for kind in Kind for row in rows[kind] if row[:2] == (violation.node, violation.inc)]
+    for kind, row in sorted(done, key=lambda each: each[1][2])[-HAPPENINGS_MAX:]:
+        yield scene.moment(kind, row)
+    yield Moment(
+        t=None, node=violation.node, inc=violation.inc, kind=violation.promise, sentence=violation.sentence, wrong=True
+    )
+
+
 _TELLERS: dict[str, Callable[[_Scene], Iterator[Moment]]] = {
     "causal": _tell_order,
     "optimistic_causal": _tell_order,
@@ -294,4 +308,5 @@ _TELLERS: dict[str, Callable[[_Scene], Iterator[Moment]]] = {
     "agreement": _tell_absence,
     "liveness": _tell_absence,
     "ticket_exclusivity": _tell_tickets,
+    "crash": _tell_crash,
 }

@@ -1,6 +1,7 @@
 """whence explore: many schedules under a swarm of faults, judged; a violation is shown, shrunk and drawn."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
@@ -12,7 +13,7 @@ from rich.table import Table
 
 from whence.check.explain import story
 from whence.check.history import History
-from whence.check.verdict import Outcome, Verdict
+from whence.check.verdict import Verdict
 from whence.cli.check import BROKEN, draw_stories
 from whence.cli.output import (
     directory,
@@ -26,8 +27,9 @@ from whence.cli.output import (
 )
 from whence.errors import UsageError
 from whence.mutants import find, recipe_with
-from whence.sim.explore import Batch, Caught, hunt_all, judged
+from whence.sim.explore import Batch, Caught, against, hunt_all, judged, replayed
 from whence.sim.explore import explore as explore_schedules
+from whence.sim.run import Outcome
 from whence.sim.scenario import Scenario
 from whence.sim.shrink import shrink, size_of
 from whence.sim.swarm import draw
@@ -103,37 +105,48 @@ def _explore(level: str, schedules: int, seed: int, shrinking: bool, workers: in
 
 def _replay(level: str, seed: int, mutant: str | None, shrinking: bool, out: Path, *, json: bool) -> None:
     if json:
-        _, verdicts = judged(draw(level, seed), mutant)
+        _, verdicts = replayed(draw(level, seed), mutant)
         print_json(seed, level=level, verdicts=verdicts_by_name(verdicts), violations=witnesses(verdicts))
     else:
         verdicts = _tell(stdout(), level, seed, mutant, shrinking, out)
-    if _against(verdicts):
+    if against(verdicts):
         raise typer.Exit(BROKEN)
 
 
 def _tell(console: Console, level: str, seed: int, mutant: str | None, shrinking: bool, out: Path) -> list[Verdict]:
     """Run a schedule again, show what it broke, and leave the smallest schedule that still does on disk."""
     scenario = draw(level, seed)
-    _, verdicts = judged(scenario, mutant)
-    console.print(verdict_table(verdicts, f"{level}, seed {seed}"))
-    against = _against(verdicts)
-    if not against:
+    outcome, verdicts = replayed(scenario, mutant)
+    console.print(verdict_table(verdicts, f"{level}, seed {seed}" + (f", planted bug {mutant}" if mutant else "")))
+    if not (broken := against(verdicts)):
         return verdicts
-    promise = against[0].promise
-    if shrinking:
+    if shrinking and broken[0].violations:
         stderr().print(f"shrinking the schedule of {size_of(scenario)} members, faults and events …", style="dim")
-        scenario = shrink(scenario, lambda smaller: promise in _broken_names(smaller, mutant))
+        scenario = shrink(scenario, breaks_the_same(broken[0].promise, outcome, mutant))
         console.print(f"shrunk to {size_of(scenario)}: {scenario.nodes} members, {len(scenario.faults)} faults, "
                       f"{sum(publish.events for publish in scenario.publishes)} events")  # fmt: skip
-    outcome, smallest = judged(scenario, mutant)
-    history = History(outcome.trace)
-    for line in story(history, _against(smallest)[0].violations[0]).lines():
-        console.print(f"  {line}")
+    outcome, smallest = replayed(scenario, mutant)
     kept = directory(out / f"{level}-{seed}", "--out")
     (kept / "scenario.json").write_bytes(msgspec.json.format(msgspec.json.encode(scenario)))
-    for path in (write_trace(kept, outcome.trace), *draw_stories(history, smallest, kept)):
+    drawn = _told(console, outcome, against(smallest), kept)
+    for path in (write_trace(kept, outcome.trace), *drawn):
         console.print(f"kept: {path}")
     return verdicts
+
+
+def _told(console: Console, outcome: Outcome, broken: list[Verdict], into: Path) -> list[Path]:
+    """Tell what broke step by step and draw it; in a sentence where the trace cannot be made sense of."""
+    try:
+        history = History(outcome.trace)
+    except Exception:
+        if outcome.crash is None:
+            raise
+        console.print(f"  {broken[0].sentence}")
+        return []
+    for violation in broken[0].violations[:1]:
+        for line in story(history, violation).lines():
+            console.print(f"  {line}")
+    return draw_stories(history, broken, into)
 
 
 def _hunt(level: str, mutant: str, seed: int, schedules: int, workers: int, *, json: bool) -> None:
@@ -147,10 +160,12 @@ def _hunt(level: str, mutant: str, seed: int, schedules: int, workers: int, *, j
     if json:
         print_json(seed, level=level, mutants={name: _as_json(caught) for name, caught in found.items()})
     else:
-        table = Table("planted bug", "breaks", "caught", "schedules", "what it does wrong")
+        table = Table("planted bug", "breaks", "caught", "schedules", "seed", "failed", "what it does wrong")
         for name, caught in found.items():
             mark = "[green]yes[/]" if caught.caught else "[bold red]no[/]"
-            table.add_row(name, caught.law, mark, f"{caught.schedules:,}", find(level, name).bug)
+            failed = f"{caught.crashes:,}, first in {caught.crash_seed}" if caught.crashes else ""
+            seed_shown = "" if caught.seed is None else str(caught.seed)
+            table.add_row(name, caught.law, mark, f"{caught.schedules:,}", seed_shown, failed, find(level, name).bug)
         stdout().print(table)
     if not all(caught.caught for caught in found.values()):
         raise typer.Exit(BROKEN)
@@ -161,12 +176,17 @@ def _as_json(caught: Caught) -> dict[str, Any]:
     return fields
 
 
-def _against(verdicts: list[Verdict]) -> list[Verdict]:
-    return [verdict for verdict in verdicts if verdict.outcome is Outcome.BROKEN]
+def breaks_the_same(promise: str, outcome: Outcome, mutant: str | None) -> Callable[[Scenario], bool]:
+    """Return what tells whether a smaller scenario breaks the same promise; fails in the same place, if it failed."""
+    crash = outcome.crash.kind if outcome.crash is not None else None
 
+    def breaks(smaller: Scenario) -> bool:
+        outcome, verdicts = judged(smaller, mutant)
+        if crash is not None:
+            return outcome.crash is not None and outcome.crash.kind == crash
+        return any(verdict.promise == promise for verdict in against(verdicts))
 
-def _broken_names(scenario: Scenario, mutant: str | None) -> list[str]:
-    return [verdict.promise for verdict in _against(judged(scenario, mutant)[1])]
+    return breaks
 
 
 def _coverage(total: Batch) -> dict[str, dict[str, int]]:

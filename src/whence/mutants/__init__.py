@@ -15,7 +15,7 @@ class Mutant(Struct, frozen=True):
 
     name: str
     law: str
-    """The promise that must be found broken."""
+    """The promise that must be found broken; `crash` where it makes a member fail."""
     bug: str
     """What the code does wrong, in a sentence."""
     plant: Callable[[Any], Recipe]

@@ -114,6 +114,15 @@ class HoldsWithoutBound(Fifo):
         return False
 
 
+class FailsAtAHole(Fifo):
+    """Looks for what should have come before, where there may be nothing."""
+
+    def admit(self, bundle: Bundle, now: Instant, ready: Ready) -> None:
+        super().admit(bundle, now, ready)
+        if self._waiting:
+            raise KeyError((bundle.pid, bundle.boot, bundle.first - 1))
+
+
 def delivers_on_arrival(me: Process, settings: Settings) -> Order:
     """Build the canary's order."""
     return DeliversOnArrival(me, settings.limits, settings.fifo.hold_rounds * settings.gossip.round_ns)
@@ -142,5 +151,6 @@ BUGS = (
     ("mixes_lives", "agreement", "takes a restarted sender for the one it was", _fifo(MixesLives), _FIFO),
     ("counts_bundles", "liveness", "expects one event per bundle", _fifo(CountsBundles), _FIFO),
     ("forgets_its_own", "no_duplicates", "does not remember what it published", _fifo(ForgetsItsOwn), _FIFO),
+    ("fails_at_a_hole", "crash", "fails where an event is missing", _fifo(FailsAtAHole), _FIFO),
     ("holds_without_bound", "bounds", "holds as much as comes", _fifo(HoldsWithoutBound), _FIFO),
 )

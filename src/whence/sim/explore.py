@@ -14,13 +14,15 @@ from signal import SIG_BLOCK, SIG_SETMASK, SIGINT, getsignal, pthread_sigmask, r
 from threading import Thread, current_thread, main_thread
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from whence.check.determinism import compare
 from whence.check.judge import judge
 from whence.check.verdict import Outcome, Verdict
 from whence.mutants import mutants_of, recipe_with
 from whence.sim import run as runs
+from whence.sim.crash import PROMISE as CRASH
+from whence.sim.crash import crash_of, crash_verdict
 from whence.sim.scenario import Scenario
 from whence.sim.swarm import draw
 from whence.trace.memory import digest_of
@@ -82,6 +84,11 @@ class Caught(Struct, frozen=True):
     """How many it took, or how many were tried in vain."""
     law: str
     seed: int | None = None
+    """The schedule that shows it."""
+    crashes: int = 0
+    """Schedules before that in which the bug made a member or an oracle fail instead."""
+    crash_seed: int | None = None
+    """The first of them."""
 
 
 def explore(
@@ -106,12 +113,14 @@ def explore(
 
 def hunt(level: str, mutant: str, law: str, seed: int, schedules: int = MUTANT_SCHEDULES_MAX) -> Caught:
     """Run schedules with a planted bug until the promise it must break is found broken."""
-    recipe = recipe_with(level, mutant)
-    for at in range(schedules):
-        trace = runs.run(draw(level, seed + at), recipe).trace
-        if any(verdict.outcome is Outcome.BROKEN for verdict in judge(trace, [law])):
-            return Caught(True, at + 1, law, seed + at)
-    return Caught(False, schedules, law)
+    promises: list[str] = [] if law == CRASH else [law]
+    crashed: list[int] = []
+    for at in range(seed, seed + schedules):
+        broken = [verdict.promise for verdict in against(judged(draw(level, at), mutant, promises)[1])]
+        if law in broken:
+            return Caught(True, at - seed + 1, law, at, len(crashed), next(iter(crashed), None))
+        crashed += [at] if broken else []
+    return Caught(False, schedules, law, None, len(crashed), next(iter(crashed), None))
 
 
 def hunt_all(
@@ -134,10 +143,32 @@ def hunt_all(
     return found
 
 
-def judged(scenario: Scenario, mutant: str | None = None) -> tuple[runs.Outcome, list[Verdict]]:
-    """Run one scenario and judge it."""
-    outcome = runs.run(scenario, recipe_with(scenario.level, mutant))
-    return outcome, judge(outcome.trace)
+def judged(
+    scenario: Scenario, mutant: str | None = None, promises: list[str] | None = None
+) -> tuple[runs.Outcome, list[Verdict]]:
+    """Run one scenario and judge it by these promises, or by its level's.
+
+    Whatever a member or an oracle raises is found, not raised: then the only verdict is that on `crash`.
+    """
+    outcome = runs.run(scenario, recipe_with(scenario.level, mutant), keep_crash=True)
+    if outcome.crash is None:
+        try:
+            return outcome, judge(outcome.trace, promises)
+        except Exception as error:  # noqa: BLE001 - an oracle that fails is a finding, with the seed that shows it
+            outcome = structs.replace(outcome, crash=crash_of(error))
+    assert outcome.crash is not None
+    return outcome, [crash_verdict(outcome.crash)]
+
+
+def replayed(scenario: Scenario, mutant: str | None = None) -> tuple[runs.Outcome, list[Verdict]]:
+    """Run and judge a scenario as an exploration does, and run it again to see whether it is the same run."""
+    outcome, verdicts = judged(scenario, mutant)
+    return outcome, verdicts if outcome.crash else [*verdicts, _same_again(scenario, mutant, outcome)]
+
+
+def against(verdicts: list[Verdict]) -> list[Verdict]:
+    """Return the verdicts that a promise is broken."""
+    return [verdict for verdict in verdicts if verdict.outcome is Outcome.BROKEN]
 
 
 def _explore_batch(level: str, mutant: str | None, seeds: range) -> Batch:
@@ -145,14 +176,11 @@ def _explore_batch(level: str, mutant: str | None, seeds: range) -> Batch:
     batch = Batch()
     for seed in seeds:
         scenario = draw(level, seed)
-        outcome, verdicts = judged(scenario, mutant)
-        if seed % TWICE_EVERY == 0:
-            verdicts.append(_same_again(scenario, mutant, outcome))
+        outcome, verdicts = judged(scenario, mutant) if seed % TWICE_EVERY else replayed(scenario, mutant)
         _tally(batch, scenario, outcome)
         batch.unknown += sum(verdict.outcome is Outcome.UNKNOWN for verdict in verdicts)
-        against = [verdict for verdict in verdicts if verdict.outcome is Outcome.BROKEN]
-        if against:
-            batch.broken = Broken(seed, against)
+        if broken := against(verdicts):
+            batch.broken = Broken(seed, broken)
             break
     return batch
 
@@ -160,7 +188,7 @@ def _explore_batch(level: str, mutant: str | None, seeds: range) -> Batch:
 def _same_again(scenario: Scenario, mutant: str | None, outcome: runs.Outcome) -> Verdict:
     """Judge whether the same scenario, run again with its processes made in another order, leaves the same trace."""
     again = runs.run(
-        scenario, recipe_with(scenario.level, mutant), start_order=reversed(range(scenario.nodes))
+        scenario, recipe_with(scenario.level, mutant), start_order=reversed(range(scenario.nodes)), keep_crash=True
     )  # fmt: skip
     return compare(digest_of(outcome.trace), digest_of(again.trace))
 

@@ -12,6 +12,7 @@ from whence.core.levels import LEVELS, Recipe
 from whence.core.settings import by_name
 from whence.errors import UsageError
 from whence.sim.cluster import Cluster
+from whence.sim.crash import Crash, crash_of
 from whence.sim.faults import Director
 from whence.sim.scenario import Scenario
 from whence.trace.memory import Phases, Run, Trace
@@ -29,6 +30,8 @@ class Outcome(Struct, frozen=True):
     steps: int
     """Things that happened on the loop."""
     wall_seconds: float
+    crash: Crash | None = None
+    """What ended the run before its time; the trace goes as far as that."""
 
 
 def recipe_of(level: str) -> Recipe:
@@ -45,22 +48,32 @@ def run(
     *,
     start_order: Iterable[int] | None = None,
     on_slice: Callable[[Trace, float], None] | None = None,
+    keep_crash: bool = False,
 ) -> Outcome:
-    """Run a scenario. `on_slice` is called now and then with the trace so far and the part of the run that is done."""
+    """Run a scenario. `on_slice` is called now and then with the trace so far and the part of the run that is done.
+
+    What a process raises goes on to the caller; with `keep_crash` it ends the run and is part of the outcome.
+    """
     began = perf_counter()
     recipe = recipe or recipe_of(scenario.level)
     trace = Trace(describe(scenario, recipe))
     cluster = Cluster(scenario, recipe, trace.rows)
     director = Director(cluster, scenario)
-    cluster.start(start_order)
-    director.plan()
-    slices = _SLICES if on_slice is not None else 1
-    for at in range(1, slices + 1):
-        cluster.loop.run(scenario.end_at_ns * at // slices)
-        if on_slice is not None:
-            on_slice(trace, at / slices)
-    cluster.record_gauges()
-    return Outcome(trace, cluster.effective, cluster.loop.steps, perf_counter() - began)
+    crash = None
+    try:
+        cluster.start(start_order)
+        director.plan()
+        slices = _SLICES if on_slice is not None else 1
+        for at in range(1, slices + 1):
+            cluster.loop.run(scenario.end_at_ns * at // slices)
+            if on_slice is not None:
+                on_slice(trace, at / slices)
+        cluster.record_gauges()
+    except Exception as error:
+        if not keep_crash:
+            raise
+        crash = crash_of(error, cluster.loop.now)
+    return Outcome(trace, cluster.effective, cluster.loop.steps, perf_counter() - began, crash)
 
 
 def describe(scenario: Scenario, recipe: Recipe) -> Run:

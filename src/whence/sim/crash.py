@@ -1,0 +1,67 @@
+"""A program that raises in a schedule breaks a promise of its own, `crash`: members and oracles do not fail.
+
+What was raised, where in the code, at which process and when; with the rows up to then it is told, and shrunk, like
+any other broken promise.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from traceback import walk_tb
+
+from msgspec import Struct
+
+from whence.check.verdict import Outcome, Verdict, Violation, who
+from whence.sim.process import SimProcess
+
+PROMISE = "crash"
+
+_PACKAGE = Path(__file__).parents[1]
+
+
+class Crash(Struct, frozen=True, kw_only=True):
+    """An exception that nobody expected."""
+
+    error: str
+    """Its type and what it says."""
+    where: str
+    """The last line of this package that it came through."""
+    kind: str
+    """Its type and the function it was raised in: the same for the same bug in a smaller schedule."""
+    node: int
+    inc: int
+    at_ns: int | None = None
+    """True time of a run that it ended; None where the run was whole and an oracle failed."""
+
+
+def crash_of(error: Exception, at_ns: int | None = None) -> Crash:
+    """Describe an exception as it left a run, or with no time the judgement of one."""
+    ours = [(frame.f_code, line) for frame, line in walk_tb(error.__traceback__) if _is_ours(frame.f_code.co_filename)]
+    code, line = ours[-1]
+    path = Path(code.co_filename).relative_to(_PACKAGE).as_posix()
+    process = next(_processes(error), None)
+    return Crash(
+        error=f"{type(error).__name__}: {error}", where=f"{path}, line {line}, in {code.co_qualname}",
+        kind=f"{type(error).__name__} in {path} {code.co_qualname}",
+        node=process.pid if process else 0, inc=process.boot if process else 1, at_ns=at_ns,
+    )  # fmt: skip
+
+
+def crash_verdict(crash: Crash) -> Verdict:
+    """Return the verdict that a schedule must not end like this."""
+    if crash.at_ns is None:
+        sentence = f"an oracle failed on the trace with {crash.error} ({crash.where})"
+    else:
+        sentence = f"{who(crash.node, crash.inc)} failed with {crash.error} ({crash.where})"
+    violation = Violation(promise=PROMISE, node=crash.node, inc=crash.inc, sentence=sentence)
+    return Verdict(promise=PROMISE, outcome=Outcome.BROKEN, sentence=sentence, violations=[violation], count=1)
+
+
+def _is_ours(path: str) -> bool:
+    return Path(path).is_relative_to(_PACKAGE)
+
+
+def _processes(error: Exception) -> Iterator[SimProcess]:
+    """Yield the simulated processes that an exception came through, the outermost first."""
+    for frame, _ in walk_tb(error.__traceback__):
+        if isinstance(own := frame.f_locals.get("self"), SimProcess):
+            yield own

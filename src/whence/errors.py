@@ -2,9 +2,15 @@
 
 The caller (UsageError and below), the peer (RemoteProtocolError: counted, never escapes a driver), a limit
 (LimitError: names it and its value), the world (TraceError: a file that cannot be read; StorageError, JoinError), you
-(ClosedError), nobody yet (OutcomeUnknownError: ask, then decide), or us (InternalError: prints the seed that shows it
-again).
+(ClosedError), nobody yet (OutcomeUnknownError: ask, then decide; EventsLostError: publish again, or do without), or us
+(InternalError: prints the seed that shows it again).
 """
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from whence.types import Span
 
 
 class WhenceError(Exception):
@@ -60,8 +66,19 @@ class LimitError(UsageError):
         self.name, self.value, self.asked = name, value, asked
 
 
+class PayloadError(UsageError, TypeError):
+    """What was given to publish is not bytes."""
+
+
 class BackPressureError(LimitError):
     """A publish waited for room as long as it may: peers or the group's own consumer are too slow."""
+
+    def __init__(self, name: str, value: int, asked: int, behind: str = "") -> None:
+        super().__init__(name, value, asked)
+        self.behind = behind
+        """Who has not taken what is under way, in words."""
+        if behind:
+            self.args = (f"{self}; nothing was published, and it waits for {behind}",)
 
 
 class SlowConsumerError(LimitError):
@@ -82,6 +99,31 @@ class StorageError(WhenceError):
 
 class OutcomeUnknownError(WhenceError):
     """It may have happened: the wait for an acknowledgement ended before the answer was known."""
+
+
+class EventsLostError(WhenceError):
+    """Events whose publish had returned are delivered nowhere, or may not be: says how many, which, and why."""
+
+    def __init__(
+        self, payloads: Sequence[bytes], why: WhenceError, spans: "Sequence[Span]" = (), count: int = 0
+    ) -> None:
+        self.payloads = list(payloads)
+        """The events themselves, in order, to publish them again; fewer than `count` where they are very many."""
+        self.why = why
+        self.spans = list(spans)
+        """Their numbers, where they had any."""
+        self.count = count or len(self.payloads)
+        which = ", ".join(f"{span.first} to {span.last}" for span in self.spans[:8])
+        first = f"the first begins with {self.payloads[0][:24]!r}" if self.payloads else "their payloads are not kept"
+        super().__init__(
+            f"{self.count} events that were accepted are lost ({f'numbers {which}' if which else first}): {why}"
+        )
+
+    def and_then(self, other: "EventsLostError", bytes_max: int) -> "EventsLostError":
+        """Return one error for what was lost before and what was lost now, with at most so many bytes of payloads."""
+        room = bytes_max - sum(map(len, self.payloads))
+        more = other.payloads if sum(map(len, other.payloads)) <= room else []
+        return EventsLostError(self.payloads + more, self.why, self.spans + other.spans, self.count + other.count)
 
 
 class RemoteProtocolError(WhenceError):

@@ -7,12 +7,13 @@ async with whence.join(1, listen="127.0.0.1:0", contacts=["127.0.0.1:4000"]) as 
         ...
 """
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from whence.errors import ClosedError, UsageError
+from whence.errors import ClosedError, EventsLostError, UsageError
 from whence.group import Group
 from whence.inbox import Batch, Inbox, Overflow
 from whence.net.node import LiveNode
@@ -66,17 +67,29 @@ class Node:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close every group and connection."""
-        await self.close()
+        """Close every group and connection; after an error, without waiting for what the members do not take."""
+        try:
+            await self._close(patiently=kind is None)
+        except EventsLostError:
+            if kind is None:
+                raise
 
     async def close(self) -> None:
-        """Close every group and connection; iterators end."""
+        """Close every group and connection; iterators end.
+
+        What a member has not taken after its group's `publish_wait_s` is lost: EventsLostError is raised at the end.
+        """
+        await self._close(patiently=True)
+
+    async def _close(self, *, patiently: bool) -> None:
         live, self._live = self._live, None
         if live is not None:
-            for group in self.groups.values():
-                group.flush()
+            publishers = [group.publisher for group in self.groups.values()]
             self.groups.clear()
+            await asyncio.gather(*[publisher.drain(patiently=patiently) for publisher in publishers])
             await live.close()
+            for publisher in publishers:
+                publisher.tell_lost()
 
     async def open(
         self,
@@ -93,6 +106,7 @@ class Node:
         on_batch: Callable[[Batch], None] | None = None,
         flush_s: float = 0.0,
         publish_wait_s: float = 30.0,
+        on_lost: Callable[[EventsLostError], None] | None = None,
         timeout_s: float | None = 30.0,
     ) -> Group:
         """Become a member of a group at a level.
@@ -111,6 +125,8 @@ class Node:
         `on_batch` is called with every batch as soon as its turn has come, a little sooner than an iterator has it. It
         must not take long: nothing else happens meanwhile. It may call `publish_nowait`. What it raises goes to the
         loop's exception handler, and deliveries go on.
+        `on_lost` is called at once with what is lost of the events that were accepted here; whoever publishes next is
+        told the same by EventsLostError.
         Raises UsageError, SettingError, JoinError, StorageError; with `write`, also what `cjoin` raises: then the group
         is left again.
         """
@@ -121,7 +137,7 @@ class Node:
         driver = await live.open(
             name, str(level), inbox, settings or {}, founders=founders, durable=durable, timeout_s=timeout_s
         )
-        group = Group(self, driver, inbox, flush_s=flush_s, wait_s=publish_wait_s)
+        group = Group(self, driver, inbox, flush_s=flush_s, wait_s=publish_wait_s, on_lost=on_lost)
         self.groups[name] = group
         if write:
             try:

@@ -1,12 +1,18 @@
 """What a publisher can know of its events: accepted, stored, settled; and the bundle they travel in until then."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from enum import StrEnum
 
 from whence.errors import OutcomeUnknownError, UsageError, WhenceError
 from whence.net.driver import Driver
 from whence.types import Bundle, EventId, Process
+
+log = logging.getLogger("whence.net")
+
+PATIENCE_S = 5.0
+"""Who waits for `settled` so long is told in the log whose word is missing; again after twice the time, and so on."""
 
 
 class Durability(StrEnum):
@@ -57,23 +63,62 @@ class Receipt:
         await asyncio.shield(self._flight.stored)
         return self.event
 
-    async def settled(self) -> EventId:
-        """Wait until every known member has the events. Raises UsageError where the level cannot tell."""
+    async def settled(self, timeout_s: float | None = None) -> EventId:
+        """Wait until every other member known has the events: at levels that keep them, its application.
+
+        This process does not count, nor whoever is no member any more; of a causal group, all founders do, here or
+        away. Raises OutcomeUnknownError, which names the members whose word is missing, after `timeout_s` or when the
+        group is closed.
+        """
         first = await self.accepted()
         driver = self._flight.driver
-        if driver.settled() is None:
-            raise UsageError(f"level {driver.role.level} with these settings cannot tell what is settled")
         last = first.seq + self._count - 1
-        await driver.until(lambda: (driver.settled() or 0) >= last or driver.left)
-        if (driver.settled() or 0) < last:
-            raise OutcomeUnknownError("the group was closed before all members were known to have the events")
+        if driver.settling.settled() >= last:
+            return first
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._until_settled(last)
+        except TimeoutError:
+            raise OutcomeUnknownError(
+                f"after {timeout_s:g} s, {_listed(self.missing())} not known to have the events; they are on their way"
+            ) from None
+        if driver.settling.settled() < last:
+            raise OutcomeUnknownError(
+                f"the group was closed, and {_listed(self.missing())} not known to have the events"
+            )
         return first
+
+    def missing(self) -> tuple[int, ...]:
+        """Return the members that `settled` waits for now: those not known to have the events.
+
+        Raises OutcomeUnknownError before the events have numbers; await `accepted` first.
+        """
+        return self._flight.driver.settling.missing(self.event.seq + self._count - 1)
+
+    async def _until_settled(self, last: int) -> None:
+        """Wait, and say in the log whom for where that takes long."""
+        driver, patience_s = self._flight.driver, PATIENCE_S
+        while True:
+            try:
+                async with asyncio.timeout(patience_s):
+                    await driver.until(lambda: driver.settling.settled() >= last or driver.left)
+                return
+            except TimeoutError:
+                log.warning("group %r waits for settled: %s behind", driver.group, _listed(self.missing()))
+                patience_s *= 2
+
+
+def _listed(pids: tuple[int, ...]) -> str:
+    """Return processes as the beginning of a sentence about them."""
+    if not pids:
+        return "nobody is"
+    return f"process {pids[0]} is" if len(pids) == 1 else f"processes {', '.join(map(str, pids))} are"
 
 
 class Flight:
     """The events that will travel as one bundle. Who does not ask for their fate pays nothing for being told it."""
 
-    __slots__ = ("_known", "driver", "first", "on_wanted", "payloads", "process", "refusal", "since", "size", "stored",
+    __slots__ = ("_known", "driver", "first", "on_wanted", "payloads", "process", "refusal", "size", "stored",
                  "wanted")  # fmt: skip
 
     def __init__(self, driver: Driver, loop: asyncio.AbstractEventLoop) -> None:
@@ -83,7 +128,6 @@ class Flight:
         self.process: Process | None = None
         self.first = 0
         self.refusal: WhenceError | None = None
-        self.since = loop.time()
         self.stored: asyncio.Future[None] | None = loop.create_future() if driver.keeps_journal else None
         self.wanted = False
         """Somebody waits for it: it is not held back for company."""

@@ -191,7 +191,7 @@ def test_rights_decide_who_reads_and_who_writes() -> None:
             for publish in (two.publish(b"not allowed"), two.publish_many([b"not allowed"]), two.ready_to_publish()):
                 with pytest.raises(UsageError, match="2 may not publish in group 'alps': it has no right to write"):
                     await publish
-            two._may_write = True  # a process that does not keep to it
+            two.publisher.may_write = True  # a process that does not keep to it
             await two.publish(b"not allowed")
             await one.publish(b"allowed")
             assert b"allowed" in [d.payload for d in await take(two, 2)]

@@ -17,7 +17,7 @@ from whence.receipt import Receipt
 LINES_AT_ONCE = 512
 
 PATIENCE_S = 3.0
-"""How long to wait for members without a word about it."""
+"""How long to wait for members between two words about it."""
 
 
 def pub(
@@ -27,7 +27,10 @@ def pub(
     founders: live.Founders = None,
     ndjson: Annotated[bool, typer.Option(help="Each line must be JSON; others are refused.")] = False,
     until: Annotated[
-        str | None, typer.Option(help="Wait until all is accepted or settled; settled where the level can tell.")
+        str, typer.Option(help="Wait until all is accepted or settled: every other member has it.")
+    ] = "settled",
+    timeout: Annotated[
+        float | None, typer.Option(help="Wait so many seconds for settled, then say who is missing and exit with 2.")
     ] = None,
     members: Annotated[int, typer.Option(help="Wait until the group has so many members, this one among them.")] = 2,
     dead: Annotated[
@@ -54,14 +57,14 @@ def pub(
     Example: seq 100 | whence pub alps --contact 127.0.0.1:4000
     Exit code 0: everything reached what --until says. 2: it did not.
     """
-    if until not in (None, "accepted", "settled"):
+    if until not in ("accepted", "settled"):
         raise UsageError(f"--until is accepted or settled, not {until!r}")
     ended = [live.parse_process(text) for text in dead or []]
     live.set_up_logs(log)
     made = live.node_of(live.guest(pid), listen, contact, cluster, certs, insecure, data=data, trace=trace)
     given: dict[str, Any] = {"founders": live.parse_founders(founders), "settings": parse_settings(settings or [])}
 
-    async def main() -> tuple[int, str]:
+    async def main() -> int:
         count = 0
         lines_in = Lines(ndjson=ndjson)
         loop = asyncio.get_running_loop()
@@ -71,28 +74,29 @@ def pub(
                 joined.declare_dead(*process)
             await joined.ready_to_publish()
             await joined.gathered(members)
-            reach = until or ("settled" if joined.tells_settled else "accepted")
             receipt = None
             while lines := await loop.run_in_executor(None, lines_in.some):
                 receipt = await joined.publish_many(lines)
                 count += len(lines)
             if receipt is not None:
-                await (_settled(receipt) if reach == "settled" else receipt.accepted())
+                await (_settled(receipt, timeout) if until == "settled" else receipt.accepted())
             await joined.close()
-        return count, reach
+        return count
 
-    count, reached = run(main())
+    count = run(main())
     if json:
-        print_json(0, group=group, published=count, until=reached)
+        print_json(0, group=group, published=count, until=until)
     else:
-        complain(f"published {count} events in group {group!r}, {reached}")
+        complain(f"published {count} events in group {group!r}, {until}")
 
 
-async def _settled(receipt: Receipt) -> None:
-    """Wait until every member has the events, and say so where that takes long: one may be away."""
-    waiting = asyncio.ensure_future(receipt.settled())
-    if not (await asyncio.wait([waiting], timeout=PATIENCE_S))[0]:
-        complain("all is published; waiting until every member has it (ctrl-c ends that, not the events)")
+async def _settled(receipt: Receipt, timeout_s: float | None) -> None:
+    """Wait until every member has the events, and say whom for where that takes long: one may be away."""
+    await receipt.accepted()
+    waiting = asyncio.ensure_future(receipt.settled(timeout_s))
+    while not (await asyncio.wait([waiting], timeout=PATIENCE_S))[0]:
+        missing = ", ".join(map(str, receipt.missing()))
+        complain(f"all is published; waiting until {missing} have it (ctrl-c ends that, not the events)")
     await waiting
 
 

@@ -138,6 +138,10 @@ class Node:
         """Return the last of this member's own events that every peer it knows has; None if the spread cannot tell."""
         return self._spread.settled()
 
+    def missing(self, last: int) -> tuple[int, ...] | None:
+        """Return the peers not known to have this member's own events up to this one; None if nobody can tell."""
+        return self._spread.missing(last)
+
     def gauges(self) -> list[Gauge]:
         """Return how full every buffer of every stage is."""
         return [*self._order.gauges(), *self._spread.gauges(), *self._members.gauges()]

@@ -60,6 +60,9 @@ class Spread(Protocol):
     def settled(self) -> int | None:
         """Return the last of the member's own events that every peer it knows has; None if that is never known."""
 
+    def missing(self, last: int) -> tuple[int, ...] | None:
+        """Return the peers not known to have the member's own events up to this one; None if that is never known."""
+
 
 class Members(Protocol):
     """Know whom to talk to."""

@@ -43,7 +43,8 @@ class Credit:
         self._grows_after = 0
         """The own event that everybody must have taken before more may be under way."""
         self._shared_at = 0.0
-        self._last = 0
+        self.last = 0
+        """The last own event."""
         self._away: deque[tuple[int, int, float]] = deque()
         """Own bundles that somebody has not taken: last event, bytes, when they were published."""
         self._reached: dict[int, int] = {}
@@ -58,7 +59,7 @@ class Credit:
     def published(self, bundle: Bundle) -> None:
         """Take note of an own bundle."""
         last, size, now = bundle.last, len(bundle.body), time.monotonic()
-        self._last = last
+        self.last = last
         self._away.append((last, size, now))
         self.away_bytes += size
         if self.pace is not None:
@@ -86,7 +87,7 @@ class Credit:
     def expect(self, peer: int) -> None:
         """Wait for a connected member from now on: it is owed what is published after this."""
         if peer not in self._stuck:
-            self._owed_from.setdefault(peer, self._last)
+            self._owed_from.setdefault(peer, self.last)
 
     def forget(self, peer: int) -> None:
         """Wait no more for a member that is gone."""
@@ -107,10 +108,10 @@ class Credit:
         most = max(CREDIT_BYTES_MIN, min(self._most, self._all // max(1, publishers)))
         if now - self._shared_at > PAUSE_S:
             self._limit = max(CREDIT_BYTES_MIN, min(most, self._all // max(1, members)))
-            self._grows_after = self._last
+            self._grows_after = self.last
         elif self._lowest() >= self._grows_after:
             self._limit = min(most, 2 * self._limit)
-            self._grows_after = self._last
+            self._grows_after = self.last
         self._limit = min(self._limit, most)
         self.quiet_bytes = min(CREDIT_BYTES_MIN, self._limit // 4)
         self._shared_at = now
@@ -129,9 +130,14 @@ class Credit:
             self.away_bytes -= away.popleft()[1]
         return self.away_bytes > self._limit
 
+    def behind(self) -> list[int]:
+        """Return who is waited for and has not taken the oldest that is under way; this process may be among them."""
+        oldest = self._away[0][0] if self._away else 0
+        return [peer for peer in self._owed_from if self._has(peer) < oldest]
+
     def _lowest(self) -> int:
         """Return the last own event that everybody who is waited for has taken."""
-        return min([self._has(peer) for peer in self._owed_from], default=self._last)
+        return min([self._has(peer) for peer in self._owed_from], default=self.last)
 
     def _has(self, peer: int) -> int:
         return max(self._owed_from[peer], self._reached.get(peer, 0))

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -27,6 +28,7 @@ from whence.net.otel import Telemetry
 from whence.net.reports import Reports
 from whence.net.role import Kept, Outside, Role, Sink
 from whence.net.scribe import Scribe
+from whence.net.settling import Settling
 from whence.store.log import Marked
 from whence.trace.schema import Kind
 from whence.types import ANY_BOOT, Bundle, Process
@@ -91,15 +93,16 @@ class Driver:
         """How many wait for a change."""
         self._member_persists = False
         self._ticks_joined = 0
-        held: Callable[[Any], int] | None = getattr(role.recipe, "held_bytes_max", None)
-        self.credit = Credit(role.me.pid, held(role.settings) if held is not None else None)
+        held: Callable[[Any], int | None] = getattr(role.recipe, "held_bytes_max", lambda settings: None)
+        self.credit = Credit(role.me.pid, held(role.settings))
         self._credit_looked = 0.0
         self.relief = Relief(self.congested)
-        self.reports = Reports(self._report)
+        self.reports = Reports(self._report, self.guarded)
+        self._woken = self.guarded(self._wake)
         self._unsettled: deque[Bundle] = deque()
         """Bundles promised to be kept until everybody has them."""
-        slip: Callable[[Any], int] | None = getattr(role.recipe, "clock_slip_ns_max", None)
-        self._slip_ns_max = slip(role.settings) if slip is not None else None
+        slip: Callable[[Any], int | None] = getattr(role.recipe, "clock_slip_ns_max", lambda settings: None)
+        self._slip_ns_max = slip(role.settings)
         self._apart_ns = wall_ns() - steady_ns()
         around = Surroundings(role.dice, self._clock(), Directory(), remembers=kept is not None)
         self.member: Member = role.recipe.build(role.me, role.settings, around)
@@ -110,7 +113,10 @@ class Driver:
         self.may_hold_back = self._held_back is not None
         self._refusal: Callable[[int], Refusal | None] | None = getattr(self.member, "refusal", None)
         self.may_refuse = self._refusal is not None
+        self.settling = Settling(self.group, role.me.pid, self.member, self.credit, outside)
         self._checkpoint_bytes: Callable[[], int] = getattr(self.member, "checkpoint_bytes", int)
+        self.on_unacknowledged: Callable[[Bundle, WhenceError], None] = lambda bundle, why: None
+        """Called where the member gives up an own bundle that nobody is known to have."""
 
     # --- inputs ---
 
@@ -230,13 +236,26 @@ class Driver:
         self.relief.look()
         self._sink.end(error)
 
+    def fail(self, error: Exception) -> InternalError:
+        """Run no more because of a bug of ours: publishers, receivers and whoever waits hear of it."""
+        log.error("a bug in group %r", self.group, exc_info=error)
+        failure = InternalError(f"the member of group {self.group!r} failed: {type(error).__name__}: {error}")
+        self.stop(failure)
+        return failure
+
+    def guarded(self, step: Callable[[], None]) -> Callable[[], None]:
+        """Return a callback for the loop that cannot fail in silence: what it raises ends the group."""
+        return partial(_run, step, self.fail)
+
     async def until(self, reached: Callable[[], bool]) -> None:
         """Wait until the member's state makes something true, or it fails. Raises the failure."""
         self._watched += 1
         try:
-            while not reached():
+            while True:
                 if self.failure is not None:
                     raise self.failure
+                if reached():
+                    return
                 self._changed.clear()
                 await self._changed.wait()
         finally:
@@ -266,8 +285,8 @@ class Driver:
 
     def metrics(self) -> list[Metric]:
         """Return what the level counts and measures beyond its gauges; nothing where it does not."""
-        tell: Callable[[], list[Metric]] | None = getattr(self.member, "metrics", None)
-        return tell() if tell is not None else []
+        tell: Callable[[], list[Metric]] = getattr(self.member, "metrics", list)
+        return tell()
 
     def gauges(self) -> list[Gauge]:
         """Return how full the member's buffers are."""
@@ -277,14 +296,6 @@ class Driver:
     def stores(self) -> bool:
         """Tell whether what is published here survives a crash of the process."""
         return self._commit is not None and (self._durable or self._member_persists)
-
-    def settled(self) -> int | None:
-        """Return the last own event that all known members have, as the level tells or as they told themselves."""
-        tell: Callable[[], int | None] | None = getattr(self.member, "settled", None)
-        known = tell() if tell is not None else None
-        if known is None:
-            known = min([self.credit.told_by(pid) for pid in self._outside.members(self.group)], default=0)
-        return known
 
     # --- the contract of Ready ---
 
@@ -297,9 +308,8 @@ class Driver:
         except (UsageError, NotMemberError) as refusal:
             self.count("reject", type(refusal).__name__)
             return
-        except Exception as error:  # the member's state is unknown: it must not go on
-            log.exception("a bug in the member of group %r", self.group)
-            self.stop(InternalError(f"the member of group {self.group!r} failed: {type(error).__name__}: {error}"))
+        except Exception as error:  # noqa: BLE001 - the member's state is unknown: it must not go on
+            self.fail(error)
             return
         if self._commit is None:
             self._perform(ready)
@@ -380,6 +390,9 @@ class Driver:
                 if not self._next:
                     break
                 ready = self._next.popleft()
+        except Exception as error:  # noqa: BLE001 - half of a Ready is done: the rest must not follow
+            self._next.clear()
+            self.fail(error)
         finally:
             self._performing = False
 
@@ -498,7 +511,7 @@ class Driver:
         self._wake_at = wake_at
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_later(max(0, wake_at - self._clock()) / 1e9, self._wake)
+        self._timer = self._loop.call_later(max(0, wake_at - self._clock()) / 1e9, self._woken)
 
     def _wake(self) -> None:
         self._timer, self._wake_at = None, NEVER
@@ -513,7 +526,7 @@ class Driver:
 
     def _settle(self) -> None:
         """Let go of bundles that everybody has; rewrite the journal when most of it is of no use."""
-        settled = self.settled()
+        settled = self.settling.settled()
         while self._unsettled and settled is not None:
             bundle = self._unsettled[0]
             mine = bundle.process == self.role.me
@@ -545,7 +558,7 @@ class Driver:
         if self._compacting.worth(size, counts, now):
             self.counts["compactions"] += 1
             return records
-        self._loop.call_later(self._compacting.pause_s, self._commit.shrink)  # nothing else may come by
+        self._loop.call_later(self._compacting.pause_s, self.guarded(self._commit.shrink))  # nobody else may
         return None
 
     def _unfinished(self) -> list[tuple[bytes, Bundle]]:
@@ -561,6 +574,13 @@ class Driver:
             raise self.failure
         if self.left:
             raise ClosedError(f"the member of group {self.group!r} has left or was closed")
+
+
+def _run(step: Callable[[], None], fail: Callable[[Exception], object]) -> None:
+    try:
+        step()
+    except Exception as error:  # noqa: BLE001 - a bug of ours, of any kind
+        fail(error)
 
 
 def _returns(ready: Ready) -> bool:

@@ -35,8 +35,13 @@ class Progress:
 class Reports:
     """What one member tells the publishers of its group."""
 
-    def __init__(self, send: Callable[[Process, Reached], None]) -> None:
+    def __init__(
+        self,
+        send: Callable[[Process, Reached], None],
+        guarded: Callable[[Callable[[], None]], Callable[[], None]] = lambda step: step,
+    ) -> None:
         self._send = send
+        self._reports = guarded(self._report)
         self._loop = asyncio.get_running_loop()
         self._taken: dict[tuple[int, int], Progress] = {}
         self._due: dict[Progress, None] = {}
@@ -72,9 +77,9 @@ class Reports:
             self._soon = True
             if self._timer is not None:
                 self._timer.cancel()
-            self._timer = self._loop.call_later(REPORT_NS / 1e9, self._report)
+            self._timer = self._loop.call_later(REPORT_NS / 1e9, self._reports)
         elif self._timer is None:
-            self._timer = self._loop.call_later(LAZY_NS / 1e9, self._report)
+            self._timer = self._loop.call_later(LAZY_NS / 1e9, self._reports)
 
     def _report(self) -> None:
         self._timer, self._soon = None, False

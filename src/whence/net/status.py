@@ -69,7 +69,7 @@ def _group(driver: Driver) -> dict[str, Any]:
         "members": list(driver.others()),
         "delivered": driver.position,
         "published": driver.published,
-        "settled": driver.settled(),
+        "settled": driver.settling.settled(),
         "skipped": driver.counts["skipped"],
         "late": driver.counts["late"],
         "counts": dict(sorted(driver.counts.items())),

@@ -502,6 +502,11 @@ class MergeMember:
         """Tell whether publishers should wait: more is on its way to the mergers than arrives soon enough."""
         return self._outbox.bytes > self._outbox.pace.window
 
+    def full_window(self) -> tuple[str, int, int] | None:
+        """Return the limit that holds publishers back, with its value and what there is; None if they are not."""
+        named = "bytes on their way to the mergers", self._outbox.pace.window, self._outbox.bytes
+        return named if self.held_back() else None
+
     def view(self) -> tuple[int, ...] | None:
         """Return None: who is a merger is a setting, and nobody else is needed."""
         return None

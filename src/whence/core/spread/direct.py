@@ -212,6 +212,11 @@ class Direct:
         own = self._senders.open(*self._members.me).missing() - 1
         return min([own, *[self._confirmed.get(peer, 1) - 1 for peer in peers]])
 
+    def missing(self, last: int) -> tuple[int, ...] | None:
+        """Return the peers in the member's view that have not said to have its events up to this one."""
+        peers = self._members.targets(limits.VIEW_MAX)
+        return tuple(peer for peer in peers if self._confirmed.get(peer, 1) <= last)
+
     def _take(self, bundle: Bundle, ready: Ready) -> bool:
         """Remember and keep a bundle; return False if it was seen before or cannot be remembered."""
         kept = self._senders.find(bundle.pid, bundle.boot)

@@ -153,6 +153,10 @@ class PrCast:
         """Return None: gossip never learns who has what."""
         return None
 
+    def missing(self, last: int) -> tuple[int, ...] | None:
+        """Return None: as above."""
+        return None
+
     def _pass_on(self, ready: Ready) -> None:
         self._silent_rounds += 1
         quiet = not self._carried and not self._members.changed

@@ -114,8 +114,18 @@ class Direct:
         return self.state.has
 
     def settled(self) -> int | None:
-        """Return the last event of this life that every application has taken."""
-        bundle = self.state.settled_last
+        """Return the last event of this life that every other member's application has taken."""
+        return self._last_event(min([peer.acked for peer in self.outbox.peers.values()], default=self.state.published))
+
+    def missing(self, last: int) -> tuple[int, ...]:
+        """Return the other members whose applications are not known to have taken the events up to this one."""
+        peers = self.outbox.peers.items()
+        return tuple(node for node, peer in peers if self._last_event(peer.acked) < last)
+
+    def _last_event(self, number: int) -> int:
+        """Return the last event of this life in the own messages up to a number."""
+        told = self.state.kept.get(number)
+        bundle = told.bundle if told is not None else self.state.settled_last
         return bundle.last if bundle is not None and bundle.boot == self.me.boot else 0
 
     def checkpoint(self) -> list[bytes]:

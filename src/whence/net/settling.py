@@ -1,0 +1,50 @@
+"""What of a publisher's own events the other members have, and who is behind; as the level tells, or they do."""
+
+from collections.abc import Callable
+
+from whence.core.stages import Member
+from whence.errors import BackPressureError
+from whence.net.credit import Credit
+from whence.net.role import Outside
+
+
+class Settling:
+    """One publisher's view of one group. The publisher itself never counts."""
+
+    def __init__(self, group: str, me: int, member: Member, credit: Credit, outside: Outside) -> None:
+        self._group, self._me = group, me
+        self._credit = credit
+        self._outside = outside
+        self._settled: Callable[[], int | None] = getattr(member, "settled", lambda: None)
+        self._missing: Callable[[int], tuple[int, ...] | None] = getattr(member, "missing", lambda last: None)
+        self._window: Callable[[], tuple[str, int, int] | None] = getattr(member, "full_window", lambda: None)
+
+    def settled(self) -> int:
+        """Return the last own event that every other member has."""
+        known = self._settled()
+        if known is None:
+            known = min([self._credit.told_by(pid) for pid in self._others()], default=self._credit.last)
+        return known
+
+    def missing(self, last: int) -> tuple[int, ...]:
+        """Return the other members that are not known to have the own events up to this one."""
+        known = self._missing(last)
+        if known is None:
+            known = tuple(pid for pid in self._others() if self._credit.told_by(pid) < last)
+        return known
+
+    def behind(self) -> tuple[int, ...]:
+        """Return the other members that are not known to have all that was published here."""
+        return self.missing(self._credit.last)
+
+    def pressure(self) -> BackPressureError:
+        """Return the error that says how much is under way, and to whom."""
+        window = self._window()
+        if window is not None:
+            return BackPressureError(*window, "the mergers")
+        credit = self._credit
+        behind = [f"process {pid}" if pid != self._me else "the application here" for pid in credit.behind()]
+        return BackPressureError("CREDIT_BYTES", credit.limit_bytes(), credit.away_bytes, ", ".join(behind[:8]))
+
+    def _others(self) -> list[int]:
+        return [pid for pid in self._outside.members(self._group) if pid != self._me]

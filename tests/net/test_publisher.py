@@ -1,0 +1,369 @@
+"""What a publish that returned has accepted is delivered, or its publisher hears that it is not."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.net.live import QUICK, nodes, open_all, take, within
+from whence import blocking
+from whence.errors import (
+    BackPressureError,
+    ClosedError,
+    EventsLostError,
+    InternalError,
+    LimitError,
+    NotCoordinatorError,
+    OutcomeUnknownError,
+    PayloadError,
+    UsageError,
+)
+from whence.group import Group
+from whence.node import Node, join
+
+CRAMPED = {"retained_bytes_max": 4 << 10, "retry_ns": 50_000_000}
+"""A causal member that keeps 1 KiB for others, and then takes nothing more."""
+
+
+@asynccontextmanager
+async def half_a_pair(**options: Any) -> AsyncIterator[tuple[Group, Node]]:
+    """Begin a causal group of two, whose other half takes nothing; it keeps 1 KiB for others."""
+    async with nodes(2, first=0) as started:
+        opened = [node.open("alps", "causal", founders=[0, 1], settings=CRAMPED, **options) for node in started]
+        here, _ = await asyncio.gather(*opened)
+        await started[1].close()
+        yield here, started[1]
+
+
+async def fill(group: Group) -> list[bytes]:
+    """Publish until a publish has to wait too long; return what was accepted."""
+    accepted: list[bytes] = []
+    for number in range(1000):
+        payload = b"%03d" % number + bytes(97)
+        try:
+            await group.publish(payload)
+        except BackPressureError:
+            return accepted
+        accepted.append(payload)
+    raise AssertionError("nobody ever had to wait")
+
+
+# --- nothing that was accepted is discarded ---
+
+
+def test_what_waits_at_a_limit_is_neither_discarded_nor_overtaken() -> None:
+    async def main() -> None:
+        async with nodes(2, first=0) as started:
+            opened = [
+                node.open("alps", "causal", founders=[0, 1], settings=CRAMPED, publish_wait_s=0.1) for node in started
+            ]
+            here, there = await asyncio.gather(*opened)
+            there._driver.packet = lambda *_: None  # type: ignore[method-assign]
+            receiving = type(there._driver).packet
+            accepted = await fill(here)
+            await asyncio.sleep(0.5)  # several times as long as a publish waits
+            with pytest.raises(BackPressureError, match=r"retained_bytes_max // 4 is 1024.*process 1"):
+                await here.publish(b"too much")
+            there._driver.packet = receiving.__get__(there._driver)  # type: ignore[method-assign]
+            reader = asyncio.create_task(take(here, len(accepted) + 1))
+            came = asyncio.create_task(take(there, len(accepted) + 1))
+            while True:
+                try:
+                    await here.publish(b"after")
+                    break
+                except BackPressureError:
+                    await asyncio.sleep(0.05)
+            assert [delivery.payload for delivery in await came] == [*accepted, b"after"]
+            await reader
+            assert here.lost == 0
+
+    within(main())
+
+
+def test_a_group_closed_while_something_waits_says_what_is_lost() -> None:
+    async def main() -> None:
+        heard: list[EventsLostError] = []
+        async with half_a_pair(publish_wait_s=0.1, on_lost=heard.append) as (here, _):
+            await fill(here)
+            with pytest.raises(EventsLostError, match="retained_bytes_max // 4") as told:
+                await here.close()
+            assert told.value.count == len(told.value.payloads) == here.lost > 0
+            assert heard == [told.value]
+            with pytest.raises(ClosedError):
+                await here.publish(b"x")
+
+    within(main())
+
+
+def test_a_node_closed_while_something_waits_says_what_is_lost() -> None:
+    async def main() -> None:
+        async with nodes(2, first=0) as (node, away):
+            options: dict[str, Any] = {"founders": [0, 1], "settings": CRAMPED, "publish_wait_s": 0.1}
+            here, _ = await asyncio.gather(*[it.open("alps", "causal", **options) for it in (node, away)])
+            await away.close()
+            await fill(here)
+            with pytest.raises(EventsLostError, match="process 1"):
+                await node.close()
+
+    within(main())
+
+
+def test_who_publishes_next_is_told_what_was_lost_and_then_goes_on() -> None:
+    async def main() -> None:
+        heard: list[EventsLostError] = []
+        async with nodes(1) as (node,):
+            group = await node.open("alps", on_lost=heard.append)
+            refusal = NotCoordinatorError("the lease has ended", None)
+
+            def refuse(*_: object) -> None:
+                raise refusal
+
+            publish = group._driver.publish
+            group._driver.publish = refuse  # type: ignore[assignment, method-assign]
+            receipts = [await group.publish(b"1"), await group.publish(b"2")]
+            with pytest.raises(NotCoordinatorError):
+                await receipts[1].accepted()
+            group._driver.publish = publish  # type: ignore[method-assign]
+            with pytest.raises(EventsLostError, match="2 events that were accepted are lost") as told:
+                await group.publish(b"3")
+            assert told.value.payloads == [b"1", b"2"]
+            assert told.value.why is refusal
+            assert heard == [told.value]
+            assert group._driver.counts["reject:NotCoordinatorError"] == 1
+            await group.publish_many(told.value.payloads)
+            await group.publish(b"3")
+            assert [delivery.payload for delivery in await take(group, 3)] == [b"1", b"2", b"3"]
+
+    within(main())
+
+
+def test_events_of_one_turn_never_make_a_bundle_that_the_member_must_refuse() -> None:
+    async def main() -> None:
+        settings = {**QUICK, "publish_events_max": 3, "publish_bytes_max": 10}
+        async with nodes(1) as (node,):
+            group = await node.open("alps", settings=settings)
+            for number in range(10):
+                group.publish_nowait(b"%d" % number)
+            group.publish_nowait(bytes(8))
+            assert len(await take(group, 11)) == 11
+            assert group.lost == 0
+            with pytest.raises(LimitError, match="publish_events_max is 3"):
+                await group.publish_many([b"x"] * 4)
+            with pytest.raises(LimitError, match="publish_bytes_max is 10"):
+                await group.publish(bytes(11))
+
+    within(main())
+
+
+def test_an_event_that_a_member_can_never_keep_is_refused_at_the_door() -> None:
+    async def main() -> None:
+        async with half_a_pair() as (here, _):
+            with pytest.raises(LimitError, match="retained_bytes_max // 4 is 1024"):
+                await here.publish(bytes(1025))
+
+    within(main())
+
+
+def test_back_pressure_names_the_limit_and_who_is_behind() -> None:
+    async def main() -> None:
+        async with nodes(2) as started:
+            here, _ = await open_all(started, publish_wait_s=0.2)
+            reader = asyncio.create_task(take(here, 1000))
+
+            async def publish_on() -> None:
+                while True:
+                    await here.publish(bytes(256 << 10))
+                    await asyncio.sleep(0.01)
+
+            with pytest.raises(BackPressureError, match=r"CREDIT_BYTES is \d+.*process 2"):
+                await publish_on()
+            reader.cancel()
+
+    within(main())
+
+
+# --- payloads ---
+
+
+@pytest.mark.parametrize("payload", ["text", 7, None, ["x"], {"a": 1}, 1.5])
+def test_only_bytes_are_published(payload: Any) -> None:
+    async def main() -> None:
+        async with nodes(1) as (node,):
+            group = await node.open("alps")
+            await group.publish(b"before")
+            with pytest.raises(PayloadError, match=f"not {type(payload).__name__}"):
+                await group.publish(payload)
+            with pytest.raises(TypeError, match="payload"):
+                group.publish_nowait(payload)
+            with pytest.raises(PayloadError):
+                await group.publish_many([b"x", payload, b"y"])
+            await group.publish(b"after")
+            assert [delivery.payload for delivery in await take(group, 2)] == [b"before", b"after"]
+
+    within(main())
+
+
+def test_a_payload_that_can_change_is_copied() -> None:
+    async def main() -> None:
+        async with nodes(1) as (node,):
+            group = await node.open("alps")
+            changing = bytearray(b"first")
+            await group.publish(changing)
+            await group.publish(memoryview(changing))
+            several = [bytearray(b"several")]
+            await group.publish_many(several)
+            changing[:], several[0][:] = b"later", b"changed"
+            several.append(bytearray(b"more"))
+            await group.publish_many(b"%d" % number for number in range(2))
+            wide = memoryview(bytes(range(8))).cast("I")
+            await group.publish(wide)
+            came = [delivery.payload for delivery in await take(group, 6)]
+            assert came == [b"first", b"first", b"several", b"0", b"1", bytes(range(8))]
+
+    within(main())
+
+
+@pytest.mark.parametrize("payloads", [b"one", "one", bytearray(b"one"), memoryview(b"one"), 3, None])
+def test_several_payloads_are_not_one(payloads: Any) -> None:
+    async def main() -> None:
+        async with nodes(1) as (node,):
+            group = await node.open("alps")
+            with pytest.raises(PayloadError, match="takes several payloads"):
+                await group.publish_many(payloads)
+
+    within(main())
+
+
+def test_nothing_is_refused_for_what_follows_it() -> None:
+    async def main() -> None:
+        async with nodes(1) as (node,):
+            group = await node.open("alps")
+            with pytest.raises(LimitError, match="least number"):
+                await group.publish_many([])
+            with pytest.raises(UsageError, match="until is"):
+                await group.publish(b"x", until="forever")
+            await group.publish(b"y")
+            assert [delivery.payload for delivery in await take(group, 1)] == [b"y"]
+
+    within(main())
+
+
+def test_scripts_too_publish_only_bytes() -> None:
+    with blocking.join(1) as node:
+        group = node.open("alps")
+        with pytest.raises(PayloadError):
+            group.publish("text")  # type: ignore[arg-type]
+        with pytest.raises(PayloadError):
+            group.publish_many(b"several")  # type: ignore[arg-type]
+        group.publish(b"x")
+        assert [delivery.payload for delivery in group.take(1)] == [b"x"]
+
+
+# --- bugs of ours ---
+
+
+def broken(*_: object) -> None:
+    raise ZeroDivisionError("planted")
+
+
+@pytest.mark.parametrize("where", ["publish", "send", "deliver", "wake", "report", "turn"])
+def test_a_bug_in_a_callback_ends_the_group_and_everybody_hears_it(where: str) -> None:
+    async def main() -> None:
+        async with nodes(2) as started:
+            here, there = await open_all(started)
+            reader = asyncio.create_task(take(here, 10))
+            waiter = asyncio.create_task(here.noted("never", timeout_s=30))
+            await asyncio.sleep(0)
+            driver = here._driver
+            if where == "publish":
+                driver.publish = broken  # type: ignore[assignment, method-assign]
+            elif where == "send":
+                driver._outside = type("Broken", (), {"send": broken, "members": lambda *_: []})()
+            elif where == "deliver":
+                driver._sink.take = broken  # type: ignore[assignment, method-assign]
+            elif where == "wake":
+                driver._settle = broken  # type: ignore[method-assign]
+            elif where == "report":
+                driver.reports._send = broken
+            else:
+                driver.credit.is_strained = broken  # type: ignore[assignment, method-assign]
+            if where == "report":
+                await there.publish(b"x")
+            else:
+                await here.publish(b"x")
+            for heard in (reader, waiter):
+                with pytest.raises(InternalError, match="planted"):
+                    await heard
+            with pytest.raises((InternalError, EventsLostError), match="planted"):
+                await here.publish(b"y")
+            with pytest.raises(InternalError, match="planted"):
+                await here.publish(b"z")
+
+    within(main())
+
+
+# --- settled ---
+
+
+@pytest.mark.parametrize("level", ["eventual", "fifo", "optimistic", "causal", "tree", "total"])
+def test_settled_does_not_wait_for_the_publishers_own_application(level: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with AsyncExitStack() as stack:
+            started: list[Node] = []
+            for pid in range(3):
+                contacts = [node.address for node in started]
+                node = join(pid, contacts=contacts, data=tmp_path / str(pid))
+                started.append(await stack.enter_async_context(node))
+            named: dict[str, Any] = {"founders": [0, 1, 2]} if level in ("optimistic", "causal", "tree") else {}
+            settings = {"spread": "tree"} if level == "tree" else QUICK if level in ("eventual", "fifo") else {}
+            real = "causal" if level == "tree" else level
+            groups = await asyncio.gather(*[node.open("alps", real, settings=settings, **named) for node in started])
+            for group in groups:
+                await group.gathered(3)
+            if level == "optimistic":
+                await groups[0].ready_to_publish()
+            readers = [asyncio.create_task(take(group, 1)) for group in groups[1:]]
+            receipt = await groups[0].publish(b"x", until="settled", timeout_s=20)
+            assert receipt.missing() == ()
+            for reader in readers:
+                assert [delivery.payload for delivery in await reader] == [b"x"]
+
+    within(main())
+
+
+@pytest.mark.parametrize("spread", ["direct", "tree"])
+def test_who_waits_for_settled_can_ask_whom_for_and_stops_waiting_in_time(
+    spread: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("whence.receipt.PATIENCE_S", 0.05)
+
+    async def main() -> None:
+        async with nodes(3, first=0) as started:
+            settings = {} if spread == "direct" else {"spread": "tree"}
+            opened = [node.open("alps", "causal", founders=[0, 1, 2], settings=settings) for node in started]
+            here, there, _ = await asyncio.gather(*opened)
+            reader = asyncio.create_task(take(there, 1))
+            await started[2].close()
+            receipt = await here.publish(b"x")
+            with pytest.raises(OutcomeUnknownError, match="process 2 is not known to have"):
+                await receipt.settled(timeout_s=1.0)
+            await reader
+            assert receipt.missing() == (2,)
+            assert "process 2 is behind" in caplog.text
+            with pytest.raises(OutcomeUnknownError, match=r"process.* 2"):
+                await here.publish(b"y", until="settled", timeout_s=0.2)
+
+    within(main())
+
+
+def test_who_is_alone_waits_for_nobody() -> None:
+    async def main() -> None:
+        async with nodes(1) as (node,):
+            for level, named in (("fifo", ()), ("causal", (1,))):
+                group = await node.open(level, level, founders=named)
+                await group.publish(b"x", until="settled", timeout_s=10)
+
+    within(main())

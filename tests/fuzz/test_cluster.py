@@ -87,10 +87,11 @@ def _step(node: ClusterNode, random: Random, now: int) -> Ready:
         version = seat.pending.record.version if seat.pending is not None else seat.record.version
         return node.receive(random.choice(seat.record.witnesses), say.Alive(*seat.claim, version, now), now)
     if draw < 0.1 and applicant.wanted:
-        claim, witnesses = Claim(random.randrange(6), random.randint(1, 9)), (Process(0, 1), Process(2, 1))
+        epoch = random.choice((random.randint(1, 9), random.randint(20, 29)))  # below and above those of the events
+        claim, witnesses = Claim(random.randrange(6), epoch), (Process(0, 6), Process(2, 6))
         own = Pointer(claim, ME, 0, witnesses)
         record = Record(
-            claim=claim, owner=ME, generation=1, version=0, top=9, witnesses=witnesses, proposed=(), succ=own
+            claim=claim, owner=ME, generation=1, version=0, top=epoch, witnesses=witnesses, proposed=(), succ=own
         )  # fmt: skip
         return node.receive(Process(0, 1), say.AckClusterJoin(applicant.nonce, pack(record), 0), now)
     if draw < 0.6:

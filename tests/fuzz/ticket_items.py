@@ -94,8 +94,16 @@ TICKET_MAKERS: dict[type[Item], Callable[[Random], Item]] = {
     say.AckCleave: _about(say.AckCleave),
     say.GenerationRead: lambda random: say.GenerationRead(_number(random, 9)),
     say.GenerationValue: lambda random: say.GenerationValue(
-        _number(random, 9), random.random() < 0.5, 3, _number(random, 4), record_or_none(random), record_or_none(random)
+        _number(random, 9),
+        random.random() < 0.5,
+        3,
+        _number(random, 4),
+        record_or_none(random),
+        record_or_none(random),
+        _number(random, 99),
     ),
+    say.Reserve: lambda random: say.Reserve(_number(random, 99)),
+    say.Reserved: lambda random: say.Reserved(_number(random, 99), _number(random, 99)),
     say.Genesis: lambda random: say.Genesis(_number(random, 9), _number(random, 9), some_record(random)),
     say.GenesisAnswer: lambda random: say.GenesisAnswer(_number(random, 9), random.random() < 0.5, 3),
     Recover: lambda random: Recover(some_ranges(random)),

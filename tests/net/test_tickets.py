@@ -149,31 +149,58 @@ def test_a_cluster_stopped_whole_says_whose_word_it_needs_and_goes_on_with_an_op
 ) -> None:
     """Spec 4.9: beyond k losses at once only an operator knows that nobody acts on a lease of before."""
 
+    epochs: list[int] = []
+
     async def main() -> None:
-        for life in (1, 2):
+        for life in (1, 2, 3):
             async with contextlib.AsyncExitStack() as stack:
                 started: list[Node] = []
                 for pid in FOUNDERS:
                     contacts = [node.address for node in started[:1]]
                     node = join(pid, data=tmp_path / str(pid), contacts=contacts)
                     started.append(await stack.enter_async_context(node))
-                one, *_ = await cluster(started)
-                if life == 2:
+                groups = await cluster(started)
+                one = groups[0]
+                if life > 1:
                     with pytest.raises(NotCoordinatorError):
                         await one.cjoin(timeout_s=0.1)
                     async with asyncio.timeout(20):
                         while (told := one.ticket()) is None or not told.waits_for:
                             await asyncio.sleep(0.05)
-                    with pytest.raises(NotCoordinatorError, match="witnesses 2:1, 3:1 must answer or be declared dead"):
+                    with pytest.raises(
+                        NotCoordinatorError,
+                        match=r"witnesses \d+:\d+, \d+:\d+ must answer or be declared dead",
+                    ):
                         await one.publish(b"x")
                     for process in told.waits_for:
                         one.declare_dead(*process)
                     await one.ready_to_publish(timeout_s=20)
                 else:
                     await one.cjoin()
+                    await one.publish(b"x")
+                await groups[1].cjoin()
+                epochs.extend(told.epoch or 0 for group in groups[:2] if (told := group.ticket()) is not None)
                 await one.publish(b"x")
 
     within(main())
+    assert epochs == sorted(set(epochs)), "X3: an epoch is a token for resources outside, whatever was stopped"
+
+
+def test_without_a_data_directory_a_group_begun_anew_counts_epochs_from_the_time() -> None:
+    """X3: nothing is remembered, and the clock on the wall stands in."""
+    epochs: list[int] = []
+
+    async def main() -> None:
+        for _ in range(2):
+            async with nodes(3) as started:
+                one, *_ = await cluster(started)
+                told = await one.cjoin()
+                assert told.epoch is not None
+                epochs.append(told.epoch)
+            await asyncio.sleep(0.3)
+
+    within(main())
+    assert epochs[0] < epochs[1]
 
 
 def test_when_the_clocks_part_no_lease_is_trusted_until_it_is_renewed(monkeypatch: pytest.MonkeyPatch) -> None:

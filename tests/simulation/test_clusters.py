@@ -15,7 +15,7 @@ from whence.mutants import Mutant, mutants_of, recipe_with
 from whence.sim.clusters import killed, simulation, warm_up
 from whence.sim.explore import explore, judged
 from whence.sim.run import run
-from whence.sim.scenario import Act, Clocks, Fault, Scenario
+from whence.sim.scenario import Act, Clocks, Fault, Publish, Scenario
 from whence.sim.swarm import draw
 from whence.trace.memory import Trace
 from whence.trace.schema import COLUMNS_OF, EPOCH, TICKET, Kind
@@ -157,3 +157,47 @@ def test_what_too_many_deaths_closed_an_operators_word_opens_again() -> None:
         stuck += covered_at_the_end(scenario) != list(range(8))
         assert covered_at_the_end(structs.replace(scenario, acts=[*scenario.acts, *told])) == list(range(8))
     assert stuck, "so many deaths must cost something without an operator"
+
+
+def stopped_whole(seed: int, survivors: int) -> Scenario:
+    """Make a cluster whose processes all stop at once, but for some that witnessed nothing, and come back.
+
+    The seeds' journals are whole. An operator tells everybody which lives are over; who had a ticket asks again.
+    """
+    given = {"tickets": 6, "rounds": 3, "view": "full", "seeds": "0,1,2,3"}
+    ticket_round = ClusterParts().settings_from(given).tickets.ticket_round_ns
+    calm = simulation(8, 1, seed, "none", given, coordinators=6)
+    at = (warm_up(6) + 4) * ticket_round
+    back = at + 2 * ticket_round
+    gone = list(range(8 - survivors))
+    told_at = back + 30 * ticket_round
+    told = [
+        Act(at_ns=told_at + pid, node=node, name="declare_dead", argument=named(Process(pid, 1)))
+        for pid in gone
+        for node in range(8)
+    ]
+    asking = [Act(at_ns=back + (12 + pid) * ticket_round, node=pid, name="cjoin") for pid in range(6)]
+    end = told_at + 60 * ticket_round
+    spoken = [
+        Publish(at_ns=now + pid, node=pid)
+        for pid in range(6)
+        for now in range(warm_up(6) * ticket_round, end, ticket_round // 3)
+    ]
+    return structs.replace(
+        calm, faults=[Fault(kind="crash", at_ns=at, until_ns=back, nodes=gone)], acts=[*calm.acts, *told, *asking],
+        publishes=sorted(spoken, key=lambda each: each.at_ns), heal_at_ns=0, live_until_ns=0, end_at_ns=end,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("survivors", [0, 1])
+@pytest.mark.parametrize("seed", range(3))
+def test_no_epoch_is_used_twice_after_a_full_stop_and_an_operators_word(seed: int, survivors: int) -> None:
+    """X3: epochs are tokens for resources outside, so whoever founds anew begins above all that may have been given."""
+    outcome, verdicts = judged(stopped_whole(seed, survivors))
+    at_epoch = COLUMNS_OF[Kind.PUBLISH].index(EPOCH)
+    lives = {life: [row[at_epoch] for row in outcome.trace.rows[Kind.PUBLISH] if row[1] == life] for life in (1, 2)}
+    assert outcome.effective["refounded"]
+    assert lives[2], "the cluster goes on"
+    assert ids_repeat(outcome.trace) == []
+    assert [verdict.sentence for verdict in verdicts if verdict.promise == PROMISE and not verdict.holds] == []
+    assert min(lives[2]) > max(lives[1])

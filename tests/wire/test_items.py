@@ -71,6 +71,8 @@ EVER_GIVEN = [
     (61, "Recover"),
     (62, "Recovered"),
     (63, "Stale"),
+    (64, "Reserve"),
+    (65, "Reserved"),
 ]
 """Every number that was ever on a wire. Append; never change a line, never remove one."""
 

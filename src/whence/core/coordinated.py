@@ -214,6 +214,7 @@ class ClusterParts(NamedTuple):
             spread = self.spread(members, settings.gossip, around.dice, around.now)
         handover_ns = (layer.hold_rounds + layer.recover_rounds) * round_ns
         desk = self.desk(me, settings.tickets, around.dice, lambda ticket: order.clock[ticket], handover_ns)
+        desk.arbiter.floor = around.epoch_floor
         order.asking.targets = members.targets
         order.owner_of = desk.applicant.owner_of
         return self.node(me, order, spread, members, settings.limits, desk)

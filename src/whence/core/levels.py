@@ -49,6 +49,8 @@ class Surroundings(Struct, frozen=True):
     directory: Directory
     remembers: bool = True
     """Whether what a Ready persists is kept for a later life; where it is not, members need not write it out."""
+    epoch_floor: int = 0
+    """Where nothing is kept: epochs up to here may have been given before. Time stands in for memory."""
 
 
 class Recipe(Protocol):

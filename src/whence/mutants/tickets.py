@@ -337,7 +337,7 @@ class FoundsWithoutWalking(Founding):
     """Founds the next generation without closing the last."""
 
     def _begin_walk(self, turn: Turn) -> None:
-        self._propose(unpack(self.genesis).top + 50, b"", turn)
+        self._propose(unpack(self.genesis).top, b"", turn)
 
 
 class NeverFoundsAnew(Founding):

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from whence.core.members.tickets.records import EPOCH_MAX
 from whence.errors import StorageError
 from whence.limits import BOOT_MAX
 from whence.store.log import sync_directory
@@ -23,6 +24,18 @@ steady_ns: Callable[[], int] = partial(time.clock_gettime_ns, _STEADY)
 
 wall_ns: Callable[[], int] = time.time_ns
 """Returns nanoseconds on the wall clock."""
+
+
+EPOCHS_FROM_NS = 1_767_225_600_000_000_000
+"""The beginning of 2026: quarters of a second since then fit the 31 bits of an epoch until 2043."""
+
+
+def epoch_floor() -> int:
+    """Return an epoch above those of groups that were begun before without a data directory: the time in quarters.
+
+    That holds while the clock on the wall is right and a group gave fewer than four epochs a second.
+    """
+    return min(max(0, (wall_ns() - EPOCHS_FROM_NS) // 250_000_000), EPOCH_MAX // 2)
 
 
 def next_boot(data: Path | None) -> int:

@@ -21,7 +21,7 @@ from whence.core.ready import Delivery, Gap, Gauge, Late, Metric, Ready, Returne
 from whence.core.spread.direct import Push
 from whence.core.stages import Member, Resuming
 from whence.errors import ClosedError, InternalError, NotMemberError, Refusal, StorageError, UsageError, WhenceError
-from whence.net.clock import steady_ns, wall_ns
+from whence.net.clock import epoch_floor, steady_ns, wall_ns
 from whence.net.compaction import Compaction
 from whence.net.credit import CREDIT_BYTES_MIN, Credit, Relief
 from whence.net.otel import Telemetry
@@ -104,7 +104,10 @@ class Driver:
         slip: Callable[[Any], int | None] = getattr(role.recipe, "clock_slip_ns_max", lambda settings: None)
         self._slip_ns_max = slip(role.settings)
         self._apart_ns = wall_ns() - steady_ns()
-        around = Surroundings(role.dice, self._clock(), Directory(), remembers=kept is not None)
+        around = Surroundings(
+            role.dice, self._clock(), Directory(),
+            remembers=kept is not None, epoch_floor=epoch_floor() if kept is None else 0,
+        )  # fmt: skip
         self.member: Member = role.recipe.build(role.me, role.settings, around)
         self._resuming = self.member if remembers and isinstance(self.member, Resuming) else None
         """The member, if it finds again by itself what the application has not taken."""

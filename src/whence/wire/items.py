@@ -90,6 +90,8 @@ NUMBERS: dict[int, type[Item]] = {
     61: Recover,
     62: Recovered,
     63: tickets.Stale,
+    64: tickets.Reserve,
+    65: tickets.Reserved,
 }
 
 AnyItem = Union[  # noqa: UP007 - the decoder reads this at run time
@@ -102,7 +104,8 @@ AnyItem = Union[  # noqa: UP007 - the decoder reads this at run time
     tickets.Renew, tickets.Alive, tickets.Fenced, tickets.Update, tickets.AckUpdate, tickets.NotCoordinator,
     tickets.Probe, tickets.Fresh, tickets.Exclude, tickets.AckExclude, tickets.RequestFence, tickets.AckFence,
     tickets.ClusterJoin, tickets.AckClusterJoin, tickets.RejectClusterJoin, tickets.Cleave, tickets.AckCleave,
-    tickets.GenerationRead, tickets.GenerationValue, tickets.Genesis, tickets.GenesisAnswer, tickets.Stale, Recover,
+    tickets.GenerationRead, tickets.GenerationValue, tickets.Genesis, tickets.GenesisAnswer,
+    tickets.Stale, tickets.Reserve, tickets.Reserved, Recover,
     Recovered,
 ]  # fmt: skip
 

@@ -78,7 +78,7 @@ def test_a_grant_splits_an_interval_and_taking_it_back_restores_it(own: int, dat
     before = alone(own)
     ticket = data.draw(st.sampled_from(grantable(before, TICKETS)))
     assert ticket != own, "trap B4"
-    mine, theirs = granted(before, ticket, Process(7, 1), (Process(1, 1),), TICKETS)
+    mine, theirs = granted(before, Claim(ticket, before.top + 1), Process(7, 1), (Process(1, 1),), TICKETS)
     assert sorted(tickets_of(mine, TICKETS) + tickets_of(theirs, TICKETS)) == list(range(TICKETS))
     assert theirs.claim.epoch == mine.top > before.top
     assert mine.succ.claim == theirs.claim
@@ -94,7 +94,7 @@ def test_a_grant_splits_an_interval_and_taking_it_back_restores_it(own: int, dat
 
 def test_the_last_events_of_a_ticket_travel_with_whoever_coordinates_it() -> None:
     before = taken_over(alone(), None, None, 3, last_with(last_with(b"", 2, 77), 4, 5), TICKETS)
-    mine, theirs = granted(before, 2, Process(7, 1), (), TICKETS)
+    mine, theirs = granted(before, Claim(2, before.top + 1), Process(7, 1), (), TICKETS)
     assert (before.last_of(2), mine.last_of(2), theirs.last_of(2)) == (77, 0, 77)
     assert absorbed(mine, theirs, TICKETS).last_of(2) == 77
     assert unpack(pack(mine)).last_of(4) == 5

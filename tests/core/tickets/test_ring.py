@@ -6,7 +6,9 @@ import pytest
 from msgspec import structs
 
 from tests.core.tickets.town import ROUND_NS, SETTINGS, TICKETS, Town, town_of
+from whence.core.clocks.cct import entry_of
 from whence.core.members.tickets import items as say
+from whence.core.members.tickets.epochs import BLOCK
 from whence.core.members.tickets.founding import STEPS as PHASES
 from whence.core.members.tickets.founding import Phase
 from whence.core.members.tickets.joining import Applicant
@@ -289,8 +291,37 @@ def test_an_operators_word_frees_what_too_many_deaths_had_closed() -> None:
     for desk in town.desks.values():
         for pid in (2, 3, 4):
             desk.declare_dead(Process(pid, 1), town.now)
+    before = max(epoch for _, epoch, _ in town.acting().values())
     town.rounds(20)
     assert town.covered() == ALL
+    town.cjoin(7)
+    town.rounds(12)
+    assert town.acting()[7][1] >= BLOCK > before, "what only the dead knew of may have been given"
+
+
+def test_a_seat_whose_ticket_has_a_later_owner_closes_and_asks_anew() -> None:
+    """X3: an event under a later epoch of its ticket was delivered here; it will never be believed again."""
+    town = town_of(2)
+    seat = town.desks[1].seat
+    assert seat is not None
+    ticket, epoch = seat.claim
+    seat._entry_of = lambda of: entry_of(epoch + 1, 3) if of == ticket else 0
+    town.rounds(2)
+    assert town.desks[1].seat is not seat
+    assert "ticket_overtaken" in town.reasons()
+    town.rounds(12)
+    assert 1 in town.acting()
+    assert town.covered() == ALL
+
+
+def test_a_ticket_that_was_used_is_given_with_an_epoch_above_all_that_were_delivered_here() -> None:
+    town = town_of(1)
+    seat = town.desks[0].seat
+    assert seat is not None
+    seat._entry_of = lambda of: entry_of(40, 3) if of != seat.claim.ticket else 0
+    town.cjoin(5)
+    town.rounds(10)
+    assert town.acting()[5][1] > 40
 
 
 def test_a_coordinator_whose_witnesses_all_began_another_life_lets_go() -> None:

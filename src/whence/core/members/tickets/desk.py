@@ -85,6 +85,8 @@ class Desk:
             say.GenerationValue: self._on_generation_value,
             say.Genesis: self._on_genesis,
             say.GenesisAnswer: self._on_genesis_answer,
+            say.Reserve: self._on_reserve,
+            say.Reserved: self._on_reserved,
         }
 
     # --- the application's door ---
@@ -454,7 +456,7 @@ class Desk:
         self._ballots += 1
         self._founding = self.founding_type(
             self.me, self._ballots, self._settings, lambda: self._own_witnesses(turn.now), self._dice, self.dead,
-            learning=learning,
+            self._epoch_seen(), learning=learning,
         )  # fmt: skip
         self._founding.begin(turn)
 
@@ -479,7 +481,7 @@ class Desk:
                 self._sit_down(record, record.last_of(record.claim.ticket), turn)
             case Phase.LEARNED:
                 self._founding, self._learn_at = None, None
-                self.arbiter.learn(founding.ballot, founding.generation, founding.genesis, turn)
+                self.arbiter.learn(founding.ballot, founding.generation, founding.genesis, founding.floor, turn)
             case Phase.MET:
                 self._founding, self._silent = None, ()
                 if founding.met is not None:
@@ -509,6 +511,7 @@ class Desk:
             self._ballots = max(self._ballots, item.ballot)
             recent = self.witness.recent()
             start = next((record for record in recent if record.generation == self.arbiter.generation), None)
+            self.arbiter.see(self._epoch_seen())
             hold_ns = 3 * self._settings.ticket_round_ns // 2
             self.arbiter.read(sender, item, pack(start) if start is not None else b"", hold_ns, turn)
 
@@ -520,6 +523,20 @@ class Desk:
     def _on_genesis(self, sender: Process, item: say.Genesis, turn: Turn) -> None:
         if self._is_seed():
             self.arbiter.accept(sender, item, turn)
+
+    def _on_reserve(self, sender: Process, item: say.Reserve, turn: Turn) -> None:
+        if self._is_seed():
+            self.arbiter.reserve(sender, item, turn)
+
+    def _on_reserved(self, sender: Process, item: say.Reserved, turn: Turn) -> None:
+        if self.seat is not None:
+            self.seat.epochs.on_reserved(sender.pid, item)
+
+    def _epoch_seen(self) -> int:
+        """Return the highest epoch that was delivered or heard of here."""
+        delivered = (epoch_of(self._entry_of(ticket)) for ticket in range(self._settings.tickets))
+        heard = (claim.epoch for claim, _ in self.applicant.claims())
+        return max((*delivered, *heard))
 
     def _on_genesis_answer(self, sender: Process, item: say.GenesisAnswer, turn: Turn) -> None:
         if self._founding is not None:

@@ -14,6 +14,7 @@ from enum import Enum
 from struct import Struct as Layout
 from typing import NamedTuple
 
+from whence.core.members.tickets.epochs import block_end
 from whence.core.members.tickets.items import (
     AckExclude,
     AckFence,
@@ -22,6 +23,8 @@ from whence.core.members.tickets.items import (
     Genesis,
     GenesisAnswer,
     NotCoordinator,
+    Reserve,
+    Reserved,
     Stale,
 )
 from whence.core.members.tickets.records import Claim, Pointer, Processes, Record, pack, readable, unpack
@@ -31,8 +34,17 @@ from whence.core.members.tickets.walk import Stage, Walk
 from whence.core.ready import Dice
 from whence.types import Instant, Process
 
-_JOURNAL = Layout("<IHIIHII")
-"""Promised ballot, accepted ballot, generation; then the founder's record."""
+_JOURNAL = Layout("<IIHIIHIII")
+"""NEWER, promised ballot, accepted ballot, generation, floor of epochs; then the founder's record."""
+
+_JOURNAL_BEFORE = Layout("<IHIIHII")
+"""The same without a floor, as it was written before epochs were reserved."""
+
+NEWER = 2**32 - 1
+"""No ballot has this number: what begins with it is in the present form."""
+
+UNWRITTEN_MAX = 1 << 20
+"""Epochs that may have been given since a founder whose journal names no floor."""
 
 WALK_ROUNDS = 20
 """Ticket rounds after which a walk that does not end is given up and begun elsewhere."""
@@ -56,6 +68,8 @@ class Arbiter:
         self.accepted = Ballot(0, 0, 0)
         self.generation = 0
         self.genesis = b""
+        self.floor = 0
+        """The end of the highest block of epochs that may have been given."""
         self._heard_at: Instant | None = None
         """When the attempt that holds our promise was last heard of."""
 
@@ -65,14 +79,16 @@ class Arbiter:
 
     def restore(self, journal: bytes) -> bool:
         """Take up what an earlier life wrote down; return False if it is not readable."""
-        if len(journal) < _JOURNAL.size:
+        newer = journal[:4] == NEWER.to_bytes(4, "little")
+        layout = _JOURNAL if newer else _JOURNAL_BEFORE
+        if len(journal) < layout.size:
             return False
-        *ballots, generation = _JOURNAL.unpack_from(journal)
-        genesis = journal[_JOURNAL.size :]
+        numbers, genesis = layout.unpack_from(journal), journal[layout.size :]
         if genesis and not readable(genesis):
             return False
+        *ballots, generation, floor = numbers[1:] if newer else (*numbers, _floor_before(genesis))
         self.promised, self.accepted = Ballot(*ballots[:3]), Ballot(*ballots[3:])
-        self.generation, self.genesis, self.knows = generation, genesis, True
+        self.generation, self.genesis, self.floor, self.knows = generation, genesis, floor, True
         return True
 
     def read(self, sender: Process, item: GenerationRead, start: bytes, hold_ns: int, turn: Turn) -> None:
@@ -91,34 +107,55 @@ class Arbiter:
         if kept:
             self._heard_at = turn.now
         value = GenerationValue(
-            item.ballot, kept, self.promised.number, self.generation, self.genesis, start or self.genesis
+            item.ballot, kept, self.promised.number, self.generation, self.genesis, start or self.genesis, self.floor
         )
         turn.post(sender, value)
 
     def accept(self, sender: Process, item: Genesis, turn: Turn) -> None:
-        """Accept a founder, unless a higher ballot was promised or its generation is not new."""
+        """Accept a founder, unless a higher ballot was promised, or its generation or its epoch may not be new."""
         if not self.knows:
             return
         ballot = Ballot(item.ballot, *sender)
         again = ballot == self.accepted and item.generation == self.generation and item.record == self.genesis
-        fine = again or (ballot >= self.promised and item.generation > self.generation)
+        epoch = unpack(item.record).claim.epoch
+        fine = again or (ballot >= self.promised and item.generation > self.generation and epoch > self.floor)
         if fine:
             self._heard_at = None
         if fine and not again:
             self.promised = self.accepted = ballot
-            self.generation, self.genesis = item.generation, item.record
+            self.generation, self.genesis, self.floor = item.generation, item.record, block_end(epoch)
             turn.ready.persist.append(self.journal())
         turn.post(sender, GenesisAnswer(item.ballot, fine, self.promised.number))
 
-    def learn(self, ballot: Ballot, generation: int, genesis: bytes, turn: Turn) -> None:
+    def reserve(self, sender: Process, item: Reserve, turn: Turn) -> None:
+        """Write down that epochs up to the end of a block may be given from now on."""
+        if not self.knows:
+            return
+        before = self.floor
+        if item.epoch > before:
+            self.floor = block_end(item.epoch)
+            turn.ready.persist.append(self.journal())
+        turn.post(sender, Reserved(item.epoch, before))
+
+    def see(self, epoch: int) -> None:
+        """Know of an epoch that was given, whether or not it was ever reserved here."""
+        if epoch > self.floor:
+            self.floor = block_end(epoch)
+
+    def learn(self, ballot: Ballot, generation: int, genesis: bytes, floor: int, turn: Turn) -> None:
         """Judge again after the others promised our ballot and told what they had accepted."""
         self.promised = self.accepted = ballot
-        self.generation, self.genesis, self.knows = generation, genesis, True
+        self.generation, self.genesis, self.floor, self.knows = generation, genesis, max(floor, self.floor), True
         turn.ready.persist.append(self.journal())
 
     def journal(self) -> bytes:
-        """Return what a new life must know: what was promised and accepted last."""
-        return _JOURNAL.pack(*self.promised, *self.accepted, self.generation) + self.genesis
+        """Return what a new life must know: what was promised and accepted last, and which epochs may be given."""
+        return _JOURNAL.pack(NEWER, *self.promised, *self.accepted, self.generation, self.floor) + self.genesis
+
+
+def _floor_before(genesis: bytes) -> int:
+    """Return an epoch above all that can have been given since a founder, where nobody wrote them down."""
+    return block_end(unpack(genesis).top + UNWRITTEN_MAX) if genesis else 0
 
 
 class Phase(Enum):
@@ -158,6 +195,7 @@ class Founding:
         choose: Callable[[], Processes],
         dice: Dice,
         dead: dict[Process, Instant],
+        floor: int,
         *,
         learning: bool = False,
     ) -> None:
@@ -169,6 +207,8 @@ class Founding:
         self.met: Process | None = None
         self.generation = 0
         self.genesis = b""
+        self.floor = floor
+        """No epoch above it was given before this attempt began, as far as we and those who answered know."""
         self._me = me
         self._settings = settings
         self._choose = choose
@@ -200,10 +240,11 @@ class Founding:
             return
         latest = max(self._values.values(), key=lambda value: value.generation)
         self.generation, self.genesis = latest.generation, latest.genesis
+        self.floor = max(self.floor, *[value.floor for value in self._values.values()])
         if self._learning:
             self._step(Phase.LEARNED)
         elif not self.generation:
-            self._propose(epoch=1, last=b"", turn=turn)
+            self._propose(top=0, last=b"", turn=turn)
         else:
             self._begin_walk(turn)
 
@@ -306,10 +347,10 @@ class Founding:
         elif walk.stage is Stage.STUCK:
             self._step(Phase.FAILED)
         elif walk.stage is Stage.DONE:
-            self._propose(walk.top + 1, walk.last, turn)
+            self._propose(walk.top, walk.last, turn)
 
-    def _propose(self, epoch: int, last: bytes, turn: Turn) -> None:
-        tickets = self._settings.tickets
+    def _propose(self, top: int, last: bytes, turn: Turn) -> None:
+        tickets, epoch = self._settings.tickets, self._first_epoch(top)
         claim = Claim(int(self._dice() * tickets), epoch)
         witnesses = self._choose()
         own = Pointer(claim, self._me, 0, witnesses)
@@ -320,6 +361,10 @@ class Founding:
         self._step(Phase.PROPOSING)
         self._give_up_at = turn.now + 6 * self._settings.answer_ns
         self._ask_all(turn)
+
+    def _first_epoch(self, top: int) -> int:
+        """Return an epoch above all that may have been given, whether or not those who were closed told of them."""
+        return max(top, self.floor) + 1
 
     def _step(self, to: Phase) -> None:
         assert to in STEPS[self.phase], (self.phase, to)

@@ -28,12 +28,12 @@ def grantable(record: Record, tickets: int) -> list[int]:
     return tickets_of(record, tickets)[1:]
 
 
-def granted(record: Record, ticket: int, joiner: Process, witnesses: Processes, tickets: int) -> tuple[Record, Record]:
+def granted(record: Record, claim: Claim, joiner: Process, witnesses: Processes, tickets: int) -> tuple[Record, Record]:
     """Return the record of the granter and the first one of the joiner, whose epoch nobody has had."""
-    epoch = record.top + 1
+    epoch = claim.epoch
     own = record.pointer()
     theirs = Record(
-        claim=Claim(ticket, epoch), owner=joiner, generation=record.generation, version=0, top=epoch,
+        claim=claim, owner=joiner, generation=record.generation, version=0, top=epoch,
         witnesses=witnesses, proposed=(),
         succ=own if record.alone() else record.succ,
         beyond=None if record.alone() else record.beyond,

@@ -235,6 +235,8 @@ class GenerationValue(Item, frozen=True, tag=58):
     genesis: RecordBytes
     start: RecordBytes
     """A recent record of that generation, to begin a walk at."""
+    floor: Epoch
+    """No epoch above it has been given, as far as this seed knows."""
 
     def sound(self) -> bool:
         """Tell whether the records can be read, if there are any."""
@@ -261,9 +263,22 @@ class GenesisAnswer(Item, frozen=True, tag=60):
     highest: Nonce
 
 
+class Reserve(Item, frozen=True, tag=64):
+    """To a seed: write down that epochs up to this one may be given."""
+
+    epoch: Epoch
+
+
+class Reserved(Item, frozen=True, tag=65):
+    """A seed's answer: it is written down; before, no epoch above `floor` was."""
+
+    epoch: Epoch
+    floor: Epoch
+
+
 ITEMS: tuple[type[Item], ...] = (
     Renew, Alive, Fenced, Update, AckUpdate, NotCoordinator, Probe, Fresh, Exclude, AckExclude, RequestFence, AckFence,
     ClusterJoin, AckClusterJoin, RejectClusterJoin, Cleave, AckCleave,
-    GenerationRead, GenerationValue, Genesis, GenesisAnswer, Stale,
+    GenerationRead, GenerationValue, Genesis, GenesisAnswer, Stale, Reserve, Reserved,
 )  # fmt: skip
 """Every item of this protocol."""

@@ -11,10 +11,13 @@ Costs per ticket round: 2k + 1 renewals and their answers, one greeting of the s
 from collections.abc import Callable
 from enum import Enum
 
-from msgspec import Struct, structs
+from msgspec import structs
 
+from whence.core.clocks.cct import epoch_of
 from whence.core.members.tickets.change import Change, Kind
+from whence.core.members.tickets.epochs import Reservation
 from whence.core.members.tickets.granting import absorbed, grantable, granted, taken_over, tickets_of
+from whence.core.members.tickets.grants import Grant, Grants
 from whence.core.members.tickets.items import (
     AckCleave,
     AckClusterJoin,
@@ -31,6 +34,7 @@ from whence.core.members.tickets.items import (
 from whence.core.members.tickets.lease import Leases
 from whence.core.members.tickets.neighbours import Neighbours
 from whence.core.members.tickets.records import (
+    EPOCH_MAX,
     Claim,
     Pointer,
     Processes,
@@ -64,9 +68,6 @@ WITHDRAW_ROUNDS = 2
 ABSORBED_KEPT = 16
 """Leavers whose repeated farewells are still answered."""
 
-UNHEARD_MAX = 64
-"""Joiners that did not take up a grant, and are not served for SHUN_ROUNDS. Full: the one noted first is forgotten."""
-
 
 class Standing(Enum):
     """Where a coordinator is in its life."""
@@ -84,15 +85,6 @@ STEPS: dict[Standing, tuple[Standing, ...]] = {
     Standing.CLOSED: (),
 }
 """From each standing, those that may follow. A claim never comes back."""
-
-
-class Grant(Struct, frozen=True):
-    """The ticket given away last, to whom, and the answer that says so. It lasts while the record names its claim."""
-
-    joiner: Process
-    nonce: int
-    claim: Claim
-    answer: AckClusterJoin
 
 
 class Seat:
@@ -143,10 +135,9 @@ class Seat:
         self._misses = 0
         self._answered = True
         self._fresh: dict[Process, None] = {}
-        self._grant: Grant | None = None
-        self._unheard: dict[Process, Instant] = {}
-        """Joiners whose last grant had to be fenced, and until when others go before them."""
+        self._grants = Grants(SHUN_ROUNDS * settings.ticket_round_ns)
         self._absorbed: dict[Claim, None] = {}
+        self.epochs = Reservation(neighbours.seeds, record.claim.epoch, dead)
         self._leave_at: Instant | None = None
 
     # --- what may be done now ---
@@ -255,8 +246,9 @@ class Seat:
         self._misses, self._answered, self._fresh = 0, True, {}
         self.confirmed = change.record.alone()
         turn.note(f"ticket_{change.kind.value}", *change.record.succ.claim)
-        if change.kind is Kind.GRANT and self._grant is not None:
-            turn.post(self._grant.joiner, self._grant.answer)
+        grant = self._grants.last
+        if change.kind is Kind.GRANT and grant is not None:
+            turn.post(grant.joiner, grant.answer)
             return  # it is greeted with the next round, so that no greeting overtakes its ticket
         if change.leaver is not None:
             turn.post(change.leaver, AckCleave(*next(reversed(self._absorbed))))
@@ -412,7 +404,10 @@ class Seat:
         if walk.stage is not Stage.DONE or self.pending is not None:
             return
         self.walk = None
-        self._note_unheard(walk, turn.now)
+        if not self.confirmed:
+            self._grants.closed(walk, turn.now)
+        if walk.on_words:
+            self.epochs.distrust(self.record.top, turn)
         succ, beyond = walk.found if walk.found is not None else (None, None)
         record = taken_over(self.record, succ, beyond, walk.top, walk.last, self._settings.tickets)
         self._propose(self.change_type(Kind.TAKEOVER, record, turn.now), turn)
@@ -421,24 +416,30 @@ class Seat:
 
     def serve(self, joiner: Process, nonce: int, turn: Turn) -> str:
         """Give a joiner a ticket; return "" if that began, or why not: busy or full."""
-        grant = self._grant
-        if grant is not None and (grant.joiner, grant.nonce) == (joiner, nonce) and self._stands(grant):
+        grant = self._grants.answers(joiner, nonce)
+        if grant is not None and self._stands(grant):
             if self.pending is None and self.walk is None and not self.confirmed:
                 turn.post(joiner, grant.answer)
             return ""
         if self.pending is not None or self.walk is not None or not self.may_act(turn.now) or not self.confirmed:
             return "busy"
-        if self._unheard.get(joiner, turn.now) > turn.now:
+        if self._grants.waits(joiner, turn.now):
             return "busy"
         free = self._grantable()
         if not free:
             return "full"
         ticket = free[int(self._dice() * len(free))]
+        base = max(self.record.last_of(ticket), self._entry_of(ticket))
+        epoch = max(self.record.top, epoch_of(base), self.epochs.floor) + 1
+        if epoch > EPOCH_MAX:
+            return "full"
+        if not self.epochs.covers(epoch):
+            self.epochs.ask(epoch, turn)
+            return "busy"
         ring = (self.record.owner, *self._ring)
         witnesses = self._neighbours.witnesses_for(joiner, ring, {}, (), turn.now)
-        mine, theirs = granted(self.record, ticket, joiner, witnesses, self._settings.tickets)
-        base = max(self.record.last_of(ticket), self._entry_of(ticket))
-        self._grant = Grant(joiner, nonce, theirs.claim, AckClusterJoin(nonce, pack(theirs), base))
+        mine, theirs = granted(self.record, Claim(ticket, epoch), joiner, witnesses, self._settings.tickets)
+        self._grants.last = Grant(joiner, nonce, theirs.claim, AckClusterJoin(nonce, pack(theirs), base))
         self._propose(self.change_type(Kind.GRANT, mine, turn.now), turn)
         return ""
 
@@ -446,15 +447,6 @@ class Seat:
         """Tell whether a grant is being registered, or named by the record; one that was closed is void."""
         registering = self.pending is not None and self.pending.kind is Kind.GRANT
         return registering or self.record.succ.claim == grant.claim
-
-    def _note_unheard(self, walk: Walk, now: Instant) -> None:
-        """Let others go first if the joiner served last never answered: closing its grant took a whole lease."""
-        grant = self._grant
-        if grant is None or not walk.hard or self.confirmed or grant.claim not in walk.closed:
-            return
-        self._unheard[grant.joiner] = now + SHUN_ROUNDS * self._settings.ticket_round_ns
-        if len(self._unheard) > UNHEARD_MAX:
-            del self._unheard[next(iter(self._unheard))]
 
     def _grantable(self) -> list[int]:
         return grantable(self.record, self._settings.tickets)
@@ -526,13 +518,20 @@ class Seat:
             turn.post(self._pred[0], Cleave(*self.claim, pack(self.final_record())))
 
     def _close_if_lost(self, turn: Turn) -> None:
-        """Close when suspended for long and fenced somewhere, or when leases never came or can never come again."""
-        if self.standing is Standing.LEAVING or self.may_act(turn.now):
+        """Close when overtaken, when suspended for long and fenced somewhere, or when leases cannot come any more."""
+        if self._is_overtaken():
+            turn.note("ticket_overtaken", *self.claim)
+            self.close(turn)
+        if self.standing in (Standing.LEAVING, Standing.CLOSED) or self.may_act(turn.now):
             return
         suspended = turn.now - self._suspended_since
         never = self.standing is Standing.ACQUIRING and suspended > 4 * self._settings.lease_ns
         if never or self._is_widowed() or (self._fenced_by and suspended > 2 * self._settings.lease_ns):
             self.close(turn)
+
+    def _is_overtaken(self) -> bool:
+        """Tell whether something was published under a later epoch of our ticket: it has another owner."""
+        return epoch_of(self._entry_of(self.claim.ticket)) > self.claim.epoch
 
     def _is_widowed(self) -> bool:
         """Tell whether no majority of the witnesses is left: they began another life, or were declared dead."""
@@ -566,6 +565,7 @@ class Seat:
             self._watch_successor(turn)
             self._greet(turn)
             self._choose_witnesses(turn)
+            self.epochs.go_on(self.record.top, turn)
 
     def _is_closed(self) -> bool:
         return self.standing is Standing.CLOSED

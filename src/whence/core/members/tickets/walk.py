@@ -92,6 +92,8 @@ class Walk:
         """The last events known of what was closed."""
         self.closed: list[Claim] = []
         self.hard = False
+        self.on_words = False
+        """An operator's word stood for a witness, and what only that one knew is not known here."""
         self._settings = settings
         self._own = own
         self._dead = dead
@@ -258,6 +260,8 @@ class Walk:
     def _check_closed(self, now: Instant, post: Post) -> None:
         if not all(map(self._blocked, self._sets())):
             return
+        fenced = [sum(witness in self._acks for witness in each) >= blocking(each) for each in self._sets()]
+        self.on_words = self.on_words or not all(fenced)
         told = [self._dead[witness] for each in self._sets() for witness in each if witness in self._dead]
         self._last_fence_at = max([self._last_fence_at, *told])  # until it was declared dead it may have renewed
         self.hard = True

@@ -57,6 +57,16 @@ class Member:
         self.order.admit(bundle, now, ready)
         self.take(ready)
 
+    def seek(self, ticket: int, epoch: int, base: int, now: int = 0) -> None:
+        ready = Ready()
+        self.order.seek(Claim(ticket, epoch), base, now, ready)
+        self.take(ready)
+
+    def recover(self, bundles: list[Bundle], now: int) -> None:
+        ready = Ready()
+        self.order.receive(Process(1, 1), Recovered(bundles), now, ready)
+        self.take(ready)
+
     def wait(self, now: int) -> None:
         while (at := self.order.wake_at()) is not None and at <= now:
             ready = Ready()
@@ -169,6 +179,50 @@ def test_events_of_a_former_owner_are_delivered_before_the_next_ones_and_never_a
     assert other.delivered == [first, second, taken], "obsolete once the next owner was heard"
 
 
+def test_a_new_owner_asks_at_once_for_what_its_predecessors_left_and_it_lacks() -> None:
+    """X4: nothing it holds follows them, so nothing else would ask."""
+    one, two = Member(1), Member(2)
+    seen, last = one.publish(0), one.publish(0, events=2)
+    two.hear(seen)
+    two.seek(0, 2, entry_of(1, 3))
+    assert [(send.to, type(send.item)) for send in two.ready.send] == [((1,), Recover)]
+    two.recover([last], 5)
+    assert two.delivered == [seen, last]
+    own = two.publish(0, epoch=2, base=entry_of(1, 3))
+    assert (two.delivered, two.skipped) == ([seen, last, own], [])
+    assert two.order.wake_at() is None
+
+
+def test_what_a_new_owner_asks_for_waits_for_what_it_follows_and_no_longer_than_anything() -> None:
+    one, two, three = Member(1), Member(2), Member(3)
+    cause = three.publish(2)
+    one.hear(cause)
+    last = one.publish(0)
+    two.seek(0, 2, entry_of(1, 1))
+    two.recover([last], 5)
+    assert two.delivered == []
+    assert [type(send.item) for send in two.ready.send] == [Recover], "what it follows is asked for at once too"
+    two.wait(5 + RECOVER_NS)
+    assert (two.delivered, two.skipped) == ([last], []), "and skipped; its publisher is not known yet"
+    two.hear(three.publish(2))
+    assert two.skipped == [Span(3, 1, 1, 1)]
+
+
+def test_what_a_new_owner_asked_for_in_vain_is_not_asked_for_for_ever() -> None:
+    two = Member(2)
+    two.seek(0, 2, entry_of(1, 3))
+    assert len(two.order.asking) == 3
+    two.wait(HOLD_NS + RECOVER_NS)
+    assert len(two.order.asking) == 0
+    assert two.order.wake_at() is None
+
+
+def test_a_new_owner_whose_predecessor_published_for_years_asks_for_the_last_of_it() -> None:
+    two = Member(2)
+    two.seek(0, 2, entry_of(1, 1 << 31))
+    assert len(two.order.asking) == 64
+
+
 def test_two_owners_of_a_ticket_never_share_an_id() -> None:
     old, new = Member(1), Member(2)
     stamps = [cct.read(each.stamp, TICKETS, 1) for each in (old.publish(0, epoch=1), new.publish(0, epoch=2))]
@@ -184,6 +238,7 @@ def test_a_gap_whose_publisher_is_not_known_is_told_when_it_is() -> None:
     three.wait(10**6)
     assert three.delivered == [second]
     assert three.skipped == []
+    assert [(note.kind, note.reason) for note in three.ready.notes] == [("reset", "unnamed")], "it may never be"
     three.hear(later)
     assert three.skipped == [Span(1, 1, 1, 1)]
     assert three.delivered == [second, later]

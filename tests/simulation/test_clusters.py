@@ -9,7 +9,7 @@ from tests.simulation.hunts import hunted
 from whence.check.history import AFTER_ALL, History
 from whence.check.judge import PROMISES_OF, judge
 from whence.check.tickets import PROMISE, covers_of, holds_of
-from whence.check.verdict import Findings
+from whence.check.verdict import Findings, Outcome
 from whence.core.coordinated import ClusterParts, named
 from whence.mutants import Mutant, mutants_of, recipe_with
 from whence.sim.clusters import killed, simulation, warm_up
@@ -201,3 +201,33 @@ def test_no_epoch_is_used_twice_after_a_full_stop_and_an_operators_word(seed: in
     assert ids_repeat(outcome.trace) == []
     assert [verdict.sentence for verdict in verdicts if verdict.promise == PROMISE and not verdict.holds] == []
     assert min(lives[2]) > max(lives[1])
+
+
+def handed_over(seed: int, recovery: str) -> Scenario:
+    """Make a cluster of two tickets in which one owner gives its own back, and a newcomer that missed its last events
+    obtains it."""
+    given = {"tickets": 2, "rounds": 3, "view": "full", "recovery": recovery}
+    ticket_round = ClusterParts().settings_from(given).tickets.ticket_round_ns
+    calm = simulation(6, 1, seed, "none", given, coordinators=2)
+    at = (warm_up(2) + 2) * ticket_round
+    last = [Publish(at_ns=at + number * ticket_round // 10, node=1, events=2) for number in range(3)]
+    deaf = Fault(kind="cut", at_ns=at, until_ns=at + 2 * ticket_round, nodes=[0, 1, 2, 3, 4], others=[5])
+    goes = Act(at_ns=at + 2 * ticket_round, node=1, name="cleave")
+    comes = Act(at_ns=at + 3 * ticket_round, node=5, name="cjoin")
+    first = [Publish(at_ns=at + (8 + number) * ticket_round, node=5) for number in range(4)]
+    return structs.replace(
+        calm, faults=[deaf], acts=[*calm.acts, goes, comes], publishes=[*last, *first], heal_at_ns=0, live_until_ns=0,
+        end_at_ns=at + 20 * ticket_round,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("recovery", ["R1", "Rk", "R1+Rk"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_new_owner_has_its_predecessors_last_events_before_its_own_first(seed: int, recovery: str) -> None:
+    """X4: everybody else recovers them when they hear of its first event; it must ask for them itself."""
+    outcome, verdicts = judged(handed_over(seed, recovery))
+    rows = outcome.trace.rows
+    assert {row[0] for row in rows[Kind.PUBLISH]} == {1, 5}, "the newcomer has the ticket"
+    assert rows[Kind.GAP] == []
+    assert len(rows[Kind.DELIVER]) == 6 * len(rows[Kind.PUBLISH])
+    assert [verdict.promise for verdict in verdicts if verdict.outcome is Outcome.BROKEN] == []

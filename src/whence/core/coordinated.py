@@ -217,6 +217,7 @@ class ClusterParts(NamedTuple):
         desk.arbiter.floor = around.epoch_floor
         order.asking.targets = members.targets
         order.owner_of = desk.applicant.owner_of
+        desk.on_seat = order.seek
         return self.node(me, order, spread, members, settings.limits, desk)
 
     def first_peers(self, settings: ClusterSettings) -> int:

@@ -85,6 +85,16 @@ class Held(Struct, gc=False):
     asked: list[tuple[int, int]]
 
 
+class Sought(Struct, gc=False):
+    """What former owners of our ticket published and has not come: up to which entry, and asked for until when."""
+
+    ticket: int
+    base: int
+    asked: list[tuple[int, int]]
+    again_at: Instant | None
+    until: Instant
+
+
 class Optimistic:
     """Hold, recover, skip."""
 
@@ -120,6 +130,7 @@ class Optimistic:
         self._to_ask: deque[tuple[Instant, tuple[int, int], Held]] = deque()
         self._to_ask_more: deque[tuple[Instant, tuple[int, int], Held]] = deque()
         self._to_skip: deque[tuple[Instant, tuple[int, int], Held]] = deque()
+        self._sought: Sought | None = None
 
     # --- publishing ---
 
@@ -130,6 +141,43 @@ class Optimistic:
             self.base = max(base, self.clock[claim.ticket])
             if self.base >> NUMBER_BITS >= claim.epoch:
                 self.base = 0
+
+    def seek(self, claim: Claim, base: int, now: Instant, ready: Ready) -> None:
+        """Ask at once for what former owners of a ticket of ours published up to `base` and has not come.
+
+        Others ask for it when they hold our first event, which follows it; we deliver that at creation.
+        """
+        if self._sought is not None:
+            self._give_up_seeking()
+        ids, clock = self._settings.recovery_ids, self.clock[claim.ticket]
+        first = clock if epoch_of(clock) == epoch_of(base) else entry_of(epoch_of(base), 0)
+        missing = range(max(first, base - ids) + 1, base + 1)
+        asked = self.asking.first([(claim.ticket, entry) for entry in missing], now, ready) if base > clock else []
+        if asked:
+            ready.notes.append(Note("note", "predecessor_asked"))
+            again = now + self._recover_ns // 2 if self._settings.recovery == "R1+Rk" else None
+            until = now + self._hold_ns + self._recover_ns
+            self._sought = Sought(claim.ticket, base, asked, again, until)
+
+    def _go_on_seeking(self, now: Instant, ready: Ready) -> None:
+        sought = self._sought
+        if sought is None:
+            return
+        if self.clock[sought.ticket] >= sought.base or now >= sought.until:
+            self._give_up_seeking()
+        elif sought.again_at is not None and now >= sought.again_at:
+            sought.again_at = None
+            self.asking.second(sought.asked, ready)
+
+    def _give_up_seeking(self) -> None:
+        """Ask no more for what did not come; others may still."""
+        sought, self._sought = self._sought, None
+        if sought is not None:
+            self.asking.drop(sought.asked)
+
+    def _is_sought(self, stamp: Stamp) -> bool:
+        sought = self._sought
+        return sought is not None and stamp.ticket == sought.ticket and stamp.entry <= sought.base
 
     def stamp(self, now: Instant) -> bytes:
         """Return what a bundle published now comes after: all that was delivered here."""
@@ -191,6 +239,9 @@ class Optimistic:
             ready.notes.append(Note("note", "recovered"))
             self._deliver(bundle, stamp, 0, ready)
             self._drain(now, ready)
+        elif self._is_sought(stamp):
+            ready.notes.append(Note("note", "recovered"))
+            self._hold_asking(key, Held(bundle, stamp, now, []), ready)
         elif any((stamp.ticket, entry) in self.asking for entry in _entries(stamp)):
             ready.notes.append(Note("note", "recovered"))
             self._recovered[key] = Held(bundle, stamp, now, [])
@@ -311,31 +362,38 @@ class Optimistic:
     def _skip(self, stamp: Stamp, ready: Ready) -> None:
         """Tell what is given up for good by delivering this now."""
         spans: list[Span] = []
+        named = True
         for ticket, upto in enumerate(stamp.vector):
             since = self.clock[ticket]
             if ticket == stamp.ticket:
                 upto = stamp.before
                 if number_of(upto) == 0 and stamp.base > since:
-                    self._name(ticket, since, stamp.base, spans)
+                    named &= self._name(ticket, since, stamp.base, spans)
             if upto > since:
-                self._name(ticket, since, upto, spans)
+                named &= self._name(ticket, since, upto, spans)
         if spans:
             ready.deliver.append(Gap(tuple(spans)))
+        if not named:  # it may never be: nothing else of that epoch need come
+            ready.notes.append(Note("reset", "unnamed"))
 
-    def _name(self, ticket: int, since: int, upto: int, spans: list[Span]) -> None:
-        """Add the span of a ticket's events above one entry up to another, or keep it until its publisher is known."""
+    def _name(self, ticket: int, since: int, upto: int, spans: list[Span]) -> bool:
+        """Add the span of a ticket's events above one entry up to another, or keep it until its publisher is known.
+
+        Return False in the latter case.
+        """
         epoch = epoch_of(upto)
         first = number_of(since) + 1 if epoch_of(since) == epoch else 1
         last = number_of(upto)
         if last < first:
-            return
+            return True
         source = self._sources.get(ticket, {}).get(epoch)
         if source is not None:
             spans.append(Span(*source.process, first + source.shift, last + source.shift))
-            return
+            return True
         self._unnamed.setdefault((ticket, epoch), []).append((first, last))
         if len(self._unnamed) > UNNAMED_MAX:
             del self._unnamed[next(iter(self._unnamed))]
+        return False
 
     def _learn_source(self, bundle: Bundle, stamp: Stamp, ready: Ready) -> None:
         """Remember who publishes under an epoch, and name what was skipped of it before its name was known."""
@@ -362,6 +420,14 @@ class Optimistic:
         while self._overfull():
             self._force_oldest(held.since, ready)
 
+    def _hold_asking(self, key: tuple[int, int], held: Held, ready: Ready) -> None:
+        """Hold what our own first event must follow, and ask at once for what it follows itself."""
+        self._held[key] = held
+        self._held_bytes += len(held.bundle.body)
+        self._ask(key, held, held.since, ready)
+        while self._overfull():
+            self._force_oldest(held.since, ready)
+
     def _overfull(self) -> bool:
         limits = self._limits
         count = len(self._held) + len(self._recovered)
@@ -379,6 +445,7 @@ class Optimistic:
 
     def tick(self, now: Instant, ready: Ready) -> None:
         """Ask for what has been missing for long, and skip what was asked for in vain."""
+        self._go_on_seeking(now, ready)
         for key, held in self._due(self._to_ask, now):
             self._ask(key, held, now, ready)
         for _, held in self._due(self._to_ask_more, now):
@@ -432,6 +499,9 @@ class Optimistic:
     def wake_at(self) -> Instant | None:
         """Return when the first wait ends."""
         soonest: Instant | None = None
+        sought = self._sought
+        if sought is not None and self.clock[sought.ticket] < sought.base:
+            soonest = sought.until if sought.again_at is None else sought.again_at
         for timers in (self._to_ask, self._to_ask_more, self._to_skip):
             while timers and self._held.get(timers[0][1]) is not timers[0][2]:
                 timers.popleft()

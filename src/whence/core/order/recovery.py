@@ -152,6 +152,11 @@ class Asking:
         for key in [key for key in self._open if key[0] == ticket and key[1] <= entry]:
             del self._open[key]
 
+    def drop(self, asked: list[tuple[int, int]]) -> None:
+        """End the recovery of these ids."""
+        for key in asked:
+            self._open.pop(key, None)
+
     def _ask_sources(self, asked: list[tuple[int, int]], ready: Ready) -> None:
         by_source: dict[int, list[tuple[int, int]]] = {}
         unknown = []

@@ -50,6 +50,8 @@ class Desk:
         self.neighbours = Neighbours(me, settings)
         self.dead: dict[Process, Instant] = {}
         """Processes an operator declared dead, and when."""
+        self.on_seat: Callable[[Claim, int, Instant, Ready], None] = lambda *_: None
+        """Told of every ticket obtained, and of the last event of its former owners; lent by the order."""
         self._silent: tuple[Process, ...] = ()
         """Witnesses of lost coordinators for which the last attempt to found anew waited in vain."""
         self._settings = settings
@@ -422,6 +424,7 @@ class Desk:
         self.seat = self.seat_type(
             record, base, self._settings, self.neighbours, self._dice, self._entry_of, self.dead, turn.now
         )  # fmt: skip
+        self.on_seat(record.claim, base, turn.now, turn.ready)
         self.seat.tick(turn)
 
     def _on_reject(self, sender: Process, item: say.RejectClusterJoin, turn: Turn) -> None:

@@ -93,6 +93,10 @@ class JoinError(WhenceError):
     """The world did not let us in: no contact answered, or the group could not be reached in time."""
 
 
+class NameTakenError(JoinError):
+    """Another process has this one's number, or a later life of it is known: says which, and what to do."""
+
+
 class StorageError(WhenceError):
     """The disk refused. Nothing that was not acknowledged before is; the group publishes nothing more."""
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from whence.core.clocks.hlc import Hlc
 from whence.core.clocks.kn import Kn, KnStamp
-from whence.core.clocks.stamp import COUNTER_MAX, LIVES_MAX, TICKS_MAX, Standing, Timing, last_key_of, low_key, tick_of
+from whence.core.clocks.stamp import COUNTER_MAX, LIFE_BITS, TICKS_MAX, Standing, Timing, last_key_of, low_key, tick_of
 from whence.core.clocks.ticks import Ticks
 from whence.core.merge.settings import TotalSettings
 from whence.core.settings import parse
@@ -46,7 +46,7 @@ def test_a_kn_stamp_survives_its_bytes_and_a_snapshot(r: int, c: int, kn: list[i
     assert again.state == clock.state
 
 
-@given(st.tuples(*[st.integers(0, 2**15 - 1)] * 2), st.tuples(*[st.integers(0, LIVES_MAX)] * 2), st.data())
+@given(st.tuples(*[st.integers(0, 2**15 - 1)] * 2), st.tuples(*[st.integers(0, (1 << LIFE_BITS) - 1)] * 2), st.data())
 def test_the_low_part_orders_by_publisher_life_and_number(
     pids: tuple[int, int], boots: tuple[int, int], data: st.DataObject
 ) -> None:
@@ -56,9 +56,12 @@ def test_the_low_part_orders_by_publisher_life_and_number(
     assert 0 < low_key(*one) < 1 << 63
 
 
+@given(st.integers(0, 2**15 - 1), st.integers(1, 2**31 - 256), st.integers(1, 255), st.integers(1, 2**40 - 1))
+def test_lives_that_follow_each_other_have_different_low_parts(pid: int, boot: int, later: int, seq: int) -> None:
+    assert low_key(pid, boot, seq) != low_key(pid, boot + later, seq)
+
+
 def test_what_does_not_fit_the_key_is_refused_where_it_is_written() -> None:
-    with pytest.raises(LimitError, match="lives of one peer"):
-        low_key(1, LIVES_MAX + 1, 1)
     with pytest.raises(LimitError, match="peer ids"):
         low_key(2**15, 1, 1)
     for clock, stamp in ((Hlc(TIMING), (TICKS_MAX + 1) << 20), (Kn(TIMING), KnStamp(TICKS_MAX + 1, 0, (0,) * 6))):
@@ -75,7 +78,7 @@ def test_a_full_counter_carries_into_the_physical_part_and_keeps_the_order() -> 
 @given(st.integers(0, 60))
 def test_the_last_key_of_a_tick_is_between_the_ticks(tick: int) -> None:
     assert tick_of(last_key_of(tick)) == tick
-    assert (tick << 20 | COUNTER_MAX, 0, low_key(2**15 - 1, LIVES_MAX, 2**40 - 1)) <= last_key_of(tick)
+    assert (tick << 20 | COUNTER_MAX, 0, low_key(2**15 - 1, 2**31 - 1, 2**40 - 1)) <= last_key_of(tick)
     assert last_key_of(tick) < ((tick + 1) << 20, 0, 1)
 
 

@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from whence.net import clock
-from whence.net import node as live
 from whence.net.driver import Driver
+from whence.store.directory import DataDirectory
 from whence.store.log import DiskFile, Log
 from whence.store.steps import Steps
 
@@ -116,12 +115,15 @@ def _written() -> None:
 
 
 def _booted() -> None:
-    def replaced(data: Path | None) -> int:
-        clock.next_boot(data)
-        die()
-        return 0
+    def make(original: Any) -> Any:
+        def replaced(directory: DataDirectory, at_least: int) -> int:
+            original(directory, at_least)
+            die()
+            return 0
 
-    live.next_boot = replaced  # type: ignore[attr-defined]
+        return replaced
+
+    _replace(DataDirectory, "begin_life", make)
 
 
 _ARMS: dict[str, Callable[[], None]] = {

@@ -15,7 +15,7 @@ from tests.fuzz.tree_items import TREE_MAKERS
 from whence import limits
 from whence.core.link.addresses import Address, Addresses, pack
 from whence.core.link.detector import Ping, Pong
-from whence.core.link.greeting import NONCE_BYTES, Confirm, Hello
+from whence.core.link.greeting import NONCE_BYTES, Confirm, Hello, Refused
 from whence.core.link.presence import Place, Presence, presence
 from whence.core.link.reached import WAITED_US_MAX, Reached
 from whence.core.members.views import NEWS, Subscribe, Welcome
@@ -108,6 +108,7 @@ MAKERS: dict[type[Item], Callable[[Random], Item]] = {
     Subscribe: lambda random: Subscribe(joining=random.random() < 0.5),
     Welcome: some_welcome,
     Hello: some_hello,
+    Refused: lambda random: Refused(edge(random, 0, 255), edge(random, 0, limits.BOOT_MAX)),
     Confirm: lambda random: Confirm(random.randbytes(NONCE_BYTES), *some_process(random)),
     Addresses: some_addresses,
     Ping: lambda random: Ping(edge(random, 0, 2**63 - 1)),

@@ -29,12 +29,14 @@ def within(main: Coroutine[Any, Any, Result]) -> Result:
 
 @asynccontextmanager
 async def nodes(count: int, first: int = 1, **options: Any) -> AsyncIterator[list[Node]]:
-    """Start nodes first, first + 1, …; each knows only the one before it."""
+    """Start nodes first, first + 1, …; each knows only the one before it, and has its own part of `data`."""
+    data = options.pop("data", None)
     async with AsyncExitStack() as stack:
         started: list[Node] = []
         for pid in range(first, first + count):
             contacts = [started[-1].address] if started else []
-            started.append(await stack.enter_async_context(join(pid, contacts=contacts, **options)))
+            own = data / str(pid) if data is not None else None
+            started.append(await stack.enter_async_context(join(pid, contacts=contacts, data=own, **options)))
         yield started
 
 

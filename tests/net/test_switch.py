@@ -2,19 +2,24 @@
 
 import asyncio
 import socket
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.net.live import DEADLINE_S, QUICK, fast, nodes, open_all, take, within
+from whence.core.link.addresses import Address, asking
 from whence.core.link.detector import DetectorSettings
+from whence.core.link.greeting import VERSION, Confirm, Hello
 from whence.core.members.tickets.items import ClusterJoin
 from whence.core.members.views import Subscribe
-from whence.errors import JoinError, SettingError, StorageError, TraceError, UsageError
+from whence.errors import JoinError, NameTakenError, SettingError, StorageError, TraceError, UsageError
+from whence.limits import BOOT_MAX
 from whence.net import credit
+from whence.net import node as node_module
 from whence.net.certs import make_authority, make_member
-from whence.net.clock import next_boot, steady_ns
+from whence.net.clock import incarnation_now, steady_ns
 from whence.net.peer import Peer
 from whence.net.permits import Permits
 from whence.net.settings import NetSettings
@@ -22,7 +27,7 @@ from whence.node import Node, join
 from whence.trace.schema import Kind
 from whence.trace.spool import Spool
 from whence.types import Process
-from whence.wire.codec import encode
+from whence.wire.codec import decode_body, encode
 from whence.wire.items import Packet
 
 MS = 1_000_000
@@ -115,24 +120,28 @@ def test_a_restarted_peer_is_taken_for_the_new_process_it_is(tmp_path: Path) -> 
         async with join(1) as one:
             here = await one.open("alps", settings=QUICK)
             taken = asyncio.create_task(take(here, 3))
+            lives = []
             for life in (1, 2, 3):
                 async with join(2, contacts=[one.address], data=tmp_path) as two:
-                    assert two.live.me.boot == life
+                    lives.append((life, two.live.me.boot))
                     there = await two.open("alps", settings=QUICK)
                     drained = asyncio.create_task(take(there, 1))
                     await there.gathered(2)
                     await there.publish(b"%d" % life, until="settled")
                     drained.cancel()
-            assert [(int(d.payload), d.event.boot) for d in await taken] == [(1, 1), (2, 2), (3, 3)]
+            assert [(int(d.payload), d.event.boot) for d in await taken] == lives == sorted(lives)
 
     within(main())
 
 
-def test_an_older_life_is_refused_where_a_newer_one_is_connected(tmp_path: Path) -> None:
+def test_an_older_life_is_refused_where_a_newer_one_is_connected_and_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its clock was set back: its events could have the names of others that were published before."""
+
     async def main() -> None:
-        async with join(1, settings=fast()) as one, join(2, contacts=[one.address]):
-            with pytest.raises(JoinError):
-                async with join(2, contacts=[one.address], data=tmp_path, settings=fast()):
+        async with join(1, settings=fast()) as one, join(2, contacts=[one.address]) as two:
+            monkeypatch.setattr(node_module, "incarnation_now", lambda pid: two.live.me.boot - 5)
+            with pytest.raises(NameTakenError, match=r"process 1 knows life \d+ of process 2, later than this one"):
+                async with join(2, contacts=[one.address]):
                     pass
             assert one.live.switch.counts["older_life"] > 0
             assert links(one) == [2]
@@ -140,19 +149,99 @@ def test_an_older_life_is_refused_where_a_newer_one_is_connected(tmp_path: Path)
     within(main())
 
 
-def test_two_processes_of_one_name_are_not_taken_for_one(tmp_path: Path) -> None:
+def test_an_older_life_is_refused_where_a_newer_one_was_connected(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with join(1, settings=fast()) as one:
+            async with join(2, contacts=[one.address]) as two:
+                boot = two.live.me.boot
+            for earlier, why in ((boot - 1, "later than this one"), (boot, "with the same life")):
+                monkeypatch.setattr(node_module, "incarnation_now", lambda pid, given=earlier: given)
+                with pytest.raises(NameTakenError, match=why):
+                    async with join(2, contacts=[one.address]):
+                        pass
+            monkeypatch.undo()
+            async with join(2, contacts=[one.address]):
+                assert links(one) == [2]
+
+    within(main())
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_the_second_of_two_processes_with_one_number_is_refused_and_the_first_goes_on(
+    stored: bool, tmp_path: Path
+) -> None:
     """Their events would have the same names, and be dropped as repetitions of each other."""
 
     async def main() -> None:
-        async with join(1) as one, join(2, contacts=[one.address], data=tmp_path / "2") as two:
-            with pytest.raises(JoinError, match=r"cannot be reached: it does not greet \(.*; its log may say more\)"):
-                async with join(2, contacts=[one.address], data=tmp_path / "other", settings=fast()):
-                    pass
+        one_more: dict[str, Any] = {"data": tmp_path / "2"} if stored else {}
+        other: dict[str, Any] = {"data": tmp_path / "other"} if stored else {}
+        async with join(1) as one, join(2, contacts=[one.address], **one_more) as two:
+            here, there = await open_all([one, two])
+            for contact in (one.address, two.address):
+                with pytest.raises(NameTakenError, match=r"another process 2 runs, in life \d+.*give this one another"):
+                    async with join(2, contacts=[contact], **other):
+                        pass
             assert one.live.switch.counts["name_taken"] > 0
             assert links(one) == [2]
             assert links(two) == [1]
+            await there.publish(b"goes on")
+            await here.publish(b"is heard")
+            assert {d.payload for d in await take(here, 2)} == {b"goes on", b"is heard"}
+            assert {d.payload for d in await take(there, 2)} == {b"goes on", b"is heard"}
             await two.live.switch.call(*one.live.switch.endpoint)
             assert links(one) == [2], "a process may be connected twice for a while"
+
+    within(main())
+
+
+def test_a_node_that_learns_late_that_its_number_is_taken_stops_and_tells_its_applications() -> None:
+    async def main() -> None:
+        async with join(1) as one, join(2, contacts=[one.address]) as two:
+            here, _ = await open_all([one, two])
+            async with join(2, contacts=[]) as second:
+                lonely = await second.open("andes")
+                second.live.switch.book.learn(Address(*one.live.me, *one.live.switch.endpoint))
+                for _ in range(100):
+                    second.live.switch.send("", [1], asking([7]))
+                    if second.live.failure is not None:
+                        break
+                    await asyncio.sleep(0.05)
+                with pytest.raises(NameTakenError, match="another process 2 runs"):
+                    await lonely.publish(b"x")
+                with pytest.raises(NameTakenError, match="another process 2 runs"):
+                    await take(lonely, 1)
+                with pytest.raises(NameTakenError, match="another process 2 runs"):
+                    await second.open("alps")
+            assert links(one) == [2]
+            await here.publish(b"x")
+            assert len(await take(here, 1)) == 1
+
+    within(main())
+
+
+def test_a_process_that_was_killed_comes_back_though_its_connection_seems_to_last() -> None:
+    """Its machine died without a word: the others find out in their own time, and it calls until then."""
+
+    async def main() -> None:
+        detector = DetectorSettings(heartbeat_ns=50 * MS, margin_ns=200 * MS)
+        async with join(1, settings=fast(detector=detector)) as one:
+            with socket.create_connection(one.live.switch.endpoint) as gone:
+                await asyncio.sleep(0)
+                nonce = b"n" * 16
+                gone.setblocking(False)
+                loop = asyncio.get_running_loop()
+                await loop.sock_sendall(gone, encode("", Process(2, 5), [Hello(VERSION, "whence", nonce, "", 0, b"i")]))
+                told = decode_body((await loop.sock_recv(gone, 4096))[8:]).items[0]
+                assert isinstance(told, Hello)
+                await loop.sock_sendall(gone, encode("", Process(2, 5), [Confirm(told.nonce, *one.live.me)]))
+                while links(one) != [2]:
+                    await asyncio.sleep(0.01)
+                async with join(2, contacts=[one.address], settings=fast(call_ns=20_000 * MS)) as two:
+                    assert links(one) == [2]
+                    assert one.live.switch.counts["name_asked"] > 0
+                    peer = one.live.switch.peers[2].link
+                    assert peer is not None
+                    assert peer.peer == two.live.me
 
     within(main())
 
@@ -211,12 +300,22 @@ def test_tables_of_rights_are_read_with_care() -> None:
         Permits({"alps": {1: "x"}})
 
 
-def test_boots_are_counted_where_there_is_a_directory_and_grow_where_there_is_none(tmp_path: Path) -> None:
-    assert [next_boot(tmp_path / "d") for _ in range(3)] == [1, 2, 3]
-    assert next_boot(None) >= 1
-    (tmp_path / "d" / "boot").write_text("nonsense")
-    with pytest.raises(StorageError, match="boot counter"):
-        next_boot(tmp_path / "d")
+def test_incarnations_grow_with_the_time_and_never_wrap(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = [incarnation_now(5) for _ in range(3)]
+    assert sorted(set(drawn)) == drawn
+    now_s = 1_796_000_000
+    later = []
+    for years in (1, 10, 30):
+        monkeypatch.setattr(time, "time_ns", lambda years=years: (now_s + years * 31_557_600) * 10**9)
+        later.append(incarnation_now(5))
+    assert sorted(later) == later
+    assert drawn[-1] < later[0]
+    assert later[-1] <= BOOT_MAX
+    monkeypatch.setattr(time, "time_ns", lambda: 2_800_000_000 * 10**9)
+    with pytest.raises(StorageError, match="set it right"):
+        incarnation_now(6)
+    monkeypatch.setattr(time, "time_ns", lambda: 0)
+    assert incarnation_now(7) == 1, "a clock that was never set; peers that know a later life say so"
     assert steady_ns() <= steady_ns()
 
 

@@ -299,7 +299,6 @@ def test_total_tells_of_its_merging_and_refuses_at_once_while_its_clock_is_behin
     async def main() -> None:
         async with nodes(2, first=0, data=tmp_path) as started:
             groups = [await node.open("alps", "total", settings={"mergers": 1}, write=True) for node in started]
-            assert started[1].live.me.boot == 2, "of a process that began again, opening waits until it may publish"
             await groups[1].publish(b"x")
             delivery = await anext(aiter(groups[0]))
             assert delivery.key is not None
@@ -326,10 +325,9 @@ def test_a_lone_member_of_total_that_began_again_opens_when_it_may_publish_thoug
     tmp_path: Path,
 ) -> None:
     async def main() -> None:
-        for boot in (1, 2):
+        for _ in range(2):
             async with join(0, data=tmp_path) as node, asyncio.timeout(15):
                 group = await node.open("alps", "total", settings={"mergers": 1}, write=True)
-                assert node.live.me.boot == boot
                 await group.publish(b"x")
                 assert (await anext(aiter(group))).payload == b"x"
 

@@ -149,12 +149,12 @@ def test_rows_out_of_the_range_of_keys_are_refused_and_counted(
 ) -> None:
     """What has no room in a key would take the place of another; the greatest and the least that have are merged."""
     rows = made_log(9, events=30)
-    rows[0] |= {"pid": (1 << 15) - 1, "inc": 255}
+    rows[0] |= {"pid": (1 << 15) - 1, "inc": (1 << 31) - 1}
     rows[1] |= {"pid": 0, "inc": 0, "seq": 0, "l": 0}
     write_files(tmp_path / "logs", rows, 1, 0)
     log = subscribed(read_logs(spark, tmp_path / "logs"), None)
     assert write_merged(log, tmp_path / "in range", 1, by_group=by_group) == 30
-    wrong = {"pid": 40_000}, {"pid": -1}, {"seq": -3}, {"l": -4}, {"inc": 256}, {"k": 1 << 20}, {"pid": 70_000}
+    wrong = {"pid": 40_000}, {"pid": -1}, {"seq": -3}, {"l": -4}, {"inc": -1}, {"k": 1 << 20}, {"pid": 70_000}
     for row, change in zip(rows[10:], wrong, strict=False):
         row |= change
     write_files(tmp_path / "more", rows, 1, 0)

@@ -73,6 +73,7 @@ EVER_GIVEN = [
     (63, "Stale"),
     (64, "Reserve"),
     (65, "Reserved"),
+    (120, "Refused"),
 ]
 """Every number that was ever on a wire. Append; never change a line, never remove one."""
 

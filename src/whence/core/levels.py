@@ -51,6 +51,8 @@ class Surroundings(Struct, frozen=True):
     """Whether what a Ready persists is kept for a later life; where it is not, members need not write it out."""
     epoch_floor: int = 0
     """Where nothing is kept: epochs up to here may have been given before. Time stands in for memory."""
+    is_first_life: bool = False
+    """The driver knows that no life came before this one, whatever its incarnation: nothing of one is under way."""
 
 
 class Recipe(Protocol):

@@ -1,20 +1,16 @@
-"""The two clocks of a live process, and its boot number.
+"""The two clocks of a live process, and the incarnations that time gives.
 
 The steady one counts suspended time too (CLOCK_BOOTTIME), because a lease that slept through its end must not wake up
 valid; where a system has no such clock, the monotonic one must do. The other is the clock on the wall, which may jump.
 """
 
-import os
-import secrets
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 from whence.core.members.tickets.records import EPOCH_MAX
 from whence.errors import StorageError
 from whence.limits import BOOT_MAX
-from whence.store.log import sync_directory
 
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
@@ -38,27 +34,25 @@ def epoch_floor() -> int:
     return min(max(0, (wall_ns() - EPOCHS_FROM_NS) // 250_000_000), EPOCH_MAX // 2)
 
 
-def next_boot(data: Path | None) -> int:
-    """Return a boot number no earlier start had: counted where there is a data directory, else drawn.
+_FIRST_S = 1_704_067_200
+"""Incarnations begin with 2024."""
 
-    A drawn number grows with time (seconds in its upper bits), so that peers take the later start for the newer one.
-    Raises StorageError if the counter cannot be written.
+_PER_S = 2
+"""Incarnations in a second: BOOT_MAX lasts until January 2058. Who restarts faster runs ahead of the time."""
+
+_drawn: dict[int, int] = {}
+"""The last incarnation that each pid was given in this process."""
+
+
+def incarnation_now(pid: int) -> int:
+    """Return an incarnation that grows with the time, greater than any given to this pid in this process before.
+
+    The same may be given in two processes within half a second: their peers can tell them apart, and refuse the second.
+    Raises StorageError when they have run out.
     """
-    if data is None:
-        quarters = (time.time_ns() // 250_000_000) % (BOOT_MAX >> 3)
-        return max(1, (quarters << 3) | secrets.randbelow(8))
-    file, fresh = data / "boot", data / ".boot.unfinished"
-    try:
-        data.mkdir(parents=True, exist_ok=True)
-        boot = int(file.read_text()) + 1 if file.exists() else 1
-        with fresh.open("w") as out:
-            out.write(str(boot))
-            out.flush()
-            os.fsync(out.fileno())
-        fresh.replace(file)
-        sync_directory(data)
-    except (OSError, ValueError) as error:
-        raise StorageError(f"the boot counter {file} cannot be kept: {error}") from error
-    if boot > BOOT_MAX:
-        raise StorageError(f"{file} has counted to {boot}, and boots end at {BOOT_MAX}")
-    return boot
+    elapsed = (time.time_ns() - _FIRST_S * 1_000_000_000) * _PER_S // 1_000_000_000
+    incarnation = max(1, elapsed, _drawn.get(pid, 0) + 1)
+    if incarnation > BOOT_MAX:
+        raise StorageError(f"incarnations end at {BOOT_MAX}, in January 2058, and the clock is beyond: set it right")
+    _drawn[pid] = incarnation
+    return incarnation

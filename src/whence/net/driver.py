@@ -105,8 +105,8 @@ class Driver:
         self._slip_ns_max = slip(role.settings)
         self._apart_ns = wall_ns() - steady_ns()
         around = Surroundings(
-            role.dice, self._clock(), Directory(),
-            remembers=kept is not None, epoch_floor=epoch_floor() if kept is None else 0,
+            role.dice, self._clock(), Directory(), remembers=kept is not None,
+            epoch_floor=epoch_floor() if kept is None else 0, is_first_life=role.is_first_life,
         )  # fmt: skip
         self.member: Member = role.recipe.build(role.me, role.settings, around)
         self._resuming = self.member if remembers and isinstance(self.member, Resuming) else None

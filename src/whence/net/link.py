@@ -96,7 +96,9 @@ class Link(asyncio.BufferedProtocol):
         try:
             self._cut()
         except RemoteProtocolError as error:
-            self.close(str(error))
+            if self.greeting.retort is not None:
+                self._say(self.greeting.retort)
+            self.close(str(error), gently=self.greeting.retort is not None)
 
     def eof_received(self) -> bool:
         """Close: a peer that writes no more is gone."""

@@ -7,7 +7,7 @@ connected peers is joined; one without is founded, by its named founders or by t
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,10 +19,10 @@ from whence.core.levels import LEVELS, stores_events
 from whence.core.link.presence import Place, Presence, presence
 from whence.core.link.reached import Reached
 from whence.core.ready import Item
-from whence.errors import JoinError, NotMemberError, TraceError, UsageError
+from whence.errors import JoinError, NameTakenError, NotMemberError, TraceError, UsageError
 from whence.limits import GROUP_NAME_CHARS_MAX, MERGED_PEER_ID_MAX
 from whence.net import tls
-from whence.net.clock import next_boot, steady_ns
+from whence.net.clock import incarnation_now, steady_ns
 from whence.net.commit import Commit
 from whence.net.driver import Driver
 from whence.net.otel import Telemetry
@@ -31,6 +31,7 @@ from whence.net.role import Kept, Role, Sink
 from whence.net.scribe import Scribe
 from whence.net.settings import NetSettings, settings_of
 from whence.net.switch import Switch
+from whence.store.directory import DataDirectory
 from whence.store.log import Log
 from whence.store.steps import Steps
 from whence.trace.schema import Kind
@@ -71,18 +72,19 @@ class LiveNode:
         permits: Permits | None = None,
         insecure: bool = False,
     ) -> None:
-        """Prepare a node. Raises UsageError, StorageError."""
+        """Prepare a node, and take its data directory. Raises UsageError, StorageError."""
         if not 0 <= pid <= MERGED_PEER_ID_MAX:
             raise UsageError(f"a pid is a number from 0 to {MERGED_PEER_ID_MAX}, not {pid}")
         self.settings = settings or NetSettings()
-        self.me = Process(pid, next_boot(data))
+        self._data = DataDirectory(data, pid) if data is not None else None
+        self.me = Process(pid, self._incarnation(pid))
         self.permits = permits or Permits()
         self.started_ns = steady_ns()
         self.switch = Switch(self.me, self, self.settings, safety)
         self.switch.on_flush = self._flush_traces
         self.drivers: dict[str, Driver] = {}
         self.contacts: list[tuple[str, int]] = []
-        self._data, self._trace = data, trace
+        self._trace = trace
         self._insecure = insecure or safety is not None
         self._spools: dict[str, Spool] = {}
         self._kept: dict[str, Kept] = {}
@@ -100,6 +102,9 @@ class LiveNode:
         """What connected peers said of their place in each group."""
         self._behind: dict[object, None] = {}
         self._heard = asyncio.Event()
+        self.failure: NameTakenError | None = None
+        """Why this node was stopped."""
+        self._refused = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._random = Random(os.urandom(16))
 
@@ -121,7 +126,32 @@ class LiveNode:
         await self.switch.start(host, port, advertise)
         self.contacts = list(contacts)
         if contacts:
-            await self._reach_any()
+            await self._unless_refused(self._reach_any())
+
+    def name_refused(self, why: str) -> None:
+        """Stop everything: another process has this one's number, or this one was followed by a later life."""
+        if self.failure is None:
+            log.error("this node stops: %s", why)
+            self.failure = NameTakenError(why)
+            for driver in list(self.drivers.values()):
+                driver.stop(self.failure)
+            self._refused.set()
+            self._tasks.append(asyncio.ensure_future(self.switch.close()))
+
+    async def _unless_refused(self, work: Coroutine[None, None, None]) -> None:
+        """Do something; raise NameTakenError as soon as this process cannot go by its pid."""
+        working, refused = asyncio.ensure_future(work), asyncio.ensure_future(self._refused.wait())
+        try:
+            await asyncio.wait([working, refused], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            refused.cancel()
+            if not working.done():
+                working.cancel()
+            elif not working.cancelled():
+                working.exception()
+        if self.failure is not None:
+            raise self.failure
+        working.result()
 
     async def close(self) -> None:
         """Stop every member and close every connection and file."""
@@ -136,6 +166,13 @@ class LiveNode:
             kept.steps.close()
         for spool in self._spools.values():
             spool.close()
+        if self._data is not None:
+            self._data.close()
+
+    def _incarnation(self, pid: int) -> int:
+        """Return an incarnation that no life of this process had before. Raises StorageError."""
+        by_time = incarnation_now(pid)
+        return by_time if self._data is None else self._data.begin_life(by_time)
 
     async def _reach_any(self) -> None:
         """Call all contacts; return when one has answered and go on calling the others. Raises JoinError."""
@@ -184,7 +221,7 @@ class LiveNode:
         try:
             async with asyncio.timeout(timeout_s):
                 remembers = bool(getattr(driver.role.recipe, "durable", False)) and self._data is not None
-                if records or (remembers and self.me.boot > 1):
+                if records or (remembers and not self._is_first_life(group)):
                     driver.restore(records)
                 if driver.joined:
                     self._tell(group, Place.MEMBER)
@@ -210,6 +247,8 @@ class LiveNode:
     ) -> tuple[Driver, list[bytes]]:
         if not 1 <= len(group) <= GROUP_NAME_CHARS_MAX:
             raise UsageError(f"a group's name has 1 to {GROUP_NAME_CHARS_MAX} characters, not {len(group)}")
+        if self.failure is not None:
+            raise self.failure
         if group in self.drivers:
             raise UsageError(f"group {group!r} is open already")
         if level not in LEVELS:
@@ -236,11 +275,11 @@ class LiveNode:
         me = self._begin_life(group)
         kept, records = self._journal(group)
         scribe = self._scribe(group, level, me)
-        role = Role(group, level, recipe, settings, me, self._random.random)
+        role = Role(group, level, recipe, settings, me, self._random.random, self._is_first_life(group))
         driver = Driver(role, self, sink, scribe, kept, durable=durable)
         driver.telemetry = telemetry
         self.drivers[group] = driver
-        if scribe is not None and me.boot > 1:
+        if scribe is not None and not self._is_first_life(group):
             remembers = kept is not None and bool(getattr(recipe, "durable", False))
             scribe.write(Kind.RESTART, value=kept.steps.taken if kept is not None and remembers else None)
         return driver, records
@@ -248,16 +287,23 @@ class LiveNode:
     def _begin_life(self, group: str) -> Process:
         """Return what this process is called in a group: the node's name the first time, then a later life of it."""
         before = self._lives.get(group)
-        boot = self.me.boot if before is None else max(before.boot + 1, next_boot(self._data))
+        boot = self.me.boot if before is None else max(before.boot + 1, self._incarnation(self.me.pid))
         self._lives[group] = Process(self.me.pid, boot)
         return self._lives[group]
+
+    def _is_first_life(self, group: str) -> bool:
+        """Tell whether this process never was in a group before: only its data directory knows."""
+        return self._data is not None and self._data.is_new and self._lives[group] == self.me
 
     def _journal(self, group: str) -> tuple[Kept | None, list[bytes]]:
         if self._data is None:
             return None, []
         if group not in self._kept:
-            stem = self._data / "groups" / group.encode().hex()
-            self._kept[group] = Kept(Commit(Log(stem.with_suffix(".journal"))), Steps(stem.with_suffix(".steps")))
+            stem = self._data.stem(group)
+            journal, steps = stem.with_suffix(".journal"), stem.with_suffix(".steps")
+            self._data.check_kept(group, [journal, steps])
+            self._kept[group] = Kept(Commit(Log(journal)), Steps(steps))
+            self._data.note_kept(group)
         kept = self._kept[group]
         records, kept.commit.log.records = kept.commit.log.records, []
         return kept, records

@@ -58,6 +58,8 @@ class Role(NamedTuple):
     settings: Any
     me: Process
     dice: Callable[[], float]
+    is_first_life: bool = False
+    """No life of this process came before, as far as its data directory knows."""
 
 
 class Kept(NamedTuple):

@@ -17,13 +17,14 @@ from typing import Protocol
 from whence.core.link.addresses import Address, Addresses, Book, asking, pack
 from whence.core.link.addresses import unpack as unpack_addresses
 from whence.core.link.detector import Detector, Ping, Pong
-from whence.core.link.greeting import INSTANCE_BYTES_MAX, NONCE_BYTES, Greeting
+from whence.core.link.greeting import INSTANCE_BYTES_MAX, NONCE_BYTES, Greeting, Why
 from whence.core.ready import Item
 from whence.core.spread.gossip import Gossip
-from whence.errors import JoinError, RemoteProtocolError, UsageError
+from whence.errors import JoinError, NameTakenError, RemoteProtocolError, UsageError
 from whence.net import tls
 from whence.net.clock import steady_ns
 from whence.net.link import Link
+from whence.net.names import Names
 from whence.net.peer import Peer
 from whence.net.settings import NetSettings
 from whence.net.udp import DATAGRAM_BYTES_MAX, Datagrams
@@ -45,6 +46,11 @@ time it connects. It gets what it takes, up to its outbox, and the credit of the
 
 RELIEF_S = 0.01
 
+_REFUSALS = {
+    Why.TAKEN: "name_taken", Why.CALL_AGAIN: "name_asked", Why.SUPERSEDED: "older_life", Why.REUSED: "name_taken",
+}  # fmt: skip
+"""What each refusal of a name is counted as."""
+
 NODE = ""
 """The group of packets that belong to none: what nodes say to each other."""
 
@@ -60,6 +66,9 @@ class Host(Protocol):
 
     def packet(self, packet: Packet, sender: Process, size: int) -> None:
         """Take a packet of a group."""
+
+    def name_refused(self, why: str) -> None:
+        """Learn that this process cannot go by its pid."""
 
 
 class Switch:
@@ -91,6 +100,7 @@ class Switch:
         self._beat: asyncio.TimerHandle | None = None
         self._reading = True
         self._closed = False
+        self._names = Names()
         self._instance = token_bytes(INSTANCE_BYTES_MAX)
         self.on_flush: Callable[[], None] = _nothing
         """Called before anything is written: what an observer must have on paper first."""
@@ -330,12 +340,24 @@ class Switch:
                 await up
         except (OSError, TimeoutError, JoinError, ssl.SSLError) as error:
             link.close("the call failed")
+            self._check_name(link)
             reason = str(error) or f"no answer in {deadline_s:g} s"
             raise JoinError(f"{where} cannot be reached: {reason}") from error
         finally:
             if up.done() and not up.cancelled():
                 up.exception()
         return link
+
+    def _check_name(self, link: Link) -> None:
+        """Look whether a call failed because of this process's own name. Raises NameTakenError."""
+        refusal = link.greeting.refusal
+        if refusal is None or not refusal.is_final:
+            return
+        if refusal.why == Why.SUPERSEDED and any(peer.link is not None for peer in self.peers.values()):
+            log.error("%s; other peers go on with this one", link.reason)
+            return
+        self._host.name_refused(link.reason)
+        raise NameTakenError(link.reason)
 
     # --- what links tell ---
 
@@ -361,18 +383,14 @@ class Switch:
         assert link.transport is not None
         if self._safety is not None:
             self._safety.check(link.transport, process.pid)
-        known = self.peers.get(process.pid)
-        current = known.link.peer if known is not None and known.link is not None else None
-        if current is not None and current.boot > process.boot:
-            self.counts["older_life"] += 1
-            raise RemoteProtocolError(f"{process.pid} in life {process.boot} is followed by {current.boot}")
-        if known is not None and known.link is not None and current == process:
-            one, other = known.link.greeting.told, link.greeting.told
-            assert one is not None
-            assert other is not None
-            if one.instance and other.instance and one.instance != other.instance:
-                self.counts["name_taken"] += 1
-                raise RemoteProtocolError(f"two processes call themselves {process.pid}; give one of them another pid")
+        told, now = link.greeting.told, steady_ns()
+        assert told is not None
+        retort = link.greeting.retort = self._names.refusal(process, told.instance, now)
+        if retort is not None:
+            self.counts[_REFUSALS[Why(retort.why)]] += 1
+            if retort.why == Why.CALL_AGAIN:
+                self.send(NODE, [process.pid], Ping(now))
+            raise RemoteProtocolError(retort.sentence(process, self.me))
 
     def link_up(self, link: Link) -> None:
         """Make a connection the one to its peer, or keep it as a spare. Raises RemoteProtocolError."""
@@ -410,6 +428,7 @@ class Switch:
         self.detector.watch(peer.pid, steady_ns())
         told = link.greeting.told
         assert told is not None
+        self._names.connected(process, told.instance)
         assert link.transport is not None
         host = told.host or link.transport.get_extra_info("peername")[0]
         news = self.book.learn(Address(*process, host, told.port))
@@ -443,6 +462,7 @@ class Switch:
             self.send(NODE, [peer.pid], Pong(item.sent))
         elif isinstance(item, Pong):
             self.detector.answered(peer.pid, item.sent, steady_ns())
+            self._names.answered(peer.pid, item.sent, steady_ns())
         elif isinstance(item, Addresses):
             news = [address for address in unpack_addresses(item.known) if self.book.learn(address)]
             if news:
@@ -479,6 +499,7 @@ class Switch:
         peer.link = None
         self._most_until = 0.0
         self.detector.forget(peer.pid)
+        self._names.lost(peer.pid, steady_ns())
         self._relieve()
         if not self._closed:
             self._host.peer_down(peer.pid, None)
@@ -532,6 +553,8 @@ def _set_reading(link: Link, reading: bool) -> None:
 
 
 def _refused(link: Link) -> str:
+    if link.greeting.refusal is not None:
+        return link.reason
     return f"it does not greet ({link.reason}; its log may say more)"
 
 

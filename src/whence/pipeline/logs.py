@@ -5,7 +5,7 @@ A log has one row per published event, in Parquet or NDJSON (one JSON object a l
     column    type      meaning
     grp       string    group; all of a log without it is one group, "all"
     pid       int       publisher, 0 to 32,767
-    inc       int       its incarnation, 0 to 255; 1 where a log has none
+    inc       int       its incarnation, from 0; 1 where a log has none
     seq       long      number within (pid, inc), from 1
     r         long      the publisher's clock when it published, ticks; l where a log has none
     l         long      the greatest clock it knew of then, ticks
@@ -36,15 +36,17 @@ HEARTBEAT: Final = "heartbeat"
 
 PID_BITS, INC_BITS, SEQ_BITS, K_BITS = 15, 8, 40, 20
 
-ROOM: Final = {PID: PID_BITS, INC: INC_BITS, SEQ: SEQ_BITS, L: 63 - K_BITS, K: K_BITS}
-"""Bits of each part of a made key."""
+ROOM: Final = {PID: PID_BITS, INC: 31, SEQ: SEQ_BITS, L: 63 - K_BITS, K: K_BITS}
+"""Bits of each part of a made key. Of an incarnation it has the lowest INC_BITS: they tell those apart that an equal
+clock leaves."""
 _OVER: Final = " | ".join(f"shiftright(bigint({name}), {bits})" for name, bits in ROOM.items())
 _LOW: Final = (
     f"if(({_OVER}) <> 0, shiftleft(1L, 63) | xxhash64({PID}, {INC}, {SEQ}), "
-    f"shiftleft(bigint({PID}), {INC_BITS + SEQ_BITS}) | shiftleft(bigint({INC}), {SEQ_BITS}) | {SEQ})"
+    f"shiftleft(bigint({PID}), {INC_BITS + SEQ_BITS}) | "
+    f"shiftleft(bigint({INC}) & {(1 << INC_BITS) - 1}, {SEQ_BITS}) | {SEQ})"
 )
 """The low word of a made key. What has no room in it gets a negative one, which no key is, so that it is counted."""
-RANGES: Final = "pid 0 to 32,767, inc 0 to 255, k up to 1,048,575, and nothing negative"
+RANGES: Final = "pid 0 to 32,767, k up to 1,048,575, and nothing negative"
 
 _NEEDED = (PID, SEQ, L)
 _KINDS: Final = {GRP: "string", PID: "int", INC: "int", SEQ: "bigint", R: "bigint", L: "bigint", K: "int",

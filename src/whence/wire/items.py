@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 from whence import limits
 from whence.core.link.addresses import Addresses
 from whence.core.link.detector import Ping, Pong
-from whence.core.link.greeting import Confirm, Hello
+from whence.core.link.greeting import Confirm, Hello, Refused
 from whence.core.link.presence import Presence
 from whence.core.link.reached import Reached
 from whence.core.members.tickets import items as tickets
@@ -92,11 +92,12 @@ NUMBERS: dict[int, type[Item]] = {
     63: tickets.Stale,
     64: tickets.Reserve,
     65: tickets.Reserved,
+    120: Refused,
 }
 
 AnyItem = Union[  # noqa: UP007 - the decoder reads this at run time
     Gossip, Subscribe, Welcome,
-    Hello, Confirm, Addresses, Ping, Pong, Presence, Push, Have, Want, Reached,
+    Hello, Confirm, Addresses, Ping, Pong, Presence, Push, Have, Want, Reached, Refused,
     Offer, Batch, Taken, Follow, Opened, Stream, Aside, Alive, Bye,
     causal.Copy, causal.Trail, causal.Ack, causal.Ask, causal.Probe, causal.Back, causal.Lookup,
     causal.Named, causal.FenceAsk, causal.FenceTell, causal.Lost,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from whence.core.link.greeting import VERSION, Confirm, Greeting, Hello, Stage
+from whence.core.link.greeting import VERSION, Confirm, Greeting, Hello, Refused, Stage, Why
 from whence.core.link.presence import Place, presence
 from whence.core.ready import Item
 from whence.errors import RemoteProtocolError
@@ -38,6 +38,9 @@ REFUSED: list[tuple[str, Callable[[Greeting], object]]] = [
     ("version", lambda greeting: greeting.receive(PEER, hello(version=VERSION + 1))),
     ("cluster", lambda greeting: greeting.receive(PEER, hello(cluster="other"))),
     ("our own pid", lambda greeting: greeting.receive(Process(ME.pid, 9), hello())),
+    ("another process 1 runs", lambda greeting: greeting.receive(Process(ME.pid, 4), hello())),
+    ("with the same life 5", lambda greeting: greeting.receive(PEER, Refused(Why.REUSED, 5))),
+    ("a later version knows", lambda greeting: greeting.receive(PEER, Refused(99, 5))),
     ("no boot", lambda greeting: greeting.receive(Process(2, 0), hello())),
     ("was called", lambda greeting: greeting.receive(Process(3, 1), hello())),
     ("begins with a Hello", lambda greeting: greeting.receive(PEER, Confirm(MINE, *ME))),
@@ -72,3 +75,24 @@ def test_a_replayed_or_misdirected_confirmation_is_refused(reason: str, sender: 
     with pytest.raises(RemoteProtocolError):
         here.receive(PEER, Confirm(MINE, *ME))
     assert here.stage is Stage.REFUSED, "a greeting that failed once cannot be mended"
+
+
+def test_of_two_processes_with_one_pid_the_later_is_told_and_the_earlier_tells_it() -> None:
+    earlier, later = (
+        Greeting(Process(1, 5), "c", MINE, None, "", 1, b"one"),
+        Greeting(Process(1, 6), "c", THEIRS, None, "", 2, b"two"),
+    )
+    with pytest.raises(RemoteProtocolError):
+        earlier.receive(later.me, later.hello())
+    with pytest.raises(RemoteProtocolError, match="another process 1 runs, in life 5"):
+        later.receive(earlier.me, earlier.hello())
+    assert (earlier.retort, earlier.refusal) == (Refused(Why.TAKEN, 5), None)
+    assert later.refusal == Refused(Why.TAKEN, 5)
+    assert later.refusal.is_final
+
+
+def test_a_process_that_calls_itself_is_not_another_one() -> None:
+    me = Greeting(Process(1, 5), "c", MINE, None, "", 1, b"one")
+    with pytest.raises(RemoteProtocolError, match="called itself"):
+        me.receive(me.me, me.hello())
+    assert (me.retort, me.refusal) == (None, None)

@@ -30,10 +30,11 @@ MID_BITS = 63
 TICKS_MAX = (1 << TICK_BITS) - 1
 COUNTER_MAX = (1 << REST_BITS) - 1
 
-LIVES_MAX = 255
-"""8 bits of the packed key tell the lives of a publisher apart."""
+LIFE_BITS = 8
+"""Of the packed key, for the lives of a publisher: those with equal stamps, which are never 256 incarnations apart."""
 
 _PID_SHIFT, _LIFE_SHIFT = 48, 40
+_LIFE_MASK = (1 << LIFE_BITS) - 1
 
 MergeKey: TypeAlias = tuple[int, int, int]
 """k_hi, k_mid, k_lo: three non-negative 63-bit numbers whose order is the merge order."""
@@ -153,9 +154,7 @@ def low_key(pid: int, boot: int, seq: int) -> int:
     """Return k_lo, which tells events with equal stamps apart. Raises LimitError if a part does not fit its bits."""
     if pid > MERGED_PEER_ID_MAX:
         raise LimitError("peer ids in the merge key", MERGED_PEER_ID_MAX, pid)
-    if boot > LIVES_MAX:
-        raise LimitError("lives of one peer in the merge key", LIVES_MAX, boot)
-    return pid << _PID_SHIFT | boot << _LIFE_SHIFT | seq
+    return pid << _PID_SHIFT | (boot & _LIFE_MASK) << _LIFE_SHIFT | seq
 
 
 assert MERGED_PEER_ID_MAX < 1 << 15

@@ -8,7 +8,7 @@ The sentence that decides: a link is up when the peer has confirmed the number o
 Costs: one and a half round trips and some 120 bytes for each connection.
 """
 
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import Annotated
 
 from msgspec import Meta
@@ -53,6 +53,55 @@ class Confirm(Item, frozen=True, tag=111):
     boot: Boot
 
 
+class Why(IntEnum):
+    """Why a process cannot be greeted by the name it gives."""
+
+    TAKEN = 1
+    """Another process of that name is connected, and has answered."""
+    CALL_AGAIN = 2
+    """Another one is connected, and is being asked whether it still runs."""
+    SUPERSEDED = 3
+    """A later life of it is known."""
+    REUSED = 4
+    """Another process had that name in the same life."""
+
+
+class Refused(Item, frozen=True, tag=120):
+    """You cannot be who you say you are; `boot` is the life that is known here."""
+
+    why: Annotated[int, Meta(ge=0, le=255)]
+    boot: Boot
+
+    def sentence(self, me: Process, peer: Process) -> str:
+        """Say it to whoever runs the process that was refused."""
+        match self.why:
+            case Why.TAKEN:
+                return (
+                    f"another process {me.pid} runs, in life {self.boot}, and answers process {peer.pid}: two cannot "
+                    "share a number; give this one another pid"
+                )
+            case Why.CALL_AGAIN:
+                return f"process {peer.pid} is connected to another process {me.pid}, and asks whether it still runs"
+            case Why.SUPERSEDED:
+                return (
+                    f"process {peer.pid} knows life {self.boot} of process {me.pid}, later than this one ({me.boot}): "
+                    "it was started again elsewhere, or the clock here was set back; end this process, or set the "
+                    "clock right and start it again"
+                )
+            case Why.REUSED:
+                return (
+                    f"process {peer.pid} knows another process {me.pid} with the same life {self.boot}: start this one "
+                    "again, or give it another pid"
+                )
+            case _:
+                return f"process {peer.pid} refuses process {me.pid} for a reason that a later version knows"
+
+    @property
+    def is_final(self) -> bool:
+        """Tell whether calling again does not help."""
+        return self.why != Why.CALL_AGAIN
+
+
 class Stage(Enum):
     """How far a greeting has come."""
 
@@ -80,6 +129,10 @@ class Greeting:
         self.me = me
         self.peer: Process | None = None
         self.told: Hello | None = None
+        self.refusal: Refused | None = None
+        """What the peer said instead of confirming, or would say."""
+        self.retort: Refused | None = None
+        """What to tell the peer before the connection is closed."""
         self.stage = Stage.SILENT
         self._cluster = cluster
         self._nonce = nonce
@@ -93,6 +146,9 @@ class Greeting:
     def receive(self, sender: Process, item: Item) -> list[Item]:
         """Take the peer's next word; return what to answer. Raises RemoteProtocolError: close the connection."""
         try:
+            if isinstance(item, Refused) and self.stage in (Stage.SILENT, Stage.NAMED):
+                self.refusal = item
+                raise RemoteProtocolError(item.sentence(self.me, sender))
             if self.stage is Stage.SILENT:
                 return self._named(sender, item)
             self._confirmed(sender, item)
@@ -109,6 +165,12 @@ class Greeting:
         if item.cluster != self._cluster:
             raise RemoteProtocolError(f"the peer belongs to cluster {item.cluster!r}, and we to {self._cluster!r}")
         if sender.pid == self.me.pid:
+            if item.instance and item.instance == self._instance:
+                raise RemoteProtocolError("this process has called itself")
+            if sender.boot <= self.me.boot:  # it was there first
+                self.refusal = Refused(Why.TAKEN, sender.boot)
+                raise RemoteProtocolError(self.refusal.sentence(self.me, sender))
+            self.retort = Refused(Why.TAKEN, self.me.boot)
             raise RemoteProtocolError(f"the peer calls itself {sender.pid}, which is our own pid")
         if not 1 <= sender.boot <= limits.BOOT_MAX:
             raise RemoteProtocolError("the peer has no boot: real ones begin at 1")

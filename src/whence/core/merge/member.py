@@ -61,7 +61,9 @@ class MergeMember:
         self._meter = Meter(self._rt)
         self._clock: StampClock[object] = settings.stamp_clock()
         self._clock.start(self._rt)
-        self._quarantine_until = self._rt + self._timing.epsilon if me.boot > 1 else 0
+        self._follows = me.boot > 1
+        """An earlier life of this process may have published."""
+        self._quarantine_until = self._rt + self._timing.epsilon if self._follows else 0
         self._stalled = False
         self._repairs = 0
         self._published = 0
@@ -86,6 +88,10 @@ class MergeMember:
 
     # --- lives ---
 
+    def is_first_life(self) -> None:
+        """Learn that this process never lived before, whatever its incarnation."""
+        self._follows, self._quarantine_until = False, 0
+
     def found(self, peers: Sequence[Process], now: Instant) -> Ready:
         """Start as one of the first members: with the stream's first key."""
         if self.life is not Life.OUTSIDE:
@@ -107,7 +113,7 @@ class MergeMember:
             self._desk.log.floor = max(self._desk.log.floor, unknown)
             self._step(Life.MEMBER)
             ready.notes.append(Note("join"))
-            if self.me.boot > 1:
+            if self._follows:
                 ready.notes.append(Note("reset", "gap"))  # what came between its lives it never had
         elif self._following is not None:
             self._following.begin(now, ready)

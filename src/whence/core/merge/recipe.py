@@ -25,7 +25,10 @@ class Merging(NamedTuple):
 
     def build(self, me: Process, settings: TotalSettings, around: "Surroundings") -> MergeMember:
         """Compose a member that has not joined yet."""
-        return self.member(me, settings, around.now)
+        member = self.member(me, settings, around.now)
+        if around.is_first_life:
+            member.is_first_life()
+        return member
 
     def held_bytes_max(self, settings: TotalSettings) -> int:
         """Return how many payload bytes members hold on purpose, until it is their turn."""

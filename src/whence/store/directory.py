@@ -1,0 +1,191 @@
+"""A process's data directory: whose it is, who uses it now, how many lives it has seen, which groups it keeps.
+
+Laws: one running process at a time, and always the one with the same pid. Every life has a greater incarnation than all
+that this directory has seen, and at least the one that the time gives: a directory that was wiped has seen none, and
+its process must not be taken for one that lived before. What the directory once kept and is not there any more is told.
+
+    lock       held while a process uses the directory; inside, the number that its system gave it
+    identity   the pid, the incarnation of the last life, and the groups that are kept
+    groups/    what each group keeps
+"""
+
+import fcntl
+import os
+import weakref
+from pathlib import Path
+from typing import IO
+from zlib import crc32
+
+from msgspec import DecodeError, Struct, json
+
+from whence.errors import StorageError, UsageError
+from whence.limits import BOOT_MAX
+from whence.store.log import WHAT_TO_DO, make_directory, sync_directory
+
+FORMAT = 1
+
+
+class Identity(Struct, frozen=True, kw_only=True):
+    """Whose a directory is, as the file `identity` says in its first line; the second is a checksum of it."""
+
+    format: int
+    pid: int
+    incarnation: int
+    groups: list[str] = []
+
+
+class DataDirectory:
+    """A data directory in use by this process."""
+
+    def __init__(self, path: Path, pid: int) -> None:
+        """Take it for a process. Raises StorageError where that cannot be, UsageError where it is another's."""
+        self.path = path
+        self._lock = _locked(path)
+        try:
+            found = _found(path)
+            if found is not None and found.pid not in (pid, _ANYBODY):
+                raise UsageError(
+                    f"the data directory {path} is that of process {found.pid}, not of {pid}; each has its own"
+                )
+        except BaseException:
+            self._lock.close()
+            raise
+        self.is_new = found is None
+        """No process lived here before, as far as can be seen."""
+        before = found or Identity(format=FORMAT, pid=pid, incarnation=0)
+        self._identity = Identity(format=FORMAT, pid=pid, incarnation=before.incarnation, groups=before.groups)
+        _HELD.add(self)
+
+    def begin_life(self, at_least: int) -> int:
+        """Return an incarnation greater than all before, and write it down. Raises StorageError."""
+        incarnation = max(self._identity.incarnation + 1, at_least)
+        if incarnation > BOOT_MAX:
+            raise StorageError(f"{self.path} has seen incarnation {incarnation}, and they end at {BOOT_MAX}")
+        self._write(incarnation, self._identity.groups)
+        return incarnation
+
+    def stem(self, group: str) -> Path:
+        """Return what the paths of a group's files begin with."""
+        return self.path / "groups" / group.encode().hex()
+
+    def check_kept(self, group: str, files: list[Path]) -> None:
+        """Look whether all files are there of a group that was kept before. Raises StorageError."""
+        missing = [str(file) for file in files if not file.exists()]
+        if missing and self.stem(group).name in self._identity.groups:
+            raise StorageError(
+                f"{' and '.join(missing)} of group {group!r} was kept in the data directory and is gone: {WHAT_TO_DO}"
+            )
+
+    def note_kept(self, group: str) -> None:
+        """Write down that the files of a group are there from now on. Raises StorageError."""
+        name = self.stem(group).name
+        if name not in self._identity.groups:
+            self._write(self._identity.incarnation, [*self._identity.groups, name])
+
+    def close(self) -> None:
+        """Let another process have it."""
+        self._lock.close()
+
+    def _write(self, incarnation: int, groups: list[str]) -> None:
+        identity = Identity(format=FORMAT, pid=self._identity.pid, incarnation=incarnation, groups=groups)
+        text = json.encode(identity)
+        file, fresh = self.path / _IDENTITY, self.path / f".{_IDENTITY}.unfinished"
+        try:
+            with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as out:
+                out.write(text + b"\n%08x\n" % crc32(text))
+                out.flush()
+                os.fsync(out.fileno())
+            fresh.replace(file)
+            (self.path / _FIRST_FORMAT).unlink(missing_ok=True)
+            sync_directory(self.path)
+        except OSError as error:
+            raise StorageError(f"{file} cannot be written: {error.strerror or error}") from error
+        self._identity = identity
+
+
+def owner_of(path: Path) -> int | None:
+    """Return the pid of the process whose data directory this is, if it is anybody's. Raises StorageError."""
+    found = _found(path)
+    return None if found is None or found.pid == _ANYBODY else found.pid
+
+
+_IDENTITY, _FIRST_FORMAT = "identity", "boot"
+_ANYBODY = -1
+"""Directories of the first format have only a count of lives, and do not say whose they are."""
+
+_HELD: "weakref.WeakSet[DataDirectory]" = weakref.WeakSet()
+
+
+def _locked(path: Path) -> IO[bytes]:
+    """Return the lock file, locked. The system lets it go when this process ends, however it ends."""
+    name = path / "lock"
+    try:
+        make_directory(path)
+        lock = os.fdopen(os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0)
+    except OSError as error:
+        raise StorageError(f"the data directory {path} cannot be used: {error.strerror or error}") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock.truncate(0)
+        lock.write(b"%d\n" % os.getpid())
+    except BlockingIOError:
+        holder = lock.read(32).decode(errors="replace").strip() or "unknown"
+        lock.close()
+        raise StorageError(
+            f"the data directory {path} is in use by another node, in process {holder} of this system; each node has "
+            "a directory of its own"
+        ) from None
+    except OSError as error:
+        lock.close()
+        raise StorageError(f"the data directory {path} cannot be locked: {error.strerror or error}") from error
+    return lock
+
+
+def _found(path: Path) -> Identity | None:
+    """Return what a directory says it is; None where it says nothing and holds nothing. Raises StorageError."""
+    file = path / _IDENTITY
+    try:
+        if file.exists():
+            return _parsed(file, file.read_bytes())
+        if (path / _FIRST_FORMAT).exists():
+            return _first_format(path)
+        if any((path / "groups").glob("*")):
+            raise StorageError(f"{file} is gone, and groups are kept beside it: {WHAT_TO_DO}")
+    except OSError as error:
+        raise StorageError(f"{file} cannot be read: {error.strerror or error}") from error
+    return None
+
+
+def _parsed(file: Path, data: bytes) -> Identity:
+    text, _, checksum = data.rstrip(b"\n").partition(b"\n")
+    if checksum != b"%08x" % crc32(text):
+        raise StorageError(f"{file} is damaged: {WHAT_TO_DO}")
+    try:
+        identity = json.decode(text, type=Identity)
+    except DecodeError as error:
+        raise StorageError(f"{file} is none of this version ({error}): {WHAT_TO_DO}") from None
+    if identity.format != FORMAT:
+        raise StorageError(f"{file} has format {identity.format}, and this version knows {FORMAT}: update it")
+    return identity
+
+
+def _first_format(path: Path) -> Identity:
+    """Read a directory of the first format: its journals began empty, where they now have a head."""
+    file = path / _FIRST_FORMAT
+    try:
+        lives = int(file.read_text())
+    except ValueError:
+        raise StorageError(f"{file} is damaged: {WHAT_TO_DO}") from None
+    for journal in (path / "groups").glob("*.journal"):
+        if not journal.stat().st_size:
+            journal.unlink()
+    return Identity(format=0, pid=_ANYBODY, incarnation=lives)
+
+
+def _let_go_in_child() -> None:
+    """Let a child not hold the locks of its parent, which may die before it."""
+    for held in list(_HELD):
+        held.close()
+
+
+os.register_at_fork(after_in_child=_let_go_in_child)

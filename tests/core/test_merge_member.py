@@ -9,13 +9,14 @@ from tests.fuzz import mutate
 from whence.core.clocks.stamp import low_key
 from whence.core.levels import LEVELS, Surroundings
 from whence.core.members.full import Directory
+from whence.core.merge.holes import HOLE_EVENTS_MAX, Holes
 from whence.core.merge.items import Alive, Aside, Batch, Bye, Follow, Offer, Opened, Stream, Taken
 from whence.core.merge.member import MergeMember
 from whence.core.merge.settings import TotalSettings
 from whence.core.node import Life
-from whence.core.ready import Delivery, Item, Late, Ready
+from whence.core.ready import Delivery, Gap, Item, Late, Ready
 from whence.errors import LimitError, NotMemberError, StalledError, UsageError
-from whence.types import Process
+from whence.types import Process, Span, packed
 from whence.wire.codec import decode, encode
 
 MS = 1_000_000
@@ -37,6 +38,9 @@ class Group:
         self.notes: Counter[tuple[str, str | None]] = Counter()
         self.lost: tuple[type[Item], ...] = ()
         self.down: list[int] = []
+        self.cut: list[tuple[int, int]] = []
+        """Ways that nothing passes: from, to."""
+        self.gaps: dict[int, list[Span]] = {}
         for pid in range(size):
             self.start(pid, 1)
         for pid in range(size):
@@ -61,12 +65,14 @@ class Group:
                 self.keys[pid].append(step.mark.key)
             elif isinstance(step, Late):
                 self.late[pid] += step.bundle.payloads()
+            elif isinstance(step, Gap):
+                self.gaps.setdefault(pid, []).extend(step.spans)
         for note in ready.notes:
             self.notes[note.kind, note.reason] += 1
         me = self.members[pid].me
         for send in ready.send:
             for target in send.to:
-                if target in self.down or isinstance(send.item, self.lost):
+                if target in self.down or (pid, target) in self.cut or isinstance(send.item, self.lost):
                     continue
                 packet = decode(encode("g", me, [send.item], send.boot))
                 if send.boot in (0, self.members[target].me.boot):
@@ -435,7 +441,7 @@ def test_metrics_tell_what_happened() -> None:
     assert metric(merger, "lead_ticks") <= 0
     assert metric(follower, "switches_total") == metric(follower, "stalled") == 0
     names = {each.name for each in merger.metrics()}
-    assert names >= {"rejected_total", "g2_violation_total", "reset_total", "stall_ticks", "counter_carried_total"}
+    assert names >= {"rejected_total", "g2_violation_total", "reset_total", "stall_ticks", "tick_full_total"}
     assert merger.view() is None
 
 
@@ -462,13 +468,96 @@ def test_metrics_count_what_goes_wrong() -> None:
     assert metric(group.members[3], "stall_ticks") == 3, "a repaired process is silent for ε ticks"
 
 
-def test_a_full_counter_goes_on_in_the_next_tick_and_is_counted() -> None:
-    group = Group(3, events_per_tick_max=1_000_000)
-    clock = group.members[2]._clock
-    clock.observe(0, (group.now // MS) << 20 | (1 << 20) - 1)
-    group.publish(2, b"x")
-    assert metric(group.members[2], "counter_carried_total") == 1
-    assert metric(group.members[2], "lead_ticks") == 1
+@pytest.mark.parametrize("stamp", ["hlc", "kn"])
+def test_a_burst_beyond_what_a_tick_may_have_is_refused_before_it_is_created_and_nothing_of_it_is_lost(
+    stamp: str,
+) -> None:
+    group = Group(3, events_per_tick_max=1, publishers_max=3, stamp=stamp)
+    created, refused = 0, []
+    for _ in range(100):
+        try:
+            group.publish(2, b"%d" % created)
+            created += 1
+        except StalledError as refusal:
+            refused.append(str(refusal))
+            group.run(1)
+    assert 9 < created < 100
+    assert all("all the events it may have" in sentence for sentence in refused)
+    assert metric(group.members[2], "tick_full_total") == 100 - created
+    group.run(60)
+    for pid in range(3):
+        assert group.delivered[pid] == [b"%d" % number for number in range(created)]
+    assert group.notes["reject", "counter"] == group.notes["reset", "stamp"] == 0
+
+
+def test_what_a_merger_never_got_is_told_to_its_application_and_to_its_followers_before_what_comes_next() -> None:
+    group = Group(5)
+    group.publish(2, b"1")
+    group.run(30)
+    group.cut = [(2, 0)]
+    for number in range(2, 8):
+        group.publish(2, b"%d" % number, b"and")
+        group.run(30)
+    group.cut = []
+    group.publish(2, b"last")
+    group.run(40)
+    assert group.delivered[1] == group.delivered[3], "these have merger 1"
+    assert 1 not in group.gaps
+    assert 3 not in group.gaps
+    for pid in (0, 4):
+        assert group.delivered[pid] == [b"1", b"last"], "these have merger 0"
+        assert group.gaps[pid] == [Span(2, 1, 2, 13)]
+        assert metric(group.members[pid], "skipped_total") == 12
+
+
+def test_what_came_too_late_is_a_gap_in_the_stream_too() -> None:
+    group = Group(3)
+    group.cut = [(2, 0)]
+    group.publish(2, b"1")
+    group.run(5)
+    held = group.members[2]._outbox._parcels
+    late = next(iter(held.values())).item
+    group.publish(1, b"other")
+    group.run(40)
+    group.cut = []
+    group.do(0, group.members[0].receive(Process(2, 1), late, group.now))
+    group.publish(2, b"2")
+    group.run(40)
+    assert group.late[0] == [b"1"]
+    assert group.gaps[0] == [Span(2, 1, 1, 1)]
+
+
+def test_a_newcomer_is_told_of_no_gap_before_what_it_first_sees_but_of_every_one_after() -> None:
+    holes = Holes()
+    assert holes.before(packed(Process(1, 1), 5, [b"x"])) is None
+    assert holes.before(packed(Process(1, 1), 7, [b"x", b"y"])) == Span(1, 1, 6, 6)
+    assert holes.before(packed(Process(1, 1), 9, [b"x"])) is None
+    assert holes.before(packed(Process(1, 2), 3, [b"x"])) == Span(1, 2, 1, 2), "a later life begins with 1"
+    assert holes.before(packed(Process(1, 1), 4, [b"x"])) is None
+    holes.from_the_start = True
+    assert holes.before(packed(Process(2, 1), 3, [b"x"])) == Span(2, 1, 1, 2)
+
+
+def test_a_hole_that_nobody_can_have_made_is_told_without_its_names() -> None:
+    group = Group(3)
+    group.publish(2, b"1")
+    member = group.members[2]
+    member._published = 1 << 30
+    group.publish(2, b"far")
+    group.run(40)
+    assert group.delivered[0] == [b"1", b"far"]
+    assert group.notes["reset", "gap"] == 3
+    assert [span.last - span.first + 1 for span in group.gaps[0]] == [HOLE_EVENTS_MAX]
+
+
+def test_what_was_noted_while_a_publication_was_refused_is_told_with_the_next_step() -> None:
+    group = Group(3)
+    group.members[2]._clock.spoil(group.now // MS + 10_000)
+    with pytest.raises(StalledError):
+        group.publish(2, b"x")
+    assert group.notes["reset", "stamp"] == 0
+    group.run(1)
+    assert group.notes["reset", "stamp"] == 1
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Stamp clocks: bytes, keys, guards, limits; the laws of order are in tests/paper."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,10 +71,59 @@ def test_what_does_not_fit_the_key_is_refused_where_it_is_written() -> None:
             clock.packed(stamp)  # type: ignore[arg-type]
 
 
-def test_a_full_counter_carries_into_the_physical_part_and_keeps_the_order() -> None:
+@given(
+    kind=st.sampled_from((Hlc, Kn)), epsilon=st.integers(1, 4), events=st.integers(1, 4), publishers=st.integers(1, 4),
+    ahead=st.integers(0, 3), steps=st.lists(st.integers(0, 2), max_size=40),
+)  # fmt: skip
+def test_whatever_a_clock_creates_when_it_may_every_other_clock_of_the_group_takes(
+    kind: type[Hlc | Kn], epsilon: int, events: int, publishers: int, ahead: int, steps: list[int]
+) -> None:
+    """So many events in a tick and no more, counted before the event is created; and the wait is as short as can be."""
+    timing = Timing(epsilon=epsilon, delta=9, events_per_tick_max=events, publishers_max=publishers)
+    clock: Any = kind(timing)
+    other: Any = kind(timing)
+    rt, there = 100, 100
+    clock.start(rt)
+    other.start(rt)
+    for step in steps:
+        rt += step
+        there = max(there, rt + min(ahead, timing.lead_max))
+        if step == 1 and not other.wait(there):  # another process, whose clock is ahead, was here before
+            clock.observe(rt, other.local(there))
+        for _ in range(timing.chain_max * epsilon + 1):
+            assert clock.guard(rt) is Standing.LEGAL
+            wait = clock.wait(rt)
+            if wait:
+                assert clock.wait(rt + wait - 1) > 0, "not a tick too long"
+                assert clock.wait(rt + wait) == 0, "nor too short"
+                assert wait <= epsilon
+                break
+            stamp = clock.local(rt)
+            readers = [rt, rt + timing.lead_max, max(rt, clock.physical(stamp)) - timing.lead_max]
+            assert [clock.wrong(stamp, reader) for reader in readers] == [None] * 3
+        else:
+            raise AssertionError("a tick must have an end")
+
+
+@pytest.mark.parametrize(("events", "publishers", "epsilon"), [(1, 1, 1), (1, 2, 3), (2, 16, 1), (5, 3, 2)])
+def test_a_tick_has_exactly_as_many_events_as_its_bound(events: int, publishers: int, epsilon: int) -> None:
+    timing = Timing(epsilon=epsilon, delta=9, events_per_tick_max=events, publishers_max=publishers)
+    clock = Hlc(timing)
+    clock.start(99)
+    created = 0
+    while not clock.wait(100):
+        clock.local(100)
+        created += 1
+    assert created == events * publishers * epsilon
+    assert clock.wrong(clock.last, 100) is None
+    assert clock.wrong(clock.local(100), 100) == "counter", "one more is refused by all"
+
+
+def test_no_event_is_created_ahead_of_every_clock() -> None:
     clock = Hlc(TIMING)
-    clock._last = 7 << 20 | COUNTER_MAX
-    assert clock.local(7) == 8 << 20
+    clock._last = 7 + TIMING.lead_max << 20 | COUNTER_MAX
+    assert clock.wait(7) == TIMING.lead_max + 1, "the next one would be at l = rt + ε"
+    assert clock.wait(7 + TIMING.lead_max + 1) == 0
 
 
 @given(st.integers(0, 60))

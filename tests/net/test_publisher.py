@@ -185,6 +185,29 @@ def test_back_pressure_names_the_limit_and_who_is_behind() -> None:
     within(main())
 
 
+def test_a_burst_beyond_what_a_tick_may_have_waits_and_is_delivered_whole(tmp_path: Path) -> None:
+    """At most K·n·ε = 9 bundles in a tick of 20 ms."""
+
+    async def main() -> None:
+        settings = {"events_per_tick_max": 1, "publishers_max": 3, "epsilon": 3, "tick_ns": 20_000_000, "delta": 20}
+        async with AsyncExitStack() as stack:
+            started: list[Node] = []
+            for pid in range(3):
+                contacts = [node.address for node in started]
+                started.append(await stack.enter_async_context(join(pid, contacts=contacts, data=tmp_path / str(pid))))
+            groups = await open_all(started, level="total", settings=settings)
+            readers = [asyncio.create_task(take(group, 100)) for group in groups]
+            await groups[2].ready_to_publish()
+            for number in range(100):
+                receipt = await groups[2].publish(b"%d" % number)
+                await receipt.accepted()  # each in a bundle of its own
+            for reader in readers:
+                assert [int(delivery.payload) for delivery in await reader] == list(range(100))
+            assert groups[2].lost == 0
+
+    within(main())
+
+
 # --- payloads ---
 
 

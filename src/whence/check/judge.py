@@ -42,7 +42,7 @@ PROMISES_OF: Final[dict[str, tuple[str, ...]]] = {
     "fifo": _FIFO,
     "optimistic": (*_BASE, "optimistic_causal", "ticket_exclusivity", "ticket_coverage", *_ARRIVAL, "views"),
     "causal": _CAUSAL,
-    "total": (*_BASE, "total_order", "optimistic_causal", *_ARRIVAL),
+    "total": (*_BASE, "fifo", "total_order", "optimistic_causal", *_ARRIVAL),
     "cbcast": _CAUSAL,
     "barriers": _CAUSAL,
     "neighbourhood": (*_BASE, "fifo", *_ARRIVAL),

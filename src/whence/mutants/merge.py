@@ -5,13 +5,14 @@ from typing import Any
 
 from whence.core.clocks.stamp import FIRST_KEY, StampClock, Standing
 from whence.core.merge.following import Following, Stage
+from whence.core.merge.holes import Holes
 from whence.core.merge.items import Opened, Stream
 from whence.core.merge.member import MergeMember
 from whence.core.merge.recipe import Merging
 from whence.core.merge.settings import TotalSettings
 from whence.core.order.merged import Entry, Fate, Merger
 from whence.core.ready import Delivery, Late, Ready
-from whence.types import Bundle, Instant, Process
+from whence.types import Bundle, Instant, Process, Span
 
 # --- the merger ---
 
@@ -144,6 +145,10 @@ class Trusting:
         """Look at nothing."""
         return Standing.LEGAL
 
+    def wait(self, rt: int) -> int:
+        """Wait for nothing."""
+        return 0
+
 
 class NeverGuards(MergeMember):
     """Does not notice that its stamp is from the future: the guard that the paper forgets."""
@@ -151,6 +156,20 @@ class NeverGuards(MergeMember):
     def __init__(self, me: Process, settings: TotalSettings, now: Instant) -> None:
         super().__init__(me, settings, now)
         self._clock = Trusting(self._clock)
+
+
+class OverlooksHoles(Holes):
+    """Does not look whether numbers are missing."""
+
+    def before(self, bundle: Bundle) -> Span | None:
+        return None
+
+
+class CreatesBeyondItsBound(MergeMember):
+    """Creates events past what a tick may have, which mergers refuse: accepted, and delivered nowhere."""
+
+    def _full_tick(self) -> None:
+        return None
 
 
 class Restamps(MergeMember):
@@ -224,6 +243,10 @@ BUGS = (
     ("never_switches", "agreement", "stays with a merger that is gone", _following(NeverSwitches), _TOTAL),
     ("overlooks_what_is_missing", "agreement", "takes pieces as they come", _following(OverlooksWhatIsMissing), _TOTAL),
     ("never_guards", "agreement", "does not notice a stamp from the future", _member(NeverGuards), _TOTAL),
+    ("creates_beyond_its_bound", "agreement", "creates events that all mergers refuse", _member(CreatesBeyondItsBound),
+     _TOTAL),
+    ("overlooks_holes", "fifo", "does not say what its stream left out",
+     _member(type("OverlooksHoles", (MergeMember,), {"holes_kind": OverlooksHoles})), _TOTAL),
     ("restamps", "total_order", "gives what it relays a stamp of its own", _member(Restamps), _TOTAL),
     ("one_merger_is_enough", "agreement", "publishes to one merger", _member(OneMergerIsEnough), _TOTAL),
     ("delivers_late_in_the_stream", "total_order", "hands out late events as if on time",

@@ -3,7 +3,7 @@
 Promises: an event's stamp is larger than the stamp of everything that happened before it, whatever clocks do. l is the
 largest clock value known, r + c of the paper's stamps, exactly; k counts the chain of events with the same l.
 The sentence that decides: one more than the largest stamp known, or the clock with counter 0 if that is larger.
-That one more also carries the counter into l when it is full, which keeps the order.
+Bounds, asked for before an event is created (`wait`): l ≤ rt + ε − 1 and k < K·n·ε. What is beyond, others refuse.
 Costs: an addition and a comparison per stamp, 6 bytes on the wire and up to 3 for the counter.
 Source: merge specification 4; hybrid logical clocks (2014).
 """
@@ -20,13 +20,12 @@ _K_BYTES_MAX = 3
 class Hlc:
     """The production stamp."""
 
-    __slots__ = ("_ahead_max", "_counter_max", "_last", "_origin", "_timing")
+    __slots__ = ("_counter_end", "_last", "_origin", "_timing")
 
     def __init__(self, timing: Timing) -> None:
         self._timing = timing
         self._origin = timing.origin << REST_BITS
-        self._ahead_max = timing.lead_max << REST_BITS
-        self._counter_max = min(COUNTER_MAX, timing.chain_max * timing.epsilon)
+        self._counter_end = min(COUNTER_MAX + 1, timing.chain_max * timing.epsilon)
         self._last = 0
 
     @property
@@ -37,6 +36,16 @@ class Hlc:
     def start(self, rt: int) -> None:
         """Begin a life, with one event."""
         self._last = rt << REST_BITS
+
+    def wait(self, rt: int) -> int:
+        """Return how many ticks must pass before an event may be created; 0: it may now."""
+        last = self._last
+        if last < rt << REST_BITS:
+            return 0
+        physical = last >> REST_BITS
+        if (last & COUNTER_MAX) + 1 >= self._counter_end:
+            return physical + 1 - rt
+        return max(0, physical - rt - self._timing.lead_max)
 
     def local(self, rt: int) -> int:
         """Create an event; return its stamp."""
@@ -60,7 +69,7 @@ class Hlc:
     def guard(self, rt: int) -> Standing:
         """Stall while l is ahead of its bound; reset where it is absurd. k over its bound is absurd too."""
         ahead = (self._last >> REST_BITS) - rt - self._timing.lead_max
-        if ahead <= 0 and self._last & COUNTER_MAX <= self._counter_max:
+        if ahead <= 0 and self._last & COUNTER_MAX < self._counter_end:
             return Standing.LEGAL
         if 0 < ahead <= self._timing.stall_max:
             return Standing.STALLED
@@ -71,7 +80,7 @@ class Hlc:
         """Refuse what is ahead of every clock, and counters that no chain can reach."""
         if stamp >> REST_BITS > rt + self._timing.lead_max:
             return "future"
-        return "counter" if stamp & COUNTER_MAX > self._counter_max else None
+        return "counter" if stamp & COUNTER_MAX >= self._counter_end else None
 
     def physical(self, stamp: int) -> int:
         """Return l."""

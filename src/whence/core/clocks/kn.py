@@ -116,6 +116,13 @@ class Kn:
         self._set(rt, 0, [0] * (2 * self._depth))
         self._count(rt)
 
+    def wait(self, rt: int) -> int:
+        """Return how many ticks must pass before an event may be created: the first whose chain is not full."""
+        ticks = 0
+        while at(self._kn, rt + ticks - self._r(rt)) >= self._timing.chain_max:
+            ticks += 1
+        return ticks
+
     def local(self, rt: int) -> KnStamp:
         """Create an event; return its stamp."""
         return self.receive(rt, ())
@@ -209,8 +216,8 @@ class Kn:
         self._set(rt, c, kn)
 
     def _count(self, rt: int) -> KnStamp:
-        if self._depth:
-            self._kn[self._depth] += 1
+        if self._depth:  # what only observes must not take a state beyond its bound
+            self._kn[self._depth] = min(self._kn[self._depth] + 1, self._timing.chain_max)
         return KnStamp(rt, self._c, tuple(self._kn))
 
     def _set(self, r: int, c: int, kn: list[int]) -> None:

@@ -55,7 +55,7 @@ class Timing(Struct, frozen=True, kw_only=True):
     publishers_max: int = 64
     """n: processes that create events."""
     events_per_tick_max: int = 1000
-    """K: events of one process in one tick. Only tells corruption from sense; nothing is dropped for it."""
+    """K: events of one process in one tick. Tells corruption from sense. Full, with K·n·ε: publishers wait a tick."""
     stall_max: int = 60_000
     """A stamp or clock ahead of its bound by more than this is corrupt and repaired; by less, it is waited for.
 
@@ -107,8 +107,11 @@ class StampClock(Protocol[Kind]):
     def start(self, rt: int) -> None:
         """Begin a life, with one event."""
 
+    def wait(self, rt: int) -> int:
+        """Return how many ticks must pass before an event may be created; 0: its stamp is within all bounds now."""
+
     def local(self, rt: int) -> Kind:
-        """Create an event, such as a publication; return its stamp."""
+        """Create an event, such as a publication; return its stamp. Ask `wait` first, or others may refuse it."""
 
     def receive(self, rt: int, stamps: Sequence[Kind]) -> Kind:
         """Create the event that consumes messages with these stamps; return its stamp."""

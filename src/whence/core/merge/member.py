@@ -17,6 +17,7 @@ from whence.core.clocks.stamp import FIRST_KEY, MergeKey, StampClock, Standing, 
 from whence.core.clocks.ticks import Ticks
 from whence.core.merge.desk import Desk
 from whence.core.merge.following import Following
+from whence.core.merge.holes import HOLE_EVENTS_MAX, Holes
 from whence.core.merge.items import (
     ALL_ITEMS,
     Alive,
@@ -36,7 +37,7 @@ from whence.core.merge.outbox import Outbox, name_of
 from whence.core.merge.settings import ALL_TOPICS, TOPICS_MAX, TotalSettings
 from whence.core.node import STEPS, Life
 from whence.core.order.merged import BUNDLE, Entry, Fate, Merger, entry_of, key_of
-from whence.core.ready import Delivery, Gauge, Item, Late, Mark, Metric, Note, Ready, Send
+from whence.core.ready import Delivery, Gap, Gauge, Item, Late, Mark, Metric, Note, Ready, Send
 from whence.errors import LimitError, NotMemberError, StalledError, UsageError
 from whence.types import Bundle, Instant, Process, pack_payloads
 
@@ -49,6 +50,7 @@ class MergeMember:
 
     merger_kind: type[Merger] = Merger
     following_kind: type[Following] = Following
+    holes_kind: type[Holes] = Holes
 
     def __init__(self, me: Process, settings: TotalSettings, now: Instant) -> None:
         self.me = me
@@ -82,9 +84,12 @@ class MergeMember:
             mergers = settings.mergers()
             home = mergers[me.pid % len(mergers)]
             self._following = self.following_kind(mergers, home, ALL_TOPICS, merge.beat_ns, patience_ns)
+        self._holes = self.holes_kind()
         self._alive_at = 0
         self._leave_by = 0
         self._asides: deque[int] = deque(maxlen=_ASIDES_KEPT)
+        self._unsaid: list[Note] = []
+        """What was noted by an input that was then refused; the next Ready tells it."""
 
     # --- lives ---
 
@@ -98,6 +103,7 @@ class MergeMember:
             raise NotMemberError(f"only a process outside can be a founder, and this one is {self.life.value}")
         ready = self._begin(now)
         self._step(Life.MEMBER)
+        self._holes.from_the_start = True
         ready.notes.append(Note("join"))
         if self._following is not None:
             self._following.last = FIRST_KEY
@@ -156,12 +162,12 @@ class MergeMember:
         sizes, body = pack_payloads(payloads)
         self._settings.limits.check(len(payloads), len(body), self._published)
         ready = self._begin(now)
-        refusal = self.refusal(now)
+        refusal = self.refusal(now) or self._full_tick()
         if refusal is not None:
+            self._unsaid += ready.notes
             raise refusal
         stamp = self._clock.local(self._rt)
-        chain = self._clock.chain(stamp)
-        self._meter.created(chain, carried=not chain and self._clock.physical(stamp) > self._rt)
+        self._meter.created(self._clock.chain(stamp))
         bundle = Bundle(*self.me, self._published + 1, sizes, body, self._clock.write(stamp))
         key = self._key(stamp, bundle)
         self._published += bundle.count
@@ -189,6 +195,15 @@ class MergeMember:
             why = "the clock is behind what this process has delivered"
             wait = self._clock.ahead(self._rt) - timing.lead_max
         return StalledError(why, (max(1, wait) + 1) * self._settings.merge.tick_ns)
+
+    def _full_tick(self) -> StalledError | None:
+        """Return the refusal of an event that others would refuse, because the tick has as many as it may."""
+        wait = self._clock.wait(self._rt)
+        if not wait:
+            return None
+        self._count("tick_full", 1)
+        why = "this tick has all the events it may have (events_per_tick_max, publishers_max, epsilon)"
+        return StalledError(why, (wait + 1) * self._settings.merge.tick_ns)
 
     # --- receiving ---
 
@@ -255,7 +270,21 @@ class MergeMember:
         else:
             following.last = key
             self._clock.observe(self._rt, stamp)
+            if following.topics == ALL_TOPICS:
+                self._tell_hole(bundle, ready)
             ready.deliver.append(Delivery(bundle, 0, self._mark(key)))
+
+    def _tell_hole(self, bundle: Bundle, ready: Ready) -> None:
+        """Tell the application which events of the publisher the stream left out before a bundle."""
+        hole = self._holes.before(bundle)
+        if hole is None:
+            return
+        self._count("skipped", hole.last - hole.first + 1)
+        least = hole.last - HOLE_EVENTS_MAX + 1
+        if hole.first < least:
+            hole = hole._replace(first=least)
+            ready.notes.append(Note("reset", "gap", bundle))
+        ready.deliver.append(Gap((hole,)))
 
     def _set_aside(self, item: Aside, ready: Ready) -> None:
         bundle = item.bundle
@@ -337,6 +366,7 @@ class MergeMember:
             bundle, held_ns = entry[BUNDLE], max(0, now - entry[3])
             self._observe(bundle)
             self._meter.released(held_ns // self._settings.merge.tick_ns, self._rt - self._merger.due_tick(entry))
+            self._tell_hole(bundle, ready)
             ready.deliver.append(Delivery(bundle, held_ns, self._mark(key_of(entry))))
         self._desk.log.append(released, self._rt)
         self._desk.pump(ready)
@@ -381,7 +411,7 @@ class MergeMember:
         if now < self._alive_at <= now + beat_ns:
             return
         self._alive_at = now + beat_ns
-        if self.life is not Life.MEMBER or self._stalled:
+        if self.life is not Life.MEMBER or self._stalled or self._clock.wait(self._rt):
             return
         stamp = self._clock.local(self._rt)
         item = Alive(self._clock.write(stamp), self._published + 1)
@@ -406,6 +436,18 @@ class MergeMember:
     def act(self, name: str, argument: int, now: Instant) -> Ready:
         """Switch to another merger, publish or subscribe to topics, or suffer a fault. Raises UsageError."""
         ready = self._begin(now)
+        if name == "corrupt_state":
+            self._corrupt(argument)
+            ready.wake_at = now  # the guards see it before anything is done with it
+            return ready
+        try:
+            self._act(name, argument, now, ready)
+        except UsageError:
+            self._unsaid += ready.notes
+            raise
+        return self._end(now, ready)
+
+    def _act(self, name: str, argument: int, now: Instant, ready: Ready) -> None:
         match name:
             case "switch":
                 if self._following is None or self.life not in (Life.MEMBER, Life.JOINING):
@@ -422,13 +464,8 @@ class MergeMember:
                     raise UsageError("a follower names its topics by the bits of a positive 63-bit number")
                 self._following.topics = argument
                 self._following.begin(now, ready)
-            case "corrupt_state":
-                self._corrupt(argument)
-                ready.wake_at = now  # the guards see it before anything is done with it
-                return ready
             case _:
                 raise UsageError(f"members of this level know no act {name!r}; there are switch, topic, subscribe")
-        return self._end(now, ready)
 
     def _corrupt(self, kind: int) -> None:
         """Let a fault strike: some part of the state claims to be from a far future, or is a mess."""
@@ -451,7 +488,8 @@ class MergeMember:
 
     def _begin(self, now: Instant) -> Ready:
         """Read the clock and repair what cannot be, before anything else happens."""
-        ready = Ready()
+        ready = Ready(notes=self._unsaid)
+        self._unsaid = []
         self._rt = rt = self._ticks.read(now)
         self._meter.passed(rt, stalled=self._stalled)
         if self._ticks.repairs != self._repairs:

@@ -24,8 +24,6 @@ class Meter:
         """Late, duplicate, rejected, reset and so on."""
         self.k_max = 0
         """The longest chain of events in one tick that any stamp counted."""
-        self.carried = 0
-        """Own stamps whose counter was full and went on in the next tick."""
         self.stall_ticks = 0
         self._rt = rt
         self._delays = [0] * (len(DELAYS_UP_TO) + 1)
@@ -40,10 +38,9 @@ class Meter:
             self.stall_ticks += rt - self._rt
         self._rt = rt
 
-    def created(self, chain: int, *, carried: bool) -> None:
+    def created(self, chain: int) -> None:
         """Count an own stamp."""
         self.k_max = max(self.k_max, chain)
-        self.carried += carried
 
     def arrived(self, delay: int, chain: int) -> None:
         """Count a publication of another process: the receiver's clock minus its stamp's, and its chain."""
@@ -64,11 +61,12 @@ class Meter:
         found = [
             Metric("late_total", counts["late"]),
             Metric("duplicate_total", counts["duplicate"]),
+            Metric("skipped_total", counts["skipped"]),
             Metric("g2_violation_total", counts["g2_violation"]),
             Metric("stall_ticks", self.stall_ticks),
             Metric("lead_ticks", lead),
             Metric("k_max", self.k_max),
-            Metric("counter_carried_total", self.carried),
+            Metric("tick_full_total", counts["tick_full"]),
         ]
         for name, label in (("rejected", "reason"), ("reset", "part")):
             of = [(key.partition("_")[2], count) for key, count in sorted(counts.items()) if key.startswith(f"{name}_")]

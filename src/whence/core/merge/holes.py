@@ -10,7 +10,7 @@ saw an earlier life of the same peer.
 from whence.types import Bundle, Process, Span
 
 PUBLISHERS_MAX = 65_536
-"""Processes whose next number is remembered. Full: the oldest is forgotten; a hole before its next event is not told."""
+"""Processes whose next number is remembered. Full: the oldest is forgotten; holes before its next are not told."""
 
 HOLE_EVENTS_MAX = 65_536
 """Events one gap names. More are told as a reset: no honest publisher loses so many between two that come."""

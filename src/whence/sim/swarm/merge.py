@@ -1,4 +1,5 @@
-"""Merged groups, of six kinds: replicated, relayed, cramped, by the paper's stamps, with wild clocks, and corrupted.
+"""Merged groups, of seven kinds: replicated, relayed, cramped, by the paper's stamps, with wild clocks, corrupted, and
+with bursts beyond what a tick may have.
 
 Clocks keep ε once the run has healed, and δ covers the slowest link, so that in the liveness phase nothing may be
 late. Before, wild clocks jump at will, by less than what counts as corrupt, and jump back at the latest at the end.
@@ -25,10 +26,12 @@ BASE: dict[str, Any] = {
 
 def draw(level: str, seed: int) -> Scenario:
     """Draw the scenario of a seed."""
-    dice = Streams(seed).of("swarm")
-    shape = dice.choice(tuple(SHAPES))
+    dice, more = Streams(seed).of("swarm"), Streams(seed).of("swarm", "more")
+    shape = dice.choice(DRAWN_EVENLY)
+    if more.random() < 1 / len(SHAPES):
+        shape = "bursting"
     nodes, settings = SHAPES[shape](dice)
-    return _phased(level, seed, shape, nodes, BASE | settings, dice)
+    return _phased(level, seed, shape, nodes, BASE | settings, dice, more)
 
 
 # --- the kinds of groups ---
@@ -70,22 +73,42 @@ def _corrupted(dice: Random) -> tuple[int, dict[str, Any]]:
     return dice.randint(3, 6), {"mergers": 2, "release": dice.choice(("paper", "frontier"))}
 
 
+def _bursting(dice: Random) -> tuple[int, dict[str, Any]]:
+    """So few events may be created in a tick that bursts reach the bound."""
+    settings = {"mergers": 2, "events_per_tick_max": dice.choice((1, 2)), "publishers_max": dice.choice((1, 2, 6)),
+                "epsilon": dice.choice((1, 2, 3)), "stamp": dice.choice(("hlc", "hlc", "kn"))}  # fmt: skip
+    return dice.randint(3, 5), settings
+
+
 def _rule(dice: Random) -> str:
     return dice.choice(("paper", "paper", "tight", "frontier"))
 
 
 SHAPES = {
     "replicated": _replicated, "relayed": _relayed, "cramped": _cramped, "papers": _papers, "wild": _wild,
-    "corrupted": _corrupted,
+    "corrupted": _corrupted, "bursting": _bursting,
 }  # fmt: skip
+
+DRAWN_EVENLY = tuple(SHAPES)[:6]
+
+BURST_EVENTS = 40
+"""Published by one member at one instant: more than a bursting group's tick may have."""
+
+LONG_CUT_ROUNDS = 80
+"""How much longer the safety phase lasts where a way is cut for most of it: longer than a merger's log reaches back."""
 
 
 # --- phases ---
 
 
-def _phased(level: str, seed: int, shape: str, nodes: int, settings: dict[str, Any], dice: Random) -> Scenario:
+def _phased(
+    level: str, seed: int, shape: str, nodes: int, settings: dict[str, Any], dice: Random, more: Random
+) -> Scenario:
     values = settings_of(settings)
     safety = dice.randint(10, 30) * ROUND_NS
+    has_long_cut = more.random() < 0.2
+    if has_long_cut:
+        safety += LONG_CUT_ROUNDS * ROUND_NS
     settle = (50 if shape in ("wild", "corrupted") else 30) * ROUND_NS
     live_from = safety + settle
     live_until = live_from + 10 * ROUND_NS
@@ -94,9 +117,13 @@ def _phased(level: str, seed: int, shape: str, nodes: int, settings: dict[str, A
     faults = [fault for fault in draw_faults(nodes, safety, dice) if fault.kind != "clock_jump"]
     if shape == "wild":
         faults += _jumps(nodes, safety, dice)
+    if has_long_cut:
+        faults += _long_cuts(nodes, safety, more)
     everyone = [*range(nodes), *(pid for fault in faults if fault.kind == "join" for pid in fault.nodes)]
-    publishes = _traffic(everyone, safety, dice.choice((1.0, 3.0, 8.0)), dice)
+    publishes = _traffic(everyone, safety, 1.0 if has_long_cut else dice.choice((1.0, 3.0, 8.0)), dice)
     publishes += _steady(everyone, live_from, live_until, 1 if shape == "cramped" else dice.choice((1, 3)), dice)
+    if shape == "bursting":
+        publishes += [*_bursts(everyone, 0, safety, more), *_bursts(everyone, live_from, live_until, more)]
     acts = _switches(everyone, safety, dice) + _switches(everyone, live_until - live_from, dice, live_from)
     if shape == "corrupted":
         times = sorted(dice.randrange(safety) for _ in range(dice.randint(1, 6)))
@@ -127,6 +154,21 @@ def _jumps(nodes: int, end: int, dice: Random) -> list[Fault]:
         if dice.random() < 0.5:
             faults.append(Fault(kind="crash", at_ns=at + MS, until_ns=at + 2 * MS, nodes=some[:1]))
     return faults
+
+
+def _long_cuts(nodes: int, end: int, dice: Random) -> list[Fault]:
+    """Cut the way from some members to one, and not back, for most of the time."""
+    one = dice.randrange(nodes)
+    others = [pid for pid in range(nodes) if pid != one]
+    some = dice.sample(others, dice.randint(1, len(others)))
+    at = dice.randrange(end // 4)
+    return [Fault(kind="cut", at_ns=at, until_ns=end - dice.randrange(end // 8), nodes=some, others=[one])]
+
+
+def _bursts(nodes: list[int], start: int, end: int, dice: Random) -> list[Publish]:
+    """Let members publish much at one instant, a bundle each."""
+    instants = [(dice.randrange(start, end), dice.choice(nodes)) for _ in range(dice.randint(1, 3))]
+    return [Publish(at_ns=at, node=node, size=8) for at, node in instants for _ in range(BURST_EVENTS)]
 
 
 def _traffic(nodes: list[int], end: int, per_round: float, dice: Random) -> list[Publish]:

@@ -15,7 +15,7 @@ from whence.trace.memory import Phases, digest_of
 from whence.trace.schema import Kind
 from whence.types import EventId, Level
 
-HOLDS, BROKEN, UNKNOWN = Outcome.HOLDS, Outcome.BROKEN, Outcome.UNKNOWN
+HOLDS, BROKEN, UNKNOWN, VACUOUS = Outcome.HOLDS, Outcome.BROKEN, Outcome.UNKNOWN, Outcome.VACUOUS
 
 
 def verdict_on(scribe: Scribe, promise: str) -> Verdict:
@@ -89,7 +89,7 @@ def test_an_effect_before_its_cause_is_found_with_and_without_true_time() -> Non
         scribe.deliver(1, EventId(0, 1, 1), **t_true)
         scribe.publish(1, **t_true)
         assert outcome(scribe, "integrity") is BROKEN
-        assert len(History(scribe.trace).impossible) == 1
+        assert History(scribe.trace).impossible == [((0, 1), 1), ((1, 1), 0)]  # each waits for the other
 
 
 # --- duplicates ---
@@ -201,7 +201,7 @@ def test_what_was_published_before_a_member_joined_is_not_owed_to_it() -> None:
 
 
 def test_a_process_that_remembers_keeps_order_through_its_crashes() -> None:
-    for durable, expected in ((False, HOLDS), (True, BROKEN)):
+    for durable, expected in ((False, VACUOUS), (True, BROKEN)):
         scribe = Scribe(durable=durable)
         scribe.deliver(1, scribe.publish(0))
         scribe.crash(1)
@@ -342,9 +342,9 @@ def test_only_the_holder_publishes_under_a_ticket() -> None:
     assert "which it did not hold" in verdict_on(scribe, "ticket_exclusivity").sentence
 
 
-def test_without_tickets_exclusivity_holds_only_where_it_is_promised() -> None:
-    assert outcome(Scribe(level="optimistic"), "ticket_exclusivity") is HOLDS
-    assert outcome(Scribe(level="fifo"), "ticket_exclusivity") is UNKNOWN
+def test_without_any_ticket_exclusivity_is_not_at_stake() -> None:
+    for level in ("optimistic", "fifo"):
+        assert outcome(Scribe(level=level), "ticket_exclusivity") is VACUOUS
 
 
 def test_without_true_time_two_owners_cannot_be_compared_but_a_shared_epoch_shows() -> None:
@@ -425,7 +425,7 @@ def test_only_the_last_view_counts_but_never_may_it_name_its_owner() -> None:
 
 def test_full_views_need_no_rows() -> None:
     assert outcome(Scribe(), "views") is UNKNOWN
-    assert outcome(Scribe(parameters={"view": "full"}), "views") is HOLDS
+    assert outcome(Scribe(parameters={"view": "full"}), "views") is VACUOUS
 
 
 def test_two_runs_of_a_seed_leave_one_fingerprint() -> None:
@@ -439,7 +439,148 @@ def test_two_runs_of_a_seed_leave_one_fingerprint() -> None:
     assert determinism.compare("a", "a").holds
 
 
+# --- nothing at stake ---
+
+
+def test_a_promise_about_which_nothing_was_checked_does_not_hold() -> None:
+    """An empty trace, by every promise: vacuous, or unknown where the run does not say enough."""
+    empty = Scribe(level="optimistic", parameters={"tickets": 4, "k": 1})
+    empty.phases()
+    told = {verdict.promise: verdict.outcome for verdict in judge(empty.trace, ORACLES)}
+    assert told.pop("determinism") is UNKNOWN
+    assert told.pop("views") is UNKNOWN
+    assert told.pop("ticket_coverage") is BROKEN  # nobody ever acted for any of four tickets
+    assert set(told.values()) == {VACUOUS}
+
+
+def test_one_event_puts_deliveries_at_stake_and_no_order() -> None:
+    scribe = Scribe()
+    scribe.phases()
+    scribe.broadcast(0)
+    for promise in ("integrity", "no_duplicates", "agreement", "liveness"):
+        assert outcome(scribe, promise) is HOLDS
+    for promise in ("fifo", "causal", "optimistic_causal", "total_order", "keys", "bounds"):
+        assert outcome(scribe, promise) is VACUOUS
+    scribe.broadcast(0)
+    for promise in ("fifo", "causal", "optimistic_causal", "total_order"):
+        assert outcome(scribe, promise) is HOLDS
+
+
+def test_beyond_k_nothing_is_promised_of_tickets() -> None:
+    scribe = Scribe(level="optimistic", parameters={"tickets": 1, "k": 1, "ticket_round_ns": 10**6})
+    scribe.crash(0)
+    scribe.crash(1)
+    scribe.phases()
+    verdict = verdict_on(scribe, "ticket_coverage")
+    assert verdict.outcome is VACUOUS
+    assert "more than k = 1" in verdict.sentence
+    assert verdict.is_fine
+    assert not verdict.holds
+
+
+def test_with_rows_missing_nobody_can_say_that_nothing_happened() -> None:
+    scribe = Scribe()
+    scribe.row(Kind.NOTE, 0, ev=3)
+    assert outcome(scribe, "integrity") is UNKNOWN
+
+
+# --- without true time ---
+
+
+def untimed(scribe: Scribe) -> Scribe:
+    for kind, rows in scribe.trace.rows.items():
+        scribe.trace.rows[kind] = [with_columns(row, kind, t_true=None) for row in rows]
+    return scribe
+
+
+def answered(*at_two: str) -> Scribe:
+    """A question, its answer, and what process 2 makes of them; everybody joined, as in a live trace."""
+    scribe = Scribe(founders=[], level="causal", durable=True)
+    for node in range(3):
+        scribe.row(Kind.JOIN, node)
+    question = scribe.publish(0)
+    scribe.deliver(0, question)
+    scribe.deliver(1, question)
+    answer = scribe.publish(1)
+    scribe.deliver(1, answer)
+    scribe.deliver(2, *({"question": question, "answer": answer}[name] for name in at_two))
+    return untimed(scribe)
+
+
+def test_an_answer_before_its_question_breaks_causal_order_whoever_was_a_member_when() -> None:
+    """Without true time nobody is certainly a member; who delivers both in the wrong order is wrong all the same."""
+    verdict = verdict_on(answered("answer", "question"), "causal")
+    assert (verdict.outcome, verdict.count) == (BROKEN, 1)
+    assert "came only later" in verdict.sentence
+
+
+def test_a_cause_that_may_have_been_owed_and_never_came_leaves_a_doubt() -> None:
+    verdict = verdict_on(answered("answer"), "causal")
+    assert verdict.outcome is UNKNOWN
+    assert "1 cause may have been owed" in verdict.sentence
+    assert outcome(answered("question", "answer"), "causal") is HOLDS
+
+
+def test_deliveries_that_may_be_owed_leave_a_doubt_about_agreement() -> None:
+    verdict = verdict_on(answered("question"), "agreement")
+    assert verdict.outcome is UNKNOWN
+    assert "2 deliveries may be owed" in verdict.sentence  # the answer to 0 and to 2
+
+
+# --- keys ---
+
+
+def keyed(*delivered: int, published: tuple[int, ...] = (10, 20, 30), shown: dict[int, int] | None = None) -> Scribe:
+    scribe = Scribe(level="total")
+    events = {key: scribe.publish(at, k_hi=key, k_lo=at) for at, key in enumerate(published)}
+    lows = {key: at for at, key in enumerate(published)}
+    for key in delivered:
+        scribe.deliver(2, events[key], k_hi=(shown or {}).get(key, key), k_lo=lows[key])
+    return scribe
+
+
+def test_keys_tell_the_order_of_deliveries() -> None:
+    assert outcome(keyed(10, 20, 30), "keys") is HOLDS
+    verdict = verdict_on(keyed(10, 30, 20), "keys")
+    assert (verdict.outcome, verdict.count) == (BROKEN, 1)
+    assert "whose key is not smaller" in verdict.sentence
+
+
+def test_an_event_has_one_key_everywhere_and_alone() -> None:
+    assert "another key than it was published with" in verdict_on(keyed(10, shown={10: 11}), "keys").sentence
+    scribe = Scribe(level="total")
+    for node in (0, 1):
+        scribe.publish(node, k_hi=5, k_lo=5)
+    assert "with the key of event 1 of process 0" in verdict_on(scribe, "keys").sentence
+
+
+def test_what_a_process_publishes_has_a_greater_key_than_all_it_knew() -> None:
+    scribe = Scribe(level="total")
+    first = scribe.publish(0, k_hi=9, k_lo=0)
+    scribe.deliver(1, first, k_hi=9, k_lo=0)
+    scribe.publish(1, k_hi=8, k_lo=0)
+    scribe.publish(1, k_hi=10, k_lo=0)
+    verdict = verdict_on(scribe, "keys")
+    assert verdict.count == 1
+    assert "not greater than that of event 1 of process 0" in verdict.sentence
+
+
 # --- completeness, and which promises are asked ---
+
+
+def test_a_row_that_is_there_twice_counts_once() -> None:
+    """A file shipped twice is no duplicate delivery, and nothing is missing."""
+    scribe = Scribe()
+    scribe.broadcast(0)
+    for kind in (Kind.PUBLISH, Kind.DELIVER):
+        scribe.trace.rows[kind] *= 2
+    history = History(scribe.trace)
+    assert history.twice == 4
+    assert history.incomplete is None
+    assert outcome(scribe, "no_duplicates") is HOLDS
+    assert outcome(scribe, "integrity") is HOLDS
+    scribe.trace.rows[Kind.DELIVER][0] = with_columns(scribe.trace.rows[Kind.DELIVER][0], Kind.DELIVER, hold_ns=7)
+    assert History(scribe.trace).incomplete is not None  # one number, two stories
 
 
 def test_a_trace_with_a_missing_row_promises_nothing_and_says_why() -> None:

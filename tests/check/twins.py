@@ -70,7 +70,9 @@ class Twin:
             own = {event for event in self.published if event[1:3] == process}
             for place, effect in enumerate(events):
                 lacking = self.past(effect) - set(events[:place]) - own
-                broken |= {(process, cause) for cause in lacking if self.is_meant_for(cause, process)}
+                broken |= {
+                    (process, cause) for cause in lacking if cause in events or self.is_meant_for(cause, process)
+                }  # fmt: skip
         return broken
 
     def optimistic(self) -> set[tuple[Process, Event]]:

@@ -169,7 +169,7 @@ def test_the_same_scenario_gets_the_same_verdicts_simulated_and_live(way: str, t
     live = verdicts(trace)
     assert {"integrity", "no_duplicates", "agreement", "liveness", *NEEDED[level_of(way)]} <= simulated.keys()
     assert live == {promise: outcome for promise, outcome in simulated.items() if promise != "determinism"}
-    assert set(simulated.values()) == {Outcome.HOLDS}
+    assert set(simulated.values()) <= {Outcome.HOLDS, Outcome.VACUOUS}
     assert len(_owed(trace)) >= 20, "something is owed to everybody"
     at = COLUMNS_OF[Kind.NOTE].index(BOUND)
     measured = {row[0] for row in trace.rows[Kind.NOTE] if row[at] is not None}

@@ -22,7 +22,7 @@ from whence.sim.run import run
 from whence.sim.swarm import SWARMS, draw
 from whence.sim.workload import simulation
 from whence.trace.memory import Trace
-from whence.trace.schema import Kind
+from whence.trace.schema import COLUMNS_OF, K_HI, K_LO, M_PID, M_SEQ, Kind
 from whence.trace.writer import write_trace
 
 EVERY = [promise for promise in ORACLES if promise != "determinism"]
@@ -125,6 +125,20 @@ def with_rows_missing() -> Trace:
     return trace
 
 
+def keys_swapped() -> Trace:
+    """Two events that took each other's keys, everywhere alike: no sequence shows it, and readers sort by the key."""
+    trace = run(simulation("total", 6, 25, 2, "none"), recipe_with("total", None)).trace
+    for kind in (Kind.PUBLISH, Kind.DELIVER):
+        names = COLUMNS_OF[kind]
+        rows, first = trace.rows[kind], slice(names.index(M_PID), names.index(M_SEQ) + 1)
+        key = slice(names.index(K_HI), names.index(K_LO) + 1)
+        one, other = (row[first] for row in trace.rows[Kind.PUBLISH][8:10])
+        keys = {row[first]: row[key] for row in rows if row[first] in (one, other)}
+        keys = {one: keys[other], other: keys[one]}
+        rows[:] = [(*row[: key.start], *keys.get(row[first], row[key]), *row[key.stop :]) for row in rows]
+    return trace
+
+
 SMALL = (0, 2, 3, 4, 5, 6, 7)
 """Schedules with some hundred deliveries; what they show needs no more."""
 
@@ -154,7 +168,7 @@ def made_traces(long_mode: bool) -> dict[str, Trace]:
             traces[f"planted-{level}-{mutant.name}"] = shown_in
     for level in QUIET:
         traces[f"{level}-quiet"] = run(simulation(level, 6, 25, 1, "none"), recipe_with(level, None)).trace
-    by_hand = (tickets_misused, tickets_kept, without_true_time, durable_lives, with_rows_missing)
+    by_hand = (keys_swapped, tickets_misused, tickets_kept, without_true_time, durable_lives, with_rows_missing)
     for acted_for in (2, 4):
         traces[f"acted-for-{acted_for}"] = tickets_after_healing(acted_for)
     for skew_ns in (None, 10, 1500, 5000):
@@ -185,6 +199,11 @@ def shown(verdict: Verdict) -> set[tuple[object, ...]]:
     return {(witness.node, witness.inc, witness.grp, witness.ids, witness.evs) for witness in verdict.violations}
 
 
+def is_cycle(verdict: Verdict) -> bool:
+    """Of several cycles each shows the one it finds."""
+    return verdict.sentence.startswith("no single order explains")
+
+
 def test_spark_and_the_oracles_agree_on_every_run_and_promise(told: tuple[dict[str, Trace], Verified]) -> None:
     """Outcome, count and, where all are listed, the very rows; planted bugs included."""
     traces, verified = told
@@ -195,9 +214,9 @@ def test_spark_and_the_oracles_agree_on_every_run_and_promise(told: tuple[dict[s
         for verdict in judged.verdicts:
             want, name = wanted[verdict.promise], (judged.run.run_id, verdict.promise)
             assert (*name, verdict.outcome, verdict.count) == (*name, want.outcome, want.count)
-            if want.count <= VIOLATIONS_MAX:
+            if want.count <= VIOLATIONS_MAX and not is_cycle(want):
                 assert (*name, shown(verdict)) == (*name, shown(want))
-            if verdict.outcome is Outcome.HOLDS or judged.run.run_id.startswith("by-clocks"):
+            if verdict.is_fine or judged.run.run_id.startswith("by-clocks"):
                 assert (*name, verdict.sentence) == (*name, want.sentence)
 
 
@@ -301,12 +320,12 @@ def test_certificates_agree_with_the_oracles_and_settle_clean_runs(
                 name = judged.run.run_id, verdict.promise
                 assert (*name, proof.outcome, proof.sentence) == (*name, verdict.outcome, verdict.sentence)
                 settled.setdefault(verdict.promise, set()).add(judged.run.run_id)
-    assert set(settled) == set(PROVABLE) & set(EVERY)
+    assert set(settled) == set(PROVABLE)
     assert settled["causal"] >= {f"{level}-quiet" for level in ("causal", "total")} | {"causal-3"}
     assert settled["total_order"] >= {"total-quiet"}
 
 
-def test_a_key_that_does_not_grow_breaks_stamps(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_key_that_does_not_grow_breaks_the_promise_of_keys(spark: SparkSession, tmp_path: Path) -> None:
     """Along what a process published and delivered before; equal is not greater, and no key says nothing."""
     keys = {"grows": (6, 0), "same": (5, 2), "falls": (5, 0), "delivered": (5, 1)}
     for name, last in keys.items():
@@ -314,14 +333,15 @@ def test_a_key_that_does_not_grow_breaks_stamps(spark: SparkSession, tmp_path: P
         trace.run.run_id = name
         write_trace(tmp_path, trace)
     for certify in (False, True):
-        done = verify(spark, [tmp_path], ["stamps"], certify=certify)
+        done = verify(spark, [tmp_path], ["keys"], certify=certify)
         outcomes = {judged.run.run_id: judged.verdicts[0] for judged in done.runs}
         assert outcomes.pop("grows").outcome is Outcome.HOLDS, certify
-        for verdict in outcomes.values():
-            (witness,) = verdict.violations
-            assert (verdict.outcome, witness.node, witness.evs) == (Outcome.BROKEN, 1, (2,)), certify
-            assert witness.ids == ((1, 1, 2), (1, 1, 1))
-            assert "with a key that is not greater than that of event 1 of process 1" in witness.sentence
+        for name, verdict in outcomes.items():
+            low, *shared = sorted(verdict.violations, key=lambda witness: "not greater" not in witness.sentence)
+            assert (verdict.outcome, low.node, low.evs) == (Outcome.BROKEN, 1, (2,)), certify
+            assert low.ids == ((1, 1, 2), (1, 1, 1))
+            assert "with a key that is not greater than that of event 1 of process 1" in low.sentence
+            assert [witness.ids[0] for witness in shared] == ([] if name == "falls" else [(1, 1, 2)])
 
 
 def test_input_that_cannot_be_used_is_set_aside_with_a_reason(spark: SparkSession, tmp_path: Path) -> None:
@@ -337,7 +357,7 @@ def test_input_that_cannot_be_used_is_set_aside_with_a_reason(spark: SparkSessio
     shipped.with_name("part-00001.parquet").write_bytes(shipped.read_bytes())
     done = verify(spark, [tmp_path])
     outcomes = {judged.run.run_id: {verdict.outcome for verdict in judged.verdicts} for judged in done.runs}
-    assert outcomes["whole"] == outcomes["twice"] == {Outcome.HOLDS, Outcome.UNKNOWN}
+    assert outcomes["whole"] == outcomes["twice"] == {Outcome.HOLDS, Outcome.UNKNOWN, Outcome.VACUOUS}
     assert outcomes["torn"] == {Outcome.UNKNOWN}
     reasons = {each.run_id or Path(each.path).name: each for each in done.set_aside}
     assert set(reasons) == {"torn", "run_id=unfinished", "twice"}

@@ -99,14 +99,14 @@ def test_clocks_beyond_the_bound_cost_exclusivity_at_most(drift_ppm: int, long_m
         outcome = run(structs.replace(drawn, clocks=Clocks(drift_ppm=drift_ppm), faults=faults))
         stalled += outcome.effective["pause_before_send"]
         verdicts = judge(outcome.trace, ["integrity", "no_duplicates", "optimistic_causal"])
-        assert [verdict.sentence for verdict in verdicts if not verdict.holds] == [], f"seed {seed}"
+        assert [verdict.sentence for verdict in verdicts if not verdict.is_fine] == [], f"seed {seed}"
         assert ids_repeat(outcome.trace) == [], f"seed {seed}"
     assert stalled
 
 
 def test_a_killed_coordinators_ticket_is_fenced_and_reused_and_gaps_are_told() -> None:
     outcome, verdicts = judged(killed(12, 60, 7))
-    assert [verdict.promise for verdict in verdicts if not verdict.holds] == []
+    assert [verdict.promise for verdict in verdicts if not verdict.is_fine] == []
     assert outcome.effective["exclusion"]
     assert outcome.effective["ticket_takeover"]
     assert outcome.trace.rows[Kind.GAP]
@@ -114,7 +114,7 @@ def test_a_killed_coordinators_ticket_is_fenced_and_reused_and_gaps_are_told() -
 
 def test_a_calm_cluster_delivers_everything_to_everybody() -> None:
     outcome, verdicts = judged(simulation(9, 40, 3, "none", {"tickets": 9}))
-    assert [verdict.promise for verdict in verdicts if not verdict.holds] == []
+    assert [verdict.promise for verdict in verdicts if not verdict.is_fine] == []
     assert len(outcome.trace.rows[Kind.DELIVER]) == 9 * len(outcome.trace.rows[Kind.PUBLISH]) > 300
 
 

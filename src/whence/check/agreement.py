@@ -5,7 +5,14 @@ Who is owed what: see `owed`. Levels that promise with high probability state th
 """
 
 from whence.check.history import History
-from whence.check.owed import NO_PHASES, owed_after_healing, owed_in_all, promises_all
+from whence.check.owed import (
+    NO_MEMBERSHIP,
+    NO_PHASES,
+    owed_after_healing,
+    owed_in_all,
+    promises_all,
+    unsure_in_all,
+)
 from whence.check.verdict import Findings, Verdict, counted, unknown, what, who
 
 PROMISE = "agreement"
@@ -13,9 +20,11 @@ PROMISE = "agreement"
 
 def judge(history: History) -> Verdict:
     """Judge whether enough of what is owed was delivered."""
-    debts = owed_in_all(history) if promises_all(history) else owed_after_healing(history)
+    everything = promises_all(history)
+    debts = owed_in_all(history) if everything else owed_after_healing(history)
     if debts is None:
         return unknown(PROMISE, NO_PHASES)
+    unsure = unsure_in_all(history) if everything else 0
     findings = Findings(PROMISE, history.incomplete)
     owed = sum(map(len, debts.values()))
     missing = [
@@ -36,4 +45,6 @@ def judge(history: History) -> Verdict:
         + (f", at least {history.run.reach_min:.2%} as promised" if history.run.reach_min < 1 else ""),
         f"{len(missing):,} of {owed:,} owed deliveries were never made, and at least "
         f"{history.run.reach_min:.2%} of them were promised",
-    )
+        at_stake=owed, nothing="nothing was owed to anybody",
+        doubts=f"{NO_MEMBERSHIP}, and {counted(unsure, 'delivery', 'deliveries')} may be owed" if unsure else None,
+    )  # fmt: skip

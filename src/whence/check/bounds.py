@@ -25,4 +25,6 @@ def judge(history: History) -> Verdict:
         if value > bound:
             sentence = f"{who(row[0], row[1])} had {row[_REASON]} at {value:,}, over its bound of {bound:,}"
             findings.add(row[:2], sentence, grp=row[_GRP], evs=[row[2]])
-    return findings.verdict(f"{counted(bounded, 'measurement')} kept their bounds")
+    return findings.verdict(
+        f"{counted(bounded, 'measurement')} kept their bounds", at_stake=bounded, nothing="nothing was measured"
+    )

@@ -3,12 +3,18 @@ for it.
 
 m1 -> m2 by Lamport over publications and deliveries, both addressed to p: p delivers m1 before m2, across groups
 (LoCaMu, section 1.1, *causal order*). Addressed means: p is among the destinations and certainly was a member when m1
-was published; a member's join row is where it begins to be owed. What p published itself it has. One mask operation
-per delivery.
+was published; a member's join row is where it begins to be owed. What p published itself it has.
+
+That p delivers m2 and m1 later is wrong whoever was a member when. Where rows have no true time, only founders that
+stay are certainly members: what others may be owed and never delivered leaves a doubt, and the verdict is unknown. One
+mask operation per delivery.
 """
 
-from whence.check.history import AT_DESTS, AT_GRP, AT_T_TRUE, NO_EVENT, History, Process, bits
-from whence.check.verdict import Findings, Verdict, what, who
+from whence.check.closure import NO_EVENT, Process, bits
+from whence.check.history import AT_DESTS, AT_GRP, AT_T_TRUE, History, Step
+from whence.check.optimistic import NOTHING_FOLLOWS, followers_delivered
+from whence.check.owed import NO_MEMBERSHIP
+from whence.check.verdict import Findings, Verdict, counted, what, who
 from whence.trace.memory import Row
 from whence.trace.schema import Kind
 
@@ -18,19 +24,44 @@ PROMISE = "causal"
 def judge(history: History) -> Verdict:
     """Judge whether every delivery came after all it follows."""
     findings = Findings(PROMISE, history.incomplete)
-    owed = _owed_masks(history)
-    past = history.past
+    owed, doubtful = _owed_masks(history), 0
     for process, line in history.lines.items():
-        delivered, lacking = history.delivered[process], owed[process]
-        for _, _, kind, event, row in line:
-            if event == NO_EVENT:
-                continue
-            if kind is Kind.DELIVER and delivered[event] is row and (missing := past[event] & lacking):
-                for cause in bits(missing):
-                    _report(history, findings, process, row, event, cause)
-                lacking &= ~missing
-            lacking &= ~(1 << event)
-    return findings.verdict("every event was delivered after everything it follows")
+        delivered = history.delivered[process]
+        lacking = owed[process] | sum(1 << event for event in delivered)
+        doubtful += _judge_line(history, findings, process, line, lacking, _unsure_mask(history, process) & ~lacking)
+    doubts = f"{NO_MEMBERSHIP}, and {counted(doubtful, 'cause')} may have been owed and never came"
+    return findings.verdict(
+        "every event was delivered after everything it follows", at_stake=followers_delivered(history),
+        nothing=NOTHING_FOLLOWS, doubts=doubts if doubtful else None,
+    )  # fmt: skip
+
+
+def _judge_line(
+    history: History, findings: Findings, process: Process, line: list[Step], lacking: int, unsure: int
+) -> int:
+    """Report the causes that a process lacked when it delivered their effects; return how many it may have lacked."""
+    past, delivered, doubtful = history.past, history.delivered[process], 0
+    for _, _, kind, event, row in line:
+        if event == NO_EVENT:
+            continue
+        if kind is Kind.DELIVER and delivered[event] is row:
+            missing, maybe = past[event] & lacking, past[event] & unsure
+            for cause in bits(missing):
+                _report(history, findings, process, row, event, cause)
+            lacking &= ~missing
+            unsure &= ~maybe
+            doubtful += maybe.bit_count()
+        lacking &= ~(1 << event)
+        unsure &= ~(1 << event)
+    return doubtful
+
+
+def _unsure_mask(history: History, process: Process) -> int:
+    """Return the events that may be meant for a process and nobody can tell, as bits."""
+    if history.is_timed:
+        return 0
+    every = range(len(history.published))
+    return sum(1 << event for event in every if history.may_be_owed(event, process))
 
 
 def _report(history: History, findings: Findings, process: Process, row: Row, event: int, cause: int) -> None:

@@ -8,7 +8,7 @@ restarts ended too, because what it promised was in its memory.
 
 from whence.check.history import AT_T_TRUE, History
 from whence.check.tickets import Hold, covers_of, holds_of
-from whence.check.verdict import Findings, Outcome, Verdict, unknown
+from whence.check.verdict import Findings, Verdict, unknown, vacuous
 from whence.trace.schema import Kind
 
 PROMISE = "ticket_coverage"
@@ -26,7 +26,7 @@ def judge(history: History) -> Verdict:
     repair_ns = REPAIR_ROUNDS * int(parameters.get("ticket_round_ns", 0))
     if _most_ends_within(history, repair_ns) > k:
         sentence = f"more than k = {k} processes ended within one repair, and then nothing is promised"
-        return Verdict(promise=PROMISE, outcome=Outcome.HOLDS, sentence=sentence)
+        return vacuous(PROMISE, sentence)
     findings = Findings(PROMISE, history.incomplete)
     covers = covers_of(history, holds_of(history, Findings(PROMISE)))
     for grp in history.run.groups:
@@ -35,7 +35,10 @@ def judge(history: History) -> Verdict:
                 sentence = f"nobody acted for ticket {ticket} in the liveness phase"
                 nobody = (history.run.groups[grp] or [0])[0]  # a live run need not name its members
                 findings.add((nobody, 1), sentence, grp=grp, rests_on_absence=True)
-    return findings.verdict(f"all {tickets} tickets were acted for after healing")
+    return findings.verdict(
+        f"all {tickets} tickets were acted for after healing",
+        at_stake=tickets * len(history.run.groups), nothing="the run has no tickets",
+    )  # fmt: skip
 
 
 def _lasts(hold: Hold, since: int) -> bool:
@@ -46,5 +49,6 @@ def _lasts(hold: Hold, since: int) -> bool:
 def _most_ends_within(history: History, window_ns: int) -> int:
     """Return how many processes ended within one window at most."""
     rows = history.trace.rows
-    ends = sorted(row[AT_T_TRUE] for kind in (Kind.CRASH, Kind.LEAVE) for row in rows[kind])
+    told = (row[AT_T_TRUE] for kind in (Kind.CRASH, Kind.LEAVE) for row in rows[kind])
+    ends = sorted(time for time in told if time is not None)
     return max((sum(start <= other <= start + window_ns for other in ends) for start in ends), default=0)

@@ -17,4 +17,6 @@ def judge(history: History) -> Verdict:
         first, name = history.delivered[process][event], history.id_of(event)
         sentence = f"{who(row[0], row[1])} delivered {what(name)} twice: at its steps {first[2]} and {row[2]}"
         findings.add(row[:2], sentence, grp=row[AT_GRP], ids=[name], evs=[first[2], row[2]])
-    return findings.verdict("no process delivered an event twice")
+    return findings.verdict(
+        "no process delivered an event twice", at_stake=history.deliveries, nothing="nothing was delivered"
+    )

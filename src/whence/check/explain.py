@@ -10,7 +10,8 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from whence.check.history import AT_GRP, AT_T_TRUE, NO_EVENT, History, Process
+from whence.check.closure import NO_EVENT, Process
+from whence.check.history import AT_GRP, AT_T_TRUE, History
 from whence.check.verdict import Violation, what, who
 from whence.trace.memory import Row
 from whence.trace.schema import BOUND, COLUMNS_OF, DESTS, EPOCH, M_PID, M_SEQ, PEER, REASON, T_CLK, TICKET, VALUE, Kind

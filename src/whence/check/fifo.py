@@ -8,8 +8,9 @@ duplicate, not disorder. One look at every delivery, gap and join.
 
 from typing import TypeAlias
 
+from whence.check.closure import NO_EVENT, Process
 from whence.check.gaps import judge_gaps, skipped_in
-from whence.check.history import AT_GRP, KEY_OF, NO_EVENT, History, Process
+from whence.check.history import AT_GRP, KEY_OF, History
 from whence.check.owed import addressed
 from whence.check.verdict import Findings, Verdict, what, who
 from whence.trace.memory import Row
@@ -28,7 +29,11 @@ def judge(history: History) -> Verdict:
     for process in history.lines:
         _judge_receiver(history, findings, places, process)
     judge_gaps(history, findings)
-    return findings.verdict("every process delivered every publisher's events in order and reported what it skipped")
+    return findings.verdict(
+        "every process delivered every publisher's events in order and reported what it skipped",
+        at_stake=sum(places.place[event] > 0 for delivered in history.delivered.values() for event in delivered),
+        nothing="nobody delivered anything that its publisher had published something before",
+    )
 
 
 class _Places:

@@ -4,8 +4,6 @@ An event *follows* another when its publisher had published or delivered the oth
 number of hands. Program order is a process's rows by (life, number): a process is one life of a node, or all lives of
 it where it remembers across crashes (`run.durable`). Clocks play no part, so live traces are judged like simulated
 ones.
-
-The past of an event is one Python int with a bit per event: closing happened-before costs one OR per delivery.
 """
 
 from collections.abc import Iterator
@@ -13,12 +11,10 @@ from functools import cached_property
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
+from whence.check.closure import NO_EVENT, Process, close
 from whence.trace.memory import Row, Run, Trace
 from whence.trace.schema import COLUMNS_OF, DESTS, GRP, M_SEQ, REASON, T_TRUE, Kind
 from whence.types import EventId
-
-Process: TypeAlias = tuple[int, int]
-"""(node, life), with ALL_LIVES where the node remembers across crashes."""
 
 Key: TypeAlias = tuple[str, int, int, int]
 """(group, publisher, its life, number): an event's identity in the whole run."""
@@ -27,7 +23,6 @@ Step: TypeAlias = tuple[int, int, Kind, int, Row]
 """(life, number, kind, event or NO_EVENT, row): one line of a process's program order."""
 
 ALL_LIVES = 0
-NO_EVENT = -1
 BEFORE_ALL, AFTER_ALL = -1, 2**63 - 1
 
 _AT_PUBLISH = COLUMNS_OF[Kind.PUBLISH].index
@@ -64,12 +59,20 @@ class Stay(NamedTuple):
             return self.since == BEFORE_ALL and self.until == AFTER_ALL
         return self.since <= t_true < self.until
 
+    def may_cover(self, t_true: int | None) -> bool:
+        """Tell whether it may last at a time: nothing that is known speaks against it."""
+        if t_true is None:
+            return True
+        begun = self.since == AFTER_ALL or self.since <= t_true
+        return begun and (self.until == BEFORE_ALL or t_true < self.until)
+
 
 class History:
     """A run as the oracles see it: events numbered, one line of steps per process, memberships, happened-before."""
 
     def __init__(self, trace: Trace) -> None:
-        self.trace = trace
+        self.trace, self.twice = _each_once(trace)
+        """The rows, and how many were there twice: a row that is the same in all its columns was shipped again."""
         self.run: Run = trace.run
         self.published: list[Row] = []
         """The publish row of every event; an event's place in it is its number here."""
@@ -121,6 +124,8 @@ class History:
                 inc = row[1]
                 process = (row[0], ALL_LIVES if durable else inc)
                 event = number.get(row[KEY_OF], NO_EVENT) if has_event else NO_EVENT
+                if kind is Kind.PUBLISH and self.published[event] is not row:
+                    event = NO_EVENT  # somebody took a name again: that is no second publication of the event
                 if process not in lines:
                     lines[process] = []
                 lines[process].append((inc, row[2], kind, event, row))
@@ -160,6 +165,17 @@ class History:
         for node, inc in self._numbers:
             last[node] = max(last.get(node, inc), inc)
         return last
+
+    @cached_property
+    def is_timed(self) -> bool:
+        """Whether all rows that tell of publications and memberships have true time."""
+        kinds = (Kind.PUBLISH, *_TURNS)
+        return all(row[AT_T_TRUE] is not None for kind in kinds for row in self.trace.rows[kind])
+
+    @property
+    def deliveries(self) -> int:
+        """How many events were delivered, each process's first time counted."""
+        return sum(map(len, self.delivered.values()))
 
     # --- completeness ---
 
@@ -238,6 +254,15 @@ class History:
             return False
         return any(stay.grp == grp and stay.covers(t_true) for stay in self.stays[process])
 
+    def may_be_owed(self, event: int, process: Process) -> bool:
+        """Tell whether an event may be owed to a process, and nobody can tell because rows have no true time."""
+        row = self.published[event]
+        dests, grp, t_true = row[AT_DESTS], row[AT_GRP], row[AT_T_TRUE]
+        if dests is not None and process[0] not in dests:
+            return False
+        stays = [stay for stay in self.stays[process] if stay.grp == grp]
+        return any(stay.may_cover(t_true) for stay in stays) and not any(stay.covers(t_true) for stay in stays)
+
     # --- happened-before ---
 
     @cached_property
@@ -247,77 +272,28 @@ class History:
 
     @cached_property
     def impossible(self) -> list[tuple[Process, int]]:
-        """Deliveries (process, event) that no order of the steps allows: they wait for themselves."""
+        """Deliveries (process, event) that no order of the steps allows: the event follows its own delivery."""
         return self._closure[1]
 
     @cached_property
     def _closure(self) -> tuple[list[int], list[tuple[Process, int]]]:
-        """Walk all lines at once; a delivery waits until its event's past is known.
+        return close({process: self.steps_of(process) for process in self.lines}, len(self.published))
 
-        When everyone waits, the trace tells of an effect before its cause. One delivery is then taken as if nothing
-        preceded its event, and noted, so that the walk always ends.
-        """
-        past: list[int] = [0] * len(self.published)
-        known: list[int | None] = [None] * len(self.published)
-        walks = {process: _Walk(line) for process, line in self.lines.items()}
-        waiting: dict[int, list[Process]] = {}
-        impossible: list[tuple[Process, int]] = []
-        ready = list(reversed(walks))
-        while True:
-            while ready:
-                process = ready.pop()
-                awaited = walks[process].advance(past, known, ready, waiting)
-                if awaited != NO_EVENT:
-                    waiting.setdefault(awaited, []).append(process)
-            if not waiting:
-                return past, impossible
-            event = next(iter(waiting))
-            process = waiting[event].pop(0)
-            if not waiting[event]:
-                del waiting[event]
-            impossible.append((process, event))
-            walks[process].skip()
-            ready.append(process)
+    def steps_of(self, process: Process) -> list[tuple[int, bool]]:
+        """Return the steps of a process that happened-before rests on: (event, is it its publication)."""
+        first = self.delivered[process]
+        return [
+            (event, kind is Kind.PUBLISH)
+            for _, _, kind, event, row in self.lines[process]
+            if event != NO_EVENT and (kind is Kind.PUBLISH or first[event] is row)
+        ]
 
 
-class _Walk:
-    """How far the closure has come on one process's line, and what the process knows there."""
-
-    def __init__(self, line: list[Step]) -> None:
-        self._steps = [(event, kind is Kind.PUBLISH) for _, _, kind, event, _ in line if event != NO_EVENT]
-        self._next = 0
-        self._known = 0
-
-    def skip(self) -> None:
-        """Pass over the step that waits."""
-        self._next += 1
-
-    def advance(
-        self, past: list[int], known: list[int | None], ready: list[Process], waiting: dict[int, list[Process]]
-    ) -> int:
-        """Walk on; return the event that must be published first, or NO_EVENT at the end of the line."""
-        mine, steps, place, end = self._known, self._steps, self._next, len(self._steps)
-        awaited = NO_EVENT
-        while place < end:
-            event, is_publish = steps[place]
-            reach = known[event]
-            if reach is None:
-                if not is_publish:
-                    awaited = event
-                    break
-                past[event] = mine
-                reach = known[event] = mine | 1 << event
-                if event in waiting:
-                    ready += waiting.pop(event)
-            mine |= reach
-            place += 1
-        self._known, self._next = mine, place
-        return awaited
-
-
-def bits(mask: int) -> Iterator[int]:
-    """Yield the events in a mask, lowest first."""
-    while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low
+def _each_once(trace: Trace) -> tuple[Trace, int]:
+    """Return a trace without the rows that are in it a second time, column by column, and how many those were."""
+    names = {(kind, *row[:3]) for kind, rows in trace.rows.items() for row in rows}
+    if len(names) == trace.count():
+        return trace, 0
+    once = Trace(trace.run)
+    once.rows = {kind: list(dict.fromkeys(rows)) for kind, rows in trace.rows.items()}
+    return once, trace.count() - once.count()

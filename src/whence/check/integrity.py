@@ -5,7 +5,8 @@ payload's size and checksum as published; the receiver is among the event's dest
 program order, when it delivers. One look at every delivery.
 """
 
-from whence.check.history import AT_DESTS, AT_GRP, AT_T_TRUE, KEY_OF, History, Process
+from whence.check.closure import Process
+from whence.check.history import AT_DESTS, AT_GRP, AT_T_TRUE, KEY_OF, History
 from whence.check.verdict import Findings, Verdict, counted, what, who
 from whence.trace.memory import Row
 from whence.trace.schema import COLUMNS_OF, PAYLOAD_BYTES, PAYLOAD_CRC, Kind
@@ -29,8 +30,10 @@ def judge(history: History) -> Verdict:
     for process, rows in history.delivered.items():
         _judge_deliveries(history, findings, process, rows)
     _judge_causes(history, findings)
-    deliveries = sum(map(len, history.delivered.values()))
-    return findings.verdict(f"{counted(deliveries, 'delivery', 'deliveries')} of events as they were published")
+    return findings.verdict(
+        f"{counted(history.deliveries, 'delivery', 'deliveries')} of events as they were published",
+        at_stake=history.deliveries, nothing="nothing was delivered",
+    )  # fmt: skip
 
 
 def _judge_publications(history: History, findings: Findings) -> None:

@@ -12,6 +12,7 @@ from whence.check import (
     duplicates,
     fifo,
     integrity,
+    keys,
     liveness,
     optimistic,
     tickets,
@@ -26,8 +27,8 @@ from whence.trace.memory import Run, Trace
 ORACLES: Final[dict[str, Callable[[History], Verdict]]] = {
     oracle.PROMISE: oracle.judge
     for oracle in (
-        integrity, duplicates, fifo, causal, optimistic, total, agreement, liveness, tickets, coverage, bounds, views,
-        determinism,
+        integrity, duplicates, fifo, causal, optimistic, total, keys, agreement, liveness, tickets, coverage, bounds,
+        views, determinism,
     )
 }  # fmt: skip
 """Every promise by the name it has in JSON, and who judges it."""
@@ -42,7 +43,7 @@ PROMISES_OF: Final[dict[str, tuple[str, ...]]] = {
     "fifo": _FIFO,
     "optimistic": (*_BASE, "optimistic_causal", "ticket_exclusivity", "ticket_coverage", *_ARRIVAL, "views"),
     "causal": _CAUSAL,
-    "total": (*_BASE, "fifo", "total_order", "optimistic_causal", *_ARRIVAL),
+    "total": (*_BASE, "fifo", "total_order", "keys", "optimistic_causal", *_ARRIVAL),
     "cbcast": _CAUSAL,
     "barriers": _CAUSAL,
     "neighbourhood": (*_BASE, "fifo", *_ARRIVAL),

@@ -38,7 +38,8 @@ def judge(history: History) -> Verdict:
         f"{owed - len(late):,} of {owed:,} owed deliveries came within {deadline}",
         f"{len(late):,} of {owed:,} owed deliveries did not come within {deadline}, and at least "
         f"{history.run.reach_min:.2%} of them were promised to",
-    )
+        at_stake=owed, nothing="nothing was owed to anybody",
+    )  # fmt: skip
 
 
 def _report(

@@ -8,12 +8,14 @@ at the end.
 
 from typing import TypeAlias
 
-from whence.check.history import AFTER_ALL, AT_DESTS, AT_GRP, AT_T_TRUE, History, Process
+from whence.check.closure import Process
+from whence.check.history import AFTER_ALL, AT_DESTS, AT_GRP, AT_T_TRUE, History
 
 Debts: TypeAlias = dict[Process, list[int]]
 """The events each process is owed."""
 
 NO_PHASES = "the run does not say when its faults stopped, or its rows have no true time"
+NO_MEMBERSHIP = "the rows have no true time, so nobody can tell who was a member when an event was published"
 
 
 def owed_after_healing(history: History) -> Debts | None:
@@ -41,6 +43,19 @@ def owed_in_all(history: History) -> Debts:
         for process, is_up in history.up.items()
         if is_up
     }
+
+
+def unsure_in_all(history: History) -> int:
+    """Return how many deliveries are missing that may be owed, where nobody can tell who was a member when."""
+    if history.is_timed:
+        return 0
+    return sum(
+        history.may_be_owed(event, process)
+        for process, is_up in history.up.items()
+        if is_up
+        for event in range(len(history.published))
+        if event not in history.delivered[process]
+    )
 
 
 def promises_all(history: History) -> bool:

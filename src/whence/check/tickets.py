@@ -52,6 +52,11 @@ class Hold(NamedTuple):
         return int(self.row[_AT_T_CLK])
 
     @property
+    def place(self) -> tuple[int, int, int]:
+        """What tells stretches apart that began at the same time."""
+        return self.row[2], self.row[0], self.row[1]
+
+    @property
     def owner(self) -> tuple[int, int]:
         return self.row[0], self.row[1]
 
@@ -64,12 +69,10 @@ def judge(history: History) -> Verdict:
     """Judge whether tickets had one owner and one granter at a time, and only the owner used them."""
     findings = Findings(PROMISE, history.incomplete)
     holds = holds_of(history, findings)
-    if not holds and not findings.count and history.run.level != "optimistic":
-        return unknown(PROMISE, "no ticket was ever held in this run")
     timed = all(hold.since is not None and hold.until is not None for stretch in holds.values() for hold in stretch)
     if timed:
         for ticket, stretch in covers_of(history, holds).items():
-            _judge_overlaps(ticket, sorted(stretch, key=lambda hold: (hold.since, hold.row[2])), findings)
+            _judge_overlaps(ticket, sorted(stretch, key=lambda hold: (hold.since, *hold.place)), findings)
     possible = 0 if timed else _judge_by_clocks(history, holds, findings)
     for ticket, stretch in holds.items():
         _judge_epochs(ticket, stretch, findings)
@@ -78,7 +81,10 @@ def judge(history: History) -> Verdict:
         return unknown(PROMISE, why + counted(possible, "case"))
     if not timed and not findings.count:
         return unknown(PROMISE, "the rows have no true time, so who held a ticket when cannot be compared")
-    return findings.verdict("every ticket had at most one owner at a time, and only its owner used it")
+    return findings.verdict(
+        "every ticket had at most one owner at a time, and only its owner used it",
+        at_stake=len(holds), nothing="no ticket was ever held in this run",
+    )  # fmt: skip
 
 
 def holds_of(history: History, findings: Findings) -> dict[Ticket, list[Hold]]:
@@ -166,7 +172,7 @@ def _judge_by_clocks(history: History, holds: dict[Ticket, list[Hold]], findings
     skew_ns = run.epsilon * run.tick_ns if run.epsilon is not None and run.tick_ns is not None else AFTER_ALL
     for ticket, stretch in covers_of(history, holds).items():
         longest: Hold | None = None
-        for hold in sorted(stretch, key=lambda hold: (hold.since_clk, hold.row[2])):
+        for hold in sorted(stretch, key=lambda hold: (hold.since_clk, *hold.place)):
             both = min(hold.until_clk, longest.until_clk) - hold.since_clk if longest is not None else 0
             if longest is not None and longest.owner != hold.owner and both > 0:
                 if both > skew_ns and max(hold.until_clk, longest.until_clk) < AFTER_ALL:
@@ -207,7 +213,7 @@ def _judge_epochs(ticket: Ticket, stretch: list[Hold], findings: Findings) -> No
     if any(hold.since is None for hold in stretch):
         return
     greatest: Hold | None = None
-    for hold in sorted(stretch, key=lambda hold: (hold.since, hold.row[2])):
+    for hold in sorted(stretch, key=lambda hold: (hold.since, *hold.place)):
         if greatest is not None and (hold.epoch < greatest.epoch):
             sentence = (
                 f"{who(*hold.owner)} acquired ticket {ticket[1]} with epoch {hold.epoch} after epoch "

@@ -10,7 +10,8 @@ from collections import deque
 from itertools import combinations, pairwise
 from typing import TypeAlias
 
-from whence.check.history import AT_GRP, History, Process
+from whence.check.closure import Process
+from whence.check.history import AT_GRP, History
 from whence.check.verdict import Findings, Verdict, what, who
 
 PROMISE = "total_order"
@@ -21,7 +22,9 @@ Sequences: TypeAlias = dict[Process, list[int]]
 def judge(history: History) -> Verdict:
     """Judge whether all delivery sequences of a group fit into one order."""
     findings = Findings(PROMISE, history.incomplete)
+    comparable = 0
     for grp, sequences in _by_group(history).items():
+        comparable += sum(len(line) > 1 for line in sequences.values()) > 1
         if _all_begin_the_longest(sequences):
             continue
         tangled = _tangled(sequences)
@@ -29,7 +32,10 @@ def judge(history: History) -> Verdict:
             left = {process: [event for event in line if event in tangled] for process, line in sequences.items()}
             if not _report_inversions(history, findings, grp, left):
                 _report_cycle(history, findings, grp, left)
-    return findings.verdict("all processes delivered in one order")
+    return findings.verdict(
+        "all processes delivered in one order", at_stake=comparable,
+        nothing="no two processes delivered two events each in one group",
+    )  # fmt: skip
 
 
 def _by_group(history: History) -> dict[str, Sequences]:

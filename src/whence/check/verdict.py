@@ -1,4 +1,7 @@
-"""What an oracle answers: a promise holds, is broken (with witnesses), or cannot be told from this trace.
+"""What an oracle answers: a promise holds, is broken (with witnesses), cannot be told from this trace, or is vacuous.
+
+A promise is vacuous where nothing was promised, or nothing happened that could have broken it: then nothing was
+checked, and nobody should read that it was.
 
 A verdict that rests on absence (something did not happen) is worth nothing when rows may be missing. So every finding
 says whether it rests on absence, and in an incomplete trace only findings that rest on rows that are there count.
@@ -21,6 +24,7 @@ class Outcome(StrEnum):
     HOLDS = "holds"
     BROKEN = "broken"
     UNKNOWN = "unknown"
+    VACUOUS = "vacuous"
 
 
 class Violation(Struct, frozen=True, kw_only=True):
@@ -49,8 +53,13 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
     @property
     def holds(self) -> bool:
-        """Tell whether the promise was kept for certain."""
+        """Tell whether the promise was at stake, and kept for certain."""
         return self.outcome is Outcome.HOLDS
+
+    @property
+    def is_fine(self) -> bool:
+        """Tell whether nothing is left to worry about: the promise was kept, or was not at stake."""
+        return self.outcome in (Outcome.HOLDS, Outcome.VACUOUS)
 
 
 class Findings:
@@ -91,8 +100,13 @@ class Findings:
                 )
             )
 
-    def verdict(self, holds: str, broken: str | None = None) -> Verdict:
-        """Close: broken when anything was found, unknown when rows may be missing, else it holds."""
+    def verdict(
+        self, holds: str, broken: str | None = None, *, at_stake: int, nothing: str, doubts: str | None = None
+    ) -> Verdict:
+        """Close: broken when anything was found, unknown when rows may be missing or doubts remain, else it holds.
+
+        `at_stake` is how many things could have broken it; where there are none it is vacuous, and `nothing` says why.
+        """
         if self.count:
             more = f" (and {self.count - 1} more)" if self.count > 1 else ""
             sentence = broken or self.violations[0].sentence + more
@@ -102,12 +116,21 @@ class Findings:
             )  # fmt: skip
         if self._incomplete:
             return unknown(self.promise, self._incomplete)
+        if doubts:
+            return unknown(self.promise, doubts)
+        if not at_stake:
+            return vacuous(self.promise, nothing)
         return Verdict(promise=self.promise, outcome=Outcome.HOLDS, sentence=holds)
 
 
 def unknown(promise: str, why: str) -> Verdict:
     """Return the verdict that a promise cannot be judged, and why."""
     return Verdict(promise=promise, outcome=Outcome.UNKNOWN, sentence=why)
+
+
+def vacuous(promise: str, why: str) -> Verdict:
+    """Return the verdict that a promise was not at stake, and why."""
+    return Verdict(promise=promise, outcome=Outcome.VACUOUS, sentence=why)
 
 
 def who(node: int, inc: int) -> str:

@@ -7,8 +7,9 @@ look proves nothing); (c) at no time does a view name its owner (lpbcast: a view
 has been up since the liveness phase began is a member.
 """
 
-from whence.check.history import AFTER_ALL, AT_T_TRUE, History, Process
-from whence.check.verdict import Findings, Outcome, Verdict, unknown, who
+from whence.check.closure import Process
+from whence.check.history import AFTER_ALL, AT_T_TRUE, History
+from whence.check.verdict import Findings, Verdict, unknown, vacuous, who
 from whence.trace.memory import Phases, Row
 from whence.trace.schema import COLUMNS_OF, DESTS, GRP, Kind
 
@@ -22,7 +23,7 @@ def judge(history: History) -> Verdict:
     rows = history.trace.rows[Kind.VIEW]
     if not rows:
         if history.run.parameters.get("view") == "full":
-            return Verdict(promise=PROMISE, outcome=Outcome.HOLDS, sentence="every member knows all others by setting")
+            return vacuous(PROMISE, "every member knows all others by setting")
         return unknown(PROMISE, "the trace has no view rows, and the run does not say that views are full")
     findings = Findings(PROMISE, history.incomplete)
     _judge_owners(findings, rows)
@@ -31,7 +32,10 @@ def judge(history: History) -> Verdict:
             _judge_end(history, findings, grp, history.run.phases)
     elif not findings.count:
         return unknown(PROMISE, "the run does not say when its faults stopped")
-    return findings.verdict("at the end every member is in another's view, and views name only the living")
+    return findings.verdict(
+        "at the end every member is in another's view, and views name only the living",
+        at_stake=len(rows), nothing="no view was written down",
+    )  # fmt: skip
 
 
 def _judge_owners(findings: Findings, rows: list[Row]) -> None:
@@ -93,11 +97,15 @@ def _named_since(history: History, grp: str, since: int, live: list[Process]) ->
     named: dict[int, bool] = {}
     living = dict.fromkeys(live)
     for row in history.trace.rows[Kind.VIEW]:
-        if row[_AT_GRP] == grp and row[AT_T_TRUE] >= since and history.process_of(row) in living:
+        if row[_AT_GRP] == grp and _since(row, since) and history.process_of(row) in living:
             for node in row[_AT_VIEW] or ():
                 if node != row[0]:
                     named[node] = True
     return named
+
+
+def _since(row: Row, time: int) -> bool:
+    return row[AT_T_TRUE] is not None and row[AT_T_TRUE] >= time
 
 
 def _outside(history: History, since: int, live: list[Process]) -> list[Process]:
@@ -109,6 +117,7 @@ def _outside(history: History, since: int, live: list[Process]) -> list[Process]
         if process not in members
         and line
         and history.up[process]
+        and line[0][4][AT_T_TRUE] is not None
         and line[0][4][AT_T_TRUE] < since
         and all(kind is not Kind.LEAVE for _, _, kind, _, _ in line)
     ]

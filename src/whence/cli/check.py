@@ -10,7 +10,7 @@ from whence.check.explain import story
 from whence.check.history import History
 from whence.check.judge import judge_history
 from whence.check.verdict import Outcome, Verdict
-from whence.cli.output import directory, print_json, stdout, verdict_table, verdicts_by_name, witnesses
+from whence.cli.output import complain, directory, print_json, stdout, verdict_table, verdicts_by_name, witnesses
 from whence.trace.reader import read_trace
 
 BROKEN = 1
@@ -29,11 +29,14 @@ def check(
     """Judge a trace: does every promise of its level hold?
 
     Happened-before is rebuilt from the order of each process and its deliveries, never from the protocol's own stamps.
-    Exit code 0: nothing is broken. 1: a promise is broken. 2: the trace cannot be read.
+    Vacuous: nothing was promised, or nothing happened that could have
+    broken it. Exit code 0: nothing is broken. 1: a promise is broken. 2: the trace cannot be read.
     """
     told = read_trace(trace)
     history = History(told)
     verdicts = judge_history(history, promise or None)
+    if history.twice:
+        complain(f"{history.twice:,} rows of {told.run.run_id} are there twice and were used once")
     drawn = draw_stories(history, verdicts, directory(pictures, "--pictures")) if pictures is not None else []
     if json:
         print_json(

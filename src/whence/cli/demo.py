@@ -138,7 +138,7 @@ def demo(
             shown = {level: _performed(level, *told) for level, told in played.items()}
             sections += shown.values()
     page = write_page(into / "report.html", sections, nodes, seed)
-    held = all(verdict.holds for _, verdicts in results.values() for verdict in verdicts)
+    held = all(verdict.is_fine for _, verdicts in results.values() for verdict in verdicts)
     held &= not any(verdict.outcome is Outcome.BROKEN for section in shown.values() for verdict in section.verdicts)
     caught = any(verdict.outcome is Outcome.BROKEN for verdict in canary.verdicts)
     if json:

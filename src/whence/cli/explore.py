@@ -13,9 +13,11 @@ from rich.table import Table
 
 from whence.check.explain import story
 from whence.check.history import History
+from whence.check.verdict import Outcome as Verdicts
 from whence.check.verdict import Verdict
 from whence.cli.check import BROKEN, draw_stories
 from whence.cli.output import (
+    colour_of,
     directory,
     print_json,
     progress,
@@ -81,7 +83,8 @@ def _explore(level: str, schedules: int, seed: int, shrinking: bool, workers: in
     if json:
         print_json(
             seed, level=level, schedules=total.schedules, published=total.published, delivered=total.delivered,
-            unknown=total.unknown, wall_seconds=round(seconds, 1), broken=None if broken is None else broken.seed,
+            unknown=total.unknown, vacuous=total.of(Verdicts.VACUOUS), outcomes=_outcomes(total),
+            wall_seconds=round(seconds, 1), broken=None if broken is None else broken.seed,
             verdicts=verdicts_by_name(verdicts), violations=witnesses(verdicts),
             faults=dict(sorted(total.effective.items())), coverage=_coverage(total),
         )  # fmt: skip
@@ -89,12 +92,16 @@ def _explore(level: str, schedules: int, seed: int, shrinking: bool, workers: in
         console = stdout()
         console.print(_fault_table(total))
         console.print(_coverage_table(total))
+        console.print(_outcome_table(total))
         console.print(
             f"{total.schedules:,} schedules, {total.published:,} events, {total.delivered:,} deliveries, "
             f"{total.steps:,} steps in {seconds:.0f} s"
         )
         if broken is None:
-            console.print(f"[green]no promise broken[/] ({total.unknown} verdicts unknown)")
+            console.print(
+                f"[green]no promise broken[/] ({total.unknown} verdicts unknown, "
+                f"{total.of(Verdicts.VACUOUS):,} vacuous)"
+            )
         else:
             console.print(f"[bold red]seed {broken.seed} breaks a promise[/]; again: "
                           f"whence explore --level {level} --replay {broken.seed}")  # fmt: skip
@@ -187,6 +194,22 @@ def breaks_the_same(promise: str, outcome: Outcome, mutant: str | None) -> Calla
         return any(verdict.promise == promise for verdict in against(verdicts))
 
     return breaks
+
+
+def _outcomes(total: Batch) -> dict[str, dict[str, int]]:
+    by_promise: dict[str, dict[str, int]] = {}
+    for (promise, outcome), schedules in sorted(total.outcomes.items()):
+        by_promise.setdefault(promise, {})[outcome] = schedules
+    return by_promise
+
+
+def _outcome_table(total: Batch) -> Table:
+    table = Table("promise", *(outcome.value for outcome in Verdicts), title="schedules by verdict")
+    table.title_justify = "left"
+    for promise, told in _outcomes(total).items():
+        shown = ((colour_of(outcome), told.get(outcome.value, 0)) for outcome in Verdicts)
+        table.add_row(promise, *(f"[{colour}]{schedules:,}[/]" if schedules else "" for colour, schedules in shown))
+    return table
 
 
 def _coverage(total: Batch) -> dict[str, dict[str, int]]:

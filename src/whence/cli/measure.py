@@ -71,12 +71,15 @@ def report(
 
 def _by_run(judged: "Verified") -> Table:
     """Lay out what became of the promises of each run."""
-    table = Table("run", "level", "holds", "unknown", "broken", title="judged on Spark, from the traces alone")
+    table = Table(
+        "run", "level", "holds", "vacuous", "unknown", "broken", title="judged on Spark, from the traces alone"
+    )
     for each in judged.runs:
         told = {outcome: [v.promise for v in each.verdicts if v.outcome is outcome] for outcome in Outcome}
         broken = ", ".join(told[Outcome.BROKEN])
         table.add_row(
-            each.run.run_id, each.run.level, f"[green]{len(told[Outcome.HOLDS])}[/]", ", ".join(told[Outcome.UNKNOWN]),
+            each.run.run_id, each.run.level, f"[green]{len(told[Outcome.HOLDS])}[/]",
+            f"[bright_black]{len(told[Outcome.VACUOUS])}[/]", ", ".join(told[Outcome.UNKNOWN]),
             f"[bold red]{broken}[/]" if broken else "",
         )  # fmt: skip
     return table

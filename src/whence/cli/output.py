@@ -16,7 +16,12 @@ from whence.errors import UsageError
 
 VIOLATIONS_SHOWN = 1000
 
-_COLOURS = {Outcome.HOLDS: "green", Outcome.BROKEN: "bold red", Outcome.UNKNOWN: "yellow"}
+_COLOURS = {
+    Outcome.HOLDS: "green",
+    Outcome.BROKEN: "bold red",
+    Outcome.UNKNOWN: "yellow",
+    Outcome.VACUOUS: "bright_black",
+}
 
 
 def stdout() -> Console:
@@ -49,11 +54,16 @@ def progress(*, quiet: bool) -> Progress:
     )  # fmt: skip
 
 
+def colour_of(outcome: Outcome) -> str:
+    """Return the colour that a verdict is shown in."""
+    return _COLOURS[outcome]
+
+
 def verdict_table(verdicts: Iterable[Verdict], title: str | None = None) -> Table:
     """Lay out verdicts for a person."""
     table = Table("promise", "verdict", "because", title=title, title_justify="left", expand=False)
     for verdict in verdicts:
-        colour = _COLOURS[verdict.outcome]
+        colour = colour_of(verdict.outcome)
         table.add_row(verdict.promise, f"[{colour}]{verdict.outcome}[/]", verdict.sentence)
     return table
 

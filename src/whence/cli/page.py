@@ -19,7 +19,7 @@ table { border-collapse: collapse; margin: 1rem 0 1.5rem; width: 100%; }
 th, td { text-align: left; padding: .4rem .9rem .4rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { color: var(--soft); font-weight: 600; white-space: nowrap; } td.number { font-variant-numeric: tabular-nums; }
 .holds { color: var(--good); font-weight: 600; } .broken { color: var(--bad); font-weight: 700; }
-.unknown { color: #946200; font-weight: 600; }
+.unknown { color: #946200; font-weight: 600; } .vacuous { color: var(--soft); }
 figure { margin: 1.5rem 0; } figure svg { max-width: 100%; height: auto; }
 a { color: inherit; } figcaption { color: var(--soft); font-size: .9rem; }
 dl { display: grid; grid-template-columns: repeat(auto-fill, minmax(14rem, 1fr)); gap: .1rem 2rem; margin: 1rem 0; }

@@ -100,7 +100,7 @@ def _print_stories(done: "Verified", told: "list[Told]") -> None:
 
 def _worst(by_run: dict[str, dict[str, str]]) -> dict[str, str]:
     """Return, for every promise, the worst that any run says of it."""
-    order = [Outcome.HOLDS.value, Outcome.UNKNOWN.value, Outcome.BROKEN.value]
+    order = [Outcome.VACUOUS.value, Outcome.HOLDS.value, Outcome.UNKNOWN.value, Outcome.BROKEN.value]
     worst: dict[str, str] = {}
     for verdicts in by_run.values():
         for promise, outcome in verdicts.items():

@@ -19,11 +19,11 @@ from typing import Any, Final, NamedTuple
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
-from whence.check.verdict import Outcome, Verdict, counted, unknown
+from whence.check.verdict import Outcome, Verdict, counted, unknown, vacuous
 from whence.pipeline.columns import KIND, RUN_ID
 from whence.pipeline.events import Events, incomplete_runs
-from whence.pipeline.promises import arrival, causal, duplicates, fifo, integrity, stamps, total
-from whence.pipeline.verdicts import NO_PHASES
+from whence.pipeline.promises import arrival, causal, duplicates, fifo, integrity, keys, total
+from whence.pipeline.verdicts import NO_PHASES, NOTHING
 from whence.trace.schema import (
     DESTS,
     EV,
@@ -170,7 +170,7 @@ def _about_payloads(wanted: set[str]) -> list[str]:
 
 
 def _about_keys(wanted: set[str]) -> list[str]:
-    return [*_KEY] if wanted & {total.PROMISE, stamps.PROMISE} else []
+    return [*_KEY] if wanted & {total.PROMISE, keys.PROMISE} else []
 
 
 def events_table(lines: DataFrame, wanted: set[str], slots: int) -> DataFrame:
@@ -187,6 +187,8 @@ def events_table(lines: DataFrame, wanted: set[str], slots: int) -> DataFrame:
         F.count_if(publish).alias("published"), F.count_if(~publish).alias("delivered"),
     ]  # fmt: skip
     if wanted & {*_ORDERS, integrity.PROMISE}:
+        follows = reduce(Column.__or__, [F.col(f"reach_{at}") > 0 for at in range(slots)])
+        shown.append(F.bool_or(F.when(publish, follows)).alias("follows"))
         needs = [F.max(F.when(publish, F.col(f"reach_{at}"))) for at in range(slots)]
         haves = [F.min(F.when(~publish, F.col(f"reach_{at}"))) for at in range(slots)]
         enough = [F.coalesce(have >= need, F.lit(True)) for have, need in zip(haves, needs, strict=True)]
@@ -199,13 +201,16 @@ def events_table(lines: DataFrame, wanted: set[str], slots: int) -> DataFrame:
         ]
     if integrity.PROMISE in wanted:
         shown.append((_is_one(PAYLOAD_CRC) & _is_one(PAYLOAD_BYTES)).alias("as_sent"))
-    if total.PROMISE in wanted:
+    if _about_keys(wanted):
         grows = F.coalesce(F.col("key") > F.col("heard"), F.lit(True)) & F.col(K_HI).isNotNull()
         shown += [
             (F.bool_and(F.when(~publish, grows)) & (F.min("key") == F.max("key"))).alias("by_key"),
+        ]
+    if total.PROMISE in wanted:
+        shown += [
             (F.min(F.when(~publish, F.col("at"))) == F.max(F.when(~publish, F.col("at")))).alias("by_place"),
         ]
-    if stamps.PROMISE in wanted:
+    if keys.PROMISE in wanted:
         above = F.coalesce(F.col("key") > F.col("heard"), F.lit(True)) & F.coalesce(
             F.col("key") > F.col("said"), F.lit(True)
         )
@@ -226,6 +231,7 @@ def runs_shown(each: DataFrame, runs: DataFrame, wanted: set[str]) -> DataFrame:
     shown = [
         (F.bool_and(_OK) & F.bool_and(F.col("published") == 1)).alias("in_line"),
         F.sum("delivered").alias("deliveries"), F.count("*").alias("events"),
+        F.sum(F.when(F.col(_PLACE) > 0, F.col("delivered")).otherwise(0)).alias("successors"),
         F.min("delivered").alias("least"), F.count_if(live).alias("live_events"),
         F.min(F.when(live, F.col("delivered"))).alias("live_least"),
     ]  # fmt: skip
@@ -236,6 +242,8 @@ def runs_shown(each: DataFrame, runs: DataFrame, wanted: set[str]) -> DataFrame:
             F.bool_and(F.coalesce(F.col("first_at") >= F.col("sent_at"), F.lit(True))).alias("after_sent"),
             F.bool_and(F.when(live, took <= F.col("deadline_ns"))).alias("in_time"),
         ]
+    if "follows" in each.columns:
+        shown.append(F.sum(F.when(F.col("follows"), F.col("delivered")).otherwise(0)).alias("followers"))
     flags = [name for name in ("in_order", "as_sent", "by_key", "by_place", "above") if name in each.columns]
     return known.groupBy(RUN_ID).agg(*shown, *(F.bool_and(name).alias(name) for name in flags))
 
@@ -266,7 +274,7 @@ PROVABLE: Final = {
     causal.CAUSAL: "every event was delivered after everything it follows",
     causal.OPTIMISTIC: "no event was delivered after one that follows it",
     total.PROMISE: "all processes delivered in one order", arrival.AGREEMENT: "", arrival.LIVENESS: "",
-    stamps.PROMISE: "every stamp is greater than those of everything it directly follows",
+    keys.PROMISE: "",
 }  # fmt: skip
 """What can be proved here, and the sentence that says so where it has no numbers."""
 
@@ -276,25 +284,35 @@ def _proof(promise: str, shown: dict[str, Any]) -> Verdict | None:
     members, sentence = shown["run"].members, PROVABLE[promise]
     if not shown["in_line"]:
         return None
-    holds = True
+    holds, at_stake = True, shown["deliveries"]
     if promise == integrity.PROMISE:
         holds = shown["as_sent"] and shown["after_sent"] and (not shown["untimed"] or shown["in_order"])
         sentence = f"{counted(shown['deliveries'], 'delivery', 'deliveries')} of events as they were published"
+    elif promise == fifo.PROMISE:
+        at_stake = shown["successors"]
     elif promise in _ORDERS:
-        holds = shown["in_order"]
-    elif promise == total.PROMISE:
-        holds = shown["by_key"] or shown["by_place"]
-    elif promise == stamps.PROMISE:
-        holds = not shown["run"].has_keys or shown["above"]
+        holds, at_stake = shown["in_order"], shown["followers"]
+    elif promise in (total.PROMISE, keys.PROMISE):
+        # Where every member delivered everything, keys that grow along deliveries are also different.
+        everywhere = shown["least"] == members > 1 and shown["events"] > 1
+        by_keys = shown["by_key"] and shown["above"] if promise == keys.PROMISE else shown["by_key"]
+        holds = everywhere and (by_keys or (promise == total.PROMISE and shown["by_place"]))
+        keyed = shown["events"] + shown["deliveries"]
+        if promise == keys.PROMISE:
+            sentence = f"{counted(keyed, 'key')} are one per event and grow along every delivery and cause"
     elif promise in (arrival.AGREEMENT, arrival.LIVENESS):
         everything = promise == arrival.AGREEMENT and shown["owes_all"]
         if not everything and (shown["live_from"] is None or shown["untimed"]):
             return unknown(promise, NO_PHASES)
         reach = shown["least"] if everything else shown["live_least"]
-        owed = (shown["events"] if everything else shown["live_events"]) * members
+        at_stake = (shown["events"] if everything else shown["live_events"]) * members
         holds = reach in (members, None) and (promise == arrival.AGREEMENT or shown["in_time"] is not False)
-        sentence = _arrived(promise, owed, shown)
-    return Verdict(promise=promise, outcome=Outcome.HOLDS, sentence=sentence) if holds else None
+        sentence = _arrived(promise, at_stake, shown)
+    if not holds:
+        return None
+    if not at_stake:
+        return vacuous(promise, NOTHING[promise][1])
+    return Verdict(promise=promise, outcome=Outcome.HOLDS, sentence=sentence)
 
 
 def _arrived(promise: str, owed: int, shown: dict[str, Any]) -> str:

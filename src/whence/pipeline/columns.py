@@ -29,6 +29,8 @@ NTH = "nth"
 """The how-many-eth delivery of an event by a process."""
 FILE, ROW = "file", "row"
 PROMISE, IDS_SHOWN, EVS, SENTENCE, ABSENCE = "promise", "events", "evs", "sentence", "rests_on_absence"
+DOUBTFUL = "doubtful"
+"""It may speak against a promise, and nobody can tell: rows have no true time."""
 
 MESSAGE: Final = (GRP, M_PID, M_INC, M_SEQ)
 PROCESS: Final = (RUN_ID, NODE, LIFE)
@@ -45,7 +47,7 @@ VIOLATIONS: Final = StructType(
         StructField(RUN_ID, StringType()), StructField(PROMISE, StringType()), StructField(NODE, IntegerType()),
         StructField(INC, IntegerType()), StructField(GRP, StringType()), StructField(IDS_SHOWN, ArrayType(_ID)),
         StructField(EVS, ArrayType(LongType())), StructField(SENTENCE, StringType()),
-        StructField(ABSENCE, BooleanType()),
+        StructField(ABSENCE, BooleanType()), StructField(DOUBTFUL, BooleanType()),
     ]
 )  # fmt: skip
 """What speaks against a promise, one row each: where, which events show it, and the sentence that says so."""
@@ -114,7 +116,7 @@ def violations(
     return rows.select(
         RUN_ID, F.lit(promise).alias(PROMISE), NODE, INC, GRP, shown.alias(IDS_SHOWN),
         (F.array().cast("array<bigint>") if evs is None else evs).alias(EVS), sentence.alias(SENTENCE),
-        F.lit(absence).alias(ABSENCE),
+        F.lit(absence).alias(ABSENCE), F.lit(False).alias(DOUBTFUL),
     )  # fmt: skip
 
 

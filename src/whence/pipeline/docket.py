@@ -17,7 +17,7 @@ from whence.pipeline.promises import (
     fifo,
     gaps,
     integrity,
-    stamps,
+    keys,
     tickets,
     total,
     views,
@@ -25,9 +25,9 @@ from whence.pipeline.promises import (
 from whence.trace.schema import T_TRUE
 
 PROMISES: Final = (
-    integrity.PROMISE, duplicates.PROMISE, fifo.PROMISE, causal.CAUSAL, causal.OPTIMISTIC, total.PROMISE,
+    integrity.PROMISE, duplicates.PROMISE, fifo.PROMISE, causal.CAUSAL, causal.OPTIMISTIC, total.PROMISE, keys.PROMISE,
     arrival.AGREEMENT, arrival.LIVENESS, tickets.PROMISE, tickets.COVERAGE,
-    bounds.PROMISE, views.PROMISE, stamps.PROMISE,
+    bounds.PROMISE, views.PROMISE,
 )  # fmt: skip
 """Every promise that can be judged here, by the name it has in JSON."""
 
@@ -138,11 +138,11 @@ _FAMILIES: Final[tuple[tuple[str, tuple[str, ...], Callable[[Docket], DataFrame]
     ("causal", (causal.CAUSAL, causal.OPTIMISTIC, causal.INTEGRITY), _causal),
     ("gaps", (causal.OPTIMISTIC,), _optimistic_gaps),
     ("total", (total.PROMISE,), _total),
+    ("keys", (keys.PROMISE,), keys.against_keys),
     ("agreement", (arrival.AGREEMENT,), _agreement),
     ("liveness", (arrival.LIVENESS,), _liveness),
     ("tickets", (tickets.PROMISE,), _tickets),
     ("coverage", (tickets.COVERAGE,), _coverage),
     ("bounds", (bounds.PROMISE,), bounds.against_bounds),
     ("views", (views.PROMISE,), views.against_views),
-    ("stamps", (stamps.PROMISE,), stamps.against_stamps),
 )  # fmt: skip

@@ -37,6 +37,7 @@ RUNS_DDL = pa.schema(
         ("owes_all", pa.bool_()), ("full_view", pa.bool_()), ("heal_at", pa.int64()), ("live_from", pa.int64()),
         ("live_until", pa.int64()), ("deadline_ns", pa.int64()), ("skew_ns", pa.int64()),
         ("tickets", pa.int32()), ("k", pa.int32()), ("repair_ns", pa.int64()), ("slower", pa.float64()),
+        ("faster", pa.float64()),
         ("promises", pa.list_(pa.string())),
     ]
 )  # fmt: skip
@@ -297,6 +298,7 @@ def _described(run: Run, asked: list[str] | None) -> dict[str, Any]:
         "skew_ns": skew, "tickets": _whole(run, "tickets"), "k": _whole(run, "k"),
         "repair_ns": REPAIR_ROUNDS * int(run.parameters.get("ticket_round_ns", 0)),
         "slower": 1 - float(run.parameters.get("drift_max", DRIFT_MAX)),
+        "faster": 1 + float(run.parameters.get("drift_max", DRIFT_MAX)),
         "promises": list(promises_of(run)) if asked is None else asked,
     }  # fmt: skip
 

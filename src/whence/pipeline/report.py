@@ -31,7 +31,7 @@ table { border-collapse: collapse; margin: 1rem 0 1.5rem; width: 100%; font-size
 th, td { text-align: left; padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { color: var(--soft); font-weight: 600; } th.n, td.n { text-align: right; font-variant-numeric: tabular-nums; }
 .holds { color: var(--good); font-weight: 600; } .broken { color: var(--bad); font-weight: 700; }
-.unknown { color: #946200; font-weight: 600; } figure { margin: 1.2rem 0; }
+.unknown { color: #946200; font-weight: 600; } .vacuous { color: var(--soft); } figure { margin: 1.2rem 0; }
 figure svg { max-width: 100%; height: auto; }
 """
 
@@ -88,10 +88,14 @@ def report_page(judged: Verified, measured: Measured, told: Sequence[Told] = ())
     outcomes = [verdict.outcome for run in judged.runs for verdict in run.verdicts]
     tally = {outcome: outcomes.count(outcome) for outcome in Outcome}
     lead = f"{len(judged.runs):,} runs, {len(outcomes):,} verdicts: {tally[Outcome.HOLDS]:,} hold, "
-    lead += f"{tally[Outcome.BROKEN]:,} broken, {tally[Outcome.UNKNOWN]:,} unknown."
+    lead += f"{tally[Outcome.BROKEN]:,} broken, {tally[Outcome.UNKNOWN]:,} unknown, {tally[Outcome.VACUOUS]:,} vacuous."
     parts = [
         f"<h1>Whence report</h1><p class='lead'>{lead}</p><p class='soft'>version {escape(__version__)}</p>",
-        _section("Verdicts", "Every promise of every run, judged from its trace alone.", _verdicts(judged)),
+        _section(
+            "Verdicts",
+            "Every promise of every run, judged from its trace alone; vacuous where nothing was at stake.",
+            _verdicts(judged),
+        ),
         _section("Broken promises", "How they broke, step by step.", _stories(judged, told)) if judged.broken else "",
         _section("Numbers", "One row per run and group.", _numbers(measured.runs)),
         _section("How long events take", "From publication to delivery at other members.", _figure(_curve(measured))),
@@ -124,7 +128,7 @@ def _figure(svg: str) -> str:
 
 def _verdicts(judged: Verified) -> str:
     """Broken promises first."""
-    order = {Outcome.BROKEN: 0, Outcome.UNKNOWN: 1, Outcome.HOLDS: 2}
+    order = {Outcome.BROKEN: 0, Outcome.UNKNOWN: 1, Outcome.HOLDS: 2, Outcome.VACUOUS: 3}
     rows: list[tuple[str, Verdict]] = [(each.run.run_id, verdict) for each in judged.runs for verdict in each.verdicts]
     rows.sort(key=lambda row: order[row[1].outcome])
     lines = "".join(

@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from whence.check.verdict import VIOLATIONS_MAX, Outcome
-from whence.pipeline.columns import EVS, KIND, PROMISE, RUN_ID, SENTENCE, counted, text
+from whence.pipeline.columns import DOUBTFUL, EVS, KIND, PROMISE, RANK, RUN_ID, SENTENCE, counted, text
 from whence.pipeline.docket import Docket
 from whence.pipeline.promises import (
     arrival,
@@ -16,7 +16,7 @@ from whence.pipeline.promises import (
     duplicates,
     fifo,
     integrity,
-    stamps,
+    keys,
     tickets,
     total,
     views,
@@ -24,25 +24,30 @@ from whence.pipeline.promises import (
 from whence.trace.schema import BOUND, INC, NODE, T_TRUE, VALUE, Kind
 
 NO_PHASES = "the run does not say when its faults stopped, or its rows have no true time"
+NO_MEMBERSHIP = "the rows have no true time, so nobody can tell who was a member when an event was published"
 
 
 def verdict_table(tables: Docket, against: DataFrame) -> DataFrame:
-    """Return one verdict per run and promise: holds, broken or unknown, how many speak against it, and a sentence."""
-    first = F.min(F.struct(NODE, INC, EVS, SENTENCE))[SENTENCE]
-    counts = against.groupBy(RUN_ID, PROMISE).agg(F.count("*").alias("count"), first.alias("first"))
+    """Return one verdict per run and promise, how many speak against it, and a sentence."""
+    certain = ~F.col(DOUBTFUL)
+    first = F.min(F.when(certain, F.struct(NODE, INC, EVS, SENTENCE)))[SENTENCE]
+    counts = against.groupBy(RUN_ID, PROMISE).agg(
+        F.count_if(certain).alias("count"), F.count_if(DOUBTFUL).alias("doubts"), first.alias("first")
+    )
     asked_for = tables.runs.select("*", F.posexplode("promises").alias("number", PROMISE))
     known = (
         asked_for.join(counts, [RUN_ID, PROMISE], "left")
         .join(facts_by_run(tables), RUN_ID, "left")
         .join(tables.incomplete, RUN_ID, "left")
-        .withColumn("count", F.coalesce("count", F.lit(0)))
+        .withColumns({name: F.coalesce(name, F.lit(0)) for name in ("count", "doubts")})
     )
     unknown = F.coalesce(F.when(F.col("count") == 0, _cannot_tell()), F.lit(None))
     outcome = (
         F.when(F.col("count") > 0, Outcome.BROKEN.value)
         .when(unknown.isNotNull(), Outcome.UNKNOWN.value)
-        .when(_needs_no_rows() | _is_excused(), Outcome.HOLDS.value)
-        .when(F.col("incomplete").isNotNull(), Outcome.UNKNOWN.value)
+        .when(_needs_no_rows() | _is_excused(), Outcome.VACUOUS.value)
+        .when(F.col("incomplete").isNotNull() | _doubts().isNotNull(), Outcome.UNKNOWN.value)
+        .when(_nothing().isNotNull(), Outcome.VACUOUS.value)
         .otherwise(Outcome.HOLDS.value)
     )
     sentence = (
@@ -50,8 +55,7 @@ def verdict_table(tables: Docket, against: DataFrame) -> DataFrame:
         .when(unknown.isNotNull(), unknown)
         .when(_is_excused(), _excuse())
         .when(_needs_no_rows(), F.lit("every member knows all others by setting"))
-        .when(F.col("incomplete").isNotNull(), F.col("incomplete"))
-        .otherwise(_holds())
+        .otherwise(F.coalesce(F.col("incomplete"), _doubts(), _nothing(), _holds()))
     )
     return known.select(RUN_ID, "number", PROMISE, outcome.alias("outcome"), "count", sentence.alias(SENTENCE), "level")
 
@@ -73,7 +77,13 @@ def _untimed(tables: Docket) -> DataFrame:
 
 
 def _delivered(tables: Docket) -> DataFrame:
-    return tables.delivered.groupBy(RUN_ID).agg(F.count("*").alias("deliveries"))
+    return tables.delivered.groupBy(RUN_ID).agg(
+        F.count("*").alias("deliveries"), F.count_if(F.col(RANK) > 0).alias("successors")
+    )
+
+
+def _unsure(tables: Docket) -> DataFrame:
+    return arrival.unsure_debts(tables).groupBy(RUN_ID).agg(F.count("*").alias("unsure"))
 
 
 def _noted(tables: Docket) -> DataFrame:
@@ -101,7 +111,14 @@ Fact: TypeAlias = tuple[tuple[str, ...], Callable[[Docket], DataFrame], dict[str
 
 _FACTS: Final[tuple[Fact, ...]] = (
     ((arrival.AGREEMENT, arrival.LIVENESS), _untimed, {"untimed": 0}),
-    ((integrity.PROMISE,), _delivered, {"deliveries": 0}),
+    ((arrival.AGREEMENT,), _unsure, {"unsure": 0}),
+    (
+        (integrity.PROMISE, duplicates.PROMISE, fifo.PROMISE), _delivered,
+        {"deliveries": 0, "successors": 0},
+    ),
+    ((causal.CAUSAL, causal.OPTIMISTIC), causal.followers_delivered, {"followers": 0}),
+    ((total.PROMISE,), total.comparable_groups, {"comparable": 0}),
+    ((keys.PROMISE,), keys.keyed_rows, {"keyed": 0}),
     ((views.PROMISE, bounds.PROMISE), _noted, {"views": 0, "bounded": 0}),
     ((tickets.PROMISE,), _held, {"holds": 0, "timed": True, "possible": 0}),
     ((tickets.COVERAGE,), _excused, {"excused": False}),
@@ -117,6 +134,26 @@ _FACTS: Final[tuple[Fact, ...]] = (
 """For which promises a fact is needed, the fact, and what stands for it where there is none."""
 
 
+_NOTHING_FOLLOWS, _NOTHING_OWED = "nobody delivered anything that follows something else", "nothing was owed to anybody"
+
+NOTHING: Final = {
+    integrity.PROMISE: ("deliveries", "nothing was delivered"),
+    duplicates.PROMISE: ("deliveries", "nothing was delivered"),
+    fifo.PROMISE: ("successors", "nobody delivered anything that its publisher had published something before"),
+    causal.CAUSAL: ("followers", _NOTHING_FOLLOWS),
+    causal.OPTIMISTIC: ("followers", _NOTHING_FOLLOWS),
+    total.PROMISE: ("comparable", "no two processes delivered two events each in one group"),
+    keys.PROMISE: ("keyed", "no row has a key"),
+    arrival.AGREEMENT: ("agreement_owed", _NOTHING_OWED),
+    arrival.LIVENESS: ("liveness_owed", _NOTHING_OWED),
+    tickets.PROMISE: ("holds", "no ticket was ever held in this run"),
+    tickets.COVERAGE: ("tickets", "the run has no tickets"),
+    bounds.PROMISE: ("bounded", "nothing was measured"),
+    views.PROMISE: ("views", "no view was written down"),
+}
+"""What could have broken each promise, and what to say where there was nothing of it."""
+
+
 def _is(promise: str) -> Column:
     return F.col(PROMISE) == promise
 
@@ -127,10 +164,6 @@ def _cannot_tell() -> Column:
     return (
         F.when(_is(arrival.AGREEMENT) & no_phases & ~F.col("owes_all"), NO_PHASES)
         .when(_is(arrival.LIVENESS) & no_phases, NO_PHASES)
-        .when(
-            _is(tickets.PROMISE) & (F.col("holds") == 0) & (F.col("level") != "optimistic"),
-            "no ticket was ever held in this run",
-        )
         .when(
             _is(tickets.PROMISE) & ~F.col("timed") & (F.col("possible") > 0),
             text(
@@ -155,6 +188,25 @@ def _cannot_tell() -> Column:
             "the run does not say when its faults stopped",
         )
     )
+
+
+def _doubts() -> Column:
+    """Say why a promise cannot be judged although nothing speaks against it for certain, or null."""
+    causes = text(
+        f"{NO_MEMBERSHIP}, and ", counted(F.col("doubts"), "cause", "causes"), " may have been owed and never came"
+    )
+    debts = text(f"{NO_MEMBERSHIP}, and ", counted(F.col("unsure"), "delivery", "deliveries"), " may be owed")
+    return F.when(_is(causal.CAUSAL) & (F.col("doubts") > 0), causes).when(
+        _is(arrival.AGREEMENT) & F.col("owes_all") & (F.col("unsure") > 0), debts
+    )
+
+
+def _nothing() -> Column:
+    """Say why a promise was not at stake, or null where it was."""
+    sentence = F.lit(None).cast("string")
+    for promise, (fact, words) in NOTHING.items():
+        sentence = F.when(_is(promise) & (F.col(fact) == 0), words).otherwise(sentence)
+    return sentence
 
 
 def _needs_no_rows() -> Column:
@@ -220,7 +272,9 @@ def _holds() -> Column:
         tickets.COVERAGE: text("all ", F.col("tickets"), " tickets were acted for after healing"),
         bounds.PROMISE: text(counted(F.col("bounded"), "measurement", "measurements"), " kept their bounds"),
         views.PROMISE: F.lit("at the end every member is in another's view, and views name only the living"),
-        stamps.PROMISE: F.lit("every stamp is greater than those of everything it directly follows"),
+        keys.PROMISE: text(
+            counted(F.col("keyed"), "key", "keys"), " are one per event and grow along every delivery and cause"
+        ),
     }  # fmt: skip
     sentence = F.lit("holds")
     for promise, words in said.items():
@@ -231,4 +285,5 @@ def _holds() -> Column:
 def witness_table(against: DataFrame, most: int = VIOLATIONS_MAX) -> DataFrame:
     """Return a bounded number of witnesses for every run and promise, in a fixed order."""
     order = Window.partitionBy(RUN_ID, PROMISE).orderBy(NODE, INC, EVS, SENTENCE)
-    return against.withColumn("number", F.row_number().over(order)).filter(F.col("number") <= most)
+    certain = against.filter(~F.col(DOUBTFUL))
+    return certain.withColumn("number", F.row_number().over(order)).filter(F.col("number") <= most)

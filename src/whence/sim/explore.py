@@ -53,8 +53,8 @@ class Batch(Struct):
     delivered: int = 0
     steps: int = 0
     broken: Broken | None = None
-    unknown: int = 0
-    """Verdicts that could not be given."""
+    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Verdicts by (promise, outcome)."""
     effective: Counter[str] = field(default_factory=Counter)
     """Faults that did something, by kind."""
     coverage: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -62,13 +62,22 @@ class Batch(Struct):
     kinds: Counter[str] = field(default_factory=Counter)
     """Schedules in which a kind of fault did something."""
 
+    @property
+    def unknown(self) -> int:
+        """Verdicts that could not be given."""
+        return self.of(Outcome.UNKNOWN)
+
+    def of(self, outcome: Outcome) -> int:
+        """Return how many verdicts of one sort there were."""
+        return sum(times for (_, which), times in self.outcomes.items() if which == outcome)
+
     def add(self, other: "Batch") -> None:
         """Take in what other schedules showed."""
         self.schedules += other.schedules
         self.published += other.published
         self.delivered += other.delivered
         self.steps += other.steps
-        self.unknown += other.unknown
+        self.outcomes += other.outcomes
         self.effective += other.effective
         self.coverage += other.coverage
         self.kinds += other.kinds
@@ -178,7 +187,7 @@ def _explore_batch(level: str, mutant: str | None, seeds: range) -> Batch:
         scenario = draw(level, seed)
         outcome, verdicts = judged(scenario, mutant) if seed % TWICE_EVERY else replayed(scenario, mutant)
         _tally(batch, scenario, outcome)
-        batch.unknown += sum(verdict.outcome is Outcome.UNKNOWN for verdict in verdicts)
+        batch.outcomes.update((verdict.promise, verdict.outcome.value) for verdict in verdicts)
         if broken := against(verdicts):
             batch.broken = Broken(seed, broken)
             break

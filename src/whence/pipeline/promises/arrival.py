@@ -54,6 +54,28 @@ def debts_in_all(tables: Tables) -> DataFrame:
     return _with_deliveries(tables, owed.withColumn("deadline_ns", F.lit(None).cast("bigint")))
 
 
+def unsure_debts(tables: Tables) -> DataFrame:
+    """Return what was not delivered and may be owed, in runs that promise everything: rows have no true time there."""
+    everything = tables.runs.filter("owes_all").select(RUN_ID)
+    members = (
+        tables.stays.join(F.broadcast(everything), RUN_ID)
+        .join(tables.processes.filter("up").select(*PROCESS), list(PROCESS))
+        .groupBy(*PROCESS, GRP)
+        .agg(F.collect_list(F.struct("since", "until")).alias("stays"))
+    )
+    window = tables.published.select(RUN_ID, GRP, DESTS, EVENT, F.col(T_TRUE).alias("published_at"))
+    may = window.join(F.broadcast(members), [RUN_ID, GRP]).filter(
+        F.exists("stays", _may_cover) & ~F.exists("stays", _covers) & _is_addressed()
+    )
+    return may.join(tables.delivered.select(*PROCESS, EVENT), [*PROCESS, EVENT], "left_anti")
+
+
+def _may_cover(stay: Column) -> Column:
+    at = F.col("published_at")
+    begun = (stay["since"] == AFTER_ALL) | (stay["since"] <= at)
+    return at.isNull() | (begun & ((stay["until"] == BEFORE_ALL) | (at < stay["until"])))
+
+
 def _covers(stay: Column) -> Column:
     at = F.col("published_at")
     always = (stay["since"] == BEFORE_ALL) & (stay["until"] == AFTER_ALL)

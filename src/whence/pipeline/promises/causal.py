@@ -4,8 +4,12 @@ Strict: when a process delivers an event, it has delivered everything that event
 Optimistic: it never delivers an event after one that follows it; what is skipped is skipped for good. Per delivery one
 look at the vector of its event's past: everything in it is counted off once, so that a process costs its deliveries
 times the publishers, plus the events it lacks.
+
+Who delivers an effect and later its cause is wrong in both, whoever was a member when. Where rows have no true time,
+causes that never came and may have been meant for a process leave a doubt.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -15,7 +19,18 @@ from pyspark.sql import functions as F
 
 from whence.check.verdict import what, who
 from whence.pipeline.closure import Closure, Process, Step
-from whence.pipeline.columns import AFTER_ALL, BEFORE_ALL, EVENT, LIFE, MESSAGE, PROCESS, RUN_ID, VIOLATIONS
+from whence.pipeline.columns import (
+    AFTER_ALL,
+    BEFORE_ALL,
+    EVENT,
+    LIFE,
+    MESSAGE,
+    PLACE,
+    PROCESS,
+    RUN_ID,
+    VIOLATIONS,
+    union,
+)
 from whence.pipeline.deliveries import Tables
 from whence.trace.schema import DESTS, EV, GRP, INC, NODE, T_TRUE
 from whence.types import EventId
@@ -27,7 +42,7 @@ SHAPE = pa.schema(
     [
         (RUN_ID, pa.string()), ("promise", pa.string()), (NODE, pa.int32()), (INC, pa.int32()), (GRP, pa.string()),
         ("events", pa.list_(_ID)), ("evs", pa.list_(pa.int64())), ("sentence", pa.string()),
-        ("rests_on_absence", pa.bool_()),
+        ("rests_on_absence", pa.bool_()), ("doubtful", pa.bool_()),
     ]
 )  # fmt: skip
 
@@ -40,19 +55,26 @@ def against_causal(tables: Tables, asked: DataFrame) -> DataFrame:
 
 
 def _steps(tables: Tables) -> DataFrame:
-    """Return every publication and delivery of known events, in the few columns that happened-before rests on."""
+    """Return the publications and first deliveries of events, in the few columns that happened-before rests on."""
     none = F.lit(None)
-    delivered = tables.arrivals.filter(F.col(EVENT).isNotNull()).select(
-        *PROCESS, INC, EV, EVENT, F.lit(False).alias("is_publish"), (F.col("nth") == 1).alias("is_first"),
+    delivered = tables.delivered.select(
+        *PROCESS, INC, EV, EVENT, F.lit(False).alias("is_publish"),
         *(none.cast(kind).alias(name) for name, kind in zip(MESSAGE, ("string", "int", "int", "bigint"), strict=True)),
         none.cast("array<int>").alias(DESTS), none.cast("bigint").alias(T_TRUE),
     )  # fmt: skip
-    number = tables.published.select(RUN_ID, *MESSAGE, EVENT)
-    published = tables.numbered.join(number, [RUN_ID, *MESSAGE]).select(
-        *PROCESS, INC, EV, EVENT, F.lit(True).alias("is_publish"), (F.col("nth") == 1).alias("is_first"),
-        *MESSAGE, DESTS, T_TRUE,
-    )  # fmt: skip
+    published = tables.published.select(
+        *PROCESS, INC, EV, EVENT, F.lit(True).alias("is_publish"), *MESSAGE, DESTS, T_TRUE
+    )
     return published.unionByName(delivered)
+
+
+def followers_delivered(tables: Tables) -> DataFrame:
+    """Return how many deliveries every run has of events that follow others, by their publishers' own program order."""
+    mine = [table.select(*PROCESS, *PLACE) for table in (tables.published, tables.delivered)]
+    begun = union(mine).groupBy(*PROCESS).agg(F.min(F.struct(*PLACE)).alias("begun"))
+    following = tables.published.join(begun, list(PROCESS)).filter(F.struct(*PLACE) > F.col("begun"))
+    shown = tables.delivered.select(RUN_ID, EVENT).join(following.select(RUN_ID, EVENT), [RUN_ID, EVENT])
+    return shown.groupBy(RUN_ID).agg(F.count("*").alias("followers"))
 
 
 class _Published(NamedTuple):
@@ -69,10 +91,10 @@ class _Run:
         steps = steps.sort_by([(name, "ascending") for name in (NODE, LIFE, INC, EV)])
         self.lines: dict[Process, list[Step]] = {}
         self.published: dict[int, _Published] = {}
-        columns = [steps.column(name).to_pylist() for name in (NODE, LIFE, EVENT, "is_publish", INC, EV, "is_first")]
+        columns = [steps.column(name).to_pylist() for name in (NODE, LIFE, EVENT, "is_publish", INC, EV)]
         for node, life, *step in zip(*columns, strict=True):
             self.lines.setdefault((node, life), []).append(Step(*step))
-        firsts = steps.filter(pa.compute.and_(steps.column("is_publish"), steps.column("is_first")))
+        firsts = steps.filter(steps.column("is_publish"))
         columns = [firsts.column(name).to_pylist() for name in (EVENT, *MESSAGE, DESTS, T_TRUE)]
         for event, grp, pid, inc, seq, dests, t_true in zip(*columns, strict=True):
             self.published[event] = _Published(grp, EventId(pid, inc, seq), dests, t_true)
@@ -82,15 +104,19 @@ class _Run:
             self.stays.setdefault(((node, life), grp), []).append((since, until))
         self.closure = Closure(self.lines, max(self.published, default=-1) + 1)
 
-    def is_owed(self, event: int, process: Process) -> bool:
-        """Tell whether an event is addressed to a process that certainly was a member when it was published."""
+    def is_owed(self, event: int, process: Process) -> bool | None:
+        """Tell whether an event is meant for a process that was a member when it was published; None: who knows."""
         row = self.published[event]
         if row.dests is not None and process[0] not in row.dests:
             return False
         stays, at = self.stays.get((process, row.grp), ()), row.t_true
         if at is None:
-            return (BEFORE_ALL, AFTER_ALL) in stays
-        return any(since <= at < until for since, until in stays)
+            return (BEFORE_ALL, AFTER_ALL) in stays or (None if stays else False)
+        if any(since <= at < until for since, until in stays):
+            return True
+        # What begins without time begins AFTER_ALL, and what ends without time ends BEFORE_ALL.
+        may = any((since <= at or since == AFTER_ALL) and (at < until or until == BEFORE_ALL) for since, until in stays)
+        return None if may else False
 
 
 def _judged(steps: pa.Table, stays: pa.Table) -> pa.Table:
@@ -111,12 +137,12 @@ def _judged(steps: pa.Table, stays: pa.Table) -> pa.Table:
 
 def _violation(
     promise: str, step: Step, process: Process, grp: str, ids: list[EventId], evs: list[int], sentence: str,
-    absence: bool = False,
+    absence: bool = False, doubtful: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
     events = [{"pid": each.pid, "inc": each.boot, "seq": each.seq} for each in ids]
     return {
         "promise": promise, NODE: process[0], INC: step.inc, GRP: grp, "events": events, "evs": evs,
-        "sentence": sentence, "rests_on_absence": absence,
+        "sentence": sentence, "rests_on_absence": absence, "doubtful": doubtful,
     }  # fmt: skip
 
 
@@ -126,58 +152,66 @@ def _lacking(run: _Run) -> Iterator[dict[str, Any]]:
     for process, line in run.lines.items():
         have = bytearray(len(closure.slot))
         counted = [0] * len(closure.of_slot)
-        later = {step.event: step for step in line if step.is_first and not step.is_publish}
+        later = {step.event: step for step in line if not step.is_publish}
         for step in line:
-            past = closure.past[step.event]
-            if step.is_first and not step.is_publish and past is not None:
-                lacking = []
-                for slot, count in enumerate(past):
+            if not step.is_publish:
+                lacking: list[int] = []
+                for slot, count in enumerate(closure.past[step.event]):
                     if count > counted[slot]:
                         lacking += [each for each in closure.of_slot[slot][counted[slot] : count] if not have[each]]
                         counted[slot] = count
                 for cause in lacking:
                     have[cause] = 1
-                    if run.is_owed(cause, process):
-                        yield _late(process, step, published[step.event], published[cause], later.get(cause))
+                    owed = cause in later or run.is_owed(cause, process)
+                    if owed is not False:
+                        effect = published[step.event]
+                        yield _late(process, step, effect, published[cause], later.get(cause), doubtful=owed is None)
             have[step.event] = 1
 
 
-def _late(process: Process, step: Step, effect: _Published, cause: _Published, later: Step | None) -> dict[str, Any]:
+def _late(
+    process: Process, step: Step, effect: _Published, cause: _Published, later: Step | None, *, doubtful: bool
+) -> dict[str, Any]:
     fate = "came only later" if later else "never came"
     sentence = (
         f"{who(process[0], step.inc)} delivered {what(effect.id)} although it had not delivered {what(cause.id)}, "
         f"which comes before it and {fate}"
     )
     evs = [step.ev, later.ev] if later else [step.ev]
-    return _violation(CAUSAL, step, process, effect.grp, [cause.id, effect.id], evs, sentence, later is None)
+    return _violation(CAUSAL, step, process, effect.grp, [cause.id, effect.id], evs, sentence, later is None, doubtful)
 
 
 def _overtaken(run: _Run) -> Iterator[dict[str, Any]]:
-    """Yield every delivery after one that follows it, with the first such."""
+    """Yield every delivery after one that follows it, with the first such.
+
+    What has been overtaken is, per publisher, a beginning of its events that only grows: the steps at which it grew
+    are kept in order, so that the first one to overtake an event is found by halving.
+    """
     closure, published = run.closure, run.published
     for process, line in run.lines.items():
-        firsts = [step for step in line if step.is_first and not step.is_publish]
-        reach = [0] * len(closure.of_slot)
-        for step in firsts:
-            slot, past = closure.slot[step.event], closure.past[step.event]
-            if slot >= 0 and reach[slot] > closure.place[step.event]:
-                early = next(other for other in firsts if closure.precedes(step.event, other.event))
+        reach: list[list[int]] = [[0] for _ in closure.of_slot]
+        grown_at: list[list[Step]] = [[] for _ in closure.of_slot]
+        for step in line:
+            if step.is_publish:
+                continue
+            slot, place = closure.slot[step.event], closure.place[step.event]
+            if reach[slot][-1] > place:
+                early = grown_at[slot][bisect_right(reach[slot], place) - 1]
                 late, name = published[step.event], published[early.event]
                 sentence = (
                     f"{who(process[0], step.inc)} delivered {what(late.id)} after {what(name.id)}, which follows it"
                 )
                 yield _violation(OPTIMISTIC, step, process, late.grp, [late.id, name.id], [early.ev, step.ev], sentence)
-            for at, count in enumerate(past or ()):
-                if count > reach[at]:
-                    reach[at] = count
+            for at, count in enumerate(closure.past[step.event]):
+                if count > reach[at][-1]:
+                    reach[at].append(count)
+                    grown_at[at].append(step)
 
 
 def _impossible(run: _Run) -> Iterator[dict[str, Any]]:
     """Yield deliveries that no order of the steps allows: without true time, this is how an early effect shows."""
     for process, event in run.closure.impossible:
-        step = next(
-            step for step in run.lines[process] if step.event == event and step.is_first and not step.is_publish
-        )
+        step = next(step for step in run.lines[process] if step.event == event and not step.is_publish)
         name = run.published[event]
         sentence = f"{who(process[0], step.inc)} delivered {what(name.id)} before it can have been published"
         yield _violation(INTEGRITY, step, process, name.grp, [name.id], [step.ev], sentence)

@@ -62,22 +62,27 @@ def ticket_holds(tables: Tables) -> DataFrame:
     """Return every stretch of ownership; `timed` tells whether all of its run have true times."""
     line = Window.partitionBy(*PROCESS, GRP, TICKET).orderBy(*PLACE)
     ends = F.lead(F.struct(T_TRUE, T_CLK, *PLACE, LATE_NS)).over(line)
-    facts = F.broadcast(tables.runs.select(RUN_ID, "skew_ns", "slower", "tickets"))
+    facts = F.broadcast(tables.runs.select(RUN_ID, "skew_ns", "slower", "faster", "tickets"))
     held = _marks(tables).join(facts, RUN_ID).withColumn("end", ends).filter(F.col(KIND) == Kind.TICKET_ACQUIRE.value)
-    late = (F.coalesce(F.col(f"end.{LATE_NS}"), F.lit(0)) / F.col("slower")).cast("bigint")
-    until = F.when(F.col("end").isNull(), AFTER_ALL).otherwise(F.col(f"end.{T_TRUE}") - late)
+    until, at_latest = (_before_end(rate) for rate in ("slower", "faster"))
     until_clk = F.when(F.col("end").isNull(), AFTER_ALL).otherwise(
         F.col(f"end.{T_CLK}") - F.coalesce(F.col(f"end.{LATE_NS}"), F.lit(0))
     )
     known = held.select(
         *PROCESS, *PLACE, GRP, TICKET, EPOCH, VALUE, "skew_ns", "tickets", F.col(T_TRUE).alias("since"),
-        until.alias("until"),
+        until.alias("until"), at_latest.alias("at_latest"),
         F.col(T_CLK).alias("since_clk"), until_clk.alias("until_clk"),
         F.coalesce(F.col(f"end.{INC}"), F.lit(2**31 - 1)).alias("ended_inc"),
         F.coalesce(F.col(f"end.{EV}"), F.lit(AFTER_ALL)).alias("ended_ev"),
     )  # fmt: skip
     untimed = F.bool_or(F.col("since").isNull() | F.col("until").isNull())
     return known.withColumn("timed", ~untimed.over(Window.partitionBy(RUN_ID)))
+
+
+def _before_end(rate: str) -> Column:
+    """Return when a stretch ended in true time, its owner's clock running at a rate: slower is earlier."""
+    late = (F.coalesce(F.col(f"end.{LATE_NS}"), F.lit(0)) / F.col(rate)).cast("bigint")
+    return F.when(F.col("end").isNull(), AFTER_ALL).otherwise(F.col(f"end.{T_TRUE}") - late)
 
 
 def covers(holds: DataFrame) -> DataFrame:
@@ -130,16 +135,20 @@ def _uses(tables: Tables) -> DataFrame:
 
 
 def _uses_after_lease(tables: Tables, holds: DataFrame) -> DataFrame:
-    """Return the last publication under a ticket in each stretch, where it came after the stretch had ended."""
+    """Return the last publication under a ticket in each stretch, where the lease had ended before it for certain."""
     uses = tables.of(Kind.PUBLISH).filter(F.col(TICKET).isNotNull())
     stretch = holds.select(
-        *PROCESS, GRP, TICKET, F.struct(*PLACE).alias("first"), "until",
+        *PROCESS, GRP, TICKET, F.struct(*PLACE).alias("first"), "at_latest",
         F.struct(F.col("ended_inc").alias(INC), F.col("ended_ev").alias(EV)).alias("last"),
     )  # fmt: skip
     here = F.struct(*PLACE)
     inside = uses.join(stretch, [*PROCESS, GRP, TICKET]).filter((F.col("first") < here) & (here < F.col("last")))
     order = Window.partitionBy(*PROCESS, GRP, TICKET, "first").orderBy(F.desc(INC), F.desc(EV))
-    late = inside.withColumn("nth", F.row_number().over(order)).filter("nth = 1").filter(F.col("until") < F.col(T_TRUE))
+    late = (
+        inside.withColumn("nth", F.row_number().over(order))
+        .filter("nth = 1")
+        .filter(F.col("at_latest") < F.col(T_TRUE))
+    )
     sentence = text(
         who(), " published ", what(), " under ticket ", F.col(TICKET), " epoch ", F.col(EPOCH),
         ", whose lease had run out",
@@ -181,7 +190,7 @@ def possible_overlaps(holds: DataFrame) -> DataFrame:
 
 def _with_longest(holds: DataFrame, since: str, until: str) -> DataFrame:
     """Return stretches with the longest-lasting one that began before; of equals, the first."""
-    line = Window.partitionBy(RUN_ID, GRP, "acted_for").orderBy(since, EV)
+    line = Window.partitionBy(RUN_ID, GRP, "acted_for").orderBy(since, EV, NODE, INC)
     numbered = covers(holds).withColumn("number", F.row_number().over(line))
     longest = F.max(F.struct(F.col(until).alias("until"), (-F.col("number")).alias("first"), NODE, INC, EPOCH, TICKET))
     return numbered.withColumn("longest", longest.over(line.rowsBetween(Window.unboundedPreceding, -1)))
@@ -204,7 +213,7 @@ def _shared_epochs(holds: DataFrame) -> DataFrame:
 
 def _lower_epochs(holds: DataFrame) -> DataFrame:
     known = F.count_if(F.col("since").isNull()).over(Window.partitionBy(*_ONE)) == 0
-    line = Window.partitionBy(*_ONE).orderBy("since", EV)
+    line = Window.partitionBy(*_ONE).orderBy("since", EV, NODE, INC)
     rows = holds.withColumn("all_known", known).filter("all_known").withColumn("number", F.row_number().over(line))
     greatest = F.max(F.struct(EPOCH, "number", NODE, INC)).over(line.rowsBetween(Window.unboundedPreceding, -1))
     lower = rows.withColumn("greatest", greatest).filter(F.col(EPOCH) < F.col("greatest.epoch"))

@@ -3,10 +3,9 @@
 Two certificates settle most groups natively. With keys: every process delivers in increasing key, and an event has one
 key everywhere. Without: every sequence is the beginning of the longest, that is, the n-th deliveries of all processes
 are one event. Only groups that show neither are sorted topologically, one at a time, in memory; what remains lies on
-or between cycles, and the witness is two processes that disagree, or else the shortest cycle.
+or between cycles, and the witness is two processes that disagree, or else a cycle.
 """
 
-from collections import deque
 from itertools import combinations, pairwise
 from typing import Any, TypeAlias
 
@@ -34,6 +33,13 @@ def against_total_order(tables: Tables, asked: DataFrame) -> DataFrame:
     open_groups = uncertified(rows)
     left = rows.join(open_groups, [RUN_ID, GRP]).select(*PROCESS, *PLACE, GRP, EVENT, M_PID, M_INC, M_SEQ)
     return left.groupBy(RUN_ID, GRP).applyInArrow(_judged, VIOLATIONS)
+
+
+def comparable_groups(tables: Tables) -> DataFrame:
+    """Return how many groups every run has in which two processes delivered two events each."""
+    lines = tables.delivered.groupBy(*PROCESS, GRP).agg(F.count("*").alias("events")).filter("events > 1")
+    groups = lines.groupBy(RUN_ID, GRP).agg(F.count("*").alias("lines")).filter("lines > 1")
+    return groups.groupBy(RUN_ID).agg(F.count("*").alias("comparable"))
 
 
 def uncertified(delivered: DataFrame) -> DataFrame:
@@ -119,35 +125,24 @@ def _inversions(
 def _cycle(
     sequences: Sequences, rows: dict[tuple[Process, int], tuple[int, int]], ids: dict[int, EventId]
 ) -> dict[str, Any]:
-    """Return the shortest cycle: no two processes disagree, but several together leave no order."""
-    edges: dict[int, dict[int, Process]] = {}
+    """Return a cycle: no two processes disagree, but several together leave no order.
+
+    Every event that is left was delivered after another of them. Whoever goes back from one to the next comes to an
+    event a second time, and what lies between is a cycle.
+    """
+    before: dict[int, tuple[int, Process]] = {}
     for process, line in sorted(sequences.items()):
-        for before, after in pairwise(line):
-            edges.setdefault(before, {}).setdefault(after, process)
-    cycle = min((_cycle_through(event, edges) for event in edges), key=lambda found: len(found) or len(edges) + 1)
+        for one, other in pairwise(line):
+            before.setdefault(other, (one, process))
+    event, gone = min(before), dict[int, int]()
+    while event not in gone:
+        gone[event] = len(gone)
+        event = before[event][0]
+    cycle = [each for each, at in gone.items() if at >= gone[event]][::-1]
     chain = ", ".join(
-        f"{what(ids[a])} before {what(ids[b])} at process {edges[a][b][0]}" for a, b in pairwise([*cycle, cycle[0]])
+        f"{what(ids[a])} before {what(ids[b])} at process {before[b][1][0]}" for a, b in pairwise([*cycle, cycle[0]])
     )
-    process = edges[cycle[0]][cycle[1]]
-    return _witness(process, cycle, rows, ids, f"no single order explains the deliveries: {chain}")
-
-
-def _cycle_through(start: int, edges: dict[int, dict[int, Process]]) -> list[int]:
-    """Return a shortest cycle through an event; empty when there is none."""
-    came_from: dict[int, int] = {}
-    queue = deque([start])
-    while queue:
-        event = queue.popleft()
-        for after in edges.get(event, ()):
-            if after == start:
-                path = [event]
-                while path[-1] != start:
-                    path.append(came_from[path[-1]])
-                return path[::-1]
-            if after not in came_from:
-                came_from[after] = event
-                queue.append(after)
-    return []
+    return _witness(before[cycle[1]][1], cycle, rows, ids, f"no single order explains the deliveries: {chain}")
 
 
 def _witness(
@@ -158,5 +153,5 @@ def _witness(
     return {
         NODE: process[0], INC: inc,
         "events": [{"pid": ids[event].pid, "inc": ids[event].boot, "seq": ids[event].seq} for event in events],
-        "evs": [first, second], "sentence": sentence, "rests_on_absence": False,
+        "evs": [first, second], "sentence": sentence, "rests_on_absence": False, "doubtful": False,
     }  # fmt: skip

@@ -20,6 +20,10 @@ UNMEASURED = ("bench", "check", "faults", "pipeline", "store", "system", "tidy",
 """Rooms whose tests are about something else than core and wire; their coverage is not asked for."""
 
 
+TOGETHER = ("tests/pipeline/", "tests/system/test_documents.py")
+"""Tests that one worker runs, because what they share takes long to make: a JVM, environments with the wheel."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="run at full size, tests marked `long` too")
 
@@ -59,14 +63,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give every test to the next worker that is free, but all of the pipeline to the first, so that one JVM starts.
+    """Give every test to the next worker that is free, but those that share something dear to one.
 
     Groups of xdist would say the same if it still found them in the names of tests: pytest 9.2 has them elsewhere.
     """
     if config.getvalue("dist") != "loadgroup":
         return None
     scheduler = LoadScopeScheduling(config, log)
-    scheduler._split_scope = lambda name: "pipeline" if name.startswith("tests/pipeline/") else name
+    scheduler._split_scope = lambda name: next((room for room in TOGETHER if name.startswith(room)), name)
     return scheduler
 
 

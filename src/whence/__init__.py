@@ -1,35 +1,89 @@
-"""Whence: ordered group communication with a consistency dial."""
+"""Whence: ordered group communication with a consistency dial.
+
+`join` a cluster, `Node.open` a group at a `Level`, `Group.publish` events and take each `Delivery`; `run` runs such a
+program on the quickest loop. `whence.blocking` is the same for programs without a loop. Every error a caller may catch
+is here, below `WhenceError`.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from whence.errors import WhenceError
+from whence.errors import (
+    BackPressureError,
+    ClosedError,
+    InternalError,
+    JoinError,
+    LeaseSuspendedError,
+    LimitError,
+    NotCoordinatorError,
+    NotMemberError,
+    OutcomeUnknownError,
+    SettingError,
+    SlowConsumerError,
+    StalledError,
+    StorageError,
+    TraceError,
+    UsageError,
+    WhenceError,
+)
 from whence.types import EventId, Level
 
 if TYPE_CHECKING:
-    from whence.group import Batch, Delivery, Group, Receipt
+    from whence.core.link.detector import DetectorSettings
+    from whence.group import Group
+    from whence.inbox import Batch, Delivery, LateEvent
+    from whence.net.run import run
+    from whence.net.settings import NetSettings
     from whence.node import Node, join
+    from whence.receipt import Receipt
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "BackPressureError",
     "Batch",
+    "ClosedError",
     "Delivery",
+    "DetectorSettings",
     "EventId",
     "Group",
+    "InternalError",
+    "JoinError",
+    "LateEvent",
+    "LeaseSuspendedError",
     "Level",
+    "LimitError",
+    "NetSettings",
     "Node",
+    "NotCoordinatorError",
+    "NotMemberError",
+    "OutcomeUnknownError",
     "Receipt",
+    "SettingError",
+    "SlowConsumerError",
+    "StalledError",
+    "StorageError",
+    "TraceError",
+    "UsageError",
     "WhenceError",
     "__version__",
     "join",
+    "run",
 ]
 
-_LIVE = {"Batch": "group", "Delivery": "group", "Group": "group", "Node": "node", "Receipt": "group", "join": "node"}
+_LIVE = {
+    "Batch": "inbox", "Delivery": "inbox", "DetectorSettings": "core.link.detector", "Group": "group",
+    "LateEvent": "inbox", "NetSettings": "net.settings", "Node": "node", "Receipt": "receipt", "join": "node",
+    "run": "net.run",
+}  # fmt: skip
+"""Where the names of the live system are: they are imported when first asked for, and simulations do without."""
 
 
 def __getattr__(name: str) -> Any:
-    """Import the live system when it is first asked for: simulations and pipelines do without it."""
     if name in _LIVE:
         return getattr(import_module(f"whence.{_LIVE[name]}"), name)
     raise AttributeError(f"module 'whence' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from whence import __version__
+import whence
+from whence import __version__, errors
 from whence.check.judge import PROMISES_OF
 from whence.cli.app import run
+from whence.errors import WhenceError
 from whence.mutants import mutants_of
 from whence.trace.memory import digest_of
 from whence.trace.reader import read_trace
@@ -37,10 +40,15 @@ def printed(capsys: Capture, *arguments: str, code: int = 0) -> dict[str, Any]:
 
 
 def complaint(capsys: Capture, *arguments: str) -> str:
-    """Run a command that must be refused; return its one sentence."""
+    """Run a command that must be refused; return its one sentence, which is also the one JSON object if asked for."""
     assert run(list(arguments)) == 2
     out, err = capsys.readouterr()
-    assert out == ""
+    if "--json" in arguments:
+        told = json.loads(out)
+        assert (told["exit"], told["version"]) == (2, __version__)
+        assert f"whence: {told['error']}\n" == err
+    else:
+        assert out == ""
     assert err.startswith("whence: ")
     assert err.endswith("\n")
     assert err.count("\n") == 1
@@ -449,3 +457,35 @@ def test_the_demo_for_people_ends_with_verdicts_and_the_place_of_the_report(caps
     assert "causal, live" in out
     assert "a planted bug, caught" in out
     assert "report.html" in out.replace("\n", "")
+
+
+# --- errors ---
+
+
+@pytest.mark.parametrize(
+    "wrong", [["check", "nowhere"], ["simulate", "--level", "loud"], ["check", "a", "--loud"], ["sing"]]
+)
+def test_an_error_under_json_is_one_json_object_with_the_sentence_and_the_exit_code(
+    capsys: Capture, wrong: list[str]
+) -> None:
+    assert complaint(capsys, *wrong, "--json")
+
+
+@pytest.mark.parametrize(("module", "extra"), [("pyarrow", "trace"), ("pyspark", "spark")])
+def test_a_missing_extra_is_named_with_what_installs_it(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, module: str, extra: str
+) -> None:
+    for name in [name for name in sys.modules if name.startswith(("whence.pipeline", "whence.trace.reader", module))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)
+    command = ["check" if extra == "trace" else "verify", str(tmp_path)]
+    assert f"pip install 'whence[{extra}]'" in complaint(capsys, *command)
+
+
+def test_the_api_can_be_found_by_looking_at_the_package() -> None:
+    shown = dir(whence)
+    assert {"join", "run", "Group", "Delivery", "LateEvent", "NetSettings", "UsageError"} <= set(shown)
+    assert all(getattr(whence, name) is not None for name in shown)
+    raised = [error for error in vars(errors).values() if isinstance(error, type) and issubclass(error, WhenceError)]
+    hidden = [error.__name__ for error in raised if error.__name__ not in shown]
+    assert hidden == ["RemoteProtocolError"], "every error that reaches a caller can be caught by its name"

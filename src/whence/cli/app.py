@@ -17,7 +17,7 @@ from whence.cli.gather import gather
 from whence.cli.measure import metrics, report
 from whence.cli.merge import merge, stream
 from whence.cli.node import node
-from whence.cli.output import complain
+from whence.cli.output import complain, print_json
 from whence.cli.pub import pub
 from whence.cli.simulate import simulate
 from whence.cli.size import size
@@ -35,6 +35,9 @@ BUG = 70
 """We must change something."""
 
 INTERRUPTED = 130
+
+EXTRAS = {"pyarrow": "trace", "pyspark": "spark", "pandas": "spark", "opentelemetry": "otel"}
+"""What is not part of every installation, and the extra that brings it."""
 
 app = typer.Typer(
     name="whence",
@@ -90,30 +93,36 @@ def run(arguments: list[str] | None = None) -> int:
     try:
         code = app(args=arguments, standalone_mode=False)
     except WhenceError as error:
-        complain(str(error))
-        return USAGE
+        return _fail(arguments, str(error), USAGE)
     except KeyboardInterrupt:
         code = INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()
         return 1
     except Exception as error:  # noqa: BLE001 - the one door
-        return _foreign(error)
+        return _fail(arguments, *_foreign(error))
     if code == INTERRUPTED:  # the argument parser turns an interrupt into this
-        complain("interrupted")
+        return _fail(arguments, "interrupted", INTERRUPTED)
     return code if isinstance(code, int) else 0
 
 
-def _foreign(error: Exception) -> int:
-    """Turn what the argument parser or a bug raised into one sentence."""
+def _fail(arguments: list[str] | None, sentence: str, code: int) -> int:
+    """Say what went wrong, also as the one JSON object where that was asked for; return the exit code."""
+    complain(sentence)
+    if "--json" in (sys.argv[1:] if arguments is None else arguments):
+        print_json(None, error=" ".join(sentence.split()), exit=code)
+    return code
+
+
+def _foreign(error: Exception) -> tuple[str, int]:
+    """Turn what the argument parser or a bug raised into one sentence and an exit code."""
     explain = getattr(error, "format_message", None)
     if explain is not None:
-        complain(" ".join(str(explain()).split()) or "give a command; see whence --help")
-        return USAGE
+        return " ".join(str(explain()).split()) or "give a command; see whence --help", USAGE
     if os.environ.get("WHENCE_DEBUG"):
         raise error
+    if isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get((error.name or "").partition(".")[0])):
+        return f"this needs {error.name}; install it with: pip install 'whence[{extra}]'", USAGE
     if isinstance(error, OSError) and error.filename is not None:
-        complain(f"{error.filename}: {error.strerror}")
-        return USAGE
-    complain(f"a bug in whence: {type(error).__name__}: {error}; set WHENCE_DEBUG=1 to see where")
-    return BUG
+        return f"{error.filename}: {error.strerror}", USAGE
+    return f"a bug in whence: {type(error).__name__}: {error}; set WHENCE_DEBUG=1 to see where", BUG

@@ -11,7 +11,6 @@ from whence.check.history import History
 from whence.check.judge import judge_history
 from whence.check.verdict import Outcome, Verdict
 from whence.cli.output import complain, directory, print_json, stdout, verdict_table, verdicts_by_name, witnesses
-from whence.trace.reader import read_trace
 
 BROKEN = 1
 
@@ -32,6 +31,8 @@ def check(
     Vacuous: nothing was promised, or nothing happened that could have
     broken it. Exit code 0: nothing is broken. 1: a promise is broken. 2: the trace cannot be read.
     """
+    from whence.trace.reader import read_trace
+
     told = read_trace(trace)
     history = History(told)
     verdicts = judge_history(history, promise or None)

@@ -35,9 +35,7 @@ from whence.sim.summary import summarize
 from whence.sim.swarm import draw
 from whence.sim.workload import churning
 from whence.trace.memory import Trace
-from whence.trace.reader import read_trace
 from whence.trace.schema import Kind
-from whence.trace.writer import write_trace
 from whence.types import EventId
 
 LEVELS_SHOWN = ("eventual", "fifo")
@@ -107,8 +105,7 @@ def demo(
             task = bar.add_task(f"{level}: {nodes} members under churn and loss", total=SLICES + 20)
             scenario = churning(level, nodes, events, seed)
             outcome = run(scenario, on_slice=partial(_advance, bar, task))
-            kept = write_trace(into, outcome.trace)
-            trace = read_trace(kept)
+            kept, trace = _written(into, outcome.trace)
             bar.update(task, completed=SLICES + 10, description=f"{level}: judging {trace.count():,} rows")
             verdicts = judge_history(History(trace))
             picture = into / f"spread-{level}.svg"
@@ -155,6 +152,15 @@ def demo(
         raise typer.Exit(BROKEN)
 
 
+def _written(into: Path, trace: Trace) -> tuple[Path, Trace]:
+    """Write a trace; return where it lies and what is read back from there."""
+    from whence.trace.reader import read_trace
+    from whence.trace.writer import write_trace
+
+    kept = write_trace(into, trace)
+    return kept, read_trace(kept)
+
+
 def _advance(bar: Progress, task: TaskID, _: Trace, done: float) -> None:
     bar.update(task, completed=SLICES * done)
 
@@ -163,8 +169,7 @@ def _grow_a_tree(into: Path, seed: int, on_slice: Callable[[Trace, float], None]
     """Run causal multicast on a tree of groups whose nodes crash within f and come back, and draw the tree."""
     scenario = recovering(seed)
     outcome = run(scenario, on_slice=on_slice)
-    kept = write_trace(into, outcome.trace)
-    trace = read_trace(kept)
+    kept, trace = _written(into, outcome.trace)
     picture = into / "tree-causal.svg"
     parents = parents_of(scenario.settings["tree"], scenario.settings["tree_nodes"])
     picture.write_text(tree_diagram(trace, parents), encoding="utf-8")
@@ -175,8 +180,7 @@ def _grow_a_tree(into: Path, seed: int, on_slice: Callable[[Trace, float], None]
 def _kill_a_coordinator(into: Path, seed: int, on_slice: Callable[[Trace, float], None]) -> Section:
     """Run a cluster with churn in which a ticket is fenced and reused, and draw who held which ticket when."""
     outcome = run(killed(20, 200, seed), on_slice=on_slice)
-    kept = write_trace(into, outcome.trace)
-    trace = read_trace(kept)
+    kept, trace = _written(into, outcome.trace)
     picture = into / "tickets-optimistic.svg"
     picture.write_text(tenure_diagram(trace), encoding="utf-8")
     facts = summarize(trace) | {"gaps": len(trace.rows[Kind.GAP]), "faults": dict(sorted(outcome.effective.items()))}
@@ -187,8 +191,7 @@ def _kill_a_coordinator(into: Path, seed: int, on_slice: Callable[[Trace, float]
 def _kill_a_merger(into: Path, seed: int, on_slice: Callable[[Trace, float], None]) -> Section:
     """Run a group with two mergers, kill one, and draw how its followers go on with the other's stream."""
     outcome = run(failover(12, 300, seed), on_slice=on_slice)
-    kept = write_trace(into, outcome.trace)
-    trace = read_trace(kept)
+    kept, trace = _written(into, outcome.trace)
     picture = into / "streams-total.svg"
     picture.write_text(streams_diagram(trace), encoding="utf-8")
     lines = sequences(trace)

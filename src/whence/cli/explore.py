@@ -35,7 +35,6 @@ from whence.sim.run import Outcome
 from whence.sim.scenario import Scenario
 from whence.sim.shrink import shrink, size_of
 from whence.sim.swarm import draw
-from whence.trace.writer import write_trace
 
 
 def explore(
@@ -122,6 +121,8 @@ def _replay(level: str, seed: int, mutant: str | None, shrinking: bool, out: Pat
 
 def _tell(console: Console, level: str, seed: int, mutant: str | None, shrinking: bool, out: Path) -> list[Verdict]:
     """Run a schedule again, show what it broke, and leave the smallest schedule that still does on disk."""
+    from whence.trace.writer import write_trace
+
     scenario = draw(level, seed)
     outcome, verdicts = replayed(scenario, mutant)
     console.print(verdict_table(verdicts, f"{level}, seed {seed}" + (f", planted bug {mutant}" if mutant else "")))

@@ -13,7 +13,6 @@ from whence.trace.memory import Phases, Trace
 from whence.trace.schema import INC, NODE, REASON, T_TRUE, WHO, Kind
 from whence.trace.spool import NO_TRACE, ROWS_LOST
 from whence.trace.spool import gather as gathered
-from whence.trace.writer import write_trace
 
 INCOMPLETE = {NO_TRACE: "published, and left no trace here: give its directory too", ROWS_LOST: "lost rows"}
 
@@ -41,6 +40,8 @@ def gather(
 
     Example: whence gather traces/ --group alps --out out/live && whence check out/live
     """
+    from whence.trace.writer import write_trace
+
     if healed_s is not None and not one_clock:
         raise UsageError("--healed-s needs --one-clock: without true time nobody can tell what was published since")
     trace = gathered(spools, group, run_id, __version__, one_clock=one_clock)

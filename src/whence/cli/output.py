@@ -39,7 +39,7 @@ def complain(sentence: str) -> None:
     print(f"whence: {' '.join(sentence.split())}", file=sys.stderr)
 
 
-def print_json(seed: int, **fields: Any) -> None:
+def print_json(seed: int | None, **fields: Any) -> None:
     """Print exactly one JSON object."""
     document = {"seed": seed, "version": __version__} | fields
     print(msgspec.json.encode(document, order="deterministic").decode())

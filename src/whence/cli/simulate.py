@@ -22,7 +22,6 @@ from whence.sim.run import run
 from whence.sim.summary import summarize
 from whence.sim.workload import simulation
 from whence.trace.memory import digest_of
-from whence.trace.writer import write_trace
 
 
 def simulate(
@@ -47,6 +46,9 @@ def simulate(
     Exit code 0: the run finished, whatever the verdicts; whence check judges by exit code. 2: wrong arguments.
     Example: whence simulate --level fifo --nodes 50 --events 200 --faults swarm --out out/run
     """
+    if out is not None:
+        from whence.trace.writer import write_trace  # before the run, which would be in vain without it
+
     recipe = recipe_with(level, None)
     scenario = simulation(level, nodes, events, seed, faults, parse_settings(settings or []))
     with progress(quiet=json) as bar:

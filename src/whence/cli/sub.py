@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from whence.cli import live
-from whence.cli.output import parse_settings, print_json
+from whence.cli.output import complain, parse_settings, print_json
 from whence.group import Delivery
 from whence.net.run import run
 
@@ -89,6 +89,8 @@ async def _listen(
         joined = await live.unless_told(stop, node.open(group, level, **given))
         if joined is None:
             return {"delivered": 0, "skipped": 0, "stopped": True}
+        others = len(joined.members())
+        complain(f"process {node.pid} is in group {group!r} with {others} others and waits for events; ctrl-c ends it")
 
         async def take() -> None:
             nonlocal delivered

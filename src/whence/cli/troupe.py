@@ -27,7 +27,6 @@ from whence.sim.scenario import SECOND_NS
 from whence.trace.memory import Phases, Trace
 from whence.trace.schema import Kind
 from whence.trace.spool import gather
-from whence.trace.writer import write_trace
 
 QUIETLY = ("-W", "ignore::RuntimeWarning:runpy")
 """The package has imported the module that is run, which is harmless here."""
@@ -130,6 +129,8 @@ def perform(into: Path, advance: Callable[[float, str], None]) -> dict[str, tupl
 
 
 def _judged(into: Path, directory: Path, level: str, healed_ago_s: float) -> tuple[Trace, list[Verdict], str]:
+    from whence.trace.writer import write_trace
+
     heal_at = wall_ns() - int(healed_ago_s * SECOND_NS)
     live_from = heal_at + int(HEAL_S * SECOND_NS)
     live_until = live_from + int(LIVE_S * SECOND_NS)

@@ -10,7 +10,6 @@ from rich.table import Table
 from whence.check.delays import Observed, Proposal, observe, propose, trade_off
 from whence.cli.output import print_json, stdout
 from whence.errors import UsageError
-from whence.trace.reader import read_trace
 
 
 def tune(
@@ -25,6 +24,8 @@ def tune(
     A delay is the receiver's clock at arrival minus the publisher's at publication, from publish, deliver and late
     rows; at level total, from the mergers' rows. Example: whence tune out/run --plot out/tuning.svg
     """
+    from whence.trace.reader import read_trace
+
     if not 0 < on_time <= 1:
         raise UsageError(f"--on-time must be above 0 and at most 1, not {on_time}")
     read = read_trace(trace)

@@ -19,6 +19,7 @@ from whence.core.levels import LEVELS
 from whence.core.members.tickets.items import ITEMS
 from whence.core.ready import Ready
 from whence.sim.clusters import simulation, warm_up
+from whence.sim.load import Load
 from whence.sim.run import run
 from whence.sim.scenario import Act, Fault
 from whence.trace.memory import Trace
@@ -51,7 +52,7 @@ def reuse(runs: int) -> dict[str, float]:
     ticket_round = settings.tickets.ticket_round_ns
     took = []
     for seed in range(runs):
-        calm = simulation(10, 1, seed, "none", {}, coordinators=7)
+        calm = simulation(10, 1, seed, "none", {}, load=Load(coordinators=7))
         at = warm_up(7) * ticket_round + seed * 37_000_000 % ticket_round
         crash = Fault(kind="crash", at_ns=at, nodes=[1 + seed % 6])
         scenario = structs.replace(
@@ -77,7 +78,7 @@ def cost(coordinators: int, rounds: int = 40) -> float:
     sums = []
     for end in (start, start + rounds * ticket_round):
         SAID["items"] = 0
-        calm = simulation(coordinators + 4, 1, 3, "none", {}, coordinators=coordinators)
+        calm = simulation(coordinators + 4, 1, 3, "none", {}, load=Load(coordinators=coordinators))
         run(structs.replace(calm, live_until_ns=0, end_at_ns=end), counting)
         sums.append(SAID["items"])
     return round((sums[1] - sums[0]) / coordinators / rounds, 2)
@@ -92,7 +93,7 @@ def availability(part_down: float, part_used: float, runs: int, tickets: int = 1
         given = {"tickets": tickets, "k": 2, "seeds": "13,14,15,16,17,18"}
         settings = ClusterParts().settings_from(given)
         ticket_round = settings.tickets.ticket_round_ns
-        calm = simulation(19, 1, seed, "none", given, coordinators=used)
+        calm = simulation(19, 1, seed, "none", given, load=Load(coordinators=used))
         at = (warm_up(used) + 2) * ticket_round
         faults = [Fault(kind="crash", at_ns=at, nodes=[(seed + each) % used]) for each in range(down)]
         joiner = Act(at_ns=at + 1, node=12, name="cjoin")
@@ -124,7 +125,7 @@ def stamp_sizes() -> dict[str, dict[str, int]]:
 
 def measured_stamps(members: int, owners: int) -> float:
     """Measure the mean stamp of a simulated cluster, all tickets in use."""
-    outcome = run(simulation(members, 60, 1, "none", {"tickets": owners, "rounds": 6}, coordinators=owners))
+    outcome = run(simulation(members, 60, 1, "none", {"tickets": owners, "rounds": 6}, load=Load(coordinators=owners)))
     at = COLUMNS_OF[Kind.PUBLISH].index(STAMP_BYTES)
     sizes = [row[at] for row in outcome.trace.rows[Kind.PUBLISH]]
     return round(float(sum(sizes) / len(sizes)), 1)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from whence.errors import (
     BackPressureError,
     ClosedError,
+    EventsLostError,
     InternalError,
     JoinError,
     LeaseSuspendedError,
@@ -46,6 +47,7 @@ __all__ = [
     "Delivery",
     "DetectorSettings",
     "EventId",
+    "EventsLostError",
     "Group",
     "InternalError",
     "JoinError",

@@ -8,18 +8,24 @@ async with whence.join(1, listen="127.0.0.1:0", contacts=["127.0.0.1:4000"]) as 
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from whence.errors import ClosedError, EventsLostError, UsageError
+from msgspec import structs
+
+from whence.errors import ClosedError, EventsLostError, JoinError, UsageError
 from whence.group import Group
 from whence.inbox import Batch, Inbox, Overflow
 from whence.net.node import LiveNode
 from whence.net.permits import Permits
 from whence.net.settings import NetSettings
+from whence.net.status import Served, serve_metrics, serve_status, status_path
 from whence.net.tls import Safety
+
+log = logging.getLogger("whence.net")
 
 
 class Node:
@@ -31,8 +37,13 @@ class Node:
         listen: tuple[str, int],
         contacts: list[tuple[str, int]],
         advertise: tuple[str, int] | None = None,
+        *,
+        status: Path | str | bool = False,
+        metrics: tuple[str, int] | None = None,
     ) -> None:
         self._make, self._listen, self._contacts, self._advertise = make, listen, contacts, advertise
+        self._status, self._metrics = status, metrics
+        self._servers: list[Served] = []
         self._live: LiveNode | None = None
         self.groups: dict[str, Group] = {}
 
@@ -59,6 +70,7 @@ class Node:
         self._live = self._make()
         try:
             await self._live.start(*self._listen, self._contacts, self._advertise)
+            await self._serve(self._live)
         except BaseException:
             await self.close()
             raise
@@ -74,6 +86,18 @@ class Node:
             if kind is None:
                 raise
 
+    async def _serve(self, live: LiveNode) -> None:
+        """Tell of the node where it was asked for; at the usual place unless another process has it."""
+        if self._metrics is not None:
+            self._servers.append(await serve_metrics(live, *self._metrics))
+        if isinstance(self._status, Path | str):
+            self._servers.append(await serve_status(live, Path(self._status)))
+        elif self._status:
+            try:
+                self._servers.append(await serve_status(live, status_path(live.me.pid)))
+            except JoinError as error:
+                log.warning("%s; whence top cannot look at this process", error)
+
     async def close(self) -> None:
         """Close every group and connection; iterators end.
 
@@ -82,6 +106,9 @@ class Node:
         await self._close(patiently=True)
 
     async def _close(self, *, patiently: bool) -> None:
+        for served in self._servers:
+            served.close()
+        self._servers.clear()
         live, self._live = self._live, None
         if live is not None:
             publishers = [group.publisher for group in self.groups.values()]
@@ -156,15 +183,21 @@ def join(
     advertise: str | None = None,
     data: Path | str | None = None,
     trace: Path | str | None = None,
-    cluster: str = "whence",
+    cluster: str | None = None,
     certificate: Path | str | None = None,
     key: Path | str | None = None,
     authority: Path | str | None = None,
     permits: Mapping[str, Mapping[int, str]] | None = None,
     insecure: bool = False,
     settings: NetSettings | None = None,
+    status: Path | str | bool = True,
+    metrics: str | None = None,
 ) -> Node:
     """Return a node to enter with `async with`: it listens and reaches any of the contacts.
+
+    Contacts that are not up yet are called on, with the reason logged; a contact that refuses this process is an error.
+    `status` is the local socket for `whence top`: True is where it usually is, False none. `metrics` is host:port to
+    serve metrics for Prometheus at. Run the program with `whence.run` for the quickest loop there is.
 
     Behind a proxy or a translated address, `advertise` is where the others are told to call.
     Raises UsageError where something cannot be; beyond loopback, certificates are needed (see `whence certs`).
@@ -172,7 +205,9 @@ def join(
     files = (certificate, key, authority)
     if any(files) and not all(files):
         raise UsageError("certificate, key and authority belong together; give all three or none")
-    net = settings or NetSettings(cluster=cluster)
+    net = settings or NetSettings()
+    if cluster is not None:
+        net = structs.replace(net, cluster=cluster)
     table = Permits(permits)
     safety = Safety(Path(certificate), Path(key), Path(authority)) if certificate and key and authority else None
 
@@ -183,7 +218,9 @@ def join(
         )  # fmt: skip
 
     reached_at = endpoint(advertise) if advertise is not None else None
-    return Node(make, endpoint(listen), [endpoint(contact) for contact in contacts], reached_at)
+    served_at = endpoint(metrics) if metrics is not None else None
+    calls = [endpoint(contact) for contact in contacts]
+    return Node(make, endpoint(listen), calls, reached_at, status=status, metrics=served_at)
 
 
 def endpoint(text: str) -> tuple[str, int]:

@@ -249,18 +249,30 @@ def test_a_process_that_was_killed_comes_back_though_its_connection_seems_to_las
 def test_another_cluster_is_another_world() -> None:
     async def main() -> None:
         async with join(1, cluster="here") as one:
-            with pytest.raises(JoinError, match="no contact answered"):
+            with pytest.raises(JoinError, match="no contact lets this process in"):
                 async with join(2, contacts=[one.address], settings=fast(cluster="there")):
                     pass
 
     within(main())
 
 
-def test_contacts_that_do_not_answer_are_named() -> None:
+def test_contacts_that_are_not_up_yet_are_called_on_and_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
-        with pytest.raises(JoinError, match=r"127\.0\.0\.1:9"):
-            async with join(1, contacts=["127.0.0.1:9"], settings=fast(call_ns=200 * MS)):
-                pass
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            late = f"127.0.0.1:{taken.getsockname()[1]}"
+        async with join(1, contacts=[late], settings=fast(call_ns=200 * MS)) as early:
+            assert late in caplog.text
+            assert late in early.live.unreached()
+            async with join(2, listen=late, settings=fast()):
+                await until(lambda: links(early) == [2])
+                assert early.live.unreached() == ""
+
+    with caplog.at_level("WARNING", "whence.net"):
+        within(main())
+
+
+def test_an_address_that_is_taken_cannot_be_listened_at() -> None:
+    async def main() -> None:
         async with join(1) as one:
             port = one.address.rpartition(":")[2]
             with pytest.raises(JoinError, match="cannot listen"):

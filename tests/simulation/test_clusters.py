@@ -14,6 +14,7 @@ from whence.core.coordinated import ClusterParts, named
 from whence.mutants import Mutant, mutants_of, recipe_with
 from whence.sim.clusters import killed, simulation, warm_up
 from whence.sim.explore import explore, judged
+from whence.sim.load import Load
 from whence.sim.run import run
 from whence.sim.scenario import Act, Clocks, Fault, Publish, Scenario
 from whence.sim.swarm import draw
@@ -141,7 +142,7 @@ def test_what_too_many_deaths_closed_an_operators_word_opens_again() -> None:
     ticket_round = ClusterParts().settings_from(given).tickets.ticket_round_ns
     stuck = 0
     for seed in range(3):
-        calm = simulation(10, 1, seed, "none", given, coordinators=6)
+        calm = simulation(10, 1, seed, "none", given, load=Load(coordinators=6))
         at = (warm_up(6) + 2) * ticket_round
         gone = [1 + seed, 2 + seed, 3 + seed]
         told = [

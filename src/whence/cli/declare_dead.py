@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 
-from whence.cli.live import parse_process, status_path
+from whence.cli.live import parse_process
 from whence.cli.output import complain, print_json
-from whence.errors import UsageError
-from whence.net.status import DeclareDead
+from whence.net.status import DeclareDead, the_node
 from whence.net.status import declare_dead as tell
 
 
@@ -27,10 +26,8 @@ def declare_dead(
     Told wrongly, two may act for one ticket. Example: whence declare-dead 5:17 --group alps --pid 1
     Exit code 0: told. 2: the node refuses, or none runs here.
     """
-    if pid is None and socket is None:
-        raise UsageError("which node is to be told? give --pid or --socket")
     dead, boot = parse_process(process)
-    path = socket if socket is not None else status_path(pid or 0)
+    path = the_node(pid, socket)
     asyncio.run(tell(path, DeclareDead(group, dead, boot)))
     if json:
         print_json(0, group=group, pid=dead, boot=boot)

@@ -1,9 +1,12 @@
 """whence doctor: is this machine fit to run members?"""
 
 import os
+import re
 import resource
+import shutil
 import socket
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -24,6 +27,8 @@ from whence.store.log import Log
 FINE, WORSE, BROKEN = "fine", "worse", "broken"
 UNFIT = 1
 FILES_WANTED = 1024
+JAVA_MIN = 17
+"""What Spark runs on. Said again where sessions are made, which needs Spark to be imported."""
 
 
 def doctor(
@@ -39,6 +44,7 @@ def doctor(
     looks: list[tuple[str, Callable[[], tuple[str, str]]]] = [
         ("python", _python), ("event loop", _loop), ("steady clock", _clock), ("open files", _files),
         ("disk", lambda: _disk(data)), ("address", lambda: _address(listen)), ("levels", _levels),
+        ("traces", _traces), ("java", _java),
     ]  # fmt: skip
     if certs is not None:
         looks.append(("certificates", lambda: _certs(certs)))
@@ -110,6 +116,33 @@ def _address(listen: str) -> tuple[str, str]:
 
 def _levels() -> tuple[str, str]:
     return FINE, ", ".join(LEVELS)
+
+
+def _traces() -> tuple[str, str]:
+    try:
+        return FINE, f"pyarrow {metadata.version('pyarrow')} reads and writes them as Parquet"
+    except metadata.PackageNotFoundError:
+        return WORSE, "whence check and gather need pyarrow: pip install 'whence[trace]'; members run without"
+
+
+def _java() -> tuple[str, str]:
+    """Look for what Spark runs on, where Spark itself would look."""
+    try:
+        spark = f"Spark {metadata.version('pyspark')}"
+    except metadata.PackageNotFoundError:
+        return WORSE, "whence verify, report and merge need Spark: pip install 'whence[spark]'; members run without"
+    home = os.environ.get("JAVA_HOME")
+    java = f"{home}/bin/java" if home else shutil.which("java")
+    if java is None:
+        return WORSE, f"{spark} needs Java {JAVA_MIN} or newer, and there is none; members run without"
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return WORSE, f"{spark} needs Java {JAVA_MIN} or newer, and {java} does not run: {error}"
+    version = re.search(r'version "(\d+)', told)
+    if version is None or int(version[1]) < JAVA_MIN:
+        return WORSE, f"{spark} needs Java {JAVA_MIN} or newer, not {told.partition(chr(10))[0] or java}"
+    return FINE, f"{spark} on Java {version[1]}"
 
 
 def _certs(directory: Path) -> tuple[str, str]:

@@ -3,11 +3,9 @@
 import asyncio
 import contextlib
 import logging
-import os
 import random
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
@@ -16,8 +14,10 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 import typer
 
+from whence.cli.output import complain, parse_settings
 from whence.errors import UsageError
 from whence.limits import BOOT_MAX, PEER_ID_MAX
+from whence.net.settings import NetSettings, net_settings_from
 from whence.node import Node, join
 from whence.types import Process
 
@@ -33,6 +33,14 @@ Certs = Annotated[
 Insecure = Annotated[bool, typer.Option(help="Allow addresses beyond loopback without certificates.")]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the group's level.")
+]
+Net = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY=VALUE",
+        help="Change how this process talks to others and watches them, such as udp=true or heartbeat_ns=200000000; "
+        "a wrong name lists all. May be repeated.",
+    ),
 ]
 Founders = Annotated[
     str | None,
@@ -88,6 +96,11 @@ def guest(pid: int | None) -> int:
     return pid if pid is not None else random.SystemRandom().choice(GUESTS)
 
 
+def parse_net(pairs: list[str] | None) -> NetSettings:
+    """Return network settings given as pairs. Raises UsageError."""
+    return net_settings_from(parse_settings(pairs or [], "--net"))
+
+
 def parse_founders(text: str | None) -> list[int]:
     """Return pids given with commas between. Raises UsageError for what is none."""
     try:
@@ -119,10 +132,10 @@ def node_of(
     return join(pid, listen=listen, contacts=contacts or [], cluster=cluster, insecure=insecure, **files, **more)
 
 
-def status_path(pid: int) -> Path:
-    """Return where a node's status socket is unless told otherwise."""
-    base = os.environ.get("XDG_RUNTIME_DIR") or f"{tempfile.gettempdir()}/whence-{os.getuid()}"
-    return Path(base) / f"whence-{pid}.sock"
+def tell_unreached(node: Node) -> None:
+    """Say so where no contact has answered yet: what follows waits for one."""
+    if why := node.live.unreached():
+        complain(f"no contact has answered yet, and they are called on: {why}")
 
 
 @contextlib.asynccontextmanager

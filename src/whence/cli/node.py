@@ -15,9 +15,8 @@ from whence.core.levels import stores_events
 from whence.errors import UsageError
 from whence.group import Group
 from whence.net.run import run
-from whence.net.settings import NetSettings
-from whence.net.status import serve_metrics, serve_status
-from whence.node import Node, endpoint
+from whence.net.settings import net_settings_from
+from whence.node import Node
 
 
 class Part(Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,6 +37,7 @@ class Told(Struct, frozen=True, kw_only=True):
     groups: dict[str, str | Part] = {}
     founders: list[int] = []
     settings: dict[str, Any] = {}
+    net: dict[str, Any] = {}
     data: str | None = None
     durable: bool = False
     trace: str | None = None
@@ -73,6 +73,7 @@ def node(
     certs: live.Certs = None,
     insecure: live.Insecure = False,
     settings: live.Settings = None,
+    net: live.Net = None,
     status: Annotated[Path | None, typer.Option(help="Local socket for whence top.")] = None,
     metrics: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Serve metrics for Prometheus.")] = None,
     log: Annotated[str | None, typer.Option(help="Logs on standard error: off, text or json.")] = None,
@@ -89,7 +90,7 @@ def node(
         "cluster": cluster, "certs": certs and str(certs), "insecure": insecure or None, "metrics": metrics, "log": log,
         "status": status and str(status), "durable": durable or None, "advertise": advertise,
         "groups": _groups(group) if group else None, "settings": parse_settings(settings) if settings else None,
-        "founders": live.parse_founders(founders) or None,
+        "founders": live.parse_founders(founders) or None, "net": parse_settings(net, "--net") if net else None,
     }  # fmt: skip
     told = structs.replace(_read(config), **{name: value for name, value in flags.items() if value is not None})
     if told.pid is None:
@@ -150,12 +151,10 @@ async def _run(told: Told, pid: int, json: bool) -> None:
     made = live.node_of(
         pid, told.listen, told.contacts, told.cluster, Path(told.certs) if told.certs else None, told.insecure,
         data=told.data, trace=told.trace, permits=told.permits, advertise=told.advertise,
-        settings=NetSettings(cluster=told.cluster, alone=founds),
+        settings=net_settings_from({"alone": founds} | told.net), status=told.status or True, metrics=told.metrics,
     )  # fmt: skip
     async with live.until_told() as stop, made as running:
-        servers = [await serve_status(running.live, Path(told.status) if told.status else live.status_path(pid))]
-        if told.metrics is not None:
-            servers.append(await serve_metrics(running.live, *endpoint(told.metrics)))
+        live.tell_unreached(running)
         groups = await live.unless_told(stop, _open(running, openings))
         if groups is not None:
             if json:
@@ -163,8 +162,6 @@ async def _run(told: Told, pid: int, json: bool) -> None:
             else:
                 complain(f"process {running.pid} is up at {running.address}; stop it with ctrl-c")
             await _serve(groups, stop)
-        for server in servers:
-            server.close()
 
 
 async def _open(running: Node, openings: list[dict[str, Any]]) -> list[Group]:

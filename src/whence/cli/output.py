@@ -104,12 +104,12 @@ def directory(path: Path, option: str) -> Path:
     return path
 
 
-def parse_settings(pairs: list[str]) -> dict[str, str]:
+def parse_settings(pairs: list[str], option: str = "--set") -> dict[str, str]:
     """Split key=value pairs. Raises UsageError for what is none."""
     settings = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name:
-            raise UsageError(f"--set takes key=value, such as fanout=4, not {pair!r}")
+            raise UsageError(f"{option} takes key=value, such as fanout=4, not {pair!r}")
         settings[name.strip()] = value.strip()
     return settings

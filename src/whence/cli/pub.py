@@ -49,6 +49,7 @@ def pub(
     certs: live.Certs = None,
     insecure: live.Insecure = False,
     settings: live.Settings = None,
+    net: live.Net = None,
     log: live.Log = "off",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
 ) -> None:
@@ -61,7 +62,9 @@ def pub(
         raise UsageError(f"--until is accepted or settled, not {until!r}")
     ended = [live.parse_process(text) for text in dead or []]
     live.set_up_logs(log)
-    made = live.node_of(live.guest(pid), listen, contact, cluster, certs, insecure, data=data, trace=trace)
+    made = live.node_of(
+        live.guest(pid), listen, contact, cluster, certs, insecure, data=data, trace=trace, settings=live.parse_net(net)
+    )
     given: dict[str, Any] = {"founders": live.parse_founders(founders), "settings": parse_settings(settings or [])}
 
     async def main() -> int:
@@ -69,6 +72,7 @@ def pub(
         lines_in = Lines(ndjson=ndjson)
         loop = asyncio.get_running_loop()
         async with made as node:
+            live.tell_unreached(node)
             joined = await node.open(group, level, **given, receive=False)
             for process in ended:
                 joined.declare_dead(*process)

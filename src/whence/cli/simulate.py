@@ -18,6 +18,7 @@ from whence.cli.output import (
     verdicts_by_name,
 )
 from whence.mutants import recipe_with
+from whence.sim.load import load_from
 from whence.sim.run import run
 from whence.sim.summary import summarize
 from whence.sim.workload import simulation
@@ -30,7 +31,9 @@ def simulate(
         typer.Option(help="A level, or a rival: cbcast, barriers, neighbourhood. canary is wrong on purpose."),
     ],
     nodes: Annotated[int, typer.Option(help="Members the group is founded with.")] = 25,
-    events: Annotated[int, typer.Option(help="Events published in all, one per gossip round.")] = 100,
+    events: Annotated[
+        int, typer.Option(help="Events published in all, one per gossip round unless --rate is given.")
+    ] = 100,
     seed: Annotated[int, typer.Option(help="Same seed, same run, to the byte.")] = 1,
     faults: Annotated[
         str, typer.Option(help="none, swarm (drawn from the seed), or a TOML or JSON file of faults.")
@@ -38,6 +41,13 @@ def simulate(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, such as fanout=3.")
     ] = None,
+    rate: Annotated[float | None, typer.Option(help="Events a second, of the whole group.")] = None,
+    payload: Annotated[int | None, typer.Option(help="Bytes of every event. Default: 16.")] = None,
+    publishers: Annotated[int | None, typer.Option(help="How many members publish. Default: all that may.")] = None,
+    coordinators: Annotated[
+        int | None, typer.Option(help="How many members ask for a ticket, at level optimistic. Default: 8 at most.")
+    ] = None,
+    bandwidth: Annotated[int | None, typer.Option(help="Bits a second that each member can send.")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the trace below this directory, for whence check.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
@@ -50,7 +60,11 @@ def simulate(
         from whence.trace.writer import write_trace  # before the run, which would be in vain without it
 
     recipe = recipe_with(level, None)
-    scenario = simulation(level, nodes, events, seed, faults, parse_settings(settings or []))
+    load = load_from(
+        {"rate": rate, "payload": payload, "publishers": publishers, "coordinators": coordinators,
+         "bandwidth": bandwidth}
+    )  # fmt: skip
+    scenario = simulation(level, nodes, events, seed, faults, parse_settings(settings or []), load)
     with progress(quiet=json) as bar:
         task = bar.add_task("simulating", total=100)
         outcome = run(scenario, recipe, on_slice=lambda _, done: bar.update(task, completed=round(100 * done)))

@@ -30,6 +30,7 @@ def sub(
     certs: live.Certs = None,
     insecure: live.Insecure = False,
     settings: live.Settings = None,
+    net: live.Net = None,
     log: live.Log = "off",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end and no deliveries.")] = False,
 ) -> None:
@@ -39,7 +40,9 @@ def sub(
     Exit code 0: --count reached, --seconds over or stopped by a signal. 1: the group ended before --count.
     """
     live.set_up_logs(log)
-    made = live.node_of(live.guest(pid), listen, contact, cluster, certs, insecure, data=data, trace=trace)
+    made = live.node_of(
+        live.guest(pid), listen, contact, cluster, certs, insecure, data=data, trace=trace, settings=live.parse_net(net)
+    )
     given = {"founders": live.parse_founders(founders), "settings": parse_settings(settings or [])}
     told = run(_listen(made, group, level, given, count, seconds, _printer(ndjson, json)))
     if json:
@@ -86,6 +89,7 @@ async def _listen(
 ) -> dict[str, Any]:
     delivered, stopped = 0, False
     async with live.until_told() as stop, made as node:
+        live.tell_unreached(node)
         joined = await live.unless_told(stop, node.open(group, level, **given))
         if joined is None:
             return {"delivered": 0, "skipped": 0, "stopped": True}

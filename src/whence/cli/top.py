@@ -1,7 +1,14 @@
 """whence top: a live view of a running node."""
 
 import asyncio
+import os
+import select
+import sys
+import termios
 import time
+import tty
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,10 +17,11 @@ from rich.console import Group as Stack
 from rich.live import Live
 from rich.table import Table
 
-from whence.cli.live import status_path
 from whence.cli.output import print_json, stdout
-from whence.errors import UsageError
-from whence.net.status import ask
+from whence.net.status import ask, the_node
+
+WIDE = 100
+"""Terminals with so many columns have room between those of tables."""
 
 HELD = ("held_bundles", "held_copies", "held_messages", "buffer_bundles")
 """What levels call the bundles that wait for others, or for their time."""
@@ -28,11 +36,10 @@ def top(
 ) -> None:
     """Watch a running node: members, links, tickets with owners and leases, rates, what is held, gaps and lag.
 
+    Without --pid it is the only one that runs here. q or ctrl-c leaves.
     Exit code 0: seen. 2: no such node runs here.
     """
-    if pid is None and socket is None:
-        raise UsageError("which node? give --pid or --socket")
-    path = socket if socket is not None else status_path(pid or 0)
+    path = the_node(pid, socket)
     told = asyncio.run(ask(path))
     if json:
         print_json(0, **told)
@@ -40,14 +47,38 @@ def top(
     if once:
         stdout().print(page(told, {}, 1.0))
         return
-    with Live(page(told, {}, 1.0), console=stdout(), auto_refresh=False, screen=False) as shown:
+    with keys() as pressed, Live(page(told, {}, 1.0), console=stdout(), auto_refresh=False, screen=False) as shown:
         before, at = told, time.monotonic()
-        while True:
-            time.sleep(every)
+        while pressed(every) != "q":
             told = asyncio.run(ask(path))
             now = time.monotonic()
             shown.update(page(told, before, now - at), refresh=True)
             before, at = told, now
+
+
+@contextmanager
+def keys() -> Iterator[Callable[[float], str]]:
+    """Yield a function that waits some seconds for a key; it returns nothing if none came, or nobody can press one."""
+    if not sys.stdin.isatty():
+        yield _nobody_presses
+        return
+    keyboard = sys.stdin.fileno()
+    before = termios.tcgetattr(keyboard)
+
+    def pressed(seconds: float) -> str:
+        ready, _, _ = select.select([keyboard], [], [], seconds)
+        return os.read(keyboard, 1).decode(errors="replace") if ready else ""
+
+    try:
+        tty.setcbreak(keyboard)
+        yield pressed
+    finally:
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
+
+
+def _nobody_presses(seconds: float) -> str:
+    time.sleep(seconds)
+    return ""
 
 
 def page(told: dict[str, Any], before: dict[str, Any], seconds: float) -> Stack:
@@ -58,7 +89,7 @@ def page(told: dict[str, Any], before: dict[str, Any], seconds: float) -> Stack:
     )
     groups = Table(
         "group", "level", "members", "delivered", "per s", "published", "unsettled", "held", "skipped", "late",
-        title=title, title_justify="left", padding=0,
+        title=title, title_justify="left", padding=(0, 1 if stdout().width >= WIDE else 0),
     )  # fmt: skip
     places = Table("group", "place")
     earlier = {group["name"]: group for group in before.get("groups", [])}

@@ -5,6 +5,7 @@ have GREETING_BYTES_MAX bytes and must come by the deadline, so a stranger costs
 """
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from struct import Struct as Layout
 from typing import Protocol, cast
@@ -116,7 +117,7 @@ class Link(asyncio.BufferedProtocol):
     def connection_lost(self, error: Exception | None) -> None:
         """Tell the owner."""
         if error is not None and self.reason == "closed by the peer":
-            self.reason = type(error).__name__
+            self.reason = _in_words(error)
         self.transport, self.closing = None, True
         self._owner.link_lost(self, self.reason)
         if self.on_lost is not None:
@@ -201,3 +202,10 @@ class Link(asyncio.BufferedProtocol):
         if self.greeting.stage is Stage.UP:
             self.peer = self.greeting.peer
             self._owner.link_up(self)
+
+
+def _in_words(error: Exception) -> str:
+    """Say why a connection ended; what the other end of TLS objects to is in its alert."""
+    if isinstance(error, ssl.SSLError):
+        return f"TLS: {(error.reason or 'no reason given').lower().replace('_', ' ')}"
+    return type(error).__name__

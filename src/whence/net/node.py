@@ -30,7 +30,7 @@ from whence.net.permits import Permits
 from whence.net.role import Kept, Role, Sink
 from whence.net.scribe import Scribe
 from whence.net.settings import NetSettings, settings_of
-from whence.net.switch import Switch
+from whence.net.switch import Switch, is_refusal
 from whence.store.directory import DataDirectory
 from whence.store.log import Log
 from whence.store.steps import Steps
@@ -95,6 +95,8 @@ class LiveNode:
         """The boots that peers said they have in each group."""
         self._unreached: dict[tuple[str, int], str] = {}
         """Why the last call of each contact failed."""
+        self._refused: dict[tuple[str, int], str] = {}
+        """Why contacts that are there do not want this process."""
         self._founders: dict[str, list[Process]] = {}
         self._named: dict[str, list[int]] = {}
         """The founders that each group was opened with."""
@@ -117,7 +119,10 @@ class LiveNode:
         contacts: Sequence[tuple[str, int]] = (),
         advertise: tuple[str, int] | None = None,
     ) -> None:
-        """Listen, and call the contacts until one answers. Raises JoinError, UsageError."""
+        """Listen, and call the contacts until one answers. Raises JoinError where one refuses, UsageError.
+
+        Contacts that are not there yet are called on, and groups are joined once they are.
+        """
         for name, _ in [(host, port), *contacts]:
             if not self._insecure and not name.startswith(LOOPBACK):
                 raise UsageError(
@@ -175,16 +180,27 @@ class LiveNode:
         return by_time if self._data is None else self._data.begin_life(by_time)
 
     async def _reach_any(self) -> None:
-        """Call all contacts; return when one has answered and go on calling the others. Raises JoinError."""
+        """Call all contacts; return when one has answered, or none is there yet, and go on calling the others.
+
+        Raises JoinError where those that are there refuse this process: calling again would not change that.
+        """
         calls = [asyncio.ensure_future(self._keep_calling(*contact)) for contact in self.contacts]
         self._tasks += calls
         if self.settings.alone:
             return
         deadline_s = self.settings.call_ns / 1e9
         await asyncio.wait(calls, timeout=deadline_s, return_when=asyncio.FIRST_COMPLETED)
-        if not any(peer.link for peer in self.switch.peers.values()):
-            why = "; ".join(dict.fromkeys(self._unreached.values())) or _listed(self.contacts)
-            raise JoinError(f"no contact answered within {deadline_s:g} s: {why}")
+        if any(peer.link for peer in self.switch.peers.values()):
+            return
+        if self._refused:
+            raise JoinError(f"no contact lets this process in: {'; '.join(dict.fromkeys(self._refused.values()))}")
+        log.warning("no contact answered within %g s, and all are called on: %s", deadline_s, self.unreached())
+
+    def unreached(self) -> str:
+        """Return why contacts that were called have not answered; empty when one has, or there are none."""
+        if not self.contacts or any(peer.link for peer in self.switch.peers.values()):
+            return ""
+        return "; ".join(dict.fromkeys(self._unreached.values())) or f"{_listed(self.contacts)} did not answer yet"
 
     async def _keep_calling(self, host: str, port: int) -> None:
         wait_ns = self.settings.retry_ns
@@ -194,6 +210,8 @@ class LiveNode:
                 return
             except JoinError as error:
                 self._unreached[host, port] = str(error)
+                if is_refusal(error):
+                    self._refused[host, port] = str(error)
             await asyncio.sleep(wait_ns / 1e9)
             wait_ns = min(2 * wait_ns, self.settings.retry_ns_max)
 
@@ -314,7 +332,11 @@ class LiveNode:
         before = self._spools.pop(group, None)
         if before is not None:
             before.close()
-        self._spools[group] = spool = Spool(self._trace, group, level, *me, on_lost=self._rows_lost)
+        self._spools[group] = spool = Spool(
+            self._trace, group, level, *me, self.settings.trace_segment_bytes, self.settings.trace_segments_max,
+            on_lost=self._rows_lost,
+        )  # fmt: skip
+
         return Scribe(spool, me, group)
 
     async def _enter(self, driver: Driver, founders: Sequence[int]) -> None:

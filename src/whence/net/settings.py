@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
 from msgspec import Struct
 
 from whence.core.link.detector import DetectorSettings
 from whence.errors import SettingError
+from whence.trace.spool import SEGMENT_BYTES, SEGMENTS_MAX
 
 
 class NetSettings(Struct, frozen=True, kw_only=True):
@@ -42,6 +44,10 @@ class NetSettings(Struct, frozen=True, kw_only=True):
     """Send gossip that fits a datagram over UDP. Not with TLS: datagrams are not encrypted."""
     otel: bool = False
     """Count what groups publish and deliver with OpenTelemetry. Needs the extra `otel`; costs a few µs per bundle."""
+    trace_segment_bytes: int = SEGMENT_BYTES
+    trace_segments_max: int = SEGMENTS_MAX
+    """A trace is written in files of so many bytes, so many for each group. Full: action `drop`, the oldest file goes,
+    and `whence gather` tells that rows are lost."""
     detector: DetectorSettings = DetectorSettings()
 
     def __post_init__(self) -> None:
@@ -53,6 +59,24 @@ class NetSettings(Struct, frozen=True, kw_only=True):
             raise SettingError(f"cluster must have 1 to 64 characters, not {len(self.cluster)}")
         if self.outbox_high_bytes >= self.outbox_bytes_max:
             raise SettingError("outbox_high_bytes must be below outbox_bytes_max, or publishers never wait")
+
+
+def net_settings_from(given: Mapping[str, object]) -> NetSettings:
+    """Make settings from values by name, as text or typed; those of the detector are named like the others.
+
+    Raises SettingError that names the setting.
+    """
+    own, inner = set(NetSettings.__struct_fields__) - {"detector"}, set(DetectorSettings.__struct_fields__)
+    unknown = [name for name in given if name not in own | inner]
+    if unknown:
+        raise SettingError(f"no network setting is called {unknown[0]!r}; there are: {', '.join(sorted(own | inner))}")
+    values: dict[str, object] = {name: value for name, value in given.items() if name in own}
+    values["detector"] = {name: value for name, value in given.items() if name in inner}
+    try:
+        return msgspec.convert(values, NetSettings, strict=False)
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at `$.")
+        raise SettingError(f"{where.rstrip('`').rpartition('.')[2] or 'network settings'}: {what}") from None
 
 
 LIVE_DEFAULTS: dict[str, dict[str, object]] = {

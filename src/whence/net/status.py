@@ -6,6 +6,8 @@ which only the local socket takes. That socket is open to its owner alone.
 
 import asyncio
 import os
+import socket
+import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,6 +32,19 @@ STATUS = b"status\n"
 
 REQUEST_S = 5.0
 """How long a request may take to arrive."""
+
+
+class Served:
+    """Something that answers until it is closed."""
+
+    def __init__(self, server: asyncio.Server, path: Path | None = None) -> None:
+        self._server, self._path = server, path
+
+    def close(self) -> None:
+        """Answer no more, and leave no socket behind."""
+        self._server.close()
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
 
 
 def status(live: LiveNode) -> dict[str, Any]:
@@ -194,10 +209,32 @@ def _safe(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-async def serve_status(live: LiveNode, path: Path) -> asyncio.Server:
+def status_directory() -> Path:
+    """Return where status sockets are unless told otherwise."""
+    return Path(os.environ.get("XDG_RUNTIME_DIR") or f"{tempfile.gettempdir()}/whence-{os.getuid()}")
+
+
+def status_path(pid: int) -> Path:
+    """Return where a node's status socket is unless told otherwise."""
+    return status_directory() / f"whence-{pid}.sock"
+
+
+def the_node(pid: int | None, at: Path | None) -> Path:
+    """Return the socket given, that of a process, or that of the only one that runs here. Raises UsageError."""
+    if at is not None or pid is not None:
+        return at or status_path(pid or 0)
+    here = [path for path in sorted(status_directory().glob("whence-*.sock")) if _is_answered(path)]
+    if len(here) == 1:
+        return here[0]
+    found = ", ".join(path.stem.removeprefix("whence-") for path in here[:20])
+    why = f"processes {found} run here; give --pid" if here else f"none has a socket in {status_directory()}"
+    raise UsageError(f"which node? {why}, or --socket if it is elsewhere")
+
+
+async def serve_status(live: LiveNode, path: Path) -> Served:
     """Answer every line on a local socket with a line of JSON: the status, or what became of a request.
 
-    Raises JoinError.
+    Raises JoinError, also where another process that runs has that socket.
     """
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -212,17 +249,36 @@ async def serve_status(live: LiveNode, path: Path) -> asyncio.Server:
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if _is_answered(path):
+            raise JoinError(f"the status socket {path} is that of another process that runs; give another path")
         path.unlink(missing_ok=True)
-        before = os.umask(0o177)
-        try:
-            return await asyncio.start_unix_server(answer, path)
-        finally:
-            os.umask(before)
+        return Served(await asyncio.start_unix_server(answer, sock=_bound(path)), path)
     except OSError as error:
         raise JoinError(f"the status socket {path} cannot be made: {error.strerror or error}") from error
 
 
-async def serve_metrics(live: LiveNode, host: str, port: int) -> asyncio.Server:
+def _bound(path: Path) -> socket.socket:
+    """Return a socket there that only its owner can open; nothing else happens while files are made so."""
+    bound = socket.socket(socket.AF_UNIX)
+    before = os.umask(0o177)
+    try:
+        bound.bind(str(path))
+    except BaseException:
+        bound.close()
+        raise
+    finally:
+        os.umask(before)
+    return bound
+
+
+def _is_answered(path: Path) -> bool:
+    """Tell whether a process that runs listens there; sockets of those that were killed remain."""
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.settimeout(REQUEST_S)
+        return caller.connect_ex(str(path)) == 0
+
+
+async def serve_metrics(live: LiveNode, host: str, port: int) -> Served:
     """Answer GET /metrics. Raises JoinError."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -242,7 +298,7 @@ async def serve_metrics(live: LiveNode, host: str, port: int) -> asyncio.Server:
             writer.close()
 
     try:
-        return await asyncio.start_server(answer, host, port, limit=1 << 14)
+        return Served(await asyncio.start_server(answer, host, port, limit=1 << 14))
     except OSError as error:
         raise JoinError(f"metrics cannot be served at {host}:{port}: {error.strerror or error}") from error
 

@@ -326,7 +326,7 @@ class Switch:
         context = self._safety.client if self._safety is not None else None
         up: asyncio.Future[None] = self._loop.create_future()
         link = self._link(expected, dialed=True)
-        link.on_lost = lambda: None if up.done() else up.set_exception(JoinError(_refused(link)))
+        link.on_lost = lambda: None if up.done() else up.set_exception(JoinError(self._refused(link)))
         link.on_up = lambda: None if up.done() else up.set_result(None)
         deadline_s = self.settings.call_ns / 1e9
         where = f"{address.host}:{address.port}"
@@ -358,6 +358,13 @@ class Switch:
             return
         self._host.name_refused(link.reason)
         raise NameTakenError(link.reason)
+
+    def _refused(self, link: Link) -> str:
+        if link.greeting.refusal is not None:
+            return link.reason
+        doubts = self._safety.doubts(self.me.pid) if self._safety is not None else ""
+        why = f"; as seen from here, {doubts}" if doubts else "; its log may say more"
+        return f"it does not greet ({link.reason}{why})"
 
     # --- what links tell ---
 
@@ -552,10 +559,9 @@ def _set_reading(link: Link, reading: bool) -> None:
         link.transport.pause_reading()
 
 
-def _refused(link: Link) -> str:
-    if link.greeting.refusal is not None:
-        return link.reason
-    return f"it does not greet ({link.reason}; its log may say more)"
+def is_refusal(failed: JoinError) -> bool:
+    """Tell whether a call failed because somebody who is there does not want to talk."""
+    return isinstance(failed.__cause__, JoinError | ssl.SSLError)
 
 
 def _nothing() -> None:

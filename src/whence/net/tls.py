@@ -6,7 +6,11 @@ addresses of hosts play no part: a member may move.
 
 import asyncio
 import ssl
+from datetime import UTC, datetime
 from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 
 from whence.errors import RemoteProtocolError, UsageError
 
@@ -27,6 +31,27 @@ class Safety:
             raise UsageError(
                 f"the certificate {certificate}, its key or the authority {authority} cannot be used: {reason}"
             ) from None
+        self._files = certificate, authority
+
+    def doubts(self, pid: int) -> str:
+        """Return what a peer may have against this process's own certificate; empty where nothing is seen here.
+
+        TLS ends a connection without telling the caller why, so whoever was refused looks here.
+        """
+        certificate, authority = (x509.load_pem_x509_certificate(path.read_bytes()) for path in self._files)
+        now = datetime.now(UTC)
+        if not certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc:
+            return (
+                f"its certificate {self._files[0]} is valid from {certificate.not_valid_before_utc:%Y-%m-%d} to "
+                f"{certificate.not_valid_after_utc:%Y-%m-%d}, and has expired or not begun"
+            )
+        try:
+            certificate.verify_directly_issued_by(authority)
+        except (ValueError, TypeError, InvalidSignature):
+            return f"its certificate {self._files[0]} is not signed by {self._files[1]}"
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        named = names.get_values_for_type(x509.UniformResourceIdentifier)
+        return "" if f"{PID_URI}{pid}" in named else f"its certificate names {', '.join(named)}, and it is {pid}"
 
     def check(self, transport: asyncio.Transport, pid: int) -> None:
         """Compare the peer's certificate with the pid it claims. Raises RemoteProtocolError."""

@@ -9,6 +9,7 @@ with seeds derived from the configuration itself, so that adding one changes no 
     level = ["eventual", "fifo"]
     nodes = [10, 20]
     events = [100]
+    rate = [100, 1000]               # also payload, publishers, coordinators, bandwidth: see whence simulate --help
     fanout = [3, 4]                  # anything else is a setting of the level
 
 A sweep is cut into jobs of a few minutes, each appended when it is whole: a crash loses one job, and a sweep that is
@@ -106,6 +107,8 @@ def _result(config: str, number: int, seed: int) -> dict[str, Any]:
     from whence.check.judge import judge
     from whence.check.verdict import Outcome
     from whence.mutants import recipe_with
+    from whence.sim.load import NAMES as LOADS
+    from whence.sim.load import load_from
     from whence.sim.run import run
     from whence.sim.summary import summarize
     from whence.sim.workload import simulation
@@ -116,7 +119,8 @@ def _result(config: str, number: int, seed: int) -> dict[str, Any]:
         "config": config, "number": number, "seed": seed, "level": level, "nodes": nodes, "events": events
     }  # fmt: skip
     try:
-        outcome = run(simulation(level, nodes, events, seed, faults, settings), recipe_with(level, None))
+        load = load_from({name: settings.pop(name) for name in LOADS if name in settings})
+        outcome = run(simulation(level, nodes, events, seed, faults, settings, load), recipe_with(level, None))
         facts, verdicts = summarize(outcome.trace), judge(outcome.trace)
         said = {which: [v.promise for v in verdicts if v.outcome is which] for which in Outcome}
         latency = facts["latency_ms"]

@@ -4,6 +4,8 @@ from random import Random
 from typing import Any, Protocol
 
 from whence.core.coordinated import ClusterParts, ClusterSettings
+from whence.errors import UsageError
+from whence.sim.load import Load
 from whence.sim.network import NetworkModel
 from whence.sim.scenario import SECOND_NS, Act, Clocks, Fault, Publish, Scenario
 from whence.sim.streams import Streams
@@ -37,13 +39,19 @@ def simulation(
     faults: str,
     settings: dict[str, Any],
     trouble: Trouble | None = None,
-    coordinators: int = COORDINATORS,
+    load: Load | None = None,
 ) -> Scenario:
     """Make a scenario: tickets are asked for, then two thirds of the events in times of trouble, healing, the rest."""
     values = ClusterParts().settings_from(settings)
-    owners = list(range(min(nodes, coordinators, values.tickets.tickets)))
+    load = load or Load()
+    owners = list(range(min(nodes, load.coordinators or COORDINATORS, values.tickets.tickets)))
+    if load.coordinators is not None and len(owners) < load.coordinators:
+        raise UsageError(
+            f"coordinators: {nodes} members and {values.tickets.tickets} tickets make {len(owners)} at most, and "
+            f"{load.coordinators} were asked for; see --nodes and --set tickets=…"
+        )
     dice = Streams(seed).of("workload")
-    spacing, ticket_round = values.gossip.round_ns, values.tickets.ticket_round_ns
+    spacing, ticket_round = load.spacing_ns(values.gossip.round_ns), values.tickets.ticket_round_ns
     start = warm_up(len(owners)) * ticket_round
     troubled = 0 if faults == "none" else events * 2 // 3
     heal_at = start + troubled * spacing if troubled else 0

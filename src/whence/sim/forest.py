@@ -5,6 +5,7 @@ from typing import Any
 from whence.core.levels import LEVELS as RECIPES
 from whence.core.members.overlay import Overlay, overlay_of
 from whence.errors import UsageError
+from whence.sim.load import Load
 from whence.sim.network import Latency, NetworkModel
 from whence.sim.scenario import SECOND_NS, Clocks, Fault, Publish, Scenario
 from whence.sim.streams import Streams
@@ -20,7 +21,14 @@ REST_NS = 6 * SECOND_NS
 
 
 def simulation(
-    level: str, nodes: int, events: int, seed: int, faults: str, settings: dict[str, Any], trouble: Any = None
+    level: str,
+    nodes: int,
+    events: int,
+    seed: int,
+    faults: str,
+    settings: dict[str, Any],
+    trouble: Any = None,
+    load: Load | None = None,
 ) -> Scenario:
     """Make a scenario on a tree: two thirds of the events in times of trouble, then healing, then the rest.
 
@@ -35,15 +43,14 @@ def simulation(
         raise UsageError(f"--nodes: the tree has {overlay.size} nodes, not {nodes}")
     dice = Streams(seed).of("workload")
     troubled = 0 if faults == "none" else events * 2 // 3
-    heal_at = troubled * SPACING_NS
+    spacing = (load or Load()).spacing_ns(SPACING_NS)
+    heal_at = troubled * spacing
     live_from = heal_at + SETTLE_NS if troubled else 0
-    live_until = live_from + (events - troubled) * SPACING_NS
+    live_until = live_from + (events - troubled) * spacing
 
     def some(count: int, start: int) -> list[Publish]:
         return [
-            Publish(
-                at_ns=start + at * SPACING_NS, node=dice.randrange(nodes), group=dice.randrange(overlay.group_count)
-            )
+            Publish(at_ns=start + at * spacing, node=dice.randrange(nodes), group=dice.randrange(overlay.group_count))
             for at in range(count)
         ]
 

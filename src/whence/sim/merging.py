@@ -5,6 +5,7 @@ from typing import Any
 
 from whence.core.levels import LEVELS
 from whence.core.merge.settings import TotalSettings
+from whence.sim.load import Load
 from whence.sim.network import Latency, NetworkModel
 from whence.sim.scenario import Clocks, Fault, Publish, Scenario
 from whence.sim.streams import Streams
@@ -46,16 +47,19 @@ def settle_of(settings: TotalSettings) -> int:
     return recovery + 3 * merge.patience_beats * merge.beat_ns + 1000 * MS
 
 
-def simulation(nodes: int, events: int, seed: int, faults: str, chosen: dict[str, Any], trouble: Any) -> Scenario:
+def simulation(
+    nodes: int, events: int, seed: int, faults: str, chosen: dict[str, Any], trouble: Any, load: Load | None = None
+) -> Scenario:
     """Make a run for people; `trouble` is a file's faults, or None where they are none or drawn here."""
     if faults == "swarm":
         chosen = TROUBLED | chosen
     settings = settings_of(chosen)
     dice = Streams(seed).of("workload")
     troubled = 0 if faults == "none" else events * 2 // 3
-    heal_at = troubled * SPACING_NS
+    spacing = (load or Load()).spacing_ns(SPACING_NS)
+    heal_at = troubled * spacing
     live_from = heal_at + settle_of(settings) if troubled else 0
-    live_until = live_from + (events - troubled) * SPACING_NS
+    live_until = live_from + (events - troubled) * spacing
     network, clocks, planned = NetworkModel(), clocks_within(settings), []
     if trouble is not None:
         network, clocks, planned = trouble.network, trouble.clocks, trouble.faults
@@ -63,8 +67,8 @@ def simulation(nodes: int, events: int, seed: int, faults: str, chosen: dict[str
         network = draw_network(dice)
         planned = [fault for fault in draw_faults(nodes, heal_at, dice) if fault.kind != "clock_jump"]
     wait = deadline_of(settings)
-    publishes = [_some(nodes, at * SPACING_NS, dice) for at in range(troubled)]
-    publishes += [_some(nodes, live_from + at * SPACING_NS, dice) for at in range(events - troubled)]
+    publishes = [_some(nodes, at * spacing, spacing, dice) for at in range(troubled)]
+    publishes += [_some(nodes, live_from + at * spacing, spacing, dice) for at in range(events - troubled)]
     return Scenario(
         level="total", seed=seed, nodes=nodes, settings=chosen, network=network, clocks=clocks, faults=planned,
         publishes=publishes, heal_at_ns=heal_at, live_from_ns=live_from, live_until_ns=live_until, deadline_ns=wait,
@@ -92,5 +96,5 @@ def failover(nodes: int, events: int, seed: int) -> Scenario:
     )  # fmt: skip
 
 
-def _some(nodes: int, start: int, dice: Random) -> Publish:
-    return Publish(at_ns=start + int(dice.random() * SPACING_NS), node=int(dice.random() * nodes))
+def _some(nodes: int, start: int, spacing: int, dice: Random) -> Publish:
+    return Publish(at_ns=start + int(dice.random() * spacing), node=int(dice.random() * nodes))

@@ -12,6 +12,7 @@ from msgspec import structs
 from whence.core.levels import settings_from
 from whence.errors import UsageError
 from whence.sim import clusters, forest, merging
+from whence.sim.load import Load
 from whence.sim.network import NetworkModel
 from whence.sim.scenario import SECOND_NS, Clocks, Fault, Publish, Scenario
 from whence.sim.streams import Streams
@@ -29,6 +30,9 @@ REACH_MIN = 0.99
 """Gossip promises with high probability; what a run of many members is held to."""
 
 
+USUAL = Load()
+
+
 class Trouble(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A file of faults: what goes wrong, and how the network and the clocks are."""
 
@@ -38,26 +42,38 @@ class Trouble(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def simulation(
-    level: str, nodes: int, events: int, seed: int, faults: str = "none", settings: dict[str, Any] | None = None
+    level: str,
+    nodes: int,
+    events: int,
+    seed: int,
+    faults: str = "none",
+    settings: dict[str, Any] | None = None,
+    load: Load = USUAL,
 ) -> Scenario:
     """Make a scenario: two thirds of the events in times of trouble, then healing, then the rest.
 
     `faults` is none, swarm (drawn from the seed) or the name of a TOML or JSON file. Without faults all is one calm
     phase. Raises UsageError for what cannot be.
     """
+    return load.applied_to(_scenario(level, nodes, events, seed, faults, settings or {}, load))
+
+
+def _scenario(
+    level: str, nodes: int, events: int, seed: int, faults: str, settings: dict[str, Any], load: Load
+) -> Scenario:
     _check_between("nodes", nodes, 2, NODES_MAX)
     _check_between("events", events, 1, EVENTS_MAX)
     if level in forest.LEVELS:
-        return _on_a_tree(level, nodes, events, seed, faults, settings or {})
+        return _on_a_tree(level, nodes, events, seed, faults, settings, load)
     if level == "optimistic":
-        return _clustered(nodes, events, seed, faults, settings or {})
+        return _clustered(nodes, events, seed, faults, settings, load)
     if level == "total":
-        return _merged(nodes, events, seed, faults, settings or {})
-    chosen = {"rounds": rounds_for(nodes)} | (settings or {})
+        return _merged(nodes, events, seed, faults, settings, load)
+    chosen = {"rounds": rounds_for(nodes)} | settings
     values = settings_from(chosen)
     round_ns = values.gossip.round_ns
     dice = Streams(seed).of("workload")
-    spacing = round_ns // EVENTS_PER_ROUND
+    spacing = load.spacing_ns(round_ns // EVENTS_PER_ROUND)
     troubled = 0 if faults == "none" else events * 2 // 3
     heal_at = troubled * spacing
     live_from = heal_at + SETTLE_ROUNDS * round_ns if troubled else 0
@@ -73,26 +89,28 @@ def simulation(
     )  # fmt: skip
 
 
-def _on_a_tree(level: str, nodes: int, events: int, seed: int, faults: str, settings: dict[str, Any]) -> Scenario:
+def _on_a_tree(
+    level: str, nodes: int, events: int, seed: int, faults: str, settings: dict[str, Any], load: Load
+) -> Scenario:
     trouble = None if faults in ("none", "swarm") else read_trouble(faults)
-    scenario = forest.simulation(level, nodes, events, seed, faults, settings, trouble)
+    scenario = forest.simulation(level, nodes, events, seed, faults, settings, trouble, load)
     if trouble is not None:
         check_trouble(faults, trouble, nodes, scenario.heal_at_ns)
     return scenario
 
 
-def _clustered(nodes: int, events: int, seed: int, faults: str, settings: dict[str, Any]) -> Scenario:
+def _clustered(nodes: int, events: int, seed: int, faults: str, settings: dict[str, Any], load: Load) -> Scenario:
     trouble = None if faults in ("none", "swarm") else read_trouble(faults)
     chosen = {"rounds": rounds_for(nodes)} | settings
-    scenario = clusters.simulation(nodes, events, seed, faults, chosen, trouble)
+    scenario = clusters.simulation(nodes, events, seed, faults, chosen, trouble, load)
     if trouble is not None:
         check_trouble(faults, trouble, nodes, scenario.heal_at_ns)
     return scenario
 
 
-def _merged(nodes: int, events: int, seed: int, faults: str, settings: dict[str, Any]) -> Scenario:
+def _merged(nodes: int, events: int, seed: int, faults: str, settings: dict[str, Any], load: Load) -> Scenario:
     trouble = None if faults in ("none", "swarm") else read_trouble(faults)
-    scenario = merging.simulation(nodes, events, seed, faults, settings, trouble)
+    scenario = merging.simulation(nodes, events, seed, faults, settings, trouble, load)
     if trouble is not None:
         check_trouble(faults, trouble, nodes, scenario.heal_at_ns)
     return scenario

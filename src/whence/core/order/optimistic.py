@@ -34,7 +34,7 @@ SOURCES_MAX = 8
 UNNAMED_MAX = 256
 """Skipped ranges whose names are not known yet. Full: the oldest is not told."""
 
-MODES = ("R1", "Rk", "R1+Rk")
+MODES = ("R1", "Rk", "R1+Rk", "none")
 
 
 class LayerSettings(Struct, frozen=True, kw_only=True):
@@ -45,7 +45,8 @@ class LayerSettings(Struct, frozen=True, kw_only=True):
     recover_rounds: int = 6
     """Rounds from asking to skipping: at least a round trip; the paper takes as long as an event is spread."""
     recovery: str = "R1+Rk"
-    """R1: ask the publisher. Rk: ask `recovery_fanout` members. R1+Rk: first the publisher, then members."""
+    """R1: ask the publisher. Rk: ask `recovery_fanout` members. R1+Rk: first the publisher, then members. none: what is
+    missing is skipped and told, never asked for."""
     recovery_fanout: int = 4
     """Members asked at once; 2 × p_f × N by Theorem 5.2. `whence size` prints what suits."""
     recovery_bundles: int = 512

@@ -132,6 +132,8 @@ class Asking:
 
     def first(self, missing: list[tuple[int, int]], now: Instant, ready: Ready) -> list[tuple[int, int]]:
         """Ask for ids (ticket, entry) that are not asked for yet, newest last; return those that were."""
+        if self.mode == "none":
+            return []
         fresh = [key for key in missing if key not in self._open]
         room = min(len(fresh), self.ids_max - len(self._open), RANGES_MAX)
         asked = fresh[len(fresh) - self._bucket.take(max(0, room), now) :]

@@ -1,0 +1,65 @@
+"""What a run for people is asked to carry: how much is published, by how many, over which network."""
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct, structs
+
+from whence.errors import UsageError
+from whence.limits import BUNDLE_BYTES_MAX
+from whence.sim.network import NetworkModel
+from whence.sim.scenario import SECOND_NS, Publish, Scenario
+
+
+class Load(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The load of a run; what is None is as the level's own runs have it."""
+
+    rate: Annotated[float, Meta(gt=0, le=1e9)] | None = None
+    """Events a second, of the whole group."""
+    payload: Annotated[int, Meta(ge=0, le=BUNDLE_BYTES_MAX)] | None = None
+    """Bytes of every event."""
+    publishers: Annotated[int, Meta(ge=1)] | None = None
+    """How many members publish; at level optimistic, how many of those with a ticket."""
+    coordinators: Annotated[int, Meta(ge=1)] | None = None
+    """How many members ask for a ticket, at level optimistic."""
+    bandwidth: Annotated[int, Meta(ge=1)] | None = None
+    """Bits a second that a member can send, over all its links."""
+
+    def spacing_ns(self, usual_ns: int) -> int:
+        """Return the time between two publications of the whole group."""
+        return usual_ns if self.rate is None else max(1, int(SECOND_NS / self.rate))
+
+    def applied_to(self, scenario: Scenario) -> Scenario:
+        """Return a scenario whose publications and network are as asked for. Raises UsageError."""
+        if self.coordinators is not None and scenario.level != "optimistic":
+            raise UsageError(f"coordinators: level {scenario.level} has none; leave it out, or take level optimistic")
+        publishers = sorted({publish.node for publish in scenario.publishes})
+        chosen = publishers if self.publishers is None else publishers[: self.publishers]
+        if self.publishers is not None and self.publishers > max(len(chosen), scenario.nodes):
+            raise UsageError(
+                f"publishers: the group has {scenario.nodes} members, and {self.publishers} were asked for"
+            )
+        instead = {node: chosen[at % len(chosen)] for at, node in enumerate(publishers)}
+        return structs.replace(
+            scenario, network=self._network(scenario.network),
+            publishes=[self._publish(publish, instead[publish.node]) for publish in scenario.publishes],
+        )  # fmt: skip
+
+    def _publish(self, publish: Publish, node: int) -> Publish:
+        size = publish.size if self.payload is None else self.payload
+        return structs.replace(publish, node=node, size=size)
+
+    def _network(self, network: NetworkModel) -> NetworkModel:
+        return network if self.bandwidth is None else structs.replace(network, bandwidth_bps=self.bandwidth)
+
+
+NAMES = Load.__struct_fields__
+
+
+def load_from(given: dict[str, Any]) -> Load:
+    """Make a load from values by name, as text or typed. Raises UsageError that names what cannot be."""
+    try:
+        return msgspec.convert({name: value for name, value in given.items() if value is not None}, Load, strict=False)
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at `$.")
+        raise UsageError(f"{where.rstrip('`') or 'load'}: {what}") from None

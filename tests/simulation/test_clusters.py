@@ -167,7 +167,7 @@ def stopped_whole(seed: int, survivors: int) -> Scenario:
     """
     given = {"tickets": 6, "rounds": 3, "view": "full", "seeds": "0,1,2,3"}
     ticket_round = ClusterParts().settings_from(given).tickets.ticket_round_ns
-    calm = simulation(8, 1, seed, "none", given, coordinators=6)
+    calm = simulation(8, 1, seed, "none", given, load=Load(coordinators=6))
     at = (warm_up(6) + 4) * ticket_round
     back = at + 2 * ticket_round
     gone = list(range(8 - survivors))
@@ -209,7 +209,7 @@ def handed_over(seed: int, recovery: str) -> Scenario:
     obtains it."""
     given = {"tickets": 2, "rounds": 3, "view": "full", "recovery": recovery}
     ticket_round = ClusterParts().settings_from(given).tickets.ticket_round_ns
-    calm = simulation(6, 1, seed, "none", given, coordinators=2)
+    calm = simulation(6, 1, seed, "none", given, load=Load(coordinators=2))
     at = (warm_up(2) + 2) * ticket_round
     last = [Publish(at_ns=at + number * ticket_round // 10, node=1, events=2) for number in range(3)]
     deaf = Fault(kind="cut", at_ns=at, until_ns=at + 2 * ticket_round, nodes=[0, 1, 2, 3, 4], others=[5])

@@ -95,7 +95,7 @@ class LiveNode:
         """The boots that peers said they have in each group."""
         self._unreached: dict[tuple[str, int], str] = {}
         """Why the last call of each contact failed."""
-        self._refused: dict[tuple[str, int], str] = {}
+        self._turned_away: dict[tuple[str, int], str] = {}
         """Why contacts that are there do not want this process."""
         self._founders: dict[str, list[Process]] = {}
         self._named: dict[str, list[int]] = {}
@@ -192,8 +192,8 @@ class LiveNode:
         await asyncio.wait(calls, timeout=deadline_s, return_when=asyncio.FIRST_COMPLETED)
         if any(peer.link for peer in self.switch.peers.values()):
             return
-        if self._refused:
-            raise JoinError(f"no contact lets this process in: {'; '.join(dict.fromkeys(self._refused.values()))}")
+        if self._turned_away:
+            raise JoinError(f"no contact lets this process in: {'; '.join(dict.fromkeys(self._turned_away.values()))}")
         log.warning("no contact answered within %g s, and all are called on: %s", deadline_s, self.unreached())
 
     def unreached(self) -> str:
@@ -211,7 +211,7 @@ class LiveNode:
             except JoinError as error:
                 self._unreached[host, port] = str(error)
                 if is_refusal(error):
-                    self._refused[host, port] = str(error)
+                    self._turned_away[host, port] = str(error)
             await asyncio.sleep(wait_ns / 1e9)
             wait_ns = min(2 * wait_ns, self.settings.retry_ns_max)
 

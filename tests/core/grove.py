@@ -80,9 +80,10 @@ class Grove:
         self.asleep.discard(node)
         for bundle in self.untaken.pop(node, []):
             self.delivered.setdefault(node, []).append(EventId(bundle.pid, bundle.boot, bundle.first))
-            self.taken.setdefault(node, Counter())[bundle.pid] += 1
-            if isinstance(self.members.get(node), Resuming):
-                self.members[node].take(bundle.pid)
+            member = self.members.get(node)
+            if isinstance(member, Resuming):
+                self.taken.setdefault(node, Counter())[member.place_of(bundle.pid)] += 1
+                member.take(bundle.pid)
 
     def crash(self, node: int) -> None:
         del self.members[node]
@@ -94,7 +95,7 @@ class Grove:
         member = self.members[node] = self._build(node)
         if isinstance(member, Resuming):
             taken = self.taken.get(node, Counter())
-            member.resume([taken[other] for other in range(len(member.taken()))], len(self.returned.get(node, [])))
+            member.resume([taken[place] for place in range(len(member.taken()))], len(self.returned.get(node, [])))
         else:
             member.act("consumed", self.steps.get(node, 0), self.now)
         self.apply(node, member.restore(self.journals[node], self.now))

@@ -8,13 +8,18 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from tests.core.grove import MS, Grove
+from whence.core.order.begun import OWN_LOST
 from whence.core.order.direct import journal
 from whence.core.order.direct.items import Has, Told
 from whence.core.order.direct.state import SPARE_MESSAGES
-from whence.core.order.localized.items import Ask, Lookup, Probe
+from whence.core.order.localized.items import Ask, Back, Lookup, Probe
 from whence.core.ready import Item
-from whence.errors import LimitError, NotMemberError, SettingError, UsageError
+from whence.errors import LimitError, NotMemberError, SettingError, StorageError, UsageError
+from whence.limits import PEER_ID_MAX
 from whence.types import EventId, Process, packed
+
+LIVE = {"retry_ns": 1000 * MS, "retry_ns_max": 1600 * MS, "suspect_ns": 3000 * MS}
+"""Timers of live groups."""
 
 
 def group_of(nodes: int, **given: Any) -> Grove:
@@ -130,7 +135,7 @@ def test_a_checkpoint_stands_for_all_records_before_it() -> None:
     member = grove.members[0]
     grove.journals[0] = member.checkpoint()
     assert member.checkpoint_bytes() == 3
-    assert len(grove.journals[0]) == 1 + len(kept)
+    assert len(grove.journals[0]) == 2 + len(kept), "how it began, what it has, and what is kept"
     grove.crash(0)
     grove.restart(0)
     after = grove.publish(0)
@@ -337,31 +342,72 @@ def test_what_cannot_be_is_refused() -> None:
         unborn._build(0).publish([b"x"], 0)
     for given_settings, complaint in (
         ({"groups": "0 1;1 2", "tree_nodes": 3}, "one group"),
+        ({"groups": "0 1", "tree_nodes": 3}, "one group of all"),
         ({"tree_nodes": 65}, "at most 64"),
     ):
         with pytest.raises(SettingError, match=complaint):
             Grove(spread="direct", **given_settings)
-    outside = Grove(spread="direct", tree_nodes=3, groups="0 1")
+    outside = Grove(spread="direct", processes="10 20")
     outside.boots[2] = 1
-    with pytest.raises(SettingError, match="not one of the founders 0, 1"):
+    with pytest.raises(SettingError, match="process 2 is not one of the founders 10, 20"):
         outside._build(2)
 
 
 def test_clocks_of_another_group_and_of_the_future_are_rejected() -> None:
     grove = group_of(3)
-    for past in ([0, 0], [0, 0, 0, 0], [5, 0, 0]):
+    for past in ([0, 0], [0, 0, 0, 0]):
         told = Told(past, [], packed(Process(1, 1), 1, [b"x"]))
         grove.apply(0, grove.members[0].receive(Process(1, 1), told, 0))
-    assert grove.notes.count("not_for_me") == 3
+    assert grove.notes.count("not_for_me") == 2
     assert grove.delivered == {}
 
 
-def test_whom_a_group_does_not_name_is_not_waited_for() -> None:
-    grove = Grove(spread="direct", tree_nodes=4, groups="1 3").start(1, 3)
-    event = grove.publish(1)
+def test_whoever_knows_more_of_a_members_messages_than_it_does_makes_it_stop() -> None:
+    """Its journal is an older one: it would give the numbers of what it lost to others, and nobody would take those."""
+    grove = group_of(2)
+    early = list(grove.journals[0])
+    grove.publish(0)
     grove.settle()
-    assert grove.delivered == {1: [event], 3: [event]}
+    grove.crash(0)
+    grove.journals[0] = early
+    grove.restart(0)
+    grove.settle(1)
+    assert OWN_LOST in grove.notes
+    future = Told([0, 5], [], packed(Process(0, 2), 1, [b"x"]))
+    grove.notes.clear()
+    grove.apply(1, grove.members[1].receive(Process(0, 2), future, grove.now))
+    assert grove.notes == [OWN_LOST]
+
+
+@pytest.mark.parametrize("numbers", [(10, 20, 30), (0, 1, 2), (2, 1, 0), (PEER_ID_MAX, 5, 900)])
+def test_places_come_from_the_list_of_processes_and_never_from_their_numbers(numbers: tuple[int, ...]) -> None:
+    grove = Grove(spread="direct", processes=" ".join(map(str, numbers))).start(*numbers)
+    first = grove.publish(numbers[0])
+    grove.settle(1)
+    grove.crash(numbers[2])
+    second = grove.publish(numbers[1])
+    grove.settle(2)
+    grove.restart(numbers[2])
+    grove.settle()
+    assert grove.delivered == {number: [first, second] for number in numbers}
+    assert [len(told) for told in (grove.members[numbers[0]].taken(),)] == [3]
     assert grove.at_rest() == []
+
+
+def test_a_journal_of_other_processes_is_refused() -> None:
+    grove = Grove(spread="direct", processes="10 20").start(10, 20)
+    grove.publish(10)
+    for others, complaint in (
+        ({"processes": "10 30"}, "began with the processes 10, 20, and now 10, 30 are named"),
+        ({"processes": "10 20", "spread": "tree"}, "began with spread=direct, and now spread=tree"),
+    ):
+        given_settings: dict[str, Any] = {"spread": "direct", **others}
+        other = Grove(**given_settings)
+        other.boots[10] = 1
+        with pytest.raises(StorageError, match=complaint):
+            other._build(10).restore(grove.journals[10][:1], 0)
+    with pytest.raises(StorageError, match="no causal group of this kind wrote"):
+        other._build(10).restore(grove.journals[10], 0)
 
 
 STEPS = st.lists(
@@ -369,14 +415,14 @@ STEPS = st.lists(
               st.integers(0, 99)), max_size=80)  # fmt: skip
 
 
-@given(STEPS)
+@given(STEPS, st.booleans())
 @settings(max_examples=150)
 def test_in_any_schedule_effects_follow_their_causes_and_everybody_has_everything_in_the_end(
-    steps: list[tuple[str, int]],
+    steps: list[tuple[str, int]], live: bool
 ) -> None:
     """Causes are told by program order alone: what a node had delivered or published when it published."""
     nodes = 4
-    grove = group_of(nodes)
+    grove = group_of(nodes, **LIVE if live else {})
     causes: dict[EventId, set[EventId]] = {}
     for what, number in steps:
         node = number % nodes
@@ -405,4 +451,44 @@ def test_in_any_schedule_effects_follow_their_causes_and_everybody_has_everythin
         assert sorted(delivered) == sorted(causes)
         place = {event: at for at, event in enumerate(delivered)}
         assert all(place[cause] < place[event] for event, before in causes.items() for cause in before)
+    assert grove.at_rest() == []
+
+
+def test_what_came_to_an_earlier_life_is_sent_to_the_next_however_often_its_copies_are_lost() -> None:
+    """The next life says again what the earlier published, and that says what had come to that one: not to this."""
+    grove = group_of(3, **LIVE)
+    grove.asleep.add(1)
+    lost = grove.publish(0)
+    grove.pass_on(0)
+    grove.publish(1)  # it follows what its application has not taken
+    grove.drop(1)
+    grove.crash(1)
+    grove.asleep.clear()
+    grove.restart(1)
+    grove.pass_on(1, 0, Back)
+    grove.drop(0, 1)  # what is sent again at once is lost
+    grove.pass_on(1, 0)
+    grove.settle()
+    assert lost in grove.delivered[1]
+    assert grove.at_rest() == []
+
+
+def test_a_late_word_of_an_earlier_life_says_nothing_of_the_present_one() -> None:
+    grove = group_of(2, **LIVE)
+    grove.asleep.add(1)
+    lost = grove.publish(0)
+    grove.pass_on(0, 1)
+    grove.arrive((Process(0, 1), 1, Probe(1)))
+    late = [copy for copy in grove.flying if isinstance(copy[2], Has) and copy[0].pid == 1]
+    assert late
+    grove.drop(1)
+    grove.crash(1)
+    grove.asleep.clear()
+    grove.restart(1)
+    grove.pass_on(1, 0)
+    grove.drop(0, 1)
+    for copy in late:
+        grove.arrive(copy)
+    grove.settle()
+    assert grove.delivered.get(1) == [lost]
     assert grove.at_rest() == []

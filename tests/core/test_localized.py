@@ -8,10 +8,11 @@ import pytest
 from msgspec import structs
 
 from tests.core.grove import MS, Grove
-from whence.core.order.localized import journal
+from whence.core.order.begun import OWN_LOST
 from whence.core.order.localized.items import Ack, Ask, Copy, FenceAsk, FenceTell, Lookup, Named, Probe, Trail
 from whence.core.ready import Item
-from whence.errors import LimitError, NotMemberError, UsageError
+from whence.errors import LimitError, NotMemberError, StorageError, UsageError
+from whence.limits import PEER_ID_MAX
 from whence.types import EventId, Process
 
 
@@ -337,15 +338,65 @@ def test_a_trail_for_an_unknown_message_and_foreign_items_change_nothing() -> No
     assert [note.reason for note in ready.notes] == ["other_level"]
 
 
-def test_a_journal_record_of_nobody_is_passed_over() -> None:
-    assert journal.decode(b"\x91\x63") is None
+def test_a_journal_with_a_record_of_nobody_is_refused() -> None:
+    """Nothing that follows it could be trusted: numbers are not written down, they follow from all records."""
     grove = Grove(tree="line", tree_nodes=2).start(0, 1)
     grove.publish(0)
     grove.journals[0].append(b"\x91\x63")
     grove.crash(0)
-    grove.restart(0)
+    with pytest.raises(StorageError, match="no causal group of this kind wrote"):
+        grove.restart(0)
+
+
+NUMBERS = (10, PEER_ID_MAX, 5, 900, 0)
+
+
+@pytest.mark.parametrize("settings", [{}, {"f": 2}, {"identity": "paper"}, {"coding": "predicted"}, {"retain": True}])
+def test_places_come_from_the_list_of_processes_and_never_from_their_numbers(settings: dict[str, Any]) -> None:
+    """A tree over the numbers themselves would have nodes that nobody is."""
+    grove = Grove(tree="line", processes=" ".join(map(str, NUMBERS)), groups="10 5 900 0", **settings).start(*NUMBERS)
+    first = grove.publish(10)
+    grove.settle(3)
+    grove.crash(5)
+    second = grove.publish(0)
+    grove.settle(10)
+    grove.restart(5)
     grove.settle()
+    assert grove.delivered == {number: [first, second] for number in NUMBERS if number != PEER_ID_MAX}
     assert grove.at_rest() == []
+    with pytest.raises(UsageError, match="process 7 is not in reach"):
+        grove.members[10].act("suspect", 7, grove.now)
+    stranger = grove.members[10].receive(Process(3, 1), Probe(1), grove.now)
+    assert [(note.reason, note.peer) for note in stranger.notes] == [("stranger", 3)]
+
+
+@pytest.mark.parametrize(
+    ("others", "complaint"),
+    [
+        ({"processes": "10 20 40"}, "began with the processes 10, 20, 30, and now 10, 20, 40 are named"),
+        ({"tree": "star"}, "began with spread=tree tree=line .* and now spread=tree tree=star"),
+        ({"f": 2}, "began with .* f=1 .* and now .* f=2"),
+    ],
+)
+def test_a_journal_of_other_processes_or_another_tree_is_refused(others: dict[str, Any], complaint: str) -> None:
+    grove = Grove(tree="line", processes="10 20 30").start(10)
+    grove.publish(10)
+    other = Grove(**{"tree": "line", "processes": "10 20 30", **others})
+    other.boots[10] = 2
+    with pytest.raises(StorageError, match=complaint):
+        other._build(10).restore(grove.journals[10], 0)
+
+
+def test_whoever_knows_more_of_a_members_messages_than_it_does_makes_it_stop() -> None:
+    grove = Grove(tree="line", tree_nodes=2).start(0, 1)
+    early = list(grove.journals[0])
+    grove.publish(0)
+    grove.settle(3)
+    grove.crash(0)
+    grove.journals[0] = early
+    grove.restart(0)
+    grove.settle(1)
+    assert OWN_LOST in grove.notes
 
 
 @pytest.mark.parametrize("settings", [{}, {"f": 2}, {"identity": "paper"}, {"coding": "predicted"}])

@@ -1,7 +1,7 @@
 """Live groups on loopback for tests: a few nodes in one loop, every wait bounded."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TypeVar
 
@@ -29,11 +29,18 @@ def within(main: Coroutine[Any, Any, Result]) -> Result:
 
 @asynccontextmanager
 async def nodes(count: int, first: int = 1, **options: Any) -> AsyncIterator[list[Node]]:
-    """Start nodes first, first + 1, …; each knows only the one before it, and has its own part of `data`."""
+    """Start nodes first, first + 1, …; each knows only the one before it."""
+    async with numbered_nodes(range(first, first + count), **options) as started:
+        yield started
+
+
+@asynccontextmanager
+async def numbered_nodes(numbers: Iterable[int], **options: Any) -> AsyncIterator[list[Node]]:
+    """Start nodes with these numbers; each knows only the one before it. Each has its own part of `data`."""
     data = options.pop("data", None)
     async with AsyncExitStack() as stack:
         started: list[Node] = []
-        for pid in range(first, first + count):
+        for pid in numbers:
             contacts = [started[-1].address] if started else []
             own = data / str(pid) if data is not None else None
             started.append(await stack.enter_async_context(join(pid, contacts=contacts, data=own, **options)))

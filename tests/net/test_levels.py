@@ -68,8 +68,9 @@ def test_level_total_without_a_data_directory_says_what_it_needs() -> None:
 def test_causal_groups_of_few_founders_need_no_tree_unless_one_is_asked_for() -> None:
     """Decision 0031."""
     few = settings_of("causal", range(8), {})
-    assert (few["spread"], few["groups"]) == ("direct", "0 1 2 3 4 5 6 7")
-    assert settings_of("causal", [3, 7], {})["groups"] == "3 7"
+    assert (few["spread"], few["processes"]) == ("direct", "0 1 2 3 4 5 6 7")
+    odd = settings_of("causal", [70, 5, 900], {})
+    assert (odd["spread"], odd["processes"]) == ("direct", "5 70 900"), "few by count, in the same order everywhere"
     assert "spread" not in settings_of("causal", range(17), {})
     assert "spread" not in settings_of("causal", range(8), {"f": 2})
     assert settings_of("causal", range(8), {"spread": "tree"})["spread"] == "tree"

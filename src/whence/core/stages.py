@@ -119,14 +119,17 @@ class Resuming(Protocol):
     """A member that keeps no payloads of others on disk: what the application has not taken is fetched again."""
 
     def resume(self, taken: Sequence[int], told: int) -> None:
-        """Learn, before an earlier life is taken up, what the application has: messages of each node, and word of so
-        many publications."""
+        """Learn, before an earlier life is taken up, what the application has: messages by place, and word of so many
+        publications."""
 
-    def take(self, node: int) -> None:
-        """Learn that the application takes the next message of a node."""
+    def place_of(self, process: int) -> int:
+        """Return where messages of a process are counted."""
+
+    def take(self, process: int) -> None:
+        """Learn that the application takes the next message of a process."""
 
     def taken(self) -> Sequence[int]:
-        """Return how many messages of each node the application has taken."""
+        """Return how many messages the application has taken, by place."""
 
 
 class Member(Protocol):

@@ -20,14 +20,16 @@ class KeepsOnlyPublishersOrder(State):
     """Keeps the order of each publisher, and no other."""
 
     def is_ready(self, told: Told) -> bool:
-        return told.past[told.bundle.pid] <= self.reached[told.bundle.pid]
+        publisher = self.place_of[told.bundle.pid]
+        return told.past[publisher] <= self.reached[publisher]
 
 
 class ComparesOneTooFew(State):
     """Does not look at the last node of the clock."""
 
     def is_ready(self, told: Told) -> bool:
-        own = told.past[told.bundle.pid] <= self.reached[told.bundle.pid]
+        publisher = self.place_of[told.bundle.pid]
+        own = told.past[publisher] <= self.reached[publisher]
         return own and not any(map(gt, told.past[:-1], self.reached))
 
 
@@ -51,7 +53,7 @@ class SkipsWhatIsMissing(State):
 
     def is_ready(self, told: Told) -> bool:
         past = told.past.copy()
-        past[told.bundle.pid] = 0
+        past[self.place_of[told.bundle.pid]] = 0
         return not any(map(gt, past, self.reached))
 
 
@@ -109,6 +111,13 @@ class SendsOnce(Outbox):
         pass
 
 
+class BelievesEarlierLives(Outbox):
+    """Takes what came to an earlier life of a node for what has come to this one."""
+
+    def came_to(self, node: int, boot: int, came: int) -> int:
+        return came
+
+
 class NeverSaysWhatItHas(Outbox):
     """Acknowledges only by what it publishes."""
 
@@ -138,7 +147,8 @@ class TakesDuplicates(Direct):
     """Processes a message as often as it comes."""
 
     def _receive_message(self, sender: int, told: Told, now: Instant, ready: Ready) -> None:
-        again = told.past[told.bundle.pid] < self.state.reached[told.bundle.pid] and told.bundle.pid != self.me.pid
+        publisher = self.state.place_of[told.bundle.pid]
+        again = told.past[publisher] < self.state.reached[publisher] and publisher != self.state.me
         super()._receive_message(sender, told, now, ready)
         if again:
             ready.deliver.append(Delivery(told.bundle))
@@ -234,6 +244,7 @@ _BUGS: tuple[tuple[str, str, str, Callable[[Causal], Causal]], ...] = (
     ("skips_what_is_missing", "causal", "takes any message of a publisher for its next", _state(SkipsWhatIsMissing)),
     ("settles_without_the_silent", "agreement", "does not keep for the suspected", _outbox(SettlesWithoutTheSilent)),
     ("direct_sends_once", "agreement", "never sends again", _outbox(SendsOnce)),
+    ("believes_earlier_lives", "agreement", "takes old words for new", _outbox(BelievesEarlierLives)),
     ("never_says_what_it_has", "bounds", "acknowledges only by publishing", _outbox(NeverSaysWhatItHas)),
     ("direct_acknowledges_the_held", "agreement", "counts what it holds", _member(AcknowledgesWhatItHolds)),
     ("acknowledges_the_untaken", "agreement", "takes handed out for taken", _outbox(AcknowledgesWhatIsHandedOut)),

@@ -12,6 +12,9 @@ from collections.abc import Callable
 from whence.net.pace import Pace
 from whence.types import Bundle
 
+CREDIT_LOOK_S = 0.02
+"""Credit is shared anew so often, however many publishers ask."""
+
 CREDIT_BYTES, CREDIT_BYTES_MIN = 4 << 20, 1 << 18
 ALL_CREDIT_BYTES = 32 << 20
 """Bytes of own events under way that some connected member has not taken: at most the first, at least the second, and

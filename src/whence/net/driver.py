@@ -17,13 +17,14 @@ from whence.core.levels import Surroundings
 from whence.core.link.reached import Reached
 from whence.core.members.full import Directory
 from whence.core.members.tickets.joining import Status
+from whence.core.order.begun import OWN_LOST, own_lost
 from whence.core.ready import Delivery, Gap, Gauge, Late, Metric, Ready, Returned
 from whence.core.spread.direct import Push
 from whence.core.stages import Member, Resuming
 from whence.errors import ClosedError, InternalError, NotMemberError, Refusal, StorageError, UsageError, WhenceError
 from whence.net.clock import epoch_floor, steady_ns, wall_ns
 from whence.net.compaction import Compaction
-from whence.net.credit import CREDIT_BYTES_MIN, Credit, Relief
+from whence.net.credit import CREDIT_BYTES_MIN, CREDIT_LOOK_S, Credit, Relief
 from whence.net.otel import Telemetry
 from whence.net.reports import Reports
 from whence.net.role import Kept, Outside, Role, Sink
@@ -132,7 +133,7 @@ class Driver:
         self._apply(self.member.join(contacts, self._clock()))
 
     def restore(self, records: Sequence[bytes]) -> None:
-        """Take up what earlier lives persisted: the member's own records, and bundles that were promised to be kept."""
+        """Take up what earlier lives persisted: the member's own, and bundles to be kept. Raises StorageError."""
         own = [record[1:] for record in records if record[:1] == OF_MEMBER]
         self._member_persists = bool(own)
         if self._steps is not None and self._resuming is not None:
@@ -311,6 +312,8 @@ class Driver:
         except (UsageError, NotMemberError) as refusal:
             self.count("reject", type(refusal).__name__)
             return
+        except StorageError:  # of what earlier lives left: whoever opens the group is told
+            raise
         except Exception as error:  # noqa: BLE001 - the member's state is unknown: it must not go on
             self.fail(error)
             return
@@ -483,7 +486,7 @@ class Driver:
         if self._resuming is None:
             steps.take(bundle.count)
         else:
-            steps.take(bundle.count, bundle.pid)
+            steps.take(bundle.count, self._resuming.place_of(bundle.pid))
             self._resuming.take(bundle.pid)
         self._note_taken(bundle)
 
@@ -504,6 +507,8 @@ class Driver:
         elif note.kind == "join":
             self.joined = True
             self._outside.member_changed(self.group)
+        elif note.reason == OWN_LOST:
+            self.stop(own_lost(self.group, note.peer))
         elif note.kind == "leave":
             self.joined = False
             self.stop()
@@ -590,9 +595,6 @@ def _returns(ready: Ready) -> bool:
     """Tell whether a Ready begins with word of a publication."""
     return bool(ready.deliver) and isinstance(ready.deliver[0], Returned)
 
-
-CREDIT_LOOK_S = 0.02
-"""Credit is shared anew so often, however many publishers ask."""
 
 OFFER_TICKS = 100
 """Ticks as a member after which bundles of earlier lives count as asked for by whoever lacked them."""

@@ -24,7 +24,7 @@ from whence.limits import GROUP_NAME_CHARS_MAX, MERGED_PEER_ID_MAX
 from whence.net import tls
 from whence.net.clock import incarnation_now, steady_ns
 from whence.net.commit import Commit
-from whence.net.driver import Driver
+from whence.net.driver import OF_MEMBER, Driver
 from whence.net.otel import Telemetry
 from whence.net.permits import Permits
 from whence.net.role import Kept, Role, Sink
@@ -238,16 +238,16 @@ class LiveNode:
         driver, records = self._prepare(group, level, sink, settings_of(level, founders, given), durable=durable)
         try:
             async with asyncio.timeout(timeout_s):
-                remembers = bool(getattr(driver.role.recipe, "durable", False)) and self._data is not None
-                if records or (remembers and not self._is_first_life(group)):
+                if _begun(driver.role, records):
                     driver.restore(records)
+                    self._founders[group] = getattr(driver.member, "founders", [])
                 if driver.joined:
                     self._tell(group, Place.MEMBER)
                 else:
                     await self._enter(driver, founders)
                 await driver.until(lambda: driver.joined or driver.left)
         except TimeoutError:
-            absent = self._absent(group, founders)
+            absent = ", ".join(map(str, self._absent(group, founders)))
             self._drop(group)
             why = f"; of its founders, {absent} did not come" if absent else ""
             raise JoinError(f"nobody let this process into group {group!r} within {timeout_s:g} s{why}") from None
@@ -344,7 +344,7 @@ class LiveNode:
         group = driver.group
         self._tell(group, Place.WANTS)
         quiet = not self.contacts and not any(peer.link for peer in self.switch.peers.values())
-        waits_for = ""
+        waits_for: list[int] = []
         while True:
             members = self._members_of(group, driver.role)
             for pid in members:
@@ -357,7 +357,8 @@ class LiveNode:
                 except NotMemberError:
                     raise JoinError(
                         f"group {group!r} has begun, and its members are fixed; one that was there before comes back "
-                        "with the data directory it had (data=…, --data)"
+                        "with the data directory it had (data=…, --data). If that is lost, what this process published "
+                        "cannot be told from what it would publish now: begin a group of another name"
                     ) from None
                 return
             wanting = [pid for pid, said in self._seen.get(group, {}).items() if said.place == Place.WANTS]
@@ -368,13 +369,16 @@ class LiveNode:
                 self._found(driver, [])
                 return
             quiet = await self._nothing_new()
-            if quiet and waits_for != (waits_for := self._absent(group, founders)) and waits_for:
-                log.info("group %r waits for its founders %s", group, waits_for)
+            if quiet:
+                before, waits_for = waits_for, self._absent(group, founders)
+                self._tell(group, Place.WANTS, waits_for)  # some may have been unknown when everybody was told
+                if waits_for and waits_for != before:
+                    log.info("group %r waits for its founders %s", group, ", ".join(map(str, waits_for)))
 
-    def _absent(self, group: str, founders: Sequence[int]) -> str:
-        """Return the founders that neither are members nor want to be, as a text."""
+    def _absent(self, group: str, founders: Sequence[int]) -> list[int]:
+        """Return the founders that neither are members nor want to be."""
         here = self._seen.get(group, {})
-        return ", ".join(str(pid) for pid in founders if pid != self.me.pid and pid not in here)
+        return [pid for pid in founders if pid != self.me.pid and pid not in here]
 
     def _ready_to_found(self, founders: Sequence[int], wanting: list[int]) -> bool:
         """Tell whether all founders are here and this process is the one to say so."""
@@ -544,6 +548,12 @@ class LiveNode:
     def _flush_traces(self) -> None:
         for spool in self._spools.values():
             spool.flush()
+
+
+def _begun(role: Role, records: Sequence[bytes]) -> bool:
+    """Tell whether earlier lives left something to take up; where members are fixed, a member must have written it."""
+    fixed = bool(getattr(role.recipe, "durable", False))
+    return any(record[:1] == OF_MEMBER for record in records) if fixed else bool(records)
 
 
 def _shared(role: Role) -> dict[str, object]:

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from whence.core.link.detector import DetectorSettings
+from whence.core.order.localized.settings import LIVE_TIMERS
 from whence.errors import SettingError
 from whence.trace.spool import SEGMENT_BYTES, SEGMENTS_MAX
 
@@ -85,7 +86,7 @@ LIVE_DEFAULTS: dict[str, dict[str, object]] = {
     "optimistic": {"spread": "direct", "view_size": 64, "subs_max": 64, "unsubs_max": 64},
     # Connections lose nothing while they last, and who is gone is told by the detector: repeating is for rare cases.
     "total": {"patience_beats": 40, "resends": 1},
-    "causal": {"retry_ns": 1_000_000_000, "suspect_ns": 3_000_000_000},
+    "causal": {**LIVE_TIMERS},
 }
 """What a live group of a level is opened with unless the caller says otherwise (decision 0005)."""
 
@@ -107,12 +108,8 @@ def settings_of(level: str, founders: Sequence[int], given: Mapping[str, object]
     Raises SettingError where the level cannot do without founders.
     """
     chosen = dict(LIVE_DEFAULTS.get(level, {}))
-    if founders and level == "causal":
-        nodes = chosen["tree_nodes"] = max(founders) + 1
-        if nodes <= DIRECT_NODES_MAX and not any(name in given for name in OF_TREES):
-            chosen |= {"spread": "direct", "groups": " ".join(map(str, sorted(founders)))}
-            if given.get("spread", "direct") == "direct":
-                chosen["held_copies_max"] = DIRECT_HELD_MAX
+    if level == "causal":
+        chosen |= _of_causal(founders, given)
     if level == "optimistic" and "seeds" not in given:
         if not founders:
             raise SettingError(
@@ -121,3 +118,18 @@ def settings_of(level: str, founders: Sequence[int], given: Mapping[str, object]
             )
         chosen["seeds"] = ",".join(map(str, founders))
     return chosen | dict(given)
+
+
+def _of_causal(founders: Sequence[int], given: Mapping[str, object]) -> dict[str, object]:
+    """Return who the members are, and how messages get to them. Raises SettingError."""
+    if not founders:
+        raise SettingError(
+            "level causal has the members it begins with: name them all, the same list at each of them "
+            "(founders=[0, 1, 2], --founders 0,1,2)"
+        )
+    chosen: dict[str, object] = {"processes": " ".join(map(str, sorted(founders)))}
+    if len(founders) <= DIRECT_NODES_MAX and not any(name in given for name in OF_TREES):
+        chosen["spread"] = "direct"
+    if given.get("spread", chosen.get("spread")) == "direct":
+        chosen["held_copies_max"] = DIRECT_HELD_MAX
+    return chosen

@@ -14,7 +14,6 @@ from typing import Annotated, Any
 import msgspec
 
 from whence.core.coordinated import named
-from whence.core.members.overlay import overlay_of
 from whence.core.members.tickets.joining import Status
 from whence.core.order.direct.member import Direct
 from whence.core.order.localized.member import Localized
@@ -100,13 +99,15 @@ def _overlay(driver: Driver) -> dict[str, Any] | None:
     """Return whom a member has around it, and whom it sends to at present where some are suspected."""
     member = driver.member
     if isinstance(member, Direct):
-        neighbours = list(member.outbox.peers)
+        names, neighbours = None, list(member.outbox.peers)
     elif isinstance(member, Localized):
-        neighbours = overlay_of(driver.role.settings.overlay).neighbours(driver.role.me.pid)
+        place = member.state.place
+        names, neighbours = place.overlay.processes, place.overlay.neighbours(place.me)
     else:
         return None
     outbox = member.outbox
-    return {"neighbours": neighbours, "active": list(outbox.active), "suspected": list(outbox.suspects.now)}
+    told = {"neighbours": neighbours, "active": list(outbox.active), "suspected": list(outbox.suspects.now)}
+    return told if names is None else {key: [names[place] for place in places] for key, places in told.items()}
 
 
 def _ticket(told: Status | None) -> dict[str, Any] | None:

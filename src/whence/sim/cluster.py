@@ -1,7 +1,7 @@
 """A cluster: the processes of a scenario, wired together, with every fault it can suffer as a method."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from whence.core.levels import Recipe, Surroundings
 from whence.core.members.full import Directory
@@ -19,6 +19,11 @@ from whence.types import Bundle, Process
 
 CONTACTS = 5
 """Peers a newcomer is told to ask."""
+
+
+def founders_of(scenario: Scenario) -> Sequence[int]:
+    """Return the numbers of the processes that begin a run."""
+    return scenario.numbers[: scenario.nodes] or range(scenario.nodes)
 
 
 class Cluster:
@@ -42,7 +47,7 @@ class Cluster:
         """Members remember across crashes: they are restored, and need not join."""
         if (destinations := getattr(recipe, "destinations", None)) is not None:
             self._world.destinations = lambda group: destinations(self._settings, group)
-        self._founders = range(scenario.nodes)
+        self._founders = founders_of(scenario)
 
     def start(self, order: Iterable[int] | None = None) -> None:
         """Found the group. In whatever order the processes are made, they begin in the order of their numbers."""
@@ -116,12 +121,12 @@ class Cluster:
 
     def _first_peers(self, pid: int) -> list[Process]:
         """Draw the peers a founder starts with: its right neighbour, so that all are connected, and others."""
-        size = len(self._founders)
+        founders, size = self._founders, len(self._founders)
         wanted = min(self._recipe.first_peers(self._settings), size - 1)
         draw = self._streams.of("founding", pid).random
-        chosen: dict[int, None] = {(pid + 1) % size: None} if size > 1 else {}
+        chosen: dict[int, None] = {founders[(founders.index(pid) + 1) % size]: None} if size > 1 else {}
         while len(chosen) < wanted:
-            other = int(draw() * size)
+            other = founders[int(draw() * size)]
             if other != pid:
                 chosen[other] = None
         return [Process(other, 1) for other in chosen]

@@ -215,6 +215,7 @@ def _tally(batch: Batch, scenario: Scenario, outcome: runs.Outcome) -> None:
         (
             ("group", scenario.shape),
             ("members", str(scenario.nodes)),
+            ("numbers", "any" if scenario.numbers else "0, 1, …"),
             ("view", "full" if settings.get("view") == "full" else f"partial {settings.get('view_size', '')}".strip()),
             ("latency", network.latency.shape),
             ("links", "ordered" if network.fifo_links else "unordered"),

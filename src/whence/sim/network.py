@@ -101,8 +101,7 @@ class Network:
     """All links between all processes."""
 
     def __init__(self, loop: Loop, model: NetworkModel, streams: Streams, effective: Counter[str]) -> None:
-        self._ports: list[Port] = []
-        """By number: a look-up for every copy, and in a large world the fewer places it touches the better."""
+        self._ports: dict[int, Port] = {}
         self._loop = loop
         self._model = model
         self._effective = effective
@@ -121,8 +120,6 @@ class Network:
 
     def attach(self, pid: int, port: Port) -> None:
         """Connect a process; they come in any order."""
-        missing = pid + 1 - len(self._ports)
-        self._ports += [port] * missing
         self._ports[pid] = port
 
     # --- the way of a copy ---

@@ -85,7 +85,7 @@ class SimProcess:
         """Steps the application has taken in all its lives: it keeps that number with its own state."""
         self.taken: Counter[int] = Counter()
         self.told = 0
-        """The same as messages of each node that it took, and publications it was told of."""
+        """The same as messages that it took, by place, and publications it was told of."""
         self._takes: Resuming | None = None
         """The member, if it wants to know what the application takes."""
         self._untaken: deque[Delivery] = deque()
@@ -213,7 +213,7 @@ class SimProcess:
     def remind(self) -> None:
         """Tell the member what the application has from earlier lives."""
         if self._takes is not None:
-            self._takes.resume([self.taken[node] for node in range(len(self._takes.taken()))], self.told)
+            self._takes.resume([self.taken[place] for place in range(len(self._takes.taken()))], self.told)
         else:
             self.act("consumed", self.steps)
 
@@ -435,7 +435,7 @@ class SimProcess:
     def _take(self, step: Delivery) -> None:
         self._record.delivered(step)
         if self._takes is not None:
-            self.taken[step.bundle.pid] += 1
+            self.taken[self._takes.place_of(step.bundle.pid)] += 1
             self._takes.take(step.bundle.pid)
         if self._world.heard is not None:
             self._world.heard(self.pid, step.bundle)

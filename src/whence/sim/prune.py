@@ -25,12 +25,15 @@ def without_node(scenario: Scenario, gone: int) -> Scenario:
     rest = [heir if parent == gone else parent for parent in parents]
     del rest[gone]
     tree = ",".join(str(parent - (parent > gone)) for parent in rest[1:])
-    groups = [moved([int(node) for node in members.split()]) for members in scenario.settings["groups"].split(";")]
+    everybody = " ".join(map(str, range(scenario.nodes)))
+    named = scenario.settings["groups"].replace("all", everybody)
+    groups = [moved([int(node) for node in members.split()]) for members in named.split(";")]
     number = {group: place for place, group in enumerate([at for at, members in enumerate(groups) if members])}
     listed = ";".join(" ".join(map(str, members)) for members in groups if members)
     return structs.replace(
         scenario,
         nodes=scenario.nodes - 1,
+        numbers=scenario.numbers[:gone] + scenario.numbers[gone + 1 :],
         settings=scenario.settings | {"tree": tree, "groups": listed or "0"},
         faults=[
             structs.replace(fault, nodes=moved(fault.nodes), others=moved(fault.others)) for fault in scenario.faults

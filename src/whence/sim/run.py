@@ -11,9 +11,10 @@ from whence import __version__
 from whence.core.levels import LEVELS, Recipe
 from whence.core.settings import by_name
 from whence.errors import UsageError
-from whence.sim.cluster import Cluster
+from whence.sim.cluster import Cluster, founders_of
 from whence.sim.crash import Crash, crash_of
 from whence.sim.faults import Director
+from whence.sim.numbers import numbered
 from whence.sim.scenario import Scenario
 from whence.trace.memory import Phases, Run, Trace
 
@@ -52,16 +53,19 @@ def run(
 ) -> Outcome:
     """Run a scenario. `on_slice` is called now and then with the trace so far and the part of the run that is done.
 
+    `start_order` are all nodes, in the order in which their processes are made.
     What a process raises goes on to the caller; with `keep_crash` it ends the run and is part of the outcome.
     """
     began = perf_counter()
+    founders = founders_of(scenario)
+    scenario = numbered(scenario)
     recipe = recipe or recipe_of(scenario.level)
     trace = Trace(describe(scenario, recipe))
     cluster = Cluster(scenario, recipe, trace.rows)
     director = Director(cluster, scenario)
     crash = None
     try:
-        cluster.start(start_order)
+        cluster.start(None if start_order is None else [founders[node] for node in start_order])
         director.plan()
         slices = _SLICES if on_slice is not None else 1
         for at in range(1, slices + 1):
@@ -92,8 +96,8 @@ def describe(scenario: Scenario, recipe: Recipe) -> Run:
         version=__version__,
         level=scenario.level,
         seed=scenario.seed,
-        nodes=list(range(scenario.nodes)),
-        groups={scenario.group: list(range(scenario.nodes))},
+        nodes=list(founders_of(scenario)),
+        groups={scenario.group: list(founders_of(scenario))},
         durable=bool(getattr(recipe, "durable", False)),
         parameters=by_name(settings) | {"network": to_builtins(scenario.network)},
         reach_min=scenario.reach_min,

@@ -85,6 +85,8 @@ class Scenario(Struct, frozen=True, kw_only=True):
     level: str
     seed: int
     nodes: int
+    numbers: list[int] = []
+    """The numbers of the processes that nodes 0, 1, … of this scenario are; empty: the same. See sim/numbers.py."""
     shape: str = ""
     """The kind of group it was drawn from, for the table of what was covered."""
     group: str = "alps"

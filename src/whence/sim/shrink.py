@@ -96,6 +96,8 @@ def _calmer(scenario: Scenario) -> Iterator[Scenario]:
         yield structs.replace(scenario, clocks=Clocks())
     if scenario.sync_ns:
         yield structs.replace(scenario, sync_ns=0)
+    if scenario.numbers:
+        yield structs.replace(scenario, numbers=[])
     if scenario.take_ns:
         yield structs.replace(scenario, take_ns=0)
 
@@ -118,7 +120,10 @@ def _without_member(scenario: Scenario, gone: int) -> Scenario:
         if publish.node != gone
     ]
     acts = [structs.replace(act, node=moved([act.node])[0]) for act in scenario.acts if act.node != gone]
-    return structs.replace(scenario, nodes=scenario.nodes - 1, faults=faults, publishes=publishes, acts=acts)
+    numbers = scenario.numbers[:gone] + scenario.numbers[gone + 1 :]
+    return structs.replace(
+        scenario, nodes=scenario.nodes - 1, numbers=numbers, faults=faults, publishes=publishes, acts=acts
+    )
 
 
 def _single_events(scenario: Scenario) -> Iterator[Scenario]:

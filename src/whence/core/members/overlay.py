@@ -5,6 +5,8 @@ Overlay with a higher epoch. A member asks only for what lies within 2f+1 hops o
 The base graph is a tree. Its extended graph links members up to f+1 hops apart (`reach`); the safe neighbourhood of a
 member (`near`) is the ball of 2f+1 hops around it. A group's routing table is one bit per directed edge: some member
 of the group lies beyond it.
+Nodes are places 0, 1, … of the tree; which process stands at each comes from the list of processes, never from their
+numbers, so that any processes make a tree without holes. Everything but `processes` and `place_of` speaks of places.
 Costs: built once per epoch and shared by all members of a simulation; what is asked for is computed on first use.
 Source: LoCaMu, section 1.
 """
@@ -13,8 +15,9 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from whence.core.ready import Note, Ready, Send
 from whence.errors import SettingError
 from whence.limits import PEER_ID_MAX
 
@@ -43,10 +46,14 @@ class OverlaySettings(Struct, frozen=True, kw_only=True):
     """binary, line, star, caterpillar, degree:K, or the parents of nodes 1, 2, … as 0,0,1,…; each before its child."""
 
     tree_nodes: int = 0
-    """Nodes of a tree given by name; 0: as many as the parents name, plus the root."""
+    """Nodes of a tree given by name; 0: as many as there are processes, or as the parents name, plus the root."""
+
+    processes: str = ""
+    """The processes at nodes 0, 1, …, as 10 20 30, in the same order everywhere. Empty: their numbers are those of the
+    nodes."""
 
     groups: str = "all"
-    """all, subtrees (one group per inner node, of all below it), or members by number: 0 1 2;2 3."""
+    """all, subtrees (one group per inner node, of all below it), or the processes that are members: 0 1 2;2 3."""
 
     f: int = 1
     """Failures survived on every path of 2f+1 nodes. The header grows with the number of nodes in f+1 hops.
@@ -67,11 +74,20 @@ class Overlay:
         f: int,
         epoch: int = 1,
         radius: int | None = None,
+        processes: Sequence[int] = (),
     ) -> None:
-        """Take the parent of every node, -1 for node 0, and the members of every group (None: subtrees)."""
+        """Take the parent of every node, -1 for node 0, and the members of every group (None: subtrees).
+
+        `processes` are those at the nodes, in order; without, they are numbered as the nodes are.
+        """
         self.f = f
         self.epoch = epoch
         self.size = len(parents)
+        self.processes: Sequence[int] = tuple(processes) or range(self.size)
+        """By place."""
+        self.place_of = {process: place for place, process in enumerate(self.processes)}
+        self.renumbered = bool(processes) and self.processes != tuple(range(self.size))
+        """Whether any process has another number than its place."""
         self.range = f + 1
         self.radius = 2 * f + 1 if radius is None else radius
         self._parents = tuple(parents)
@@ -156,6 +172,10 @@ class Overlay:
 
     # --- groups ---
 
+    def members_of(self, group: int) -> tuple[int, ...]:
+        """Return the processes that are members of a group."""
+        return tuple(self.processes[place] for place in self.table(group).members)
+
     def table(self, group: int) -> "Table":
         """Return a group's members and routing table."""
         found = self._tables.get(group)
@@ -212,6 +232,7 @@ class Place:
     """What one node knows of the overlay."""
 
     def __init__(self, overlay: Overlay, me: int) -> None:
+        """Stand at a place of the tree; see Overlay.place_of."""
         self.overlay = overlay
         self.me = me
         self.f = overlay.f
@@ -251,6 +272,14 @@ class Place:
                     break
         return tuple(chosen)
 
+    def addressed(self, ready: Ready) -> Ready:
+        """Name processes where a member named places: whom it sends to, and whom its notes are about."""
+        if self.overlay.renumbered:
+            names = self.overlay.processes
+            ready.send = [Send(tuple([names[to] for to in send.to]), send.item, send.boot) for send in ready.send]
+            ready.notes = [_about(note, names) for note in ready.notes]
+        return ready
+
     def hops(self, source: int, target: int) -> int:
         """Return the distance between any two nodes."""
         if target == self.me:
@@ -260,22 +289,30 @@ class Place:
         return self.overlay.distance(source, target)
 
 
+def _about(note: Note, names: Sequence[int]) -> Note:
+    return note if note.peer is None else structs.replace(note, peer=names[note.peer])
+
+
 # --- overlays by name ---
 
 
 def overlay_of(settings: OverlaySettings, radius: int | None = None) -> Overlay:
     """Build the overlay that settings describe, or return it if it was built before. Raises SettingError."""
-    return _overlay(settings.tree, settings.tree_nodes, settings.groups, settings.f, radius)
+    return _overlay(settings.tree, settings.tree_nodes, settings.processes, settings.groups, settings.f, radius)
 
 
 @lru_cache(maxsize=8)
-def _overlay(tree: str, nodes: int, groups: str, f: int, radius: int | None) -> Overlay:
-    parents = parents_of(tree, nodes)
+def _overlay(tree: str, nodes: int, listed: str, groups: str, f: int, radius: int | None) -> Overlay:
+    processes = _processes(listed)
+    parents = parents_of(tree, nodes or len(processes))
+    if processes and len(processes) != len(parents):
+        raise SettingError(f"processes: the tree has {len(parents)} nodes, and {len(processes)} processes are listed")
+    members: Sequence[Iterable[int]] | None = [range(len(parents))]
     if groups == "subtrees":
-        return Overlay(parents, None, f, radius=radius)
-    if groups == "all":
-        return Overlay(parents, [range(len(parents))], f, radius=radius)
-    return Overlay(parents, _members(groups, len(parents)), f, radius=radius)
+        members = None
+    elif groups != "all":
+        members = _members(groups, processes or range(len(parents)))
+    return Overlay(parents, members, f, radius=radius, processes=processes)
 
 
 def parents_of(tree: str, nodes: int) -> list[int]:
@@ -313,14 +350,24 @@ SHAPES: dict[str, Callable[[int, int], int]] = {
 """Trees by name: node and degree to parent."""
 
 
-def _members(groups: str, nodes: int) -> list[list[int]]:
+def _processes(listed: str) -> list[int]:
+    processes = _numbers(listed.split(), "processes")
+    if len({*processes}) < len(processes) or not all(0 <= process <= PEER_ID_MAX for process in processes):
+        raise SettingError(f"processes are different numbers from 0 to {PEER_ID_MAX}, as 10 20 30; not {listed!r}")
+    return processes
+
+
+def _members(groups: str, processes: Sequence[int]) -> list[list[int]]:
+    """Return the places of the members of each group."""
+    place_of = {process: place for place, process in enumerate(processes)}
     listed = [_numbers(members.split(), "groups") for members in groups.split(";")]
     for members in listed:
-        if not members or not all(0 <= member < nodes for member in members):
-            raise SettingError(f"groups: members are numbered 0 to {nodes - 1}, as 0 1 2;2 3; not {groups!r}")
+        if not members or not all(member in place_of for member in members):
+            known = f"numbered 0 to {len(processes) - 1}" if isinstance(processes, range) else f"of {processes}"
+            raise SettingError(f"groups: members are {known}, as 0 1 2;2 3; not {groups!r}")
     if len(listed) > GROUPS_MAX:
         raise SettingError(f"groups: at most {GROUPS_MAX}, not {len(listed)}")
-    return listed
+    return [[place_of[member] for member in members] for members in listed]
 
 
 def _numbers(words: list[str], setting: str) -> list[int]:

@@ -20,6 +20,7 @@ from whence.core.members.overlay import GROUPS_MAX, Place
 from whence.core.members.suspects import Suspects
 from whence.core.order.localized.heads import NODES, NUMBER_END
 from whence.core.order.localized.links import Cost
+from whence.core.order.localized.shapes import NOBODY
 from whence.core.ready import Delivery, Gauge, Item, Note, Ready, Send
 from whence.core.spread.tree import TreeMember
 from whence.core.varint import Reader, packed
@@ -108,35 +109,37 @@ class Neighbourhood(TreeMember):
         bundle = bundled(self.me, self._published + 1, payloads)
         self._published += bundle.count
         ready = Ready()
-        if self.me.pid in self._place.overlay.table(group).is_member:
+        if self._place.me in self._place.overlay.table(group).is_member:
             ready.deliver.append(Delivery(bundle))
         self._queue.append((group, bundle))
         if len(self._queue) == 1:
             self._send_next(ready)
-        return bundle, ready
+        return bundle, self._place.addressed(ready)
 
     def receive(self, sender: Process, item: Item, now: Instant) -> Ready:
         """Take a copy or an acknowledgement."""
-        ready, peer = Ready(), sender.pid
+        ready, peer = Ready(), self._place.overlay.place_of.get(sender.pid, NOBODY)
         self._suspects.heard(peer)
         if not self._up or peer not in self._place.ways:
-            ready.notes.append(Note("drop", "stranger", peer=peer))
-        elif isinstance(item, NearAck):
+            ready.notes.append(Note("drop", "stranger", peer=sender.pid))
+            return ready
+        if isinstance(item, NearAck):
             self._acknowledged(peer, item, ready)
         elif isinstance(item, NearCopy) and item.group < self._place.overlay.group_count:
             self._arrived(peer, item, ready)
-        return ready
+        return self._place.addressed(ready)
 
     def unreachable(self, peer: int, now: Instant) -> Ready:
         """Suspect a peer; later messages go around it as well."""
-        self._suspects.suspect(peer)
+        self._suspects.suspect(self._place.overlay.place_of.get(peer, NOBODY))
         return Ready()
 
     def act(self, name: str, argument: int, now: Instant) -> Ready:
         """suspect, trust: err about a peer, or stop. Raises UsageError."""
-        if name not in ("suspect", "trust") or argument not in self._place.reach:
+        place = self._place.overlay.place_of.get(argument, NOBODY)
+        if name not in ("suspect", "trust") or place not in self._place.reach:
             raise UsageError(f"members of this level know no act {name!r} about {argument}")
-        (self._suspects.force if name == "suspect" else self._suspects.release)(argument)
+        (self._suspects.force if name == "suspect" else self._suspects.release)(place)
         return Ready()
 
     def gauges(self) -> list[Gauge]:
@@ -169,7 +172,7 @@ class Neighbourhood(TreeMember):
                 passing.upstream += (peer,)
             return
         self._last[bundle.pid] = bundle.first
-        if self.me.pid in self._place.overlay.table(copy.group).is_member:
+        if self._place.me in self._place.overlay.table(copy.group).is_member:
             ready.deliver.append(Delivery(bundle))
         if not self._pass_on(copy.group, bundle, path, (peer,), ready):
             ready.send.append(Send((peer,), NearAck(*name)))
@@ -178,7 +181,7 @@ class Neighbourhood(TreeMember):
         self, group: int, bundle: Bundle, path: list[tuple[int, int]], upstream: tuple[int, ...], ready: Ready
     ) -> bool:
         """Send a message on; return whether anybody must acknowledge it."""
-        place, me = self._place, self.me.pid
+        place, me = self._place, self._place.me
         came_from = place.upstream(upstream[0]) if upstream else -1
         self._number += 1
         path = [*path, (me, self._number)][-place.overlay.radius :]

@@ -25,11 +25,12 @@ class Rival(NamedTuple):
 
     def build(self, me: Process, settings: Settings, around: Any) -> TreeMember:
         """Compose a member that has not started yet."""
-        return self.make(me, Place(overlay_of(settings.overlay), me.pid), settings)
+        overlay = overlay_of(settings.overlay)
+        return self.make(me, Place(overlay, overlay.place_of[me.pid]), settings)
 
     def destinations(self, settings: Settings, group: int) -> tuple[int, ...]:
         """Return the members of a group."""
-        return overlay_of(settings.overlay).table(group).members
+        return overlay_of(settings.overlay).members_of(group)
 
     def first_peers(self, settings: Settings) -> int:
         """Return none: everybody knows the tree."""

@@ -14,6 +14,7 @@ from msgspec import Meta, Struct
 
 from whence.core.members.overlay import GROUPS_MAX, OverlaySettings, Place
 from whence.core.order.localized.links import Cost
+from whence.core.order.localized.shapes import NOBODY
 from whence.core.ready import Delivery, Gauge, Item, Note, Ready, Send
 from whence.core.varint import Reader
 from whence.errors import NotMemberError, UsageError
@@ -128,26 +129,27 @@ class TreeMember:
         self._published += bundle.count
         ready = Ready()
         stamp = self.order.stamp(group, bundle)
-        if self.me.pid in self._place.overlay.table(group).is_member:
+        if self._place.me in self._place.overlay.table(group).is_member:
             ready.deliver.append(Delivery(bundle))
-        self._forward(group, stamp, bundle, self.me.pid, ready)
-        return bundle, ready
+        self._forward(group, stamp, bundle, self._place.me, ready)
+        return bundle, self._place.addressed(ready)
 
     def receive(self, sender: Process, item: Item, now: Instant) -> Ready:
         """Take a copy in its turn."""
-        ready, peer = Ready(), sender.pid
-        if not self._up or not isinstance(item, TreeCopy) or peer not in self._place.overlay.neighbours(self.me.pid):
-            ready.notes.append(Note("drop", "stranger", peer=peer))
+        ready, overlay = Ready(), self._place.overlay
+        peer = overlay.place_of.get(sender.pid, NOBODY)
+        if not self._up or not isinstance(item, TreeCopy) or peer not in overlay.neighbours(self._place.me):
+            ready.notes.append(Note("drop", "stranger", peer=sender.pid))
             return ready
         expected = self._expected.get(peer, 0)
         if item.turn < expected or item.group >= self._place.overlay.group_count or len(self._early) >= WAITING_MAX:
-            ready.notes.append(Note("drop", "duplicate", item.bundle, peer))
+            ready.notes.append(Note("drop", "duplicate", item.bundle, sender.pid))
             return ready
         self._early[peer, item.turn] = item
         while (copy := self._early.pop((peer, expected), None)) is not None:
             expected = self._expected[peer] = expected + 1
             self._take(peer, copy, ready)
-        return ready
+        return self._place.addressed(ready)
 
     def _take(self, peer: int, copy: TreeCopy, ready: Ready) -> None:
         try:
@@ -157,13 +159,13 @@ class TreeMember:
         except ValueError:
             ready.notes.append(Note("reject", "no_head", copy.bundle, peer))
             return
-        member = self.me.pid in self._place.overlay.table(copy.group).is_member
+        member = self._place.me in self._place.overlay.table(copy.group).is_member
         self._forward(copy.group, stamp, copy.bundle, peer, ready)
         for _, bundle in self.order.admit(copy.group, stamp, copy.bundle, member=member):
             ready.deliver.append(Delivery(bundle))
 
     def _forward(self, group: int, stamp: Any, bundle: Bundle, upstream: int, ready: Ready) -> None:
-        overlay, me = self._place.overlay, self.me.pid
+        overlay, me = self._place.overlay, self._place.me
         for peer in overlay.neighbours(me):
             if peer != upstream and overlay.needs(group, me, peer):
                 turn = self._turns.get(peer, 0)

@@ -3,7 +3,8 @@
 sim: random trees, groups and faults of every kind. hard: small groups whose members answer each other, on links a
 thousand times apart in speed. chain: one slow message to many, and quick messages to two that jump over those who have
 not got it yet. Of each kind, some have no tree: everybody sends to everybody, in one group. Crashes are transient; what
-was synced survives, what was only written may be torn.
+was synced survives, what was only written may be torn. Half of them have processes with numbers from anywhere, and half
+the timers that live groups have.
 """
 
 from random import Random
@@ -12,7 +13,9 @@ from typing import Literal
 from msgspec import Struct, structs
 
 from whence.core.members.overlay import Overlay
+from whence.core.order.localized.settings import LIVE_TIMERS, LocalizedSettings
 from whence.sim.network import Latency, LatencyShape, NetworkModel
+from whence.sim.numbers import draw_numbers
 from whence.sim.scenario import Act, Clocks, Fault, Publish, Reaction, Scenario
 from whence.sim.streams import Streams
 from whence.sim.swarm.weather import MS
@@ -69,10 +72,15 @@ def draw(level: str, seed: int) -> Scenario:
     take_ns = 0
     if level == "causal" and seed % DIRECT_EVERY == DIRECT_EVERY - 1:
         kind = f"direct {shape}"
-        settings |= {"spread": "direct", "groups": " ".join(map(str, range(nodes)))}
+        settings |= {"spread": "direct", "groups": "all"}
         take_ns = _without_tree(plan, Streams(seed).of("direct"))
+    odd = Streams(seed).of("numbers")
+    numbers = draw_numbers(nodes, odd) if odd.random() < 0.5 else []
+    if Streams(seed).of("timing").random() < 1 / 2:
+        kind += " live"
+        settings |= {"retry_ns_max": LocalizedSettings().retry_ns_max, **LIVE_TIMERS}
     return Scenario(
-        level=level, seed=seed, shape=kind, nodes=nodes, settings=settings,
+        level=level, seed=seed, shape=kind, nodes=nodes, numbers=numbers, settings=settings,
         publishes=plan.publishes, reactions=plan.reactions, faults=sorted(plan.faults, key=lambda fault: fault.at_ns),
         acts=plan.acts,
         network=_network(shape, dice, lossy=lossy),
@@ -90,12 +98,37 @@ def _without_tree(plan: Plan, dice: Random) -> int:
     """
     plan.publishes = [structs.replace(publish, group=0) for publish in plan.publishes]
     plan.reactions = [structs.replace(reaction, group=0) for reaction in plan.reactions]
+    if dice.random() < 1 / 2:
+        return _few_words(plan, dice)
     before = [publish for publish in plan.publishes if publish.at_ns < SAFETY_NS // 2]
     for publish in dice.sample(before, min(len(before), dice.choice((0, 1, 3)))):
-        at = publish.at_ns + dice.randrange(1, 200) * MS
-        until = at + dice.randrange(20, 500) * MS
-        plan.faults.append(Fault(kind="crash", at_ns=at, until_ns=until, nodes=[publish.node], disk="lost"))
+        _fall_after(plan, publish, dice)
     return dice.choice((0, 50 * MS, 300 * MS))
+
+
+def _few_words(plan: Plan, dice: Random) -> int:
+    """Leave a plan a few messages, of which the later follow the first; who published one of them crashes, some of what
+    is said when it is back is lost, and then there is silence: nothing new asks for what is missing.
+    """
+    early = [publish for publish in plan.publishes if publish.at_ns < SAFETY_NS // 2]
+    some = dice.sample(early, min(len(early), dice.randint(2, 4)))
+    start = dice.randrange(SAFETY_NS // 2)
+    times = [start, *(start + dice.randrange(30, 100) * MS for _ in some)]
+    plan.publishes = [structs.replace(publish, at_ns=at) for publish, at in zip(some, times, strict=False)]
+    plan.reactions, plan.faults, plan.acts = [], [], []
+    for publish in plan.publishes[1:2]:
+        back = _fall_after(plan, publish, dice)
+        end = back + dice.randrange(10, 200) * MS
+        plan.faults.append(Fault(kind="burst", at_ns=back - MS, until_ns=end, amount=dice.uniform(0.3, 0.7)))
+    return dice.choice((150 * MS, 300 * MS))
+
+
+def _fall_after(plan: Plan, publish: Publish, dice: Random) -> int:
+    """Crash a publisher soon after; return when it is back."""
+    at = publish.at_ns + dice.randrange(1, 200) * MS
+    until = at + dice.randrange(20, 500) * MS
+    plan.faults.append(Fault(kind="crash", at_ns=at, until_ns=until, nodes=[publish.node], disk="lost"))
+    return until
 
 
 def draw_calm(level: str, seed: int) -> Scenario:

@@ -10,7 +10,7 @@ from whence.limits import CLOCK_NODES_MAX
 from whence.types import Bundle
 
 Clock: TypeAlias = Annotated[list[Number], Meta(min_length=1, max_length=CLOCK_NODES_MAX)]
-"""Per node, how many of its messages were processed."""
+"""Per place in the list of members, how many messages of that one were processed."""
 
 
 class Told(Item, frozen=True, tag=84):
@@ -25,9 +25,8 @@ class Told(Item, frozen=True, tag=84):
     bundle: Bundle
 
     def sound(self) -> bool:
-        """Tell whether the clocks agree, and the bundle is one, of a node that they name."""
-        nodes = len(self.past)
-        return self.bundle.pid < nodes and len(self.has) in (0, nodes) and self.bundle.sound()
+        """Tell whether the clocks agree, and the bundle is one."""
+        return len(self.has) in (0, len(self.past)) and self.bundle.sound()
 
     def bundle_count(self) -> int:
         """Return one."""

@@ -4,8 +4,10 @@ Law: a record is durable before anything it allows is sent, delivered or acknowl
 written down, nor that they came: what the application has not taken is fetched again.
 """
 
-from msgspec import Struct, ValidationError, msgpack
+from msgspec import DecodeError, Struct, msgpack
 
+from whence.core.order.begun import Begun
+from whence.errors import StorageError
 from whence.types import Bundle
 
 
@@ -44,15 +46,15 @@ class Kept(Struct, frozen=True, tag=5, array_like=True, gc=False):
     bundle: Bundle
 
 
-Entry = Published | Taken | Settled | Checkpoint | Kept
+Entry = Begun | Published | Taken | Settled | Checkpoint | Kept
 
 encode = msgpack.Encoder().encode
 _decoder: msgpack.Decoder[Entry] = msgpack.Decoder(Entry)
 
 
-def decode(record: bytes) -> Entry | None:
-    """Read a record; None if it is none of ours."""
+def decode(record: bytes) -> Entry:
+    """Read a record. Raises StorageError for what is none of ours: nothing that follows it could be trusted."""
     try:
         return _decoder.decode(record)
-    except ValidationError:
-        return None
+    except DecodeError as error:
+        raise StorageError(f"the journal has a record that no causal group of this kind wrote: {error}") from None

@@ -14,13 +14,14 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from whence.core.order.begun import OWN_LOST, Begun, begun, founders_in
 from whence.core.order.direct import journal
 from whence.core.order.direct.items import Has, Told
 from whence.core.order.direct.journal import Published, Settled, Taken
 from whence.core.order.direct.outbox import AGAIN_MAX, NEVER, Outbox
 from whence.core.order.direct.state import SPARE_MESSAGES, State
 from whence.core.order.localized.items import Ask, Back, Lookup, Probe
-from whence.core.order.localized.settings import Settings
+from whence.core.order.localized.settings import Settings, spread_of
 from whence.core.ready import Delivery, Gauge, Item, Note, Ready, Returned, Send
 from whence.errors import LimitError, NotMemberError, UsageError
 from whence.types import Bundle, Instant, Process, packed
@@ -47,9 +48,12 @@ class Direct:
         self._suspects = outbox.suspects
         self._settings = settings.localized
         self._limits = settings.limits
+        self._spread = spread_of(settings)
         self._nodes = len(state.reached)
+        self.founders: list[Process] = []
+        """The processes that began the group, as far as this one knows them."""
         self.held: dict[int, dict[int, Waiting]] = {}
-        """By publisher and number."""
+        """By publisher's place and number."""
         self._held_count = 0
         self._ask_at: Instant = NEVER
         self._up = False
@@ -63,9 +67,16 @@ class Direct:
     # --- lives ---
 
     def found(self, peers: Sequence[Process], now: Instant) -> Ready:
-        """Start for the first time."""
+        """Start for the first time, and write down with whom."""
+        ready = Ready(notes=[Note("join")])
         self._up = True
-        return Ready(notes=[Note("join")])
+        self.founders = sorted([self.me, *peers])
+        if self.state.remembers:
+            self._persist(self._begun(), ready)
+        return ready
+
+    def _begun(self) -> Begun:
+        return begun(self.state.processes, self.founders, self._spread)
 
     def join(self, contacts: Sequence[int], now: Instant) -> Ready:
         """Refuse: the members are fixed. Raises NotMemberError."""
@@ -79,12 +90,15 @@ class Direct:
         """Take up an earlier life: play its transitions again, tell the application what it has not heard, say so.
 
         What it had not taken is fetched again. Own messages need not wait for that: it published them without.
+        Raises StorageError if it was a member of another group of processes.
         """
         ready, state = Ready(notes=[Note("join")]), self.state
-        for record in records:
-            entry = journal.decode(record)
-            if entry is not None:
-                state.replay(entry)
+        entries = [journal.decode(record) for record in records]
+        self.founders = founders_in(entries, state.processes, self._spread)
+        if not entries:
+            self._persist(self._begun(), ready)  # it crashed before it had begun
+        for entry in entries:
+            state.replay(entry)
         self._up = True
         if state.remembers:
             ready.deliver += [Returned(told.bundle) for number, told in state.kept.items() if number > self._told]
@@ -104,10 +118,14 @@ class Direct:
         self._told = told
         self.state.took(taken)
 
-    def take(self, node: int) -> None:
-        """Learn that the application takes the next message of a node; others are told when it is time."""
+    def place_of(self, process: int) -> int:
+        """Return the place of a process among the members: its messages are counted there."""
+        return self.state.place_of[process]
+
+    def take(self, process: int) -> None:
+        """Learn that the application takes the next message of a process; others are told when it is time."""
         if self.state.remembers:
-            self.state.has[node] += 1
+            self.state.has[self.state.place_of[process]] += 1
 
     def taken(self) -> Sequence[int]:
         """Return how many messages of each node the application has taken, as far as is known."""
@@ -130,7 +148,7 @@ class Direct:
 
     def checkpoint(self) -> list[bytes]:
         """Return records that come to the same as all persisted so far; the driver may put them in their place."""
-        return [journal.encode(entry) for entry in self.state.entries()]
+        return [journal.encode(entry) for entry in (self._begun(), *self.state.entries())]
 
     def checkpoint_bytes(self) -> int:
         """Return how many bytes such records have at least, without writing them."""
@@ -177,13 +195,14 @@ class Direct:
         if isinstance(item, Told):
             self._receive_message(node, item, now, ready)
         else:
-            self._receive_word(node, item, now, ready)
+            self._receive_word(sender, item, now, ready)
         return self._wake(ready)
 
-    def _receive_word(self, node: int, item: Item, now: Instant, ready: Ready) -> None:
+    def _receive_word(self, sender: Process, item: Item, now: Instant, ready: Ready) -> None:
+        node, me = sender.pid, self.state.me
         match item:
             case Has(has, reached) if len(has) == len(reached) == self._nodes:
-                self.outbox.acknowledged(node, has[self.me.pid], reached[self.me.pid], now, ready)
+                self._acknowledged(sender, has[me], reached[me], now, ready)
             case Probe():
                 self._look(ready)
                 ready.send.append(Send((node,), self.outbox.has()))
@@ -192,11 +211,19 @@ class Direct:
                 self._look(ready)
                 ready.send.append(Send((node,), self.outbox.has()))
             case Ask(above, upto):
-                self._answer(node, self.me.pid, above, upto, ready)
-            case Lookup(source, above, upto):
+                self._answer(node, me, above, upto, ready)
+            case Lookup(source, above, upto) if source < self._nodes:
                 self._answer(node, source, above, upto, ready)
             case _:
                 ready.notes.append(Note("drop", "other_level", peer=node))
+
+    def _acknowledged(self, sender: Process, has: int, came: int, now: Instant, ready: Ready) -> None:
+        """Learn how many own messages an application has, and how many came to one life of its process."""
+        node, boot = sender
+        if max(has, came) > self.state.published:
+            ready.notes.append(Note("reject", OWN_LOST, peer=node))
+        else:
+            self.outbox.acknowledged(node, has, self.outbox.came_to(node, boot, came), now, ready)
 
     def unreachable(self, peer: int, now: Instant) -> Ready:
         """Suspect a node that did not take what it was sent."""
@@ -210,7 +237,7 @@ class Direct:
         ready = Ready()
         if name in ("suspect", "trust"):
             if argument not in self._peers:
-                raise UsageError(f"{name}: node {argument} is not in reach")
+                raise UsageError(f"{name}: process {argument} is not in reach")
             if name == "suspect":
                 self._suspects.force(argument)
             elif self._suspects.release(argument):
@@ -249,13 +276,15 @@ class Direct:
 
     def _receive_message(self, sender: int, told: Told, now: Instant, ready: Ready) -> None:
         past, bundle, state = told.past, told.bundle, self.state
-        me, publisher, reached = self.me.pid, bundle.pid, state.reached
-        peer = self._peers.get(publisher)
+        me, reached = state.me, state.reached
+        peer = self._peers.get(bundle.pid)
         if peer is None or len(past) != self._nodes or past[me] > state.published:
-            ready.notes.append(Note("reject", "not_for_me", bundle, sender))
+            mine = peer is not None and len(past) == self._nodes
+            ready.notes.append(Note("reject", OWN_LOST if mine else "not_for_me", bundle, sender))
             return
-        if past[me] > peer.acked and sender == publisher:
-            self.outbox.acknowledged(publisher, (told.has or past)[me], past[me], now, ready)
+        if past[me] > peer.acked and sender == bundle.pid:
+            self._acknowledged(bundle.process, (told.has or past)[me], past[me], now, ready)
+        publisher = peer.place
         number = past[publisher] + 1
         if number <= reached[publisher]:
             ready.notes.append(Note("drop", "duplicate", bundle, sender))
@@ -311,14 +340,14 @@ class Direct:
         for publisher in self.held:
             waiting = self._first_held(publisher)
             if now - waiting.since >= self._settings.ask_ns:
-                for node, number in self.state.missing(waiting.told):
-                    wanted[node] = max(wanted.get(node, 0), number)
-        for node, number in wanted.items():
-            above = self.state.reached[node]
+                for place, number in self.state.missing(waiting.told):
+                    wanted[place] = max(wanted.get(place, 0), number)
+        for place, number in wanted.items():
+            above, node = self.state.reached[place], self.state.processes[place]
             ready.send.append(Send((node,), Ask(above, number)))
             if node in self._suspects.now:
                 others = tuple(other for other in self.outbox.active if other != node)
-                ready.send.append(Send(others, Lookup(node, above, number)))
+                ready.send.append(Send(others, Lookup(place, above, number)))
         if self.held:
             self._ask_at = now + self._settings.ask_ns
 
@@ -343,7 +372,7 @@ class Direct:
         self._has_written = has.copy()
         self._persist(Taken(self._has_written), ready)
         self.outbox.settle()
-        before[self.me.pid] = has[self.me.pid]  # what is its own is no news to others
+        before[self.state.me] = has[self.state.me]  # what is its own is no news to others
         return has != before
 
     def _persist(self, entry: journal.Entry, ready: Ready) -> None:

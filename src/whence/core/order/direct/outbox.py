@@ -5,8 +5,6 @@ again; one that is suspected is only asked what it has, until it is heard. A mes
 acknowledges too: word of its own goes out only where nothing was published for a while.
 """
 
-from collections.abc import Iterable
-
 from whence.core.members.suspects import Suspects
 from whence.core.order.direct.items import Has, Told
 from whence.core.order.direct.state import State
@@ -27,9 +25,11 @@ NEVER = 1 << 62
 class Peer:
     """How things stand with one other node."""
 
-    __slots__ = ("acked", "backoff", "begun", "boot", "came", "heard_at", "retry_at", "sent", "since")
+    __slots__ = ("acked", "backoff", "begun", "boot", "came", "heard_at", "place", "retry_at", "sent", "since")
 
-    def __init__(self, retry_ns: int) -> None:
+    def __init__(self, retry_ns: int, place: int) -> None:
+        self.place = place
+        """Among the members."""
         self.acked = 0
         """Its application has so many of this node's messages."""
         self.came = 0
@@ -50,11 +50,16 @@ class Peer:
 class Outbox:
     """Messages, acknowledgements and their repetition."""
 
-    def __init__(self, state: State, others: Iterable[int], settings: LocalizedSettings, suspects: Suspects) -> None:
+    def __init__(self, state: State, settings: LocalizedSettings, suspects: Suspects) -> None:
         self.state = state
         self.settings = settings
         self.suspects = suspects
-        self.peers = {node: Peer(settings.retry_ns) for node in others}
+        self.peers = {
+            process: Peer(settings.retry_ns, place)
+            for place, process in enumerate(state.processes)
+            if place != state.me
+        }
+        """By the number of their process."""
         self.wake_at: Instant = NEVER
         """Not later than the next thing to do."""
         self._all = tuple(self.peers)
@@ -116,7 +121,7 @@ class Outbox:
                 self.push(node, ready)
 
     def acknowledged(self, node: int, has: int, came: int, now: Instant, ready: Ready) -> None:
-        """Learn how many of this node's messages came to another one, and how many its application has."""
+        """Learn how many own messages came to the present life of a node, and how many its application has."""
         peer, state = self.peers[node], self.state
         published = state.published
         if peer.came < came <= published:
@@ -139,6 +144,11 @@ class Outbox:
             self._slowest -= 1
             if not self._slowest:
                 self.settle()
+
+    def came_to(self, node: int, boot: int, came: int) -> int:
+        """Return how many messages came to a node's present life, as one of its lives said: what an earlier one said
+        tells nothing of this one, which lost what its application had not taken."""
+        return came if boot == self.peers[node].boot else 0
 
     def settle(self) -> None:
         """Drop what everybody has, the application here too."""

@@ -5,13 +5,14 @@ may be handed over when everything its publisher had been handed was handed over
 below `reached`, and nothing has to be merged. `has[x]` is how many of them the application has taken; a later life
 begins with that, and what was handed out beyond is fetched again. Own messages are kept until every application has
 taken them. Messages of others are kept while there is room, to be passed on for a publisher that is down; nobody relies
-on it.
+on it. x is a place in the list of members, whatever number its process has.
 """
 
 from collections import deque
 from collections.abc import Sequence
 from operator import gt
 
+from whence.core.order.begun import Begun
 from whence.core.order.direct.items import Told
 from whence.core.order.direct.journal import Checkpoint, Entry, Kept, Published, Settled, Taken
 from whence.types import Bundle
@@ -23,8 +24,12 @@ SPARE_MESSAGES, SPARE_BYTES = 1024, 4 << 20
 class State:
     """The durable part of a member, and what is derived from it."""
 
-    def __init__(self, me: int, nodes: int, *, remembers: bool) -> None:
+    def __init__(self, me: int, processes: Sequence[int], *, remembers: bool) -> None:
+        """Begin as one of some processes; `me` is a place among them, as are all indices here."""
+        nodes = len(processes)
         self.me = me
+        self.processes = processes
+        self.place_of = {process: place for place, process in enumerate(processes)}
         self.remembers = remembers
         """Whether a later life goes on from here; else what was handed out counts as taken."""
         self.reached = [0] * nodes
@@ -93,6 +98,8 @@ class State:
             case Checkpoint():
                 self.published, self.settled = entry.published, entry.settled
                 self.took(entry.has)
+            case Begun():
+                pass
             case Kept():
                 self._keep(Told(entry.past, [0] * len(entry.past), entry.bundle))  # it says nothing of what is here
 
@@ -132,7 +139,8 @@ class State:
         """Return those of a node's messages after one and up to another that are kept here, in their order."""
         if publisher == self.me:
             return [self.kept[number] for number in range(above + 1, upto + 1) if number in self.kept]
-        return [told for told in self._spare if told.bundle.pid == publisher and above <= told.past[publisher] < upto]
+        pid = self.processes[publisher]
+        return [told for told in self._spare if told.bundle.pid == pid and above <= told.past[publisher] < upto]
 
     @property
     def spare_count(self) -> int:

@@ -5,10 +5,12 @@ written down: the same transitions in the same order give the same numbers. A ch
 before it come to, and in one more for each message that is still kept; then nothing older is needed.
 """
 
-from msgspec import Struct, ValidationError, msgpack
+from msgspec import DecodeError, Struct, msgpack
 
 from whence.core.members.overlay import Cells
+from whence.core.order.begun import Begun
 from whence.core.order.localized.shapes import Numbers, Vectors
+from whence.errors import StorageError
 from whence.types import Bundle
 
 
@@ -77,15 +79,15 @@ class Kept(Struct, frozen=True, tag=6, array_like=True, gc=False):
     deps: Cells
 
 
-Entry = Admitted | Renamed | Marked | Forgotten | Checkpoint | Kept
+Entry = Begun | Admitted | Renamed | Marked | Forgotten | Checkpoint | Kept
 
 encode = msgpack.Encoder().encode
 _decoder: msgpack.Decoder[Entry] = msgpack.Decoder(Entry)
 
 
-def decode(record: bytes) -> Entry | None:
-    """Read a record; None if it is none of ours."""
+def decode(record: bytes) -> Entry:
+    """Read a record. Raises StorageError for what is none of ours: nothing that follows it could be trusted."""
     try:
         return _decoder.decode(record)
-    except ValidationError:
-        return None
+    except DecodeError as error:
+        raise StorageError(f"the journal has a record that no causal group of this kind wrote: {error}") from None

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from whence.core.members.overlay import Place
 from whence.core.members.suspects import Suspects
+from whence.core.order.begun import Begun, begun, founders_in
 from whence.core.order.localized import journal
 from whence.core.order.localized.checkpoint import entries_of, take_up
 from whence.core.order.localized.fence import Fence
@@ -35,7 +36,7 @@ from whence.core.order.localized.items import (
 from whence.core.order.localized.journal import Admitted, Checkpoint, Forgotten, Kept, Marked, Renamed
 from whence.core.order.localized.links import Cost, Links
 from whence.core.order.localized.outbox import AGAIN_MAX, NEVER, Outbox
-from whence.core.order.localized.settings import Settings
+from whence.core.order.localized.settings import Settings, spread_of
 from whence.core.order.localized.state import NOBODY, Record, State
 from whence.core.ready import Delivery, Gauge, Item, Note, Ready, Returned, Send
 from whence.errors import LimitError, NotMemberError, UsageError
@@ -57,12 +58,17 @@ class Localized:
         self.outbox = outbox
         self._settings = settings.localized
         self._limits = settings.limits
+        self._spread = spread_of(settings)
         self._place: Place = state.place
+        self._place_of = state.place.overlay.place_of
+        self._renumbered = state.place.overlay.renumbered
         self._suspects: Suspects = outbox.suspects
         self.inbox = inbox(state, outbox, settings.localized, self.first, self.duplicate)
         self.fence = Fence(state, self.inbox, settings.localized)
         self.remembers = True
         """Whether a later life will read what is persisted."""
+        self.founders: list[Process] = []
+        """The processes that began the group, as far as this one knows them."""
         self._up = False
         self._published = 0
         self._steps = 0
@@ -78,9 +84,15 @@ class Localized:
     # --- lives ---
 
     def found(self, peers: Sequence[Process], now: Instant) -> Ready:
-        """Start for the first time."""
+        """Start for the first time, and write down with whom."""
+        ready = Ready(notes=[Note("join")])
         self._up = True
-        return Ready(notes=[Note("join")])
+        self.founders = sorted([self.me, *peers])
+        self._persist(self._begun(), ready)
+        return ready
+
+    def _begun(self) -> Begun:
+        return begun(self._place.overlay.processes, self.founders, self._spread)
 
     def join(self, contacts: Sequence[int], now: Instant) -> Ready:
         """Refuse: the tree is fixed. Raises NotMemberError."""
@@ -91,12 +103,17 @@ class Localized:
         raise NotMemberError("the tree of this overlay is fixed; nobody can leave it")
 
     def restore(self, records: Sequence[bytes], now: Instant) -> Ready:
-        """Take up an earlier life: play its transitions again, tell the application what it has not heard, say so."""
+        """Take up an earlier life: play its transitions again, tell the application what it has not heard, say so.
+
+        Raises StorageError if it was a member of another group of processes.
+        """
         ready = Ready(notes=[Note("join")])
-        for record in records:
-            entry = journal.decode(record)
-            if entry is not None:
-                self._replay(entry, ready)
+        entries = [journal.decode(record) for record in records]
+        self.founders = founders_in(entries, self._place.overlay.processes, self._spread)
+        if not entries:
+            self._persist(self._begun(), ready)  # it crashed before it had begun
+        for entry in entries:
+            self._replay(entry, ready)
         self._up = True
         for target in self.state.own:
             self.outbox.restart(target, now, ready)
@@ -107,6 +124,8 @@ class Localized:
 
     def _replay(self, entry: journal.Entry, ready: Ready) -> None:
         state = self.state
+        if isinstance(entry, Begun):
+            return
         if isinstance(entry, Checkpoint):
             state.begin_from(entry.past, {source: dict.fromkeys(ahead) for source, ahead in entry.ahead.items()})
             self._steps = entry.steps
@@ -145,7 +164,8 @@ class Localized:
 
     def checkpoint(self) -> list[bytes]:
         """Return records that come to the same as all persisted so far; the driver may put them in their place."""
-        return [journal.encode(entry) for entry in entries_of(self.state, self._steps, self.fence.remembered())]
+        entries = entries_of(self.state, self._steps, self.fence.remembered())
+        return [journal.encode(entry) for entry in (self._begun(), *entries)]
 
     def checkpoint_bytes(self) -> int:
         """Return how many bytes such records have at least, without writing them."""
@@ -178,11 +198,12 @@ class Localized:
     def receive(self, sender: Process, item: Item, now: Instant) -> Ready:
         """Take an item from a peer."""
         ready = Ready()
-        peer, boot = sender
+        pid, boot = sender
         outbox = self.outbox
+        peer = self._place_of.get(pid, NOBODY)
         known = outbox.peers.get(peer)
         if known is None or not self._up:
-            ready.notes.append(Note("drop", "stranger", peer=peer))
+            ready.notes.append(Note("drop", "stranger", peer=pid))
             return ready
         known.heard_at = now
         if boot > known.boot or self._suspects.now:
@@ -194,7 +215,7 @@ class Localized:
         elif isinstance(item, Ack):
             outbox.acknowledged(peer, item, now, ready)
         elif isinstance(item, Trail):
-            self._receive_trail(sender, item, now, ready)
+            self._receive_trail(peer, boot, item, now, ready)
         else:
             self._receive_question(peer, item, now, ready)
         return self._wake(ready)
@@ -225,7 +246,8 @@ class Localized:
     def unreachable(self, peer: int, now: Instant) -> Ready:
         """Suspect a peer that did not take what it was sent."""
         ready = Ready()
-        if self._up and peer in self.outbox.peers and self._suspects.suspect(peer):
+        place = self._place_of.get(peer, NOBODY)
+        if self._up and place in self.outbox.peers and self._suspects.suspect(place):
             self.outbox.refresh(now, ready)
         return self._wake(ready)
 
@@ -235,9 +257,10 @@ class Localized:
         if name == "consumed":
             self._consumed = argument
         elif name in ("suspect", "trust"):
-            if argument not in self.outbox.peers:
-                raise UsageError(f"{name}: node {argument} is not in reach")
-            if self._suspects.force(argument) if name == "suspect" else self._suspects.release(argument):
+            place = self._place_of.get(argument, NOBODY)
+            if place not in self.outbox.peers:
+                raise UsageError(f"{name}: process {argument} is not in reach")
+            if self._suspects.force(place) if name == "suspect" else self._suspects.release(place):
                 self.outbox.refresh(now, ready)
         else:
             raise UsageError(f"members of this level know no act {name!r}; there are consumed, suspect and trust")
@@ -272,8 +295,8 @@ class Localized:
 
     # --- copies ---
 
-    def _receive_trail(self, sender: Process, trail: Trail, now: Instant, ready: Ready) -> None:
-        head = self._head(sender.pid, sender.boot, trail.head, ready)
+    def _receive_trail(self, peer: int, boot: int, trail: Trail, now: Instant, ready: Ready) -> None:
+        head = self._head(peer, boot, trail.head, ready)
         if head is None:
             return
         if self.state.index is None:
@@ -282,7 +305,7 @@ class Localized:
             record = self.state.by_numbers(head.ids, head.extra)
         if record is not None:
             self.duplicate(record, head, now, ready)
-        self.outbox.owe([sender.pid], now)
+        self.outbox.owe([peer], now)
         if record is not None and self.inbox.held:
             self.inbox.pump(now, ready)
 
@@ -411,4 +434,4 @@ class Localized:
             soonest = inbox_at
         if soonest < NEVER:
             ready.wake_at = soonest
-        return ready
+        return self._place.addressed(ready) if self._renumbered else ready

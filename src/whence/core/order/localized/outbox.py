@@ -9,12 +9,13 @@ from collections.abc import Iterable
 
 from whence.core.members.overlay import Place
 from whence.core.members.suspects import Suspects
+from whence.core.order.begun import OWN_LOST
 from whence.core.order.localized.heads import NODES, NUMBER_END
 from whence.core.order.localized.items import LIST_BYTES_MAX, Ack, Ask, Copy, Probe, Trail
 from whence.core.order.localized.links import Links
 from whence.core.order.localized.settings import LocalizedSettings
 from whence.core.order.localized.state import ALL, Record, State, Uid
-from whence.core.ready import Item, Ready, Send
+from whence.core.ready import Item, Note, Ready, Send
 from whence.core.varint import Reader, put
 from whence.types import Instant
 
@@ -148,6 +149,9 @@ class Outbox:
 
     def acknowledged(self, target: int, ack: Ack, now: Instant, ready: Ready) -> None:
         """Take a target's word for what it has."""
+        if ack.upto > self.state.numbered(target):
+            ready.notes.append(Note("reject", OWN_LOST, peer=target))
+            return
         if ack.floor:
             for record in self.state.take_floor(target, ack.floor):
                 self.forget(record)

@@ -54,8 +54,8 @@ class Causal(NamedTuple):
         settings = parse(given, Settings)
         overlay = overlay_of(settings.overlay)
         if settings.localized.spread == "direct":
-            if overlay.group_count != 1:
-                raise SettingError(f"spread: a direct group is one group, and groups names {overlay.group_count}")
+            if overlay.group_count != 1 or len(overlay.table(0).members) != overlay.size:
+                raise SettingError("spread: a direct group is one group of all; leave groups out, or take spread=tree")
             if overlay.size > CLOCK_NODES_MAX:
                 raise SettingError(f"spread: a direct group has at most {CLOCK_NODES_MAX} nodes, not {overlay.size}")
         return settings
@@ -69,41 +69,45 @@ class Causal(NamedTuple):
         member.remembers = around.remembers
         return member
 
-    def check_place(self, node: int, settings: Settings) -> None:
-        """Refuse a node that has no place in the group. Raises SettingError."""
+    def check_place(self, process: int, settings: Settings) -> None:
+        """Refuse a process that has no place in the group. Raises SettingError."""
         overlay = overlay_of(settings.overlay)
-        if settings.localized.spread == "direct" and node not in (members := overlay.table(0).members):
-            raise _stranger(node, f" {', '.join(map(str, members))}")
-        if node >= overlay.size:
-            raise _stranger(node, f", who are numbered below {overlay.size}")
+        if process not in overlay.place_of:
+            raise SettingError(
+                f"process {process} is not one of the founders {', '.join(map(str, overlay.processes))}: a group at "
+                "this level has the members it began with; name them all at each of them (founders=[0, 1, 2], "
+                "--founders 0,1,2)"
+            )
 
     def compose_direct(self, me: Process, settings: Settings, *, remembers: bool) -> Direct:
         """Compose a member that sends to everybody itself."""
         overlay = overlay_of(settings.overlay)
-        state = self.direct_state(me.pid, overlay.size, remembers=remembers)
-        others = [node for node in overlay.table(0).members if node != me.pid]
-        outbox = self.direct_outbox(state, others, settings.localized, Suspects())
+        state = self.direct_state(overlay.place_of[me.pid], overlay.processes, remembers=remembers)
+        outbox = self.direct_outbox(state, settings.localized, Suspects())
         return self.direct(me, settings, state, outbox)
 
     def compose(self, me: Process, settings: Settings, overlay: Overlay) -> Localized:
         """Compose a member at its place in an overlay."""
         given = settings.localized
-        state = self.state(Place(overlay, me.pid), paper=given.identity == "paper", retain=given.retain)
+        state = self.state(
+            Place(overlay, overlay.place_of[me.pid]), paper=given.identity == "paper", retain=given.retain
+        )
         links = (self.links or CODINGS[settings.localized.coding])(state, settings.localized)
         outbox = self.outbox(state, links, settings.localized, Suspects())
         return self.member(me, settings, state, links, outbox, self.inbox)
 
     def shared(self, settings: Settings) -> dict[str, object]:
         """Return what all members must agree on: who they are, and how messages get to them and are named."""
-        members = overlay_of(settings.overlay).table(0).members
+        members = list(overlay_of(settings.overlay).processes)
         if settings.localized.spread == "direct":
             return {"spread": "direct", "members": members}
         names = ("spread", "identity", "coding", "ordered_links")
-        return structs.asdict(settings.overlay) | {name: getattr(settings.localized, name) for name in names}
+        tree = structs.asdict(settings.overlay) | {"processes": members}
+        return tree | {name: getattr(settings.localized, name) for name in names}
 
     def destinations(self, settings: Settings, group: int) -> tuple[int, ...]:
         """Return the members of a group."""
-        return overlay_of(settings.overlay).table(group).members
+        return overlay_of(settings.overlay).members_of(group)
 
     def first_peers(self, settings: Settings) -> int:
         """Return none: everybody knows the tree."""
@@ -112,10 +116,3 @@ class Causal(NamedTuple):
     def reads_wall_clock(self) -> bool:
         """Return False: timers must not jump."""
         return False
-
-
-def _stranger(node: int, who: str) -> SettingError:
-    return SettingError(
-        f"node {node} is not one of the founders{who}: a group at this level has the members it began with; name them "
-        "all at each of them (founders=[0, 1, 2], --founders 0,1,2)"
-    )

@@ -11,6 +11,11 @@ from whence.limits import Limits
 MS = 1_000_000
 
 
+LIVE_TIMERS = {"retry_ns": 1000 * MS, "suspect_ns": 3000 * MS}
+"""For connections, which lose nothing while they last, beside a detector that tells who is gone: repeating is for rare
+cases."""
+
+
 class LocalizedSettings(Struct, frozen=True, kw_only=True):
     """How copies are named, coded, acknowledged and repeated; and what a member keeps at most."""
 
@@ -74,3 +79,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     overlay: OverlaySettings = OverlaySettings()
     localized: LocalizedSettings = LocalizedSettings()
     limits: Limits = Limits()
+
+
+def spread_of(settings: Settings) -> str:
+    """Return what numbers in a journal rest on, beside the processes."""
+    overlay, localized = settings.overlay, settings.localized
+    if localized.spread == "direct":
+        return "spread=direct"
+    return f"spread=tree tree={overlay.tree} groups={overlay.groups} f={overlay.f} identity={localized.identity}"

@@ -60,6 +60,10 @@ class State:
         """Return how many messages of a source were processed here without a gap."""
         return self.past.get(pair(source, self.me), 0)
 
+    def numbered(self, target: int) -> int:
+        """Return the last number that was given to a target."""
+        return self.past.get(pair(self.me, target), 0)
+
     def has(self, source: int, number: int) -> bool:
         """Tell whether a source's message was processed here."""
         return number <= self.reached(source) or number in self.ahead.get(source, ())
@@ -257,7 +261,7 @@ class State:
 
     def reached_floors(self) -> dict[int, int]:
         """Return per target the number up to which all messages to it are done at all their targets."""
-        floors = {target: self.past.get(pair(self.me, target), 0) for target in self.place.reach}
+        floors = {target: self.numbered(target) for target in self.place.reach}
         for record in self.records.values():
             if record.left:
                 for target, number in zip(record.targets, record.mine, strict=True):

@@ -1,0 +1,153 @@
+"""Groups with fixed members: who may begin one, under which numbers and in which life, and who is refused."""
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.net.live import nodes, numbered_nodes, take, within
+from whence.check.judge import judge
+from whence.check.verdict import Outcome
+from whence.errors import JoinError, SettingError, StorageError
+from whence.group import Group
+from whence.limits import MERGED_PEER_ID_MAX
+from whence.net.status import status
+from whence.node import Node, join
+from whence.trace.spool import gather
+
+ANY_NUMBERS = [
+    [10, 20, 30],
+    [100, 200, 300],
+    [1, 2, 16],
+    [min(70_000, MERGED_PEER_ID_MAX), 5, 900],
+]
+
+
+async def opened(started: list[Node], founders: list[int], **settings: object) -> list[Group]:
+    return list(
+        await asyncio.gather(*[node.open("alps", "causal", founders=founders, settings=settings) for node in started])
+    )
+
+
+async def exchanged(groups: list[Group], word: bytes) -> None:
+    """Let everybody publish once, and take what all published."""
+    for group in groups:
+        await group.publish(b"%s of %d" % (word, group._driver.role.me.pid))
+    expected = sorted(b"%s of %d" % (word, group._driver.role.me.pid) for group in groups)
+    for group in groups:
+        assert sorted(each.payload for each in await take(group, len(groups))) == expected
+
+
+@pytest.mark.parametrize("spread", ["direct", "tree"])
+@pytest.mark.parametrize("founders", ANY_NUMBERS, ids=str)
+def test_any_numbers_make_a_causal_group_and_come_back_to_it(founders: list[int], spread: str, tmp_path: Path) -> None:
+    """Places come from the list; journals, counters, traces and what a node tells of itself agree with that."""
+
+    async def main() -> None:
+        for life in (b"first", b"second"):
+            async with numbered_nodes(founders, data=tmp_path / "data", trace=tmp_path / "trace") as started:
+                groups = await opened(started, founders, spread=spread)
+                await exchanged(groups, life)
+                await asyncio.sleep(0.2)  # what was taken is told
+                for node, group in zip(started, groups, strict=True):
+                    others = sorted(pid for pid in founders if pid != node.pid)
+                    assert list(group.members()) == others
+                    told = status(node.live)["groups"][0]
+                    assert set(told["overlay"]["neighbours"]) <= {*others}
+                    assert told["overlay"]["suspected"] == []
+
+    within(main())
+    members = {"alps": founders}
+    verdicts = judge(gather([tmp_path / "trace"], "alps", "live", "test", durable=True, groups=members))
+    assert [(v.promise, v.sentence) for v in verdicts if v.outcome is Outcome.BROKEN] == []
+    assert {v.promise for v in verdicts if v.holds} >= {"causal", "agreement", "no_duplicates", "integrity"}
+
+
+def test_seventeen_founders_that_do_not_begin_at_zero_make_a_tree() -> None:
+    async def main() -> None:
+        async with nodes(17) as started:
+            groups = await opened(started, list(range(1, 18)))
+            assert groups[0]._driver.role.settings.localized.spread == "tree"
+            await groups[16].publish(b"from the last")
+            for group in groups:
+                assert [each.payload for each in await take(group, 1)] == [b"from the last"]
+
+    within(main())
+
+
+@pytest.mark.parametrize("spread", ["direct", "tree"])
+def test_a_new_group_begins_though_founders_were_restarted_before(spread: str, tmp_path: Path) -> None:
+    """In which life a node is says nothing of a group that never began: its journal of that group does."""
+
+    async def main() -> None:
+        for _ in range(2):
+            async with join(2, data=tmp_path / "data" / "2"), join(1, data=tmp_path / "data" / "1"):
+                pass
+        async with numbered_nodes([1, 2, 3], data=tmp_path / "data") as started:
+            await exchanged(await opened(started, [1, 2, 3], spread=spread), b"word")
+
+    within(main())
+
+
+@pytest.mark.parametrize("spread", ["direct", "tree"])
+def test_a_founder_whose_data_was_wiped_is_refused_and_the_others_go_on(spread: str, tmp_path: Path) -> None:
+    """It would use the numbers of its lost events again, and nobody would take what it publishes."""
+
+    async def main() -> None:
+        async with numbered_nodes([1, 2], data=tmp_path) as started:
+            async with join(3, data=tmp_path / "3", contacts=[started[0].address]) as third:
+                groups = await opened([*started, third], [1, 2, 3], spread=spread)
+                await exchanged(groups, b"before")
+            shutil.rmtree(tmp_path / "3")
+            async with join(3, data=tmp_path / "3", contacts=[started[0].address]) as third:
+                with pytest.raises(JoinError, match=r"its members are fixed; .* begin a group of another name"):
+                    await opened([third], [1, 2, 3], spread=spread)
+            await exchanged(groups[:2], b"after")
+
+    within(main())
+
+
+@pytest.mark.parametrize("spread", ["direct", "tree"])
+def test_an_older_data_directory_is_refused_as_soon_as_another_knows_better(spread: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with join(1, data=tmp_path / "1") as one:
+            opening = asyncio.create_task(opened([one], [1, 2], spread=spread))
+            async with join(2, data=tmp_path / "2", contacts=[one.address]) as two:
+                (there,) = await opened([two], [1, 2], spread=spread)
+                (here,) = await opening
+            shutil.copytree(tmp_path / "2", tmp_path / "old")
+            async with join(2, data=tmp_path / "2", contacts=[one.address]) as two:
+                (there,) = await opened([two], [1, 2], spread=spread)
+                await there.publish(b"lost", until="stored")
+                assert [each.payload for each in await take(here, 1)] == [b"lost"]
+                await asyncio.sleep(0.2)  # it is durable here, and acknowledged
+            async with join(2, data=tmp_path / "old", contacts=[one.address]) as two:
+                (there,) = await opened([two], [1, 2], spread=spread)
+                with pytest.raises(StorageError, match="process 1 has events that this one published"):
+                    await take(there, 1)
+
+    within(main())
+
+
+def test_a_journal_of_other_founders_is_refused(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with numbered_nodes([1, 2], data=tmp_path) as started:
+            await opened(started, [1, 2])
+        async with join(1, data=tmp_path / "1") as node:
+            with pytest.raises(StorageError, match=r"began with the processes 1, 2, and now 1, 2, 3 are named"):
+                await opened([node], [1, 2, 3])
+        async with join(1, data=tmp_path / "1") as node:
+            with pytest.raises(StorageError, match=r"began with spread=direct, and now spread=tree"):
+                await opened([node], [1, 2], f=1)
+
+    within(main())
+
+
+def test_a_causal_group_without_founders_is_refused() -> None:
+    async def main() -> None:
+        async with join(0) as node:
+            with pytest.raises(SettingError, match=r"name them all, .* \(founders=\[0, 1, 2\], --founders 0,1,2\)"):
+                await node.open("alps", "causal")
+
+    within(main())

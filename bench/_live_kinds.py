@@ -24,6 +24,8 @@ from _corosync import lacks as corosync_lacks
 
 _HEADER = Layout("<II")
 
+LEVELS = ("eventual", "fifo", "optimistic", "causal", "total")
+
 Take = Callable[[Sequence[bytes]], None]
 Ports = Callable[[int], Awaitable[list[int]]]
 """Says one's own port and hears everybody's."""
@@ -167,19 +169,27 @@ class Whence:
         founders = list(range(nodes)) if self.level in ("causal", "optimistic", "total") else []
         self.group = await self.node.open(
             "bench", self.level, durable=self.stored, founders=founders, settings=self.settings, timeout_s=90,
-            publish_wait_s=90, write=True, on_batch=lambda batch: take(batch.payloads()),
+            publish_wait_s=90, write=True, **self.receiving(take),
         )  # fmt: skip
         await self.group.gathered(nodes, 90)
         if founders:
             await asyncio.sleep(1)
 
+    def receiving(self, take: Take) -> dict[str, Any]:
+        """Receive by being called with every batch."""
+        return {"on_batch": lambda batch: take(batch.payloads())}
+
     async def publish(self, batch: list[bytes]) -> None:
         """Publish at once; where events are stored, go on while few calls wait for the disk, and hear of every one."""
         receipt = await self.group.publish_many(batch)
         if self.stored:
-            self.unstored.append(receipt)
-            if len(self.unstored) > UNSTORED_MAX:
-                await self.unstored.popleft().stored()
+            await self.hear_of(receipt)
+
+    async def hear_of(self, receipt: Any) -> None:
+        """Wait for the disk where many calls do."""
+        self.unstored.append(receipt)
+        if len(self.unstored) > UNSTORED_MAX:
+            await self.unstored.popleft().stored()
 
     def facts(self) -> dict[str, float]:
         """Return how often the disk was waited for, and what did not arrive in its place."""
@@ -192,6 +202,68 @@ class Whence:
         await self.node.close()
         if self.data is not None:
             shutil.rmtree(self.data, ignore_errors=True)
+
+
+class OneByOne(Whence):
+    """A group at a level, used the plain way: a call for each event, and a loop over single deliveries."""
+
+    async def start(self, index: int, nodes: int, ports: Ports, take: Take) -> None:
+        """Found a group of all, and iterate over what comes."""
+        await super().start(index, nodes, ports, take)
+
+        async def listen() -> None:
+            async for delivery in self.group:
+                take((delivery.payload,))
+
+        self.listening = asyncio.create_task(listen())
+
+    def receiving(self, take: Take) -> dict[str, Any]:
+        """Receive by iterating."""
+        return {}
+
+    async def publish(self, batch: list[bytes]) -> None:
+        """Publish one event a call."""
+        publish = self.group.publish
+        for payload in batch:
+            receipt = await publish(payload)
+        if self.stored:
+            await self.hear_of(receipt)
+
+    async def close(self) -> None:
+        """End the loop, and leave."""
+        self.listening.cancel()
+        await asyncio.gather(self.listening, return_exceptions=True)
+        await super().close()
+
+
+class Packed:
+    """Any kind, used for batches: a message carries all events of a publish call, as bundles of ours do."""
+
+    def __init__(self, inner: Contender) -> None:
+        self.inner = inner
+        self.encode = msgspec.msgpack.Encoder().encode
+
+    async def start(self, index: int, nodes: int, ports: Ports, take: Take) -> None:
+        """Connect, and unpack what comes."""
+        decode = msgspec.msgpack.Decoder(list[bytes]).decode
+
+        def unpack(messages: Sequence[bytes]) -> None:
+            for message in messages:
+                take(decode(message))
+
+        await self.inner.start(index, nodes, ports, unpack)
+
+    async def publish(self, batch: list[bytes]) -> None:
+        """Publish the batch as one message."""
+        await self.inner.publish([self.encode(batch)])
+
+    def facts(self) -> dict[str, float]:
+        """Return what the kind itself tells."""
+        return self.inner.facts()
+
+    async def close(self) -> None:
+        """End."""
+        await self.inner.close()
 
 
 class Zmq:
@@ -242,6 +314,49 @@ class Zmq:
         """End."""
         self.closed = True
         asyncio.get_running_loop().remove_reader(int(self.sub.getsockopt(self.zmq.FD)))
+        self.context.destroy(linger=0)
+
+
+class ZmqAsyncio:
+    """pyzmq as its documentation shows it for asyncio: a call to send, a call to receive, each awaited."""
+
+    async def start(self, index: int, nodes: int, ports: Ports, take: Take) -> None:
+        """Connect everybody to everybody."""
+        import zmq
+        import zmq.asyncio
+
+        self.context = zmq.asyncio.Context()
+        self.pub, self.sub = self.context.socket(zmq.PUB), self.context.socket(zmq.SUB)
+        self.pub.sndhwm = self.sub.rcvhwm = 20_000
+        self.take = take
+        known = await ports(self.pub.bind_to_random_port("tcp://127.0.0.1"))
+        for other, port in enumerate(known):
+            if other != index:
+                self.sub.connect(f"tcp://127.0.0.1:{port}")
+        self.sub.setsockopt(zmq.SUBSCRIBE, b"")
+
+        async def listen() -> None:
+            while True:
+                take((await self.sub.recv(),))
+
+        self.listening = asyncio.create_task(listen())
+        await asyncio.sleep(0.5)
+
+    async def publish(self, batch: list[bytes]) -> None:
+        """Send one by one."""
+        for payload in batch:
+            await self.pub.send(payload)
+            self.take((payload,))
+            await asyncio.sleep(0)
+
+    def facts(self) -> dict[str, float]:
+        """Return nothing."""
+        return {}
+
+    async def close(self) -> None:
+        """End."""
+        self.listening.cancel()
+        await asyncio.gather(self.listening, return_exceptions=True)
         self.context.destroy(linger=0)
 
 
@@ -328,6 +443,7 @@ class Redis:
 
 RIVALS: dict[str, tuple[tuple[str, ...], str | None]] = {
     "zmq": (("zmq",), None),
+    "zmq-asyncio": (("zmq",), None),
     "nats": (("nats",), "nats-server"),
     "redis": (("redis",), "redis-server"),
     "libp2p": (("libp2p",), None),
@@ -353,20 +469,27 @@ def interpreter(kind: str) -> str:
     return os.environ.get("LIBP2P_PYTHON", sys.executable) if kind == "libp2p" else sys.executable
 
 
-def contender(kind: str, *, saturated: bool) -> Contender:
-    """Return a process of a kind."""
+def contender(kind: str, *, saturated: bool, singly: bool = False) -> Contender:
+    """Return a process of a kind; rivals carry a batch as one message, unless events are published singly."""
+    level, _, stored = kind.partition("+")
+    if level in LEVELS:
+        return (OneByOne if singly else Whence)(level, stored=bool(stored), saturated=saturated)
+    rival = _rival(kind)
+    return rival if singly or kind == "floor" else Packed(rival)
+
+
+def _rival(kind: str) -> Contender:
     if kind == "libp2p":
         from _libp2p import Libp2p
 
         return Libp2p()
     rivals: dict[str, Callable[[], Contender]] = {
-        "floor": Floor, "zmq": Zmq, "nats": Nats, "redis": Redis,
+        "floor": Floor, "zmq": Zmq, "zmq-asyncio": ZmqAsyncio, "nats": Nats, "redis": Redis,
         "corosync": Corosync, "corosync-knet": lambda: Corosync(KNET), "corosync-ring": Ring,
     }  # fmt: skip
-    if kind in rivals:
-        return rivals[kind]()
-    level, _, stored = kind.partition("+")
-    return Whence(level, stored=bool(stored), saturated=saturated)
+    if kind not in rivals:
+        raise SystemExit(f"no kind is called {kind!r}; there are: {', '.join((*LEVELS, *rivals, 'libp2p'))}")
+    return rivals[kind]()
 
 
 def free_port() -> int:

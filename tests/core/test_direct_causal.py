@@ -269,6 +269,9 @@ def test_one_that_is_suspected_is_asked_what_it_has_and_trusted_when_it_answers(
     grove.crash(1)
     grove.publish(0)
     grove.pass_on()  # refused: nobody is there
+    assert flying(grove, Probe) == [(0, 1)], "asked at once"
+    grove.pass_on()
+    assert flying(grove, Probe) == [], "and then in its time"
     grove.tick(200 * MS)
     assert flying(grove, Probe) == [(0, 1)]
     grove.flying.clear()

@@ -432,7 +432,7 @@ class Switch:
 
     def _attach(self, peer: Peer, link: Link, process: Process) -> None:
         peer.link, peer.failures, peer.retry_at, peer.stalled_since = link, 0, 0.0, None
-        self.detector.watch(peer.pid, steady_ns())
+        self.detector.watch(peer.pid, steady_ns(), process.boot)
         told = link.greeting.told
         assert told is not None
         self._names.connected(process, told.instance)

@@ -2,7 +2,8 @@
 
 Promises (◇P in practice): a process that stopped is suspected for good after some time; one that runs is trusted
 again as soon as it is heard, and each wrong suspicion widens its margin, so that wrong suspicions cease once delays
-are bounded.
+are bounded. The margin outlives the connection that a suspicion cuts: a peer that comes back in the same life was
+wronged. One in a later life was not, and begins anew.
 Assumes: a heartbeat is sent to every watched peer each `heartbeat_ns`, and answered.
 The sentence that decides: suspect whoever was silent for a heartbeat, the usual round trip, four times its usual
 deviation, and the margin.
@@ -19,6 +20,9 @@ from whence.errors import SettingError
 from whence.types import Instant
 
 NANOSECONDS_MAX = 2**63 - 1
+
+GONE_MAX = 4096
+"""Peers without a connection whose margins are remembered. Full: the one that went first begins anew."""
 
 
 class Ping(Item, frozen=True, tag=113):
@@ -52,9 +56,10 @@ class DetectorSettings(Struct, frozen=True, kw_only=True):
 class Watched:
     """What is known of one peer's answers."""
 
-    __slots__ = ("deviation_ns", "heard_at", "margin_ns", "rtt_ns", "suspected")
+    __slots__ = ("boot", "deviation_ns", "heard_at", "margin_ns", "rtt_ns", "suspected")
 
-    def __init__(self, now: Instant, margin_ns: int) -> None:
+    def __init__(self, now: Instant, margin_ns: int, boot: int) -> None:
+        self.boot = boot
         self.heard_at = now
         self.rtt_ns: int | None = None
         self.deviation_ns = 0
@@ -68,18 +73,24 @@ class Detector:
     def __init__(self, settings: DetectorSettings) -> None:
         self._settings = settings
         self._watched: dict[int, Watched] = {}
+        self._gone: dict[int, Watched] = {}
+        """Peers without a connection that have a wider margin than others, the latest last."""
 
-    def watch(self, peer: int, now: Instant) -> None:
-        """Begin to expect answers of a peer, or trust it anew."""
-        watched = self._watched.get(peer)
-        if watched is None:
-            self._watched[peer] = Watched(now, self._settings.margin_ns)
-        else:
-            self.heard(peer, now)
+    def watch(self, peer: int, now: Instant, boot: int) -> None:
+        """Begin to expect answers of a peer in one of its lives, or trust it anew."""
+        watched = self._watched.get(peer) or self._gone.pop(peer, None)
+        if watched is None or boot > watched.boot:
+            watched = Watched(now, self._settings.margin_ns, boot)
+        self._watched[peer] = watched
+        self.heard(peer, now)
 
     def forget(self, peer: int) -> None:
-        """Expect nothing more of a peer."""
-        self._watched.pop(peer, None)
+        """Expect nothing more of a peer until it is back; how wide its margin is stays known."""
+        watched = self._watched.pop(peer, None)
+        if watched is not None and (watched.suspected or watched.margin_ns > self._settings.margin_ns):
+            self._gone[peer] = watched
+            if len(self._gone) > GONE_MAX:
+                del self._gone[next(iter(self._gone))]
 
     def heard(self, peer: int, now: Instant) -> None:
         """Learn that a peer is there."""

@@ -229,7 +229,7 @@ class Direct:
         """Suspect a node that did not take what it was sent."""
         ready = Ready()
         if self._up and peer in self._peers:
-            self._suspects.suspect(peer)
+            self.outbox.lost(peer, ready)
         return self._wake(ready)
 
     def act(self, name: str, argument: int, now: Instant) -> Ready:

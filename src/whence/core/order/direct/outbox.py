@@ -1,7 +1,8 @@
 """What a member still owes others: its own messages to each of them, and word of what it has; and when it repeats them.
 
 Laws: each node gets this one's messages in their order, as far as its window goes. What is not acknowledged is sent
-again; one that is suspected is only asked what it has, until it is heard. A message says what its publisher has, so it
+again; one that is suspected is only asked what it has, until it is heard: at once when it falls under suspicion because
+its connection broke, and when there is something new for it. A message says what its publisher has, so it
 acknowledges too: word of its own goes out only where nothing was published for a while.
 """
 
@@ -90,6 +91,8 @@ class Outbox:
         for node, peer in self.peers.items():
             if peer.retry_at == NEVER:
                 self._await_answer(peer, now)
+                if node in suspected:
+                    self.ask(node, ready)
             if peer.sent == number - 1 and peer.acked >= lowest and node not in suspected:
                 peer.sent = number
                 to.append(node)
@@ -197,6 +200,16 @@ class Outbox:
 
     # --- peers come and go ---
 
+    def lost(self, node: int, ready: Ready) -> None:
+        """Suspect a node that did not take what it was sent, and ask it at once: its answer ends the suspicion, and
+        what is on its way anew need not wait for the time of repeating."""
+        if self.suspects.suspect(node):
+            self.ask(node, ready)
+
+    def ask(self, node: int, ready: Ready) -> None:
+        """Ask a node what it has."""
+        ready.send.append(Send((node,), Probe(self.peers[node].acked + 1)))
+
     def heard(self, node: int, boot: int, now: Instant, ready: Ready) -> None:
         """Take a sign of life: of a new one, or of a node that may be suspected.
 
@@ -244,7 +257,7 @@ class Outbox:
         """Send again what has not come to a node; ask one that is suspected, or has everything untaken, what it has."""
         came = max(peer.came, peer.acked)
         if node in self.suspects.now or came == self.state.published:
-            ready.send.append(Send((node,), Probe(peer.acked + 1)))
+            self.ask(node, ready)
             return
         for number in range(came + 1, min(peer.sent, came + AGAIN_MAX) + 1):
             ready.send.append(Send((node,), self.state.kept[number]))

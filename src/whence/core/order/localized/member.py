@@ -247,8 +247,8 @@ class Localized:
         """Suspect a peer that did not take what it was sent."""
         ready = Ready()
         place = self._place_of.get(peer, NOBODY)
-        if self._up and place in self.outbox.peers and self._suspects.suspect(place):
-            self.outbox.refresh(now, ready)
+        if self._up and place in self.outbox.peers:
+            self.outbox.lost(place, now, ready)
         return self._wake(ready)
 
     def act(self, name: str, argument: int, now: Instant) -> Ready:

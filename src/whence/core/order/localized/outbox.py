@@ -84,11 +84,13 @@ class Outbox:
             self.settings.window,
             self.links.first,
         )
-        own = state.own
+        own, suspected = state.own, self.suspects.now
         for target, number in zip(record.targets, record.mine):  # noqa: B905 - hot, and one length by construction
             peer = peers[target]
             if peer.retry_at == NEVER:
                 self._await_answer(peer, now)
+                if target in suspected:
+                    ready.send.append(Send((target,), Probe(number)))
             if target not in active or peer.backlog:
                 continue
             if len(own[target]) > window:
@@ -265,6 +267,12 @@ class Outbox:
                 known.sent, known.backlog = 0, True
             known.boot = boot
         if self.suspects.heard(peer):
+            self.refresh(now, ready)
+
+    def lost(self, peer: int, now: Instant, ready: Ready) -> None:
+        """Suspect a peer that did not take what it was sent, and ask it at once: its answer ends the suspicion."""
+        if self.suspects.suspect(peer):
+            ready.send.append(Send((peer,), Probe(0)))
             self.refresh(now, ready)
 
     def refresh(self, now: Instant, ready: Ready) -> None:

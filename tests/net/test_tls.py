@@ -127,3 +127,40 @@ def test_a_certificate_names_at_most_one_pid() -> None:
     assert certified_pid({"subjectAltName": (("DNS", "x"), ("URI", f"{PID_URI}7"))}) == 7
     assert certified_pid({"subjectAltName": (("URI", f"{PID_URI}x"),)}) is None
     assert certified_pid({}) is None
+
+
+def test_handshakes_that_nobody_finishes_are_counted_as_strangers_and_end(safe: Path) -> None:
+    """Encryption costs some 60 kB each: without a bound a few thousand silent connections fill the memory."""
+
+    async def main() -> None:
+        async with node_of(safe, 1) as one:
+            switch, most = one.live.switch, one.live.settings.strangers_max
+            door = switch._door
+            assert door is not None
+            silent = [await asyncio.open_connection(*switch.endpoint) for _ in range(most + 40)]
+            while switch.counts["strangers_refused"] < 40:
+                await asyncio.sleep(0.01)
+            assert door.handshakes == most
+            assert (await silent[-1][0].read()) == b"", "one too many is closed at once"
+            while door.handshakes:
+                await asyncio.sleep(0.05)
+            assert switch.counts["handshake_failed"] == most
+            async with node_of(safe, 2, contacts=[one.address]):
+                assert [pid for pid, peer in switch.peers.items() if peer.link is not None] == [2]
+            for _, writer in silent:
+                writer.close()
+
+    within(main())
+
+
+def test_a_node_is_closed_in_the_middle_of_a_handshake(safe: Path) -> None:
+    async def main() -> None:
+        async with node_of(safe, 1) as one:
+            reader, writer = await asyncio.open_connection(*one.live.switch.endpoint)
+            assert one.live.switch._door is not None
+            while not one.live.switch._door.handshakes:
+                await asyncio.sleep(0.01)
+        assert await reader.read() == b""
+        writer.close()
+
+    within(main())

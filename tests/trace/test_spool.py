@@ -1,5 +1,6 @@
 """Spools: rows on file before anything else, bounded, gathered from many processes into one trace."""
 
+import os
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from whence.check.verdict import Outcome
 from whence.errors import TraceError
 from whence.trace.reader import read_trace
 from whence.trace.schema import COLUMNS_OF, Kind
-from whence.trace.spool import Spool, gather
+from whence.trace.spool import Spool, _read, gather
 from whence.trace.writer import write_trace
 
 
@@ -173,3 +174,26 @@ def test_a_publisher_that_left_no_trace_is_told_of_and_nobody_is_accused(tmp_pat
     assert verdict.outcome is Outcome.UNKNOWN
     assert "the rows of process 7 in its life 3" in verdict.sentence
     assert [note[3] for note in trace.rows[Kind.NOTE]] == [1], "its time is one of the run"
+
+
+def test_a_spool_that_rests_holds_no_file_and_goes_on_where_it_was(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "t", "alps", "fifo", 1, 7)
+    before = len(os.listdir("/proc/self/fd"))
+    for number in range(3):
+        spool.add(Kind.NOTE, row(Kind.NOTE, 1, 7, number + 1))
+        spool.rest()
+        assert len(os.listdir("/proc/self/fd")) == before - 1
+    spool.close()
+    [path] = (tmp_path / "t").iterdir()
+    _, rows = _read(path)
+    assert rows == [(Kind.NOTE, row(Kind.NOTE, 1, 7, number + 1)) for number in range(3)]
+
+
+def test_only_its_user_may_read_a_trace(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        Spool(tmp_path / "t", "alps", "fifo", 1, 7).close()
+    finally:
+        os.umask(before)
+    for each in (tmp_path / "t", *(tmp_path / "t").iterdir()):
+        assert each.stat().st_mode & 0o077 == 0, each

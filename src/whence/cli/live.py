@@ -7,7 +7,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -15,10 +15,11 @@ import msgspec
 import typer
 
 from whence.cli.output import complain, parse_settings
-from whence.errors import UsageError
+from whence.errors import NameTakenError, UsageError
 from whence.limits import BOOT_MAX, PEER_ID_MAX
 from whence.net.settings import NetSettings, net_settings_from
 from whence.node import Node, join
+from whence.store.directory import owner_of
 from whence.types import Process
 
 Contacts = Annotated[
@@ -62,6 +63,9 @@ Result = TypeVar("Result")
 GUESTS = range(28_000, 32_768)
 """pids drawn for pub and sub: guests that nobody refers to by name."""
 
+DRAWS_MAX = 8
+"""How often a guest draws a pid before it gives up: with half of them taken, one in 256 has to."""
+
 
 class JsonLines(logging.Formatter):
     """Logs as one JSON object per line."""
@@ -91,14 +95,36 @@ def set_up_logs(kind: str) -> None:
     logging.getLogger("whence").setLevel(logging.INFO)
 
 
-def guest(pid: int | None) -> int:
-    """Return the pid given, or draw one."""
+def guest(pid: int | None, data: Path | None = None) -> int:
+    """Return the pid given, or that of the data directory, or draw one. Raises StorageError."""
+    if pid is None and data is not None:
+        pid = owner_of(data)
     return pid if pid is not None else random.SystemRandom().choice(GUESTS)
 
 
 def parse_net(pairs: list[str] | None) -> NetSettings:
     """Return network settings given as pairs. Raises UsageError."""
     return net_settings_from(parse_settings(pairs or [], "--net"))
+
+
+@contextlib.asynccontextmanager
+async def entered(pid: int | None, data: Path | None, make: Callable[[int], Node]) -> AsyncIterator[Node]:
+    """Enter a node made for a pid, and close it at the end; a drawn pid that is taken is drawn again.
+
+    Raises what entering raises.
+    """
+    for tries_left in reversed(range(DRAWS_MAX)):
+        node = make(guest(pid, data))
+        try:
+            await node.__aenter__()
+            break
+        except NameTakenError:
+            if pid is not None or data is not None or not tries_left:
+                raise
+    try:
+        yield node
+    finally:
+        await node.close()
 
 
 def parse_founders(text: str | None) -> list[int]:

@@ -12,6 +12,7 @@ from whence.cli import live
 from whence.cli.output import complain, parse_settings, print_json
 from whence.errors import UsageError
 from whence.net.run import run
+from whence.node import Node
 from whence.receipt import Receipt
 
 LINES_AT_ONCE = 512
@@ -62,16 +63,19 @@ def pub(
         raise UsageError(f"--until is accepted or settled, not {until!r}")
     ended = [live.parse_process(text) for text in dead or []]
     live.set_up_logs(log)
-    made = live.node_of(
-        live.guest(pid), listen, contact, cluster, certs, insecure, data=data, trace=trace, settings=live.parse_net(net)
-    )
+
+    def make(pid: int) -> Node:
+        return live.node_of(
+            pid, listen, contact, cluster, certs, insecure, data=data, trace=trace, settings=live.parse_net(net)
+        )
+
     given: dict[str, Any] = {"founders": live.parse_founders(founders), "settings": parse_settings(settings or [])}
 
     async def main() -> int:
         count = 0
         lines_in = Lines(ndjson=ndjson)
         loop = asyncio.get_running_loop()
-        async with made as node:
+        async with live.entered(pid, data, make) as node:
             live.tell_unreached(node)
             joined = await node.open(group, level, **given, receive=False)
             for process in ended:

@@ -12,6 +12,7 @@ from whence.cli import live
 from whence.cli.output import complain, parse_settings, print_json
 from whence.group import Delivery
 from whence.net.run import run
+from whence.node import Node
 
 
 def sub(
@@ -40,9 +41,13 @@ def sub(
     Exit code 0: --count reached, --seconds over or stopped by a signal. 1: the group ended before --count.
     """
     live.set_up_logs(log)
-    made = live.node_of(
-        live.guest(pid), listen, contact, cluster, certs, insecure, data=data, trace=trace, settings=live.parse_net(net)
-    )
+
+    def make(pid: int) -> Node:
+        return live.node_of(
+            pid, listen, contact, cluster, certs, insecure, data=data, trace=trace, settings=live.parse_net(net)
+        )
+
+    made = live.entered(pid, data, make)
     given = {"founders": live.parse_founders(founders), "settings": parse_settings(settings or [])}
     told = run(_listen(made, group, level, given, count, seconds, _printer(ndjson, json)))
     if json:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
+from weakref import WeakSet
 from zlib import crc32
 
 import msgspec
@@ -87,6 +88,9 @@ class LiveNode:
         self._trace = trace
         self._insecure = insecure or safety is not None
         self._spools: dict[str, Spool] = {}
+        self._rested: WeakSet[Spool] = WeakSet()
+        self._untaken: WeakSet[Steps] = WeakSet()
+        """Of groups that were closed: what their applications still take is told and counted there."""
         self._kept: dict[str, Kept] = {}
         self._lives: dict[str, Process] = {}
         """What this process is called in each group it was ever in: who opens a group again is another process there,
@@ -166,11 +170,12 @@ class LiveNode:
             driver.stop()
         self._flush_traces()
         await self.switch.close()
-        for kept in self._kept.values():
-            await kept.commit.close()
-            kept.steps.close()
-        for spool in self._spools.values():
+        for group in list(self._kept):
+            await self._let_go(group)
+        for spool in [*self._spools.values(), *self._rested]:
             spool.close()
+        for steps in list(self._untaken):
+            steps.close()
         if self._data is not None:
             self._data.close()
 
@@ -249,10 +254,12 @@ class LiveNode:
         except TimeoutError:
             absent = ", ".join(map(str, self._absent(group, founders)))
             self._drop(group)
+            await self._let_go(group)
             why = f"; of its founders, {absent} did not come" if absent else ""
             raise JoinError(f"nobody let this process into group {group!r} within {timeout_s:g} s{why}") from None
         except BaseException:
             self._drop(group)
+            await self._let_go(group)
             raise
         for pid, said in self._seen.get(group, {}).items():
             if said.place == Place.MEMBER:
@@ -329,14 +336,10 @@ class LiveNode:
     def _scribe(self, group: str, level: str, me: Process) -> Scribe | None:
         if self._trace is None:
             return None
-        before = self._spools.pop(group, None)
-        if before is not None:
-            before.close()
         self._spools[group] = spool = Spool(
             self._trace, group, level, *me, self.settings.trace_segment_bytes, self.settings.trace_segments_max,
             on_lost=self._rows_lost,
         )  # fmt: skip
-
         return Scribe(spool, me, group)
 
     async def _enter(self, driver: Driver, founders: Sequence[int]) -> None:
@@ -443,6 +446,17 @@ class LiveNode:
             log.info("the farewell in group %r took too long", group)
         finally:
             self._drop(group)
+            await self._let_go(group)
+
+    async def _let_go(self, group: str) -> None:
+        """Give back the files and threads of a group that is not open any more."""
+        kept, spool = self._kept.pop(group, None), self._spools.pop(group, None)
+        if spool is not None:
+            spool.rest()
+            self._rested.add(spool)
+        if kept is not None:
+            self._untaken.add(kept.steps)
+            await kept.commit.close()
 
     # --- what drivers ask ---
 

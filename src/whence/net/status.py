@@ -7,6 +7,7 @@ which only the local socket takes. That socket is open to its owner alone.
 import asyncio
 import os
 import socket
+import stat
 import tempfile
 from pathlib import Path
 from typing import Annotated, Any
@@ -211,12 +212,33 @@ def _safe(text: str) -> str:
 
 
 def status_directory() -> Path:
-    """Return where status sockets are unless told otherwise."""
-    return Path(os.environ.get("XDG_RUNTIME_DIR") or f"{tempfile.gettempdir()}/whence-{os.getuid()}")
+    """Return where status sockets are unless told otherwise. Raises UsageError where that is not safe."""
+    given = os.environ.get("XDG_RUNTIME_DIR")
+    return Path(given) if given else _own_directory()
+
+
+def _own_directory() -> Path:
+    """Return the directory for sockets where the system gives none: anybody may have made it first.
+
+    Raises UsageError unless it is this user's, and nobody else's.
+    """
+    path = Path(tempfile.gettempdir()) / f"whence-{os.getuid()}"
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+        found = path.lstat()
+    except OSError as error:
+        raise UsageError(f"{path} cannot hold the status socket: {error.strerror or error}; name another") from None
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise UsageError(
+            f"{path} is no directory of this user alone, and another could listen there: remove it, set "
+            "XDG_RUNTIME_DIR, or name the socket (--status of a node, --socket of other commands)"
+        )
+    path.chmod(0o700)
+    return path
 
 
 def status_path(pid: int) -> Path:
-    """Return where a node's status socket is unless told otherwise."""
+    """Return where a node's status socket is unless told otherwise. Raises UsageError."""
     return status_directory() / f"whence-{pid}.sock"
 
 
@@ -249,7 +271,7 @@ async def serve_status(live: LiveNode, path: Path) -> Served:
             writer.close()
 
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if _is_answered(path):
             raise JoinError(f"the status socket {path} is that of another process that runs; give another path")
         path.unlink(missing_ok=True)

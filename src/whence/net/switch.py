@@ -23,6 +23,7 @@ from whence.core.spread.gossip import Gossip
 from whence.errors import JoinError, NameTakenError, RemoteProtocolError, UsageError
 from whence.net import tls
 from whence.net.clock import steady_ns
+from whence.net.door import Door
 from whence.net.link import Link
 from whence.net.names import Names
 from whence.net.peer import Peer
@@ -86,6 +87,7 @@ class Switch:
         self._safety = safety
         self._loop = asyncio.get_running_loop()
         self._server: asyncio.Server | None = None
+        self._door: Door | None = None
         self._datagrams: Datagrams | None = None
         self._links: dict[Link, asyncio.TimerHandle | None] = {}
         self._dirty: list[Peer] = []
@@ -116,13 +118,9 @@ class Switch:
         if context is not None and self.settings.udp:
             raise UsageError("datagrams are not encrypted: turn off udp, or do without certificates")
         try:
-            self._server = await self._loop.create_server(
-                lambda: self._link(None, dialed=False), host, port, ssl=context, backlog=256,
-                ssl_handshake_timeout=self._ssl_deadline(context),
-            )  # fmt: skip
+            bound = await self._listen(host, port, context)
         except OSError as error:
             raise JoinError(f"cannot listen at {host}:{port}: {error.strerror or error}") from error
-        bound = self._server.sockets[0].getsockname()
         if self.settings.udp:
             _, self._datagrams = await self._loop.create_datagram_endpoint(
                 lambda: Datagrams(self._datagram, self._count), local_addr=(host, bound[1])
@@ -131,6 +129,18 @@ class Switch:
         self.book = Book(Address(*self.me, *self.endpoint)) if self.endpoint[0] else self.book
         self._heartbeat()
 
+    async def _listen(self, host: str, port: int, context: ssl.SSLContext | None) -> tuple[str, int]:
+        def link() -> Link:
+            return self._link(None, dialed=False)
+
+        if context is not None:
+            deadline_s = self.settings.greeting_ns / 1e9
+            self._door = Door(context, deadline_s, link, self._too_many_strangers, self.counts)
+            return await self._door.open(host, port)
+        self._server = await self._loop.create_server(link, host, port, backlog=256)
+        bound = self._server.sockets[0].getsockname()
+        return bound[0], bound[1]
+
     async def close(self) -> None:
         """Send what waits, then close every connection."""
         self._closed = True
@@ -138,6 +148,8 @@ class Switch:
             self._beat.cancel()
         if self._server is not None:
             self._server.close()
+        if self._door is not None:
+            self._door.close()
         if self._datagrams is not None:
             self._datagrams.close()
         for task in list(self._tasks):
@@ -153,8 +165,13 @@ class Switch:
             link.close("closed by us")
         await asyncio.sleep(0)
 
-    def _ssl_deadline(self, context: ssl.SSLContext | None) -> float | None:
-        return None if context is None else self.settings.greeting_ns / 1e9
+    def _too_many_strangers(self) -> bool:
+        """Tell whether no more may come that have not greeted; count it."""
+        strangers = sum(1 for timer in self._links.values() if timer is not None)
+        strangers += self._door.handshakes if self._door is not None else 0
+        is_full = strangers >= self.settings.strangers_max
+        self.counts["strangers_refused"] += is_full
+        return is_full
 
     def _link(self, expected: int | None, *, dialed: bool) -> Link:
         nonce = token_bytes(NONCE_BYTES)
@@ -370,11 +387,9 @@ class Switch:
 
     def link_made(self, link: Link) -> bool:
         """Give a new connection its deadline; refuse it where there are too many."""
-        strangers = sum(1 for timer in self._links.values() if timer is not None)
         if self._closed or len(self._links) >= self.settings.links_max:
             return False
-        if not link.dialed and strangers >= self.settings.strangers_max:
-            self.counts["strangers_refused"] += 1
+        if not link.dialed and self._door is None and self._too_many_strangers():
             return False
         deadline_s = self.settings.greeting_ns / 1e9
         self._links[link] = self._loop.call_later(deadline_s, link.close, "no greeting in time")

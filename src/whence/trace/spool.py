@@ -15,7 +15,7 @@ from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 from struct import Struct as Layout
-from typing import Any
+from typing import Any, Literal
 from zlib import crc32
 
 import msgspec
@@ -74,9 +74,10 @@ class Spool:
         self._on_lost = on_lost
         self._number = -1
         self._file: FileIO | None = None
+        self._closed = False
         self._size = 0
         try:
-            directory.mkdir(parents=True, exist_ok=True)
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise TraceError(f"{directory} cannot be written: {error.strerror or error}") from error
         self._next_segment()
@@ -87,26 +88,44 @@ class Spool:
 
     def flush(self) -> None:
         """Write the rows taken so far; what cannot be written is lost."""
-        if not self._rows or self._file is None:
+        if not self._rows or self._closed:
             return
         rows, self._rows = self._rows, []
         try:
+            if self._file is None:
+                self._file = self._open(self._number, "r+b")
+                self._file.seek(self._size)
             if self._size >= self._segment_bytes:
                 self._next_segment()
             self._size = self._put(self._file, self._size, self._encode(rows))
         except TraceError as error:
             if not self._lost:
                 self._lost = True
-                with suppress(OSError):
-                    os.pwrite(self._file.fileno(), _framed(self._head()), 0)
+                if self._file is not None:
+                    with suppress(OSError):
+                        os.pwrite(self._file.fileno(), _framed(self._head()), 0)
             self._on_lost(len(rows), error)
 
-    def close(self) -> None:
-        """Write what is left and close the file."""
+    def rest(self) -> None:
+        """Write what is left and let the file go until more comes."""
+        self.flush()
         if self._file is not None:
-            self.flush()
             self._file.close()
             self._file = None
+
+    def close(self) -> None:
+        """Write what is left, and nothing after it."""
+        self.rest()
+        self._closed = True
+
+    def _open(self, number: int, mode: Literal["wb", "r+b"]) -> FileIO:
+        """Open a segment, which only this user may read. Raises TraceError."""
+        path = self._directory / f"{self._stem}-{number:06d}.rows"
+        try:
+            path.touch(mode=0o600)
+            return path.open(mode, buffering=0)
+        except OSError as error:
+            raise TraceError(f"{path} cannot be written: {error.strerror or error}") from error
 
     def _head(self) -> bytes:
         """Return the first record of a segment; it has the same size whatever it says."""
@@ -127,16 +146,12 @@ class Spool:
 
     def _next_segment(self) -> None:
         """Begin another segment; where that fails, the present one stays. Raises TraceError."""
-        path = self._directory / f"{self._stem}-{self._number + 1:06d}.rows"
-        try:
-            file = path.open("wb", buffering=0)
-        except OSError as error:
-            raise TraceError(f"{path} cannot be written: {error.strerror or error}") from error
+        file = self._open(self._number + 1, "wb")
         try:
             self._size = self._put(file, 0, self._head())
         except TraceError:
             file.close()
-            path.unlink(missing_ok=True)
+            (self._directory / f"{self._stem}-{self._number + 1:06d}.rows").unlink(missing_ok=True)
             raise
         if self._file is not None:
             self._file.close()

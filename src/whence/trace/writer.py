@@ -37,7 +37,7 @@ class TraceWriter:
         self._parts = dict.fromkeys(Kind, 0)
         self._turns: list[tuple[Kind, Row]] = []
         with self._writing():
-            self.path.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             _clear(self.path)
 
     def drain(self, trace: Trace) -> None:

@@ -63,9 +63,7 @@ class MergeMember:
         self._meter = Meter(self._rt)
         self._clock: StampClock[object] = settings.stamp_clock()
         self._clock.start(self._rt)
-        self._follows = me.boot > 1
-        """An earlier life of this process may have published."""
-        self._quarantine_until = self._rt + self._timing.epsilon if self._follows else 0
+        self._quarantine_until = self._rt + self._timing.epsilon if me.boot > 1 else 0
         self._stalled = False
         self._repairs = 0
         self._published = 0
@@ -95,7 +93,7 @@ class MergeMember:
 
     def is_first_life(self) -> None:
         """Learn that this process never lived before, whatever its incarnation."""
-        self._follows, self._quarantine_until = False, 0
+        self._quarantine_until = 0
 
     def found(self, peers: Sequence[Process], now: Instant) -> Ready:
         """Start as one of the first members: with the stream's first key."""
@@ -119,7 +117,7 @@ class MergeMember:
             self._desk.log.floor = max(self._desk.log.floor, unknown)
             self._step(Life.MEMBER)
             ready.notes.append(Note("join"))
-            if self._follows:
+            if self._quarantine_until:
                 ready.notes.append(Note("reset", "gap"))  # what came between its lives it never had
         elif self._following is not None:
             self._following.begin(now, ready)
@@ -504,9 +502,7 @@ class MergeMember:
         if self._following is not None:
             self._guard_following(self._following, ready)
         self._quarantine_until = min(self._quarantine_until, rt + self._timing.epsilon)
-        self._stalled = (
-            standing is Standing.STALLED or self._ticks.stands_still or rt < self._quarantine_until
-        )  # fmt: skip
+        self._stalled = standing is Standing.STALLED or self._ticks.stands_still or rt < self._quarantine_until
         return ready
 
     def _guard_following(self, following: Following, ready: Ready) -> None:

@@ -334,6 +334,42 @@ def test_a_later_owner_needs_a_greater_epoch() -> None:
         assert outcome(scribe, "ticket_exclusivity") is BROKEN
 
 
+def wishing(*, given_back: bool = False, gives_up: bool = False, taken: int = 1, lost: bool = False) -> Scribe:
+    """A cluster of two tickets: process 0 has one, process 1 asks for the other."""
+    scribe = Scribe(level="optimistic", parameters={"tickets": 2, "k": 1, "ticket_round_ns": 10})
+    for node in range(2):
+        scribe.row(Kind.NOTE, node, reason="ticket_asked")
+    scribe.row(Kind.TICKET_ACQUIRE, 0, ticket=1, epoch=1, value=3 - taken)
+    if taken == 2:
+        scribe.row(Kind.TICKET_ACQUIRE, 2, ticket=0, epoch=2)
+    scribe.phases()
+    if gives_up:
+        scribe.row(Kind.NOTE, 1, reason="ticket_given_back")
+    if given_back:
+        scribe.row(Kind.NOTE, 0, reason="ticket_given_back")
+    if lost or given_back:
+        scribe.row(Kind.TICKET_RELEASE, 0, ticket=1, epoch=1)
+    return scribe
+
+
+def test_who_asked_in_time_has_a_ticket_unless_all_are_taken() -> None:
+    assert "process 1 asked for a ticket and had none" in verdict_on(wishing(), "ticket_coverage").sentence
+    assert outcome(wishing(gives_up=True), "ticket_coverage") is HOLDS
+    assert outcome(wishing(taken=2), "ticket_coverage") is HOLDS
+    served = wishing()
+    served.row(Kind.TICKET_ACQUIRE, 1, ticket=0, epoch=2)
+    assert outcome(served, "ticket_coverage") is HOLDS
+    gone = wishing()
+    gone.crash(1)
+    assert outcome(gone, "ticket_coverage") is HOLDS
+
+
+def test_after_healing_nobody_loses_a_ticket_that_it_did_not_give_back() -> None:
+    lost = wishing(gives_up=True, lost=True)
+    assert "process 0 lost ticket 1" in verdict_on(lost, "ticket_coverage").sentence
+    assert outcome(wishing(gives_up=True, given_back=True), "ticket_coverage") is HOLDS
+
+
 def test_only_the_holder_publishes_under_a_ticket() -> None:
     scribe = Scribe(level="optimistic")
     owned(scribe, Kind.TICKET_ACQUIRE, 0, 1)

@@ -57,6 +57,21 @@ def tickets_after_healing(acted_for: int) -> Trace:
     return scribe.trace
 
 
+def tickets_wished() -> Trace:
+    """After healing one loses a ticket, one gives it back, and of two who asked one gave up."""
+    scribe = Scribe(nodes=range(5), level="optimistic", parameters={"tickets": 4, "k": 1, "ticket_round_ns": 10})
+    for node in range(5):
+        scribe.row(Kind.NOTE, node, reason="ticket_asked")
+    for epoch, node in enumerate(range(3), 1):
+        scribe.row(Kind.TICKET_ACQUIRE, node, ticket=node, epoch=epoch, value=2 if node == 0 else 1)
+    scribe.phases()
+    scribe.row(Kind.NOTE, 2, reason="ticket_given_back")
+    for node in (1, 2):
+        scribe.row(Kind.TICKET_RELEASE, node, ticket=node, epoch=node + 1)
+    scribe.row(Kind.NOTE, 4, reason="ticket_given_back")
+    return scribe.trace
+
+
 def tickets_kept() -> Trace:
     scribe = Scribe(level="optimistic")
     for epoch, node in enumerate((0, 1, 2, 0), 1):
@@ -168,7 +183,15 @@ def made_traces(long_mode: bool) -> dict[str, Trace]:
             traces[f"planted-{level}-{mutant.name}"] = shown_in
     for level in QUIET:
         traces[f"{level}-quiet"] = run(simulation(level, 6, 25, 1, "none"), recipe_with(level, None)).trace
-    by_hand = (keys_swapped, tickets_misused, tickets_kept, without_true_time, durable_lives, with_rows_missing)
+    by_hand = (
+        keys_swapped,
+        tickets_misused,
+        tickets_wished,
+        tickets_kept,
+        without_true_time,
+        durable_lives,
+        with_rows_missing,
+    )
     for acted_for in (2, 4):
         traces[f"acted-for-{acted_for}"] = tickets_after_healing(acted_for)
     for skew_ns in (None, 10, 1500, 5000):

@@ -24,6 +24,7 @@ SHOWN_IN = {
     "same_witness_after_restart": 44, "switches_witnesses_alone": 386, "grants_unregistered": 66,
     "serves_while_busy": 15, "fences_with_one": 11, "forgets_refusals": 6, "takes_late_tickets": 6,
     "founds_with_one_vote": 20, "needs_every_witness": 8, "never_walks": 8, "never_stops_leaving": 207,
+    "epochs_in_memory": 10, "leaves_the_past": 75, "serves_once": 3,
     "suspended_for_ever": 27, "answers_for_any_claim": 8, "skips_the_held": 94,
 }  # fmt: skip
 """By bug; those not named here show in the first few."""

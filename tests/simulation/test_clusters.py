@@ -28,6 +28,7 @@ PARTS = 5
 MUST_MEET = (
     "exclusion", "refounded", "soft_close", "ackcjoin_lost", "lease_overslept", "partition_healed", "ticket_takeover",
     "ticket_absorb", "restart", "cut", "slow", "pause", "crash_between_effects", "pause_before_send", "cleave",
+    "core_lives", "declare_dead", "predecessor_asked",
 )  # fmt: skip
 """What an exploration of clusters must have done."""
 

@@ -89,6 +89,7 @@ class ClusterNode(Node):
         match name:
             case "cjoin":
                 self._desk.cjoin(now)
+                ready.notes.append(Note("note", "ticket_asked"))
             case "cleave":
                 self._desk.cleave(now, ready)
             case "declare_dead":

@@ -71,6 +71,13 @@ class NumbersContinue(Optimistic):
         super().begin_epoch(Claim(claim.ticket, 1), 0)
 
 
+class LeavesThePast(Optimistic):
+    """Does not ask for what the ticket's former owner published last."""
+
+    def seek(self, claim: Claim, base: int, now: Instant, ready: Ready) -> None:
+        pass
+
+
 class IgnoresEpochs(Optimistic):
     """Compares numbers only, so that an old owner's events may follow a new one's."""
 
@@ -155,6 +162,7 @@ _ORDER: tuple[tuple[str, str, str, type[Optimistic]], ...] = (
     ("own_events_wait", "agreement", "C3: does not deliver its own events", OwnEventsWait),
     ("advances_only_one", "optimistic_causal", "C2: moves its clock at the publisher's ticket only", AdvancesOnlyOne),
     ("numbers_continue", "ticket_exclusivity", "C11: a new owner goes on with the old one's numbers", NumbersContinue),
+    ("leaves_the_past", "agreement", "X4: a new owner skips its predecessor's last events", LeavesThePast),
     ("ignores_epochs", "agreement", "C14: compares numbers without epochs", IgnoresEpochs),
     ("never_skips", "bounds", "C13: waits for ever for what was lost", NeverSkips),
     ("skips_the_held", "optimistic_causal", "C6: delivers what it forces in no causal order", SkipsTheHeld),

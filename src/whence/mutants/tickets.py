@@ -10,6 +10,7 @@ from whence.core.members.tickets.change import Change, Kind
 from whence.core.members.tickets.desk import Desk
 from whence.core.members.tickets.founding import Arbiter, Founding, Phase
 from whence.core.members.tickets.granting import tickets_of
+from whence.core.members.tickets.grants import Grant
 from whence.core.members.tickets.joining import Applicant
 from whence.core.members.tickets.lease import NEVER, Leases
 from whence.core.members.tickets.records import Claim, Processes, Record, unpack
@@ -340,6 +341,51 @@ class FoundsWithoutWalking(Founding):
         self._propose(unpack(self.genesis).top, b"", turn)
 
 
+class CountsFromWhatItSaw(Founding):
+    """Begins above the epochs it read on its walk, whatever those knew that an operator declared dead."""
+
+    def _first_epoch(self, top: int) -> int:
+        return top + 1
+
+
+class WritesNoEpochs(Arbiter):
+    """Says that epochs are written down, and writes down none; accepts any epoch."""
+
+    def accept(self, sender: Process, item: say.Genesis, turn: Turn) -> None:
+        self.floor = 0
+        super().accept(sender, item, turn)
+
+    def reserve(self, sender: Process, item: say.Reserve, turn: Turn) -> None:
+        turn.post(sender, say.Reserved(item.epoch, 0))
+
+
+class EpochsInMemory(Desk):
+    """Keeps which epochs may have been given in nobody's journal."""
+
+    founding_type = CountsFromWhatItSaw
+    arbiter_type = WritesNoEpochs
+
+
+class FencesTheUnheard(Walk):
+    """Takes whoever it does not hear for dead, whatever the witnesses say."""
+
+    def on_fresh(self, sender: Process, claim: Claim) -> None:
+        pass
+
+
+class FoundsUnasked(Founding):
+    """Does not ask witnesses before it fences everybody."""
+
+    walk_type = FencesTheUnheard
+
+
+class ServesOnce(Seat):
+    """Takes a request that it answered once for answered, though the grant was closed."""
+
+    def _stands(self, grant: Grant) -> bool:
+        return True
+
+
 class NeverFoundsAnew(Founding):
     """Gives up when a generation was founded before."""
 
@@ -386,6 +432,7 @@ _ACTS: tuple[tuple[str, str, Callable[[ClusterParts], ClusterParts]], ...] = (
         "F22: begins anew before the last are closed",
         _desk(founding_type=FoundsWithoutWalking),
     ),
+    ("epochs_in_memory", "X3: keeps the highest epoch in no journal", _whole(EpochsInMemory)),
 )
 """Two act at once."""
 
@@ -396,6 +443,8 @@ _COMES_BACK: tuple[tuple[str, str, Callable[[ClusterParts], ClusterParts]], ...]
     ("never_stops_leaving", "F26: waits for ever for an answer to its farewell", _seat(NeverStopsLeaving)),
     ("suspended_for_ever", "F29: fenced by some, neither resumes nor closes", _seat(SuspendedForEver)),
     ("answers_for_any_claim", "B8: answers for claims of its earlier lives", _whole(AnswersForAnyClaim)),
+    ("serves_once", "X1: never serves a request again whose answer was lost", _seat(ServesOnce)),
+    ("founds_unasked", "X2: takes coordinators it does not hear for lost", _desk(founding_type=FoundsUnasked)),
     ("never_founds_anew", "F22: never recovers from total loss", _desk(founding_type=NeverFoundsAnew)),
 )
 """Tickets do not come back."""

@@ -66,7 +66,7 @@ class Director:
         self._count(act.name, process is not None and process.act(act.name, act.argument))
 
     def _begin(self, fault: Fault) -> None:
-        if self._healed:
+        if self._healed and not fault.lasting:
             return
         match fault.kind:
             case "crash":
@@ -92,7 +92,7 @@ class Director:
                 self._switch(fault, on=True)
 
     def _end(self, fault: Fault) -> None:
-        if self._healed:
+        if self._healed and not fault.lasting:
             return
         match fault.kind:
             case "crash":
@@ -138,8 +138,11 @@ class Director:
         self._returning.pop(pid)
 
     def _heal(self, _: None) -> None:
-        """End every fault: links work, paused processes run, those that were to come back do."""
+        """End every fault that does not last: links work, paused processes run, those that were to come back do."""
         self._cluster.network.heal()
+        for fault in self._scenario.faults:
+            if fault.lasting and fault.at_ns <= self._cluster.loop.now < fault.until_ns:
+                self._switch(fault, on=True)
         for pid in sorted(self._cluster.processes):
             self._cluster.processes[pid].spare()
             self._cluster.processes[pid].resume()

@@ -39,6 +39,8 @@ class Fault(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknow
     amount: float = 0.0
     disk: Literal["lost", "torn", "wiped"] = "lost"
     between_effects: bool = False
+    lasting: bool = False
+    """A cut that goes on, or begins, though the run has healed."""
 
 
 class Publish(Struct, frozen=True, kw_only=True, omit_defaults=True):

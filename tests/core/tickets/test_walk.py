@@ -242,6 +242,27 @@ def test_witnesses_of_before_lead_to_those_of_now() -> None:
     assert stage_of(path) is Stage.MET
 
 
+def test_witnesses_that_were_only_proposed_are_asked_too() -> None:
+    """X2: one that was replaced has seen the proposal, and not that it was installed."""
+    path = Path(own=None)
+    path.walk.ask(0, path.post)
+    path.walk.on_stale(W1[1], Stale(*VICTIM.claim, pack(VICTIM.next(proposed=W2))), path.post)
+    assert path.asked(Probe) == [*W1, *W2]
+    path.walk.on_fresh(W2[0], VICTIM.claim)
+    path.walk.on_fresh(W2[2], VICTIM.claim)
+    assert stage_of(path) is Stage.MET
+
+
+def test_so_many_witnesses_as_let_it_act_are_enough_whichever_sets_they_are_of() -> None:
+    """X2: the record of the set they form need not be known here; those who hear of it do not show it."""
+    path = Path(own=None)
+    path.walk.ask(0, path.post)
+    path.walk.on_fresh(W1[0], VICTIM.claim)
+    path.walk.on_stale(W1[1], Stale(*VICTIM.claim, pack(VICTIM.next(proposed=W2))), path.post)
+    path.walk.on_fresh(W2[0], VICTIM.claim)
+    assert stage_of(path) is Stage.MET
+
+
 def test_who_founds_anew_fences_whom_too_few_witnesses_heard_lately() -> None:
     path = Path(own=None)
     path.walk.ask(0, path.post)

@@ -7,8 +7,9 @@ running maximum. Where rows have no true time the processes' own clocks are comp
 when it is longer than clocks may differ and the ends of both stretches are told, and otherwise only that one is
 possible.
 
-Ticket coverage: after healing, every ticket has somebody who acts for it, unless more processes ended within one
-repair than the cluster plans for.
+Ticket coverage: after healing, every ticket has somebody who acts for it, nobody loses one that it did not give back,
+and who asked in time has one unless all are taken; all that unless more processes ended within one repair than the
+cluster plans for.
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -39,6 +40,7 @@ from whence.trace.schema import (
     M_PID,
     M_SEQ,
     NODE,
+    REASON,
     T_CLK,
     T_TRUE,
     TICKET,
@@ -48,7 +50,9 @@ from whence.trace.schema import (
 
 PROMISE = "ticket_exclusivity"
 COVERAGE = "ticket_coverage"
+ASKED, GIVEN_BACK = "ticket_asked", "ticket_given_back"
 _ONE = (RUN_ID, GRP, TICKET)
+_LIFE = (RUN_ID, GRP, NODE, INC)
 
 
 def against_tickets(tables: Tables, holds: DataFrame) -> DataFrame:
@@ -225,11 +229,49 @@ def _lower_epochs(holds: DataFrame) -> DataFrame:
 
 
 def against_coverage(tables: Tables, holds: DataFrame) -> DataFrame:
-    """Return the tickets that nobody acted for in the liveness phase, where no more than planned was lost."""
+    """Return what speaks against tickets in the liveness phase, where no more than planned was lost."""
     planned = tables.runs.filter("live_from is not null and tickets is not null and k is not null")
     planned = planned.join(F.broadcast(excused_runs(tables)), RUN_ID, "left_anti").select(
-        RUN_ID, "live_from", "tickets"
+        RUN_ID, "live_from", "live_until", "repair_ns", "tickets"
     )
+    wishes = tables.of(Kind.NOTE).filter(F.col(REASON).isin(ASKED, GIVEN_BACK))
+    wishes = wishes.select(*_LIFE, EV, F.col(T_TRUE).alias("wished_at"), F.col(REASON).alias("wish"))
+    return union(
+        [_bare(tables, holds, planned), _lost(tables, wishes, planned), _unserved(tables, holds, wishes, planned)]
+    )
+
+
+def _lost(tables: Tables, wishes: DataFrame, planned: DataFrame) -> DataFrame:
+    """Return releases in the liveness phase by processes that had not given their ticket back."""
+    released = tables.of(Kind.TICKET_RELEASE).select(*_LIFE, EV, T_TRUE, TICKET).join(planned, RUN_ID)
+    released = released.filter((F.col(T_TRUE) > F.col("live_from")) & (F.col(T_TRUE) <= F.col("live_until")))
+    before = wishes.select(*_LIFE, F.col(EV).alias("wish_ev"), "wish").join(released.select(*_LIFE, EV), list(_LIFE))
+    last = (
+        before.filter(F.col("wish_ev") < F.col(EV)).groupBy(*_LIFE, EV).agg(F.max_by("wish", "wish_ev").alias("wish"))
+    )
+    lost = released.join(last.filter(F.col("wish") == GIVEN_BACK), [*_LIFE, EV], "left_anti")
+    sentence = text(who(), " lost ticket ", F.col(TICKET), " in the liveness phase, and had not given it back")
+    return violations(lost, COVERAGE, sentence, evs=F.array(EV), absence=True)
+
+
+def _unserved(tables: Tables, holds: DataFrame, wishes: DataFrame, planned: DataFrame) -> DataFrame:
+    """Return processes that asked in time and had no ticket in the liveness phase, though not all were taken."""
+    lasting = holds.select(*_LIFE, TICKET, "until").join(planned, RUN_ID).filter(F.col("until") > F.col("live_from"))
+    taken = lasting.groupBy(RUN_ID, GRP, "tickets").agg(F.countDistinct(TICKET).alias("taken"))
+    full = taken.filter(F.col("taken") >= F.col("tickets")).select(RUN_ID, GRP)
+    last = wishes.groupBy(*_LIFE).agg(F.max(F.struct(EV, "wish", "wished_at")).alias("last"))
+    waits = last.join(planned, RUN_ID).filter(
+        (F.col("last.wish") == ASKED) & (F.col("last.wished_at") <= F.col("live_until") - F.col("repair_ns"))
+    )
+    ended = tables.of(Kind.CRASH, Kind.LEAVE).select(RUN_ID, NODE, INC)
+    waits = waits.join(full, [RUN_ID, GRP], "left_anti").join(ended, [RUN_ID, NODE, INC], "left_anti")
+    waits = waits.join(lasting.select(*_LIFE), list(_LIFE), "left_anti")
+    sentence = text(who(), " asked for a ticket and had none in the liveness phase, though some were free")
+    return violations(waits, COVERAGE, sentence, evs=F.array("last.ev"), absence=True)
+
+
+def _bare(tables: Tables, holds: DataFrame, planned: DataFrame) -> DataFrame:
+    """Return the tickets that nobody acted for in the liveness phase."""
     groups = tables.founders.groupBy(RUN_ID, GRP).agg(F.min(NODE).alias(NODE))
     numbers = F.explode(F.sequence(F.lit(0), F.col("tickets") - 1)).alias("acted_for")
     every = planned.filter("tickets > 0").join(groups, RUN_ID).select(RUN_ID, GRP, NODE, "live_from", numbers)

@@ -9,9 +9,14 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from msgspec import structs
+
+from whence.core.coordinated import ClusterParts
 from whence.sim.network import LATENCY_SHAPES, Latency, NetworkModel
 from whence.sim.scenario import Act, Clocks, Fault, Publish, Scenario
 from whence.sim.streams import Streams
+from whence.sim.swarm.hardships import HARDSHIPS
+from whence.sim.swarm.slower import slowed
 from whence.sim.swarm.weather import MS
 
 ROUND_NS = 100 * MS
@@ -24,6 +29,15 @@ TICKET_ROUND_NS = SPREAD_ROUNDS * ROUND_NS + 2 * ANSWER_NS
 
 SETTLE_ROUNDS = 24
 """Ticket rounds from healing until all tickets are back: detection, fences, leases draining, founding anew."""
+
+OF_CLUSTERS = ("k", "tickets", "lease_rounds", "exclude_chance", "recovery", "recovery_bundles", "held_bundles_max")
+"""What is drawn for every cluster, whatever its timing."""
+
+LIVE: dict[str, Any] = {"spread": "direct", "view_size": 64, "subs_max": 64, "unsubs_max": 64}
+"""Settings of live groups; all their durations are the defaults (decision 0005)."""
+
+REACH_MIN = 0.99
+"""What must arrive where views are partial or spreading is mended: with high probability."""
 
 DRIFT_PPM = 20_000
 """As far as clocks may differ: `drift_max`."""
@@ -58,7 +72,7 @@ def draw(level: str, seed: int) -> Scenario:
     publishes += _calls(everyone, live_from * TICKET_ROUND_NS, live_until * TICKET_ROUND_NS, 1.5)
     publishes += _flush(everyone, (live_from - 3) * TICKET_ROUND_NS)
     deadline = 5 * SPREAD_ROUNDS * ROUND_NS
-    return Scenario(
+    drawn = Scenario(
         level=level, seed=seed, shape=shape, nodes=nodes, settings=settings, faults=faults, acts=acts,
         publishes=sorted(publishes, key=lambda publish: publish.at_ns),
         network=_network(dice),
@@ -71,6 +85,25 @@ def draw(level: str, seed: int) -> Scenario:
         rest_at_ns=live_until * TICKET_ROUND_NS + deadline,
         end_at_ns=live_until * TICKET_ROUND_NS + deadline + TICKET_ROUND_NS,
     )  # fmt: skip
+    hardly = Streams(seed).of("hardship")
+    hardship = hardly.choice((*HARDSHIPS, *[""] * 12))
+    if hardship:
+        drawn = structs.replace(HARDSHIPS[hardship](drawn, TICKET_ROUND_NS, hardly), shape=hardship)
+    return _spread(drawn, Streams(seed).of("spread"))
+
+
+def _spread(scenario: Scenario, dice: Random) -> Scenario:
+    """Let some clusters know a part of each other only, and some spread and wait as live groups do."""
+    kind = dice.choice(("", "", "", "partial", "live"))
+    if kind == "partial":
+        few = {"view": "partial", "view_size": 5, "fanout": 4, "rounds": 4, "round_ns": ROUND_NS // 2, "idle_rounds": 2}
+        held = {"hold_rounds": 5, "recover_rounds": 4}
+        return structs.replace(scenario, settings=scenario.settings | few | held, reach_min=REACH_MIN)
+    if kind == "live":
+        given = {name: scenario.settings[name] for name in OF_CLUSTERS} | LIVE
+        slower = ClusterParts().settings_from(given).tickets.ticket_round_ns / TICKET_ROUND_NS
+        return structs.replace(slowed(scenario, slower), settings=given, reach_min=REACH_MIN)
+    return scenario
 
 
 def _settings(k: int, dice: Random) -> dict[str, Any]:

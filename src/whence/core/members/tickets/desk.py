@@ -123,9 +123,11 @@ class Desk:
 
     def depart(self, now: Instant, ready: Ready) -> None:
         """Give up the ticket, or the wish for one, whatever comes of it."""
+        turn = self._turn(now, ready)
+        if self.applicant.wanted:
+            turn.note("ticket_given_back")
         self.applicant.wanted = False
         self._founding = None
-        turn = self._turn(now, ready)
         if self.seat is not None:
             self.seat.leave(turn)
         self._end(turn)

@@ -141,8 +141,8 @@ class Walk:
         if self.stage is not Stage.ASKING or self._own is not None or claim != self._cur.claim or self._leaves:
             return
         self._fresh[sender] = None
-        installed = self._sets()[0]
-        if installed and sum(witness in self._fresh for witness in installed) >= majority(installed):
+        # Of any of its sets: who heard of it lately need not be in one we know of together, and it lives all the same.
+        if len(self._fresh) >= majority(self._sets()[0]):
             self._step(Stage.MET)
 
     def on_stale(self, sender: Process, item: Stale, post: Post) -> None:
@@ -155,9 +155,7 @@ class Walk:
         before = [witness for each in self._sets() for witness in each]
         self._best = record
         self._asked = min(self._asked, PROBED_MAX - 1)
-        for witness in record.witnesses:
-            if witness not in before:
-                post(witness, Probe(*self._cur.claim))
+        self._probe([witness for each in self._sets() for witness in each if witness not in before], post)
 
     def on_not_coordinator(self, sender: Process, item: NotCoordinator, now: Instant, post: Post) -> None:
         """Pass a coordinator that says itself that it is closed."""
@@ -219,9 +217,12 @@ class Walk:
         self._retry_at = now + 2 * self._settings.answer_ns
         post(self._cur.owner, Exclude(*self._cur.claim))
         if self._own is None:
-            for witness in self._sets()[0]:
-                if witness not in self._fresh:
-                    post(witness, Probe(*self._cur.claim))
+            self._probe([witness for each in self._sets() for witness in each], post)
+
+    def _probe(self, witnesses: list[Process], post: Post) -> None:
+        for witness in dict.fromkeys(witnesses):
+            if witness not in self._fresh:
+                post(witness, Probe(*self._cur.claim))
 
     def _begin_fencing(self, now: Instant, post: Post) -> None:
         self._step(Stage.FENCING)

@@ -9,8 +9,9 @@ from typing import Any
 
 from msgspec import structs
 
+from whence.core.coordinated import BOOTS
 from whence.limits import PEER_ID_MAX
-from whence.sim.scenario import Scenario
+from whence.sim.scenario import Act, Scenario
 
 OF_PROCESSES = ("suspect", "trust")
 """Acts whose argument is a process."""
@@ -42,14 +43,23 @@ def numbered(scenario: Scenario) -> Scenario:
         acts=[
             structs.replace(
                 act, node=numbers[act.node],
-                argument=numbers[act.argument] if act.name in OF_PROCESSES else act.argument,
+                argument=_argument(act, numbers),
             )
             for act in scenario.acts
         ],
     )  # fmt: skip
 
 
+def _argument(act: Act, numbers: list[int]) -> int:
+    if act.name == "declare_dead":
+        return numbers[act.argument // BOOTS] * BOOTS + act.argument % BOOTS
+    return numbers[act.argument] if act.name in OF_PROCESSES else act.argument
+
+
 def _settings(settings: dict[str, Any], numbers: list[int]) -> dict[str, Any]:
+    if "k" in settings:
+        seeds = numbers[: 2 * int(settings["k"]) + 2]
+        return settings | {"seeds": ",".join(map(str, seeds))}
     if "tree" not in settings:
         return settings
     groups = str(settings.get("groups", "all"))

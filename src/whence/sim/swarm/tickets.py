@@ -13,6 +13,7 @@ from msgspec import structs
 
 from whence.core.coordinated import ClusterParts
 from whence.sim.network import LATENCY_SHAPES, Latency, NetworkModel
+from whence.sim.numbers import draw_numbers
 from whence.sim.scenario import Act, Clocks, Fault, Publish, Scenario
 from whence.sim.streams import Streams
 from whence.sim.swarm.hardships import HARDSHIPS
@@ -89,7 +90,9 @@ def draw(level: str, seed: int) -> Scenario:
     hardship = hardly.choice((*HARDSHIPS, *[""] * 12))
     if hardship:
         drawn = structs.replace(HARDSHIPS[hardship](drawn, TICKET_ROUND_NS, hardly), shape=hardship)
-    return _spread(drawn, Streams(seed).of("spread"))
+    odd = Streams(seed).of("numbers")
+    numbers = draw_numbers(drawn.nodes, odd) if odd.random() < 1 / 2 else []
+    return structs.replace(_spread(drawn, Streams(seed).of("spread")), numbers=numbers)
 
 
 def _spread(scenario: Scenario, dice: Random) -> Scenario:

@@ -25,8 +25,8 @@ from _spark import write_big_trace, write_logs
 from pyspark.sql import DataFrame, SparkSession
 
 from whence.pipeline.certificate import PROVABLE
-from whence.pipeline.logs import read_logs
 from whence.pipeline.merge import merged_by_group, merged_in_one, subscribed
+from whence.pipeline.normalise import read_logs
 from whence.pipeline.session import MEMORY, session, suit
 from whence.pipeline.stream import Rules, manifests, read_manifest, run_stream
 from whence.pipeline.verify import verify

@@ -12,17 +12,11 @@ from pyspark.sql import SparkSession
 from tests.pipeline.logs import in_order, key_of, made_log, write_files
 from whence.cli.app import run
 from whence.errors import UsageError
+from whence.pipeline.batch import merge_logs
 from whence.pipeline.bits import ROOM, Squeeze, squeezing
-from whence.pipeline.logs import log_files, read_logs, read_mapping
-from whence.pipeline.merge import (
-    WRITERS_MAX,
-    layout_of,
-    merged,
-    merged_by_group,
-    subscribed,
-    unique_events,
-    write_merged,
-)
+from whence.pipeline.logs import log_files, read_mapping
+from whence.pipeline.merge import WRITERS_MAX, layout_of, merged, merged_by_group, subscribed, write_merged
+from whence.pipeline.normalise import read_logs
 from whence.pipeline.session import SMALL_BYTES, suit
 
 
@@ -134,34 +128,45 @@ def test_leaving_out_bits_that_never_differ_keeps_the_order(seed: int) -> None:
         assert [a < b for a, b in pairwise(ones)] == [a < b for a, b in pairwise(ordered)]
 
 
-def test_rows_without_a_key_are_refused_and_counted(spark: SparkSession, tmp_path: Path) -> None:
-    rows = made_log(8, events=20)
-    rows[3]["l"] = rows[5]["seq"] = None
-    write_files(tmp_path / "logs", rows, 1, 0)
-    with pytest.raises(UsageError, match="2 rows lack their group, pid, seq or l"):
-        write_merged(subscribed(read_logs(spark, tmp_path / "logs"), None), tmp_path / "out", 1, by_group=True)
-    assert not (tmp_path / "out").exists()
+def order_in(spark: SparkSession, out: Path) -> list[tuple[str, int, bytes]]:
+    rows = spark.read.parquet(str(out)).collect()
+    return sorted((row["grp"], row["pos"], bytes(row["payload"])) for row in rows)
+
+
+def reasons_in(spark: SparkSession, out: Path) -> dict[str, str]:
+    """Return why rows were rejected, by the file they came from and what they were."""
+    rows = spark.read.parquet(str(out / "_rejected")).collect()
+    return {f"{Path(row['file']).name}:{row['row']}": row["reason"] for row in rows}
 
 
 @pytest.mark.parametrize("by_group", [True, False])
-def test_rows_out_of_the_range_of_keys_are_refused_and_counted(
+def test_rows_without_a_place_are_set_aside_each_with_its_reason(
     spark: SparkSession, tmp_path: Path, by_group: bool
 ) -> None:
     """What has no room in a key would take the place of another; the greatest and the least that have are merged."""
     rows = made_log(9, events=30)
     rows[0] |= {"pid": (1 << 15) - 1, "inc": (1 << 31) - 1}
     rows[1] |= {"pid": 0, "inc": 0, "seq": 0, "l": 0}
-    write_files(tmp_path / "logs", rows, 1, 0)
-    log = subscribed(read_logs(spark, tmp_path / "logs"), None)
-    assert write_merged(log, tmp_path / "in range", 1, by_group=by_group) == 30
-    wrong = {"pid": 40_000}, {"pid": -1}, {"seq": -3}, {"l": -4}, {"inc": -1}, {"k": 1 << 20}, {"pid": 70_000}
+    wrong = {"l": None}, {"seq": None}, {"pid": -1}, {"seq": -3}, {"l": -4}, {"inc": -1}, {"k": 1 << 20}
     for row, change in zip(rows[10:], wrong, strict=False):
         row |= change
-    write_files(tmp_path / "more", rows, 1, 0)
-    log = subscribed(read_logs(spark, tmp_path / "more"), None)
-    with pytest.raises(UsageError, match=r"7 rows are out of the range of keys \(pid 0 to 32,767"):
-        write_merged(log, tmp_path / "out", 1, by_group=by_group)
-    assert not (tmp_path / "out").exists()
+    write_files(tmp_path / "logs", rows, 1, 0)
+    done = merge_logs(spark, tmp_path / "logs", tmp_path / "out", 1, by_group=by_group)
+    assert (done.read, done.rows, done.rejected) == (30, 23, 7)
+    assert reasons_in(spark, tmp_path / "out") == {
+        "part-00000.parquet:10": "l is missing",
+        "part-00000.parquet:11": "seq is missing",
+        "part-00000.parquet:12": "pid is -1, out of its range",
+        "part-00000.parquet:13": "seq is -3, out of its range, 0 to 1,099,511,627,775",
+        "part-00000.parquet:14": "l is -4, out of its range, 0 to 8,796,093,022,207",
+        "part-00000.parquet:15": "inc is -1, out of its range, 0 to 2,147,483,647",
+        "part-00000.parquet:16": "k is 1048576, out of its range, 0 to 1,048,575",
+    }
+    assert spark.read.parquet(str(tmp_path / "out")).count() == 23
+    with pytest.raises(UsageError, match=r"part-00000\.parquet, row 11: l is missing: \{.grp.") as told:
+        merge_logs(spark, tmp_path / "logs", tmp_path / "strict", 1, by_group=by_group, strict=True)
+    assert "\n" not in str(told.value)
+    assert not (tmp_path / "strict").exists()
 
 
 def test_one_order_over_all_groups_has_every_position_once(spark: SparkSession, tmp_path: Path) -> None:
@@ -174,14 +179,47 @@ def test_one_order_over_all_groups_has_every_position_once(spark: SparkSession, 
     assert [bytes(row["payload"]) for row in merged] == [row["payload"] for row in sorted(rows, key=key_of)]
 
 
-def test_a_group_and_its_duplicates_can_be_picked_out(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("parts", [1, 2, 5])
+def test_of_an_event_that_is_there_twice_the_least_row_counts(spark: SparkSession, tmp_path: Path, parts: int) -> None:
+    """Whatever the partitioning: by its key first, then by all columns; the others are kept beside, and counted."""
     rows = made_log(3, events=60)
-    write_files(tmp_path / "logs", [*rows, *rows[:10]], 2, 0)
-    log = unique_events(subscribed(read_logs(spark, tmp_path / "logs"), ["g1"]))
-    write_merged(log, tmp_path / "out", 2, by_group=True)
-    merged = spark.read.parquet(str(tmp_path / "out")).collect()
-    wanted = [entry for entry in in_order(rows) if entry[0] == "g1"]
-    assert sorted((row["grp"], row["pos"], bytes(row["payload"])) for row in merged) == wanted
+    other = [row | {"payload": b"!" + row["payload"]} for row in rows[:10]]
+    later = [row | {"l": row["l"] + 3, "payload": b""} for row in rows[20:25]]
+    log = Random(parts).sample([*rows, *other, *later, *rows[40:44]], len(rows) + 19)
+    write_files(tmp_path / "logs", log, 3, 0)
+    done = merge_logs(spark, tmp_path / "logs", tmp_path / "out", parts)
+    assert (done.read, done.rows, done.twice) == (79, 60, 19)
+    assert order_in(spark, tmp_path / "out") == in_order([*other, *rows[10:]])
+    beside = spark.read.parquet(str(tmp_path / "out" / "_twice")).collect()
+    assert sorted(bytes(row["payload"]) for row in beside) == sorted(
+        row["payload"] for row in [*rows[:10], *later, *rows[40:44]]
+    )
+    one_group = merge_logs(spark, tmp_path / "logs", tmp_path / "g1", parts, groups=["g1"])
+    assert order_in(spark, tmp_path / "g1") == [each for each in in_order([*other, *rows[10:]]) if each[0] == "g1"]
+    assert one_group.rows + one_group.twice + one_group.elsewhere == 79
+
+
+def test_events_with_one_key_are_ordered_by_who_published_them(spark: SparkSession, tmp_path: Path) -> None:
+    """Keys that others made may be the same; then publisher and number decide, and no event takes another's place."""
+    rows = [row | {"k_hi": 7, "k_mid": 0, "k_lo": row["seq"] % 3} for row in made_log(5, events=80, groups=1)]
+    write_files(tmp_path / "logs", Random(1).sample(rows, 80), 4, 0)
+    wanted = sorted(rows, key=lambda row: (row["k_lo"], row["pid"], row["seq"]))
+    for by_group in (True, False):
+        done = merge_logs(spark, tmp_path / "logs", tmp_path / f"out-{by_group}", 3, by_group=by_group)
+        assert (done.rows, done.twice) == (80, 0)
+        got = sorted(spark.read.parquet(str(tmp_path / f"out-{by_group}")).collect(), key=lambda row: row["pos"])
+        assert [bytes(row["payload"]) for row in got] == [row["payload"] for row in wanted]
+
+
+def test_numbers_that_begin_anew_in_each_group_are_no_duplicates(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [row | {"grp": grp, "payload": grp.encode() + row["payload"]} for grp in ("b", "a")
+            for row in made_log(6, events=40, groups=1)]  # fmt: skip
+    write_files(tmp_path / "logs", rows, 2, 0)
+    done = merge_logs(spark, tmp_path / "logs", tmp_path / "out", 3, by_group=False)
+    assert (done.rows, done.twice) == (80, 0)
+    got = sorted(spark.read.parquet(str(tmp_path / "out")).collect(), key=lambda row: row["pos"])
+    wanted = sorted(rows, key=lambda row: (key_of(row), row["grp"]))
+    assert [bytes(row["payload"]) for row in got] == [row["payload"] for row in wanted]
 
 
 def test_foreign_logs_are_read_by_a_mapping_file(spark: SparkSession, tmp_path: Path) -> None:
@@ -207,7 +245,7 @@ def test_what_cannot_be_merged_is_said_in_one_sentence(spark: SparkSession, tmp_
         read_logs(spark, tmp_path)
     (tmp_path / "torn").mkdir()
     (tmp_path / "torn" / "log.parquet").write_bytes(b"PAR1 and no more")
-    with pytest.raises(UsageError, match=r"cannot be read: .*log\.parquet is not a Parquet file"):
+    with pytest.raises(UsageError, match=r"log\.parquet: the file cannot be read: .*"):
         read_logs(spark, tmp_path / "torn")
     for expression in ("nosuch", "1 +"):
         with pytest.raises(UsageError, match=r"--mapping: l = .* does not fit .*log\.ndjson") as said:
@@ -217,7 +255,7 @@ def test_what_cannot_be_merged_is_said_in_one_sentence(spark: SparkSession, tmp_
     (tmp_path / "full" / "something").touch()
     write_files(tmp_path / "logs", made_log(1, events=9), 1, 0)
     with pytest.raises(UsageError, match="is not empty"):
-        write_merged(subscribed(read_logs(spark, tmp_path / "logs"), None), tmp_path / "full", 1, by_group=True)
+        merge_logs(spark, tmp_path / "logs", tmp_path / "full", 1)
     assert run(["merge", str(tmp_path / "nowhere"), "--out", str(tmp_path / "out")]) == 2
 
 

@@ -12,10 +12,11 @@ from pyspark.sql import SparkSession
 from tests.check.worlds import causal_world
 from tests.pipeline.logs import in_order, made_log, write_files
 from whence.errors import TraceError, UsageError
+from whence.pipeline.batch import merge_logs
 from whence.pipeline.events import find_input, read_events
-from whence.pipeline.logs import read_logs
 from whence.pipeline.merge import subscribed, write_merged
 from whence.pipeline.metrics import Measures, write_metrics
+from whence.pipeline.normalise import read_logs
 from whence.pipeline.report import write_page
 from whence.pipeline.stream import Rules, manifests, read_released, run_stream
 from whence.pipeline.sweep import run_sweep, seed_of
@@ -92,8 +93,8 @@ def test_tables_pages_and_sweeps_that_do_not_fit_are_not_trusted(
 def test_a_wrong_schema_is_named_by_its_column(spark: SparkSession, tmp_path: Path) -> None:
     rows = [row | {"l": f"at {row['l']}"} for row in made_log(3, events=20)]
     write_files(tmp_path / "logs", rows, 1, 0)
-    with pytest.raises(UsageError, match="LOGS: they cannot be read") as said:
-        write_merged(subscribed(read_logs(spark, tmp_path / "logs"), None), tmp_path / "out", 1, by_group=True)
+    with pytest.raises(UsageError, match=r"none of the 20 rows .*row 1: l is at 1.*, no whole number") as said:
+        merge_logs(spark, tmp_path / "logs", tmp_path / "out", 1)
     assert "\n" not in str(said.value)
     assert not (tmp_path / "out").exists()
     run = write_trace(tmp_path / "traces", causal_world(1, 3, 20))

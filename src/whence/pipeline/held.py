@@ -6,14 +6,14 @@ found them is committed. Where the file system cannot link, the file is copied. 
 
 import os
 import shutil
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegerType, LongType, StructType
 
 from whence.pipeline.logs import (
     GRP,
@@ -23,61 +23,56 @@ from whence.pipeline.logs import (
     KIND,
     PAYLOAD,
     PID,
+    PUBLISHER,
     ROOM,
     SEQ,
     K,
     L,
     R,
-    as_log,
     is_log,
-    log_columns,
+    is_parquet,
+    one_run,
     tells_events,
 )  # fmt: skip
+from whence.pipeline.normalise import FILE, REASON, Reader, on_disk, rejected_rows
+from whence.pipeline.strict import first_rejected
 
-_FILE = "file"
-_IS_SOUND = (
-    " and ".join(f"{name} is not null" for name in (GRP, PID, SEQ, L, *KEY)) + f" and least({', '.join(KEY)}) >= 0"
-)
-"""A row has a place in the order."""
-_TOLD = (GRP, PID, INC, SEQ, R, L, K, *KEY)
-"""Columns that must all be there, and in their range, for a footer to say enough."""
+_TOLD: Final = (PID, INC, SEQ, R, L, K, *KEY)
+"""Columns that must all be whole numbers, and in their range, for a footer to say enough."""
 
 
 class Span(NamedTuple):
     """What is known of some rows of a file: all of a publisher's, or those that lie together."""
 
     file: str
-    pid: int | None
+    publisher: str | None
     max_r: int | None
     max_l: int | None
     """None: no row has a place in any order."""
     first: int | None
     """The least l of events; rows that only tell the time are none."""
     last: int | None
+    rows: int
     events: int
     rejected: int
-    """Rows that lack a part of their key, or are out of its range."""
+    """Rows that have no place in the order."""
 
 
 class Held:
     """The held files of one stream, all in one directory, by their names."""
 
-    def __init__(
-        self, spark: SparkSession, where: Path, kind: str, schema: StructType, mapping: dict[str, str]
-    ) -> None:
+    def __init__(self, spark: SparkSession, where: Path, mapping: Mapping[str, str]) -> None:
         self._where = where.absolute()
-        self._reader = spark.read.format(kind).schema(schema)
-        self._columns = log_columns(schema, mapping, str(where))
-        self._clock = R if R in schema.names else L
-        numbers = {field.name for field in schema.fields if field.dataType in (LongType(), IntegerType())}
-        is_plain = KIND not in schema.names and set(mapping) <= {PAYLOAD}
-        self._is_in_footers = kind == "parquet" and is_plain and {self._clock, PID, SEQ, L} <= numbers
+        self._reader = Reader(spark, mapping)
+        self._is_plain = set(mapping) <= {PAYLOAD}
+        self._sources: dict[str, str] = {}
 
     def hold(self, step: str, found: Iterable[str]) -> list[str]:
-        """Link the logs among the files that a step has found; return their names here."""
+        """Link the logs among the files that a step has found; return their names here. Raises UsageError."""
         paths = [Path(each.removeprefix("file:")) for each in sorted(found)]
         logs = [path for path in paths if is_log(path) and tells_events(path)]
-        return [self._link(path, f"{step}-{number}{path.suffix}") for number, path in enumerate(logs)]
+        one_run(logs)
+        return [self._link(path, f"{step}-{number}{_suffixes(path)}") for number, path in enumerate(logs)]
 
     def _link(self, source: Path, name: str) -> str:
         self._where.mkdir(parents=True, exist_ok=True)
@@ -87,50 +82,83 @@ class Held:
             os.link(source, target)
         except OSError:
             shutil.copyfile(source, target)
+        self._sources[str(target)] = str(source)
         return name
 
     def rows(self, files: Iterable[str]) -> DataFrame:
         """Return the rows of held files, as of a log."""
-        return as_log(self._reader.load([str(self._where / file) for file in files]), self._columns)
+        return self._reader.rows([self._where / file for file in files])
+
+    def count(self, files: Iterable[str]) -> int:
+        """Count the rows that are in held files, without looking at what is in them."""
+        return self._reader.count([self._where / file for file in files])
 
     def sound(self, files: Iterable[str]) -> DataFrame:
         """Return those rows of held files that have a place in the order."""
-        return self.rows(files).filter(_IS_SOUND)
+        return self.rows(files).filter(F.col(REASON).isNull())
 
     def rejected(self, files: Iterable[str]) -> DataFrame:
-        """Return the others, as far as they can be read."""
-        return self.rows(files).filter(f"not ({_IS_SOUND})").fillna({GRP: ""}).drop(HEARTBEAT)
+        """Return the others, each with the file it came in, the row as it was and the reason."""
+        rows = rejected_rows(self.rows(files))
+        source = F.lit(None).cast("string")
+        for link, path in self._sources.items():
+            source = F.when(F.endswith(F.col(FILE), F.lit(f"/{Path(link).name}")), path).otherwise(source)
+        return rows.withColumn(FILE, F.coalesce(source, FILE))
+
+    def first_rejected(self, files: Iterable[str]) -> str:
+        """Say of one of them where it is and what is wrong."""
+        return first_rejected(self.rows(files).filter(F.col(REASON).isNotNull()), self._sources)
+
+    def forget_sources(self) -> None:
+        """Forget where files came from, once what had to be told of them is written."""
+        self._sources.clear()
 
     def spans(self, files: Collection[str], *, by_publisher: bool) -> list[Span]:
         """Tell between which ticks files are. Their footers know it, unless columns are made of others."""
-        if self._is_in_footers and not by_publisher:
+        if self._is_plain and not by_publisher:
             told = [self._from_footer(file) for file in files]
             if all(each is not None for each in told):
                 return [span for spans in told for span in spans or ()]
-        is_sound = F.expr(_IS_SOUND)
+        if not files:
+            return []
+        is_sound = F.col(REASON).isNull()
         clock, l_ = F.when(is_sound, F.col(R)), F.when(is_sound, F.col(L))
         ticks = F.when(~F.col(HEARTBEAT), l_)
-        rows = self.rows(files).withColumn(_FILE, F.input_file_name())
-        by = F.col(PID) if by_publisher else F.lit(None).alias(PID)
-        found = rows.groupBy(_FILE, by).agg(
-            F.max(clock), F.max(l_), F.min(ticks), F.max(ticks), F.count(ticks), F.count_if(~is_sound)
-        )
-        return [Span(row[0].rpartition("/")[2], *row[1:]) for row in found.collect()]
+        name = F.coalesce(F.col(PUBLISHER), F.col(PID).cast("string")) if by_publisher else F.lit(None).cast("string")
+        found = (
+            self.rows(files)
+            .groupBy(FILE, name.alias("name"))
+            .agg(
+                F.max(clock), F.max(l_), F.min(ticks), F.max(ticks), F.count("*"), F.count(ticks),
+                F.count_if(~is_sound),
+            )
+        )  # fmt: skip
+        return [Span(Path(on_disk(row[0])).name, *row[1:]) for row in found.collect()]
 
     def _from_footer(self, file: str) -> list[Span] | None:
-        footer = pq.read_metadata(self._where / file)
-        places = {footer.schema.column(number).path: number for number in range(footer.num_columns)}
-        if not {self._clock, PID, SEQ, L} <= set(places):
+        if not is_parquet(Path(file)):
             return None
+        try:
+            footer = pq.read_metadata(self._where / file)
+            kinds = {field.name: field.type for field in pq.read_schema(self._where / file)}
+        except (OSError, pa.ArrowException):
+            return None
+        told = [name for name in _TOLD if name in kinds]
+        is_whole = all(pa.types.is_signed_integer(kinds[name]) for name in told)
+        if not is_whole or not {PID, SEQ, L} <= set(told) or KIND in kinds:
+            return None
+        places = {footer.schema.column(number).path: number for number in range(footer.num_columns)}
         spans = []
         for group in (footer.row_group(number) for number in range(footer.num_row_groups)):
-            told = {name: group.column(places[name]).statistics for name in _TOLD if name in places}
-            if not all(each and each.has_min_max and each.null_count == 0 for each in told.values()):
+            known = {name: group.column(places[name]).statistics for name in (*told, *([GRP] * (GRP in kinds)))}
+            if not all(each and each.has_min_max and each.null_count == 0 for each in known.values()):
                 return None
-            if any(each.min < 0 or each.max >> ROOM.get(name, 63) for name, each in told.items() if name != GRP):
-                return None  # some rows have no place: they are looked for one by one
-            clock, l_ = told[self._clock], told[L]
-            spans.append(Span(file, None, clock.max, l_.max, l_.min, l_.max, group.num_rows, 0))
+            if GRP in known and not known[GRP].min:
+                return None
+            if any(known[name].min < 0 or known[name].max >> ROOM.get(name, 63) for name in told):
+                return None  # some rows may have no place: they are looked for one by one
+            clock, l_ = known[R if R in known else L], known[L]
+            spans.append(Span(file, None, clock.max, l_.max, l_.min, l_.max, group.num_rows, group.num_rows, 0))
         return spans
 
     def let_go(self, files: Iterable[str]) -> None:
@@ -143,3 +171,9 @@ class Held:
         for path in self._where.glob("*"):
             if path.name not in files:
                 path.unlink()
+
+
+def _suffixes(path: Path) -> str:
+    """Return the end of a name that tells the format, and how it is compressed."""
+    plain = path.with_suffix("") if path.suffix in (".gz", ".zst") else path
+    return plain.suffix + (path.suffix if plain is not path else "")

@@ -17,8 +17,10 @@ from pyspark.sql import functions as F
 
 from whence.errors import UsageError
 from whence.pipeline.bits import Squeeze, squeezing
-from whence.pipeline.logs import GRP, HEARTBEAT, INC, K_HI, KEY, PID, RANGES, SEQ
+from whence.pipeline.logs import GRP, HEARTBEAT, INC, INC_BITS, K_HI, K_LO, KEY, LOG, ORDER, PID, SEQ, SEQ_BITS
+from whence.pipeline.normalise import REASON
 from whence.pipeline.session import first_line
+from whence.places import local
 
 POS: Final = "pos"
 DONE: Final = "_SUCCESS"
@@ -31,6 +33,7 @@ WRITERS_MAX: Final = 32
 _IN_PARTITION: Final = (1 << 33) - 1
 """The bits of Spark's growing ids that count rows within a partition."""
 _PART, _CODE = "part", "code"
+_MARKS: Final = "mapreduce.fileoutputcommitter.marksuccessfuljobs"
 
 Cut: TypeAlias = tuple[Any, ...]
 """Where a part begins: (group, high word of the key), or the word alone where all groups are one order."""
@@ -45,40 +48,36 @@ class Layout(NamedTuple):
     base: list[int]
     """By part + number of the group, which grows along the order: what to add to a row's number in its part."""
     squeeze: Squeeze
+    is_decided: bool
+    """Whether the key alone decides, because no two events have the same."""
     rows: int
     writers: int
 
 
-def unique_events(log: DataFrame) -> DataFrame:
-    """Return every event once; for publishers that may write an event twice. Costs a shuffle."""
-    return log.dropDuplicates([PID, INC, SEQ, GRP])
-
-
 def subscribed(log: DataFrame, groups: list[str] | None) -> DataFrame:
-    """Return the events of some groups, or of all, without heartbeats."""
-    events = log.filter(~F.col(HEARTBEAT)).drop(HEARTBEAT)
+    """Return the events of some groups, or of all: rows that have a place in the order, without heartbeats."""
+    events = log.filter(F.col(REASON).isNull() & ~F.col(HEARTBEAT)).select(*LOG)
     return events if groups is None else events.filter(F.col(GRP).isin(groups))
 
 
 # --- the layout ---
 
 
-def layout_of(log: DataFrame, parts: int, *, by_group: bool) -> Layout:
-    """Look at the keys of a log and lay its order out in so many parts. Raises UsageError where keys are missing."""
+_MADE_LOW: Final = f"shiftleft({PID}, {INC_BITS + SEQ_BITS}) | shiftleft(bigint({INC}), {SEQ_BITS}) | {SEQ}"
+"""The low word of a key in which publisher, incarnation and number have room, so that nobody else has the same."""
+
+
+def layout_of(log: DataFrame, parts: int, *, by_group: bool, apart: bool = False) -> Layout:
+    """Look at the keys of events and lay their order out in so many parts.
+
+    `apart` says that publishers number their events over all groups, so that none in another has the same number.
+    """
     cuts = cuts_of(log, min(parts, PARTS_MAX), by_group=by_group)
     part = _part_of(cuts, by_group)
     words = [f"{word}({name}) as {word}_{name}" for name in KEY for word in ("bit_or", "bit_and")]
-    keyless = F.count_if(F.greatest(*(F.col(name).isNull() for name in (GRP, *KEY)))).alias("keyless")
-    beyond = F.count_if(F.expr(" | ".join(KEY)) < 0).alias("beyond")
+    tied = f"count_if(not ({INC} < {1 << INC_BITS} and {K_LO} <=> ({_MADE_LOW}))) as tied"
     by = [part.alias(_PART), *([F.col(GRP)] if by_group else [])]
-    cells = log.groupBy(*by).agg(F.count("*").alias("rows"), keyless, beyond, *map(F.expr, words)).collect()
-    if lost := sum(cell["keyless"] for cell in cells):
-        raise UsageError(f"LOGS: {lost:,} rows lack their group, pid, seq or l, and cannot be put in order")
-    if wrong := sum(cell["beyond"] for cell in cells):
-        raise UsageError(
-            f"LOGS: {wrong:,} rows are out of the range of keys ({RANGES}); number publishers and events anew, "
-            "in the logs or with --mapping"
-        )
+    cells = log.groupBy(*by).agg(F.count("*").alias("rows"), *map(F.expr, (tied, *words))).collect()
     groups = sorted({cell[GRP] for cell in cells}) if by_group else []
     squeeze = squeezing(
         [_varying([(cell[f"bit_or_{name}"], cell[f"bit_and_{name}"]) for cell in cells]) for name in KEY], len(groups)
@@ -86,8 +85,8 @@ def layout_of(log: DataFrame, parts: int, *, by_group: bool) -> Layout:
     sizes = {(cell[_PART], groups.index(cell[GRP]) if by_group else 0): cell["rows"] for cell in cells}
     per_part = [sum(1 for part, _ in sizes if part == each) for each in range(len(cuts) + 1)]
     return Layout(
-        by_group, cuts, groups, _bases(sizes, len(cuts) + max(1, len(groups))), squeeze, sum(sizes.values()),
-        max(per_part),
+        by_group, cuts, groups, _bases(sizes, len(cuts) + max(1, len(groups))), squeeze,
+        (by_group or apart) and not any(cell["tied"] for cell in cells), sum(sizes.values()), max(per_part),
     )  # fmt: skip
 
 
@@ -160,9 +159,9 @@ def merged(log: DataFrame, layout: Layout) -> DataFrame:
     elif layout.by_group:
         placed = placed.withColumn(_CODE, _code_of(layout.groups))
     one = layout.squeeze.column(KEY, F.col(_CODE))
-    within: list[Column | str] = [GRP, *KEY] if layout.by_group else [*KEY]
+    within: list[Column | str] = [GRP, *ORDER] if layout.by_group else [*ORDER, GRP]
     if layout.writers <= WRITERS_MAX:
-        within = [one] if layout.squeeze.is_exact else [one, *within]
+        within = [one] if layout.squeeze.is_exact and layout.is_decided else [one, *within]
     ordered = placed.repartitionById(len(layout.cuts) + 1, F.col(_PART)).sortWithinPartitions(*within)
     number = F.monotonically_increasing_id().bitwiseAND(_IN_PARTITION)
     base = F.element_at(F.lit(layout.base), F.col(_PART) + F.col(_CODE) + 1)
@@ -174,33 +173,35 @@ def merged_by_group(log: DataFrame, parts: int) -> DataFrame:
     return merged(log, layout_of(log, parts, by_group=True))
 
 
-def merged_in_one(log: DataFrame, parts: int) -> DataFrame:
+def merged_in_one(log: DataFrame, parts: int, *, apart: bool = False) -> DataFrame:
     """Return one order over all rows, with positions."""
-    return merged(log, layout_of(log, parts, by_group=False))
+    return merged(log, layout_of(log, parts, by_group=False, apart=apart))
 
 
 # --- writing ---
 
 
-def write_merged(log: DataFrame, out: Path, parts: int, *, by_group: bool) -> int:
-    """Write the order, each group below out/grp=… or all as one; return the rows. Raises UsageError.
+def write_merged(log: DataFrame, out: Path, parts: int, *, by_group: bool, apart: bool = False) -> int:
+    """Write the order of events, each group below out/grp=… or all as one; return the rows. Raises UsageError.
 
-    Nothing is left there if it fails.
+    Nothing is left there if it fails. It does not count before it is marked as done.
     """
-    if (out / DONE).exists() or (out.exists() and any(out.iterdir())):
-        raise UsageError(f"--out: {out} is not empty; give a new directory")
     try:
-        layout = layout_of(log, parts, by_group=by_group)
-    except UsageError:
-        raise
+        layout = layout_of(log, parts, by_group=by_group, apart=apart)
     except Exception as error:
         raise UsageError(f"LOGS: they cannot be read: {first_line(error)}") from error
     try:
         # Rows come in order, so that every group's file can be written as they come rather than sorted once more.
         log.sparkSession.conf.set("spark.sql.maxConcurrentOutputFileWriters", str(min(layout.writers, WRITERS_MAX)))
-        writer = merged(log, layout).write.mode("append").option("compression", "zstd")
+        writer = merged(log, layout).write.mode("append").option("compression", "zstd").option(_MARKS, "false")
         (writer.partitionBy(GRP) if by_group else writer).parquet(str(out))
     except Exception as error:
         shutil.rmtree(out, ignore_errors=True)
         raise UsageError(f"--out: {out} could not be written and was removed: {first_line(error)}") from error
     return layout.rows
+
+
+def check_empty(out: Path) -> None:
+    """Look whether a directory is free to be written. Raises UsageError."""
+    if local(out, "--out").exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UsageError(f"--out: {out} is not empty; give a new directory")

@@ -1,0 +1,22 @@
+"""Where commands write: a directory or file of this machine."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+from whence.errors import UsageError
+
+_URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+
+
+def local(path: Path, option: str) -> Path:
+    """Return the path, unless it is a URI: what lies behind one is not looked at before it is written to.
+
+    Raises UsageError that names the option.
+    """
+    if _URI.match(str(path)):
+        raise UsageError(
+            f"{option}: {path} is a URI, and only paths are written to; "
+            "give a directory of a mounted file system, and copy it from there"
+        )
+    return path

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.pipeline.logs import in_order, key_of, made_log, write_files
+from tests.pipeline.logs import Row, in_order, key_of, made_log, write_files
 from whence.cli.app import run
 from whence.errors import UsageError
 from whence.pipeline.batch import merge_logs
@@ -147,7 +147,7 @@ def test_rows_without_a_place_are_set_aside_each_with_its_reason(
     rows = made_log(9, events=30)
     rows[0] |= {"pid": (1 << 15) - 1, "inc": (1 << 31) - 1}
     rows[1] |= {"pid": 0, "inc": 0, "seq": 0, "l": 0}
-    wrong = {"l": None}, {"seq": None}, {"pid": -1}, {"seq": -3}, {"l": -4}, {"inc": -1}, {"k": 1 << 20}
+    wrong: list[Row] = [{"l": None}, {"seq": None}, {"pid": -1}, {"seq": -3}, {"l": -4}, {"inc": -1}, {"k": 1 << 20}]
     for row, change in zip(rows[10:], wrong, strict=False):
         row |= change
     write_files(tmp_path / "logs", rows, 1, 0)

@@ -95,7 +95,7 @@ def _write(
     try:
         is_apart = blocks.isEmpty()
         once, others = (events, None) if is_apart else parted(events, blocks)
-        merged = write_merged(once, out, parts, by_group=by_group, apart=is_apart)
+        merged = write_merged(once, out, parts, by_group=by_group, apart=is_apart, rows=counts.rows)
         twice = 0 if others is None else _put(others, out / TWICE_TO)
         if counts.rejected:
             _put(rejected_rows(rows), out / REJECTED_TO)

@@ -93,6 +93,10 @@ class Held:
         """Count the rows that are in held files, without looking at what is in them."""
         return self._reader.count([self._where / file for file in files])
 
+    def size(self, files: Iterable[str]) -> int:
+        """Return how many bytes held files have."""
+        return sum((self._where / file).stat().st_size for file in files)
+
     def sound(self, files: Iterable[str]) -> DataFrame:
         """Return those rows of held files that have a place in the order."""
         return self.rows(files).filter(F.col(REASON).isNull())

@@ -67,12 +67,13 @@ _MADE_LOW: Final = f"shiftleft({PID}, {INC_BITS + SEQ_BITS}) | shiftleft(bigint(
 """The low word of a key in which publisher, incarnation and number have room, so that nobody else has the same."""
 
 
-def layout_of(log: DataFrame, parts: int, *, by_group: bool, apart: bool = False) -> Layout:
+def layout_of(log: DataFrame, parts: int, *, by_group: bool, apart: bool = False, rows: int | None = None) -> Layout:
     """Look at the keys of events and lay their order out in so many parts.
 
-    `apart` says that publishers number their events over all groups, so that none in another has the same number.
+    `apart` says that publishers number their events over all groups, so that none in another has the same number;
+    `rows` is about how many there are, if that is known.
     """
-    cuts = cuts_of(log, min(parts, PARTS_MAX), by_group=by_group)
+    cuts = cuts_of(log, min(parts, PARTS_MAX), by_group=by_group, rows=rows)
     part = _part_of(cuts, by_group)
     words = [f"{word}({name}) as {word}_{name}" for name in KEY for word in ("bit_or", "bit_and")]
     tied = f"count_if(not ({INC} < {1 << INC_BITS} and {K_LO} <=> ({_MADE_LOW}))) as tied"
@@ -90,13 +91,13 @@ def layout_of(log: DataFrame, parts: int, *, by_group: bool, apart: bool = False
     )  # fmt: skip
 
 
-def cuts_of(log: DataFrame, parts: int, *, by_group: bool) -> list[Cut]:
+def cuts_of(log: DataFrame, parts: int, *, by_group: bool, rows: int | None = None) -> list[Cut]:
     """Return where to cut the order so that parts are about equal: quantiles of a sample."""
     if parts <= 1:
         return []
     columns = (GRP, K_HI) if by_group else (K_HI,)
-    fraction = min(1.0, SAMPLES_PER_PART * parts / max(1, log.count()))
-    keys = log.select(*columns).dropna()
+    fraction = min(1.0, SAMPLES_PER_PART * parts / max(1, log.count() if rows is None else rows))
+    keys = log.select(*columns)
     sample = sorted(
         map(tuple, (keys.sample(withReplacement=False, fraction=fraction, seed=1) if fraction < 1 else keys).collect())
     )
@@ -181,13 +182,15 @@ def merged_in_one(log: DataFrame, parts: int, *, apart: bool = False) -> DataFra
 # --- writing ---
 
 
-def write_merged(log: DataFrame, out: Path, parts: int, *, by_group: bool, apart: bool = False) -> int:
+def write_merged(
+    log: DataFrame, out: Path, parts: int, *, by_group: bool, apart: bool = False, rows: int | None = None
+) -> int:
     """Write the order of events, each group below out/grp=… or all as one; return the rows. Raises UsageError.
 
     Nothing is left there if it fails. It does not count before it is marked as done.
     """
     try:
-        layout = layout_of(log, parts, by_group=by_group, apart=apart)
+        layout = layout_of(log, parts, by_group=by_group, apart=apart, rows=rows)
     except Exception as error:
         raise UsageError(f"LOGS: they cannot be read: {first_line(error)}") from error
     try:

@@ -55,6 +55,8 @@ _LAST: Final = "~"
 _PATH: Final = "path"
 _FILES_DDL: Final = f"{_PATH} string, modificationTime timestamp, length bigint, content binary"
 """The stream is one of files, a row for each; what is in them is not read before it is due."""
+SMALL_BYTES: Final = 1 << 20
+"""Files of a step below which its expressions are interpreted."""
 _ANY_AGE: Final = "36500d"
 """Files count however old they are: Spark leaves out those of last week unless it is told."""
 _VERSION: Final = 2
@@ -120,9 +122,8 @@ class Merging:
         self._work = work
         self._rules = rules
         self._strict = strict
+        self._spark = spark
         held.keep_only(self._before(_LAST).held)
-        # Batches are alike: a comparison that was compiled for one serves all, however small they are.
-        spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
 
     def step(self, files: DataFrame, batch: int) -> None:
         """Merge a micro-batch, unless it is committed already. Raises UsageError and InternalError."""
@@ -159,6 +160,9 @@ class Merging:
         after.events = {file: count for file, count in (before.events | found.events).items() if file in after.held}
         due = [file for file, (first, last) in known.items() if first <= after.w and last > before.w]
         late = [file for file, (first, _) in found.spans.items() if first <= before.w]
+        # Compiling takes a second or more, which a few rows are not worth.
+        is_small = self._held.size({*due, *late}) < SMALL_BYTES
+        self._spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if is_small else "FALLBACK")
         doubled = self._release(name, due, before, after)
         doubled += self._put_aside_late(name, late, before, after)
         self._publish(name, TWICE, union(doubled) if doubled else None)

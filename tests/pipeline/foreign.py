@@ -89,11 +89,13 @@ def drawn(seed: int) -> Case:
 
 def _publishers(dice: Random) -> list[Fields]:
     kind = dice.choice(("small", "small", "large", "uuid", "named", "mixed"))
-    small = [{"pid": pid} for pid in dice.sample(range(40), 3)]
-    large = [{"pid": dice.getrandbits(bits)} for bits in (16, 40, 63, 64)]
-    uuids = [{"pid": str(UUID(int=dice.getrandbits(128)))} for _ in range(3)]
-    named = [{"publisher": f"host-{dice.choice('äbc')}-{'x' * dice.choice((0, 9))}{at}"} for at in range(3)]
-    return {"small": small, "large": large, "uuid": uuids, "named": named, "mixed": small + large + uuids + named}[kind]
+    small: list[Fields] = [{"pid": pid} for pid in dice.sample(range(40), 3)]
+    large: list[Fields] = [{"pid": dice.getrandbits(bits)} for bits in (16, 40, 63, 64)]
+    uuids: list[Fields] = [{"pid": str(UUID(int=dice.getrandbits(128)))} for _ in range(3)]
+    stem = f"host-{dice.choice('äbc')}-{'x' * dice.choice((0, 9))}"
+    named: list[Fields] = [{"publisher": f"{stem}{at}"} for at in range(3)]
+    kinds: dict[str, list[Fields]] = {"small": small, "large": large, "uuid": uuids, "named": named}
+    return kinds.get(kind, [*small, *large, *uuids, *named])
 
 
 def _event(dice: Random, who: Fields, seq: int, clock: int, groups: list[str], lacks: tuple[str, ...]) -> Fields:

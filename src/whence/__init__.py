@@ -33,8 +33,8 @@ from whence.types import EventId, Level
 
 if TYPE_CHECKING:
     from whence.core.link.detector import DetectorSettings
+    from whence.delivery import Batch, Delivery, LateEvent
     from whence.group import Group
-    from whence.inbox import Batch, Delivery, LateEvent
     from whence.net.run import run
     from whence.net.settings import NetSettings
     from whence.node import Node, join
@@ -78,8 +78,8 @@ __all__ = [
 ]
 
 _LIVE = {
-    "Batch": "inbox", "Delivery": "inbox", "DetectorSettings": "core.link.detector", "Group": "group",
-    "LateEvent": "inbox", "NetSettings": "net.settings", "Node": "node", "Receipt": "receipt", "join": "node",
+    "Batch": "delivery", "Delivery": "delivery", "DetectorSettings": "core.link.detector", "Group": "group",
+    "LateEvent": "delivery", "NetSettings": "net.settings", "Node": "node", "Receipt": "receipt", "join": "node",
     "run": "net.run",
 }  # fmt: skip
 """Where the names of the live system are: they are imported when first asked for, and simulations do without."""

@@ -8,7 +8,9 @@ with whence.blocking.join(1, contacts=["127.0.0.1:4000"]) as node:
 """
 
 import asyncio
+import contextlib
 import threading
+from collections import deque
 from collections.abc import Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from types import TracebackType
@@ -16,10 +18,14 @@ from typing import Any, TypeVar
 
 from whence import group as live
 from whence import node as door
+from whence.errors import ClosedError
 from whence.net.run import loop_factory
 from whence.types import EventId
 
 Result = TypeVar("Result")
+
+FETCHED_MAX = 64
+"""Deliveries that come from the loop's thread at once: few enough to be used soon, many enough to share the way."""
 
 
 class _Thread:
@@ -52,6 +58,8 @@ class Group:
     def __init__(self, thread: _Thread, group: live.Group) -> None:
         self._thread = thread
         self.group = group
+        self._fetched: deque[live.Delivery] = deque()
+        """What was handed out over there, and not yielded here yet."""
 
     def publish(self, payload: bytes, *, until: str = "accepted") -> EventId:
         """Publish an event; return its identity once `until` is reached. Raises as Group.publish does."""
@@ -86,28 +94,63 @@ class Group:
         self._thread.do(self.group.cleave(timeout_s))
 
     def __iter__(self) -> Iterator[live.Delivery]:
-        """Yield deliveries until the group is closed."""
-        while (batch := self._thread.do(self._next())) is not None:
-            yield from batch
+        """Yield deliveries until the group is closed; asking for the next one takes the one before."""
+        while (delivery := self._next(None, FETCHED_MAX)) is not None:
+            yield delivery
 
     def take(self, count: int, timeout_s: float | None = None) -> Iterator[live.Delivery]:
-        """Yield so many deliveries, fewer if the group ends or none comes for `timeout_s`.
-
-        A batch is taken whole: what is over `count` of its last one is not yielded again.
-        """
-        while count > 0:
+        """Yield so many deliveries, fewer if the group ends or none comes for `timeout_s`. The last is taken when it
+        was yielded and asked past; what is not yielded comes with the next call."""
+        for left in range(count, 0, -1):
             try:
-                batch = self._thread.do(self._next(), timeout_s)
+                delivery = self._next(timeout_s, left)
             except TimeoutError:
                 return
-            if batch is None:
+            if delivery is None:
                 return
-            for delivery in list(batch)[:count]:
-                count -= 1
-                yield delivery
+            yield delivery
+        if count > 0:
+            self._thread.do(self._take_in_hand())
 
-    async def _next(self) -> live.Batch | None:
-        return await anext(self.group.batches(), None)
+    def next(self, timeout: float | None = None) -> live.Delivery:
+        """Return the next delivery; raises as Group.next does."""
+        delivery = self._next(timeout, 1)
+        if delivery is None:
+            raise ClosedError(f"group {self.group.name!r} is closed, and everything was handed out")
+        return delivery
+
+    def ack(self, upto: live.Delivery | None = None) -> None:
+        """Take an event and everything before it; see Group.ack."""
+
+        async def take() -> None:
+            self.group.ack(upto)
+
+        self._thread.do(take())
+
+    def _next(self, timeout_s: float | None, wanted: int) -> live.Delivery | None:
+        """Return the next delivery, None at the end. Raises TimeoutError."""
+        if not self._fetched and not self._thread.do(self._fetch(timeout_s, wanted)):
+            return None
+        return self._fetched.popleft()
+
+    async def _fetch(self, timeout_s: float | None, wanted: int) -> bool:
+        """Have the next deliveries handed out; return False at the end.
+
+        They are put where the other thread finds them, so that none is lost if it gives up waiting. As many as are
+        there come at once, unless each must be counted when the application gets it.
+        """
+        try:
+            self._fetched.append(await self.group.next(timeout_s))
+        except ClosedError:
+            return False
+        while len(self._fetched) < min(wanted, FETCHED_MAX) and (delivery := self.group.next_quick()) is not None:
+            self._fetched.append(delivery)
+        return True
+
+    async def _take_in_hand(self) -> None:
+        if not self.group.manual:
+            with contextlib.suppress(ClosedError):
+                self.group.ack()
 
     def close(self) -> None:
         """Leave the group."""
@@ -134,9 +177,9 @@ class Node:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close every group and connection."""
+        """Close every group and connection; see whence.node.Node."""
         assert self._thread is not None
-        self._thread.do(self._node.close())
+        self._thread.do(self._node.__aexit__(kind, error, trace))
         self._thread.close()
 
     @property

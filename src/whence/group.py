@@ -15,8 +15,9 @@ import msgspec
 
 from whence.core.coordinated import named
 from whence.core.members.tickets.joining import Status
+from whence.delivery import Batch, Delivery, LateEvent
 from whence.errors import ClosedError, EventsLostError, JoinError, OutcomeUnknownError, UsageError
-from whence.inbox import Batch, Delivery, Inbox, LateEvent
+from whence.inbox import Batches, Inbox, LateEvents
 from whence.limits import BOOT_MAX, PEER_ID_MAX
 from whence.net.driver import Driver
 from whence.publisher import Publisher, all_checked, checked
@@ -117,29 +118,71 @@ class Group:
 
     # --- receiving ---
 
-    async def __aiter__(self) -> AsyncIterator[Delivery]:
-        """Yield single deliveries, in order, until the group is closed."""
-        async for batch in self.batches():
-            for delivery in batch:
-                yield delivery
+    def __aiter__(self) -> AsyncIterator[Delivery]:
+        """Return an iterator over single deliveries, in order, until the group is closed.
+
+        Asking for the next one takes the one before. All iterators of a group share one sequence: one that is broken
+        off, cancelled or timed out loses nothing, and the next goes on after the last event that was handed out.
+        Raises UsageError where the application is called with deliveries instead, or wants none.
+        """
+        self._inbox.check_iterable()
+        return self._inbox
+
+    async def next(self, timeout: float | None = None) -> Delivery:
+        """Return the next delivery; the one before is taken. Nothing is lost where it is cancelled.
+
+        Raises TimeoutError after `timeout` seconds without one, ClosedError once the group is closed and everything was
+        handed out, or what ended it.
+        """
+        self._inbox.check_iterable()
+        delivery = self._inbox.next_now()
+        if delivery is not None:
+            return delivery
+        try:
+            async with asyncio.timeout(timeout):
+                return await anext(self._inbox)
+        except StopAsyncIteration:
+            raise ClosedError(f"group {self.name!r} is closed, and everything was handed out") from None
+
+    def ack(self, upto: Delivery | Batch | None = None) -> None:
+        """Take an event or a batch, and everything handed out before it; without one, everything handed out so far.
+
+        Where the group was opened with `ack="manual"`, nothing else takes: what was not acknowledged comes again in the
+        next life of a member that remembers. Elsewhere it takes what is in hand without asking for more. Raises
+        UsageError for what was not handed out here in this life, ClosedError after the end.
+        """
+        self._inbox.ack(upto)
+
+    def next_quick(self) -> Delivery | None:
+        """Hand out the next event if one is here, and nothing has to be counted when the application gets it."""
+        return self._inbox.next_now() if self._inbox.quick else None
+
+    @property
+    def manual(self) -> bool:
+        """Tell whether the application acknowledges what it has taken."""
+        return self._inbox.manual
+
+    def take_in_hand(self) -> None:
+        """Take what the application was handed, because it closes the group itself."""
+        self._inbox.closing()
 
     def batches(self) -> AsyncIterator[Batch]:
         """Return an iterator over deliveries as they came, a bundle at a time: many events for the price of one.
 
-        Raises UsageError where the application is called with them instead.
+        Asking for the next batch takes the one before. Raises UsageError as `__aiter__` does.
         """
-        return self._inbox.batches()
+        self._inbox.check_iterable()
+        return Batches(self._inbox)
 
-    async def late(self) -> AsyncIterator[LateEvent]:
-        """Yield events that came after their place in the order had passed."""
-        while (event := await self._inbox.next_late()) is not None:
-            yield event
+    def late(self) -> AsyncIterator[LateEvent]:
+        """Return an iterator over events that came after their place in the order had passed."""
+        return LateEvents(self._inbox)
 
     # --- the rest ---
 
     @property
     def position(self) -> int:
-        """Return how many events were delivered here."""
+        """Return how many events were delivered here; where members remember, in all lives."""
         return self._driver.position
 
     @property
@@ -264,8 +307,9 @@ class Group:
         What the member has not taken after `publish_wait_s` is lost: the group is left, and EventsLostError raised.
         At level `causal` members are fixed: this one is away until a later life of the process opens the group again,
         and what it published and not everybody has waits for that, or is lost if no data directory keeps it. Wait for
-        `settled` first where that matters.
+        `settled` first where that matters. What the application has in hand is taken, unless it acknowledges itself.
         """
+        self.take_in_hand()
         await self.publisher.drain()
         await self._node.live.leave(self.name)
         self._node.groups.pop(self.name, None)
@@ -284,14 +328,24 @@ class TypedGroup(Generic[Typed]):
         """Publish a value; see Group.publish."""
         return await self.group.publish(self._encode(value), until=until, timeout_s=timeout_s)
 
-    async def __aiter__(self) -> AsyncIterator[tuple[Typed, Delivery]]:
-        """Yield values with their deliveries. Raises UsageError at a payload that is no such value."""
-        async for delivery in self.group:
-            try:
-                value = self._decode(delivery.payload)
-            except msgspec.DecodeError as error:
-                raise UsageError(f"event {tuple(delivery.event)} is no value of this type: {error}") from None
-            yield value, delivery
+    def __aiter__(self) -> "TypedGroup[Typed]":
+        """Return itself, to iterate over values with their deliveries; see Group.__aiter__."""
+        self._deliveries = aiter(self.group)
+        return self
+
+    async def __anext__(self) -> tuple[Typed, Delivery]:
+        """Return the next value. Raises UsageError at a payload that is no such value; the next call goes on."""
+        return self._read(await anext(self._deliveries))
+
+    async def next(self, timeout: float | None = None) -> tuple[Typed, Delivery]:
+        """Return the next value with its delivery; see Group.next. Raises UsageError as well."""
+        return self._read(await self.group.next(timeout))
+
+    def _read(self, delivery: Delivery) -> tuple[Typed, Delivery]:
+        try:
+            return self._decode(delivery.payload), delivery
+        except msgspec.DecodeError as error:
+            raise UsageError(f"event {tuple(delivery.event)} is no value of this type: {error}") from None
 
 
 def _check_until(until: str) -> None:

@@ -16,9 +16,10 @@ from typing import Any
 
 from msgspec import structs
 
+from whence.delivery import Batch
 from whence.errors import ClosedError, EventsLostError, JoinError, UsageError
 from whence.group import Group
-from whence.inbox import Batch, Inbox, Overflow
+from whence.inbox import Ack, Inbox, Overflow
 from whence.net.node import LiveNode
 from whence.net.permits import Permits
 from whence.net.settings import NetSettings
@@ -79,7 +80,11 @@ class Node:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close every group and connection; after an error, without waiting for what the members do not take."""
+        """Close every group and connection.
+
+        After an error, without waiting for what the members do not take, and without taking what the application has in
+        hand.
+        """
         try:
             await self._close(patiently=kind is None)
         except EventsLostError:
@@ -99,7 +104,7 @@ class Node:
                 log.warning("%s; whence top cannot look at this process", error)
 
     async def close(self) -> None:
-        """Close every group and connection; iterators end.
+        """Close every group and connection; iterators end. What the application has in hand is taken.
 
         What a member has not taken after its group's `publish_wait_s` is lost: EventsLostError is raised at the end.
         """
@@ -112,6 +117,8 @@ class Node:
         live, self._live = self._live, None
         if live is not None:
             publishers = [group.publisher for group in self.groups.values()]
+            for group in self.groups.values() if patiently else ():
+                group.take_in_hand()
             self.groups.clear()
             await asyncio.gather(*[publisher.drain(patiently=patiently) for publisher in publishers])
             await live.close()
@@ -131,6 +138,7 @@ class Node:
         inbox_events_max: int = 1 << 16,
         overflow: str = "pause",
         on_batch: Callable[[Batch], None] | None = None,
+        ack: str = "next",
         flush_s: float = 0.0,
         publish_wait_s: float = 30.0,
         on_lost: Callable[[EventsLostError], None] | None = None,
@@ -151,14 +159,21 @@ class Node:
         the gap), `close` (the iterator raises SlowConsumerError).
         `on_batch` is called with every batch as soon as its turn has come, a little sooner than an iterator has it. It
         must not take long: nothing else happens meanwhile. It may call `publish_nowait`. What it raises goes to the
-        loop's exception handler, and deliveries go on.
+        loop's exception handler, and deliveries go on. A batch is taken when the call returns.
+        `ack` says when an event counts as taken: `next`, when the application asks for the next one, or `manual`, when
+        it calls `ack`. Where members remember (level `causal`, with a data directory), their next life begins with the
+        first event that was not taken; elsewhere it is what publishers wait for. At most `inbox_events_max` events may
+        wait to be acknowledged; asking for more raises LimitError.
         `on_lost` is called at once with what is lost of the events that were accepted here; whoever publishes next is
         told the same by EventsLostError.
         Raises UsageError, SettingError, JoinError, StorageError; with `write`, also what `cjoin` raises: then the group
         is left again.
         """
         live = self.live
-        inbox = Inbox(str(level), inbox_events_max, Overflow.parse(overflow), receive=receive, on_batch=on_batch)
+        inbox = Inbox(
+            str(level), inbox_events_max, Overflow.parse(overflow), receive=receive, on_batch=on_batch,
+            ack=Ack.parse(ack),
+        )  # fmt: skip
         inbox.on_pause = live.pause_for
         inbox.rtt_ns = live.switch.detector.rtt_ns
         driver = await live.open(

@@ -7,11 +7,8 @@ import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.net.live import QUICK, take, within
 from whence.errors import JoinError, StorageError
@@ -19,7 +16,6 @@ from whence.group import Group
 from whence.net import compaction
 from whence.node import Node, join
 from whence.store.log import DiskFile, Log
-from whence.store.steps import Steps
 
 
 class Full(DiskFile):
@@ -202,10 +198,12 @@ def test_what_a_member_of_others_did_not_take_comes_again_from_those_who_publish
                 for number in range(6):
                     receipt = await there.publish(b"%d" % number, until="stored")
                 await take(there, 6)
+                there.ack()
                 await asyncio.sleep(0.2)  # they are in the inbox here too, and the application does not look
             async with join(0, data=tmp_path / "0", contacts=[other.address]) as node:
                 here = await node.open("alps", "causal", founders=[0, 1])
                 assert [each.payload for each in await take(here, 6)] == [b"%d" % number for number in range(6)]
+                here.ack()
                 async with asyncio.timeout(10):
                     await receipt.settled()
             size = (tmp_path / "0" / "groups" / f"{b'alps'.hex()}.journal").stat().st_size
@@ -216,45 +214,6 @@ def test_what_a_member_of_others_did_not_take_comes_again_from_those_who_publish
         assert size < 200, "no payloads of others"
 
     within(main())
-
-
-def test_counters_survive_and_catch_up_with_what_others_were_told(tmp_path: Path) -> None:
-    steps = Steps(tmp_path / "steps")
-    steps.take(3, 5)
-    steps.tell()
-    steps.close()
-    again = Steps(tmp_path / "steps")
-    assert (again.taken, again.told, again.messages[5], sum(again.messages)) == (3, 1, 1, 1)
-    again.catch_up([2, 0, 0, 0, 0, 1])
-    again.close()
-    caught_up = Steps(tmp_path / "steps")
-    assert (caught_up.taken, caught_up.messages[:6]) == (3, [2, 0, 0, 0, 0, 1])
-    caught_up.take(4, 0)
-    assert Steps(tmp_path / "steps").taken == 7
-
-
-@given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 3)), max_size=12), st.integers(0, 40))
-def test_events_and_messages_agree_wherever_a_process_is_killed(taken: list[tuple[int, int]], writes: int) -> None:
-    """Killed after so many writes: what is read back is the state after some whole number of takes."""
-    with TemporaryDirectory() as directory:
-        steps, left = Steps(Path(directory) / "steps"), writes
-        write = steps._put
-
-        def put(place: int, number: int) -> None:
-            nonlocal left
-            if left:
-                left -= 1
-                write(place, number)
-
-        steps._put = put  # type: ignore[method-assign]
-        for events, node in taken:
-            steps.take(events, node)
-        steps.close()
-        again = Steps(Path(directory) / "steps")
-        whole = taken[: sum(again.messages)]
-        assert again.messages[:4] == [sum(node == each for _, node in whole) for each in range(4)]
-        assert again.taken == sum(events for events, _ in whole)
-        again.close()
 
 
 def test_groups_that_are_closed_give_back_their_files_and_threads(tmp_path: Path) -> None:

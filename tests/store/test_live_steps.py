@@ -1,18 +1,26 @@
-"""Two numbers that survive the death of their process."""
+"""Numbers that survive the death of their process, and agree wherever it is killed."""
 
+import errno
+import mmap
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from struct import pack
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from whence.errors import StorageError
+from whence.limits import CLOCK_NODES_MAX
 from whence.store.steps import Steps
 
 
 def test_steps_are_counted_across_lives(tmp_path: Path) -> None:
     for life in range(3):
-        steps = Steps(tmp_path / "deep" / "steps")
+        steps = Steps.at(tmp_path / "deep" / "steps")
         assert (steps.taken, steps.told) == (5 * life, life)
         steps.take(2)
         steps.take(3)
@@ -23,13 +31,117 @@ def test_steps_are_counted_across_lives(tmp_path: Path) -> None:
 def test_what_was_counted_before_a_kill_is_there_after_it(tmp_path: Path) -> None:
     program = (
         "import os, sys; from pathlib import Path; from whence.store.steps import Steps\n"
-        "steps = Steps(Path(sys.argv[1])); steps.take(7); steps.tell(); os.kill(os.getpid(), 9)"
+        "steps = Steps.at(Path(sys.argv[1])); steps.take(7); steps.tell(); os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", program, str(tmp_path / "steps")], check=False)
-    steps = Steps(tmp_path / "steps")
+    steps = Steps.at(tmp_path / "steps")
     assert (steps.taken, steps.told) == (7, 1)
 
 
 def test_a_counter_that_cannot_be_kept_is_named(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="cannot be kept"):
-        Steps(tmp_path)
+        Steps.at(tmp_path)
+
+
+def test_a_full_disk_is_told_when_the_numbers_are_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sparse file would be mapped all the same, and its first write would end the process."""
+
+    def full(handle: int, offset: int, size: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(StorageError, match="No space left"):
+        Steps.at(tmp_path / "steps")
+
+
+FILL = """
+import os, sys
+from pathlib import Path
+from whence.errors import StorageError
+from whence.store.steps import Steps
+room = os.open(sys.argv[1] + "/rest", os.O_CREAT | os.O_WRONLY)
+try:
+    while os.write(room, bytes(4096)):
+        pass
+except OSError:
+    pass
+try:
+    Steps.at(Path(sys.argv[1]) / "steps").take(1)
+except StorageError as error:
+    sys.exit(7 if "No space left" in str(error) else 8)
+"""
+
+
+def test_a_full_file_system_does_not_end_the_process(tmp_path: Path) -> None:
+    mount, umount = shutil.which("mount"), shutil.which("umount")
+    size = ["-t", "tmpfs", "-o", "size=16k", "whence-test", str(tmp_path)]
+    if os.geteuid() or not mount or not umount or subprocess.run([mount, *size], capture_output=True).returncode:
+        pytest.skip("only who may mount a small file system can fill it")
+    try:
+        done = subprocess.run([sys.executable, "-c", FILL, str(tmp_path)], capture_output=True, timeout=60)
+    finally:
+        subprocess.run([umount, str(tmp_path)], check=True)
+    assert done.returncode == 7, done.stderr
+
+
+def test_counters_survive_and_catch_up_with_what_others_were_told(tmp_path: Path) -> None:
+    steps = Steps.at(tmp_path / "steps")
+    steps.take_of(5, 3, whole=True)
+    steps.take_of(0, 2, whole=False)
+    steps.tell()
+    steps.close()
+    again = Steps.at(tmp_path / "steps")
+    assert (again.taken, again.told, again.messages[5], sum(again.messages), again.begun[0]) == (5, 1, 1, 1, 2)
+    again.catch_up([2, 0, 0, 0, 0, 1])
+    again.close()
+    caught_up = Steps.at(tmp_path / "steps")
+    assert (caught_up.taken, caught_up.messages[:6], caught_up.begun[0]) == (5, [2, 0, 0, 0, 0, 1], 0)
+    caught_up.take_of(0, 4, whole=True)
+    assert Steps.at(tmp_path / "steps").taken == 9
+
+
+def test_numbers_of_the_first_format_are_taken_over(tmp_path: Path) -> None:
+    messages = [3, 0, 4, *[0] * (CLOCK_NODES_MAX - 3)]
+    (tmp_path / "steps").write_bytes(pack(f"<{4 + CLOCK_NODES_MAX}Q", 0, 5, 99, 70, *messages))
+    steps = Steps.at(tmp_path / "steps")
+    assert (steps.taken, steps.told, steps.messages[:3]) == (70, 5, [3, 0, 4]), "7 messages are an odd number of them"
+    steps.take_of(2, 1, whole=True)
+    steps.close()
+    again = Steps.at(tmp_path / "steps")
+    assert (again.taken, again.messages[:3]) == (71, [3, 0, 5])
+
+
+class Watched:
+    """Memory of which the first so many writes survive."""
+
+    def __init__(self, memory: bytearray, writes: int) -> None:
+        self.memory, self.left = memoryview(memory).cast("Q"), writes
+
+    def __setitem__(self, place: int, number: int) -> None:
+        if self.left:
+            self.left -= 1
+            self.memory[place] = number
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9), st.booleans()), max_size=12), st.integers(0, 40))
+def test_events_and_messages_agree_wherever_a_process_is_killed(
+    taken: list[tuple[int, int, bool]], writes: int
+) -> None:
+    """Killed after so many writes: what is read back is the state after some whole number of takes."""
+    memory, shadow = bytearray(Steps.BYTES), Steps(bytearray(Steps.BYTES))
+    steps = Steps(memory)
+    steps._places = Watched(memory, writes)  # type: ignore[assignment]
+    states = [(0, shadow.messages.copy(), shadow.begun.copy())]
+    for node, events, whole in taken:
+        steps.take_of(node, events, whole=whole)
+        shadow.take_of(node, events, whole=whole)
+        states.append((shadow.taken, shadow.messages.copy(), shadow.begun.copy()))
+    again = Steps(memory)
+    assert (again.taken, again.messages, again.begun) == states[min(writes // 2, len(taken))]
+
+
+def test_each_number_is_written_in_one_piece() -> None:
+    """Through memory of the machine's own words, never byte by byte."""
+    memory = mmap.mmap(-1, Steps.BYTES)
+    steps = Steps(memory)
+    assert (steps._places.itemsize, steps._places.format) == (8, "Q")

@@ -11,8 +11,9 @@ from whence.check.history import History
 from whence.check.judge import judge
 from whence.check.verdict import Outcome
 from whence.errors import TraceError
+from whence.trace.memory import Trace
 from whence.trace.reader import read_trace
-from whence.trace.schema import COLUMNS_OF, Kind
+from whence.trace.schema import ACK_MANUAL, COLUMNS_OF, Kind
 from whence.trace.spool import Spool, _read, gather
 from whence.trace.writer import write_trace
 
@@ -135,22 +136,59 @@ def test_what_is_no_spool_is_named(tmp_path: Path) -> None:
         Spool(tmp_path / "file" / "x", "alps", "fifo", 0, 1)
 
 
-def test_what_died_before_the_application_took_it_was_not_delivered(tmp_path: Path) -> None:
-    """A restart says how much was taken before it; what was handed out beyond that comes again and counts then."""
+def handed(inc: int, ev: int, seq: int, pid: int = 1) -> tuple[Kind, tuple[object, ...]]:
+    return Kind.DELIVER, row(Kind.DELIVER, 0, inc, ev, m_pid=pid, m_inc=1, m_seq=seq)
 
-    def delivered(inc: int, ev: int, seq: int) -> tuple[Kind, tuple[object, ...]]:
-        return Kind.DELIVER, row(Kind.DELIVER, 0, inc, ev, m_pid=1, m_inc=1, m_seq=seq)
 
-    def restarted(inc: int, value: int) -> tuple[Kind, tuple[object, ...]]:
-        return Kind.RESTART, row(Kind.RESTART, 0, inc, 0, value=value)
+def restarted(inc: int, value: int) -> tuple[Kind, tuple[object, ...]]:
+    return Kind.RESTART, row(Kind.RESTART, 0, inc, 0, value=value)
 
+
+def told(trace: Trace) -> tuple[list[tuple[int, int]], list[tuple[int, int, str]]]:
+    """Return what was delivered, by life, and what was noted."""
+    notes = [note for note in trace.records(Kind.NOTE) if note["m_seq"] is not None]
+    return [(each["inc"], each["m_seq"]) for each in trace.records(Kind.DELIVER)], [
+        (note["inc"], note["m_seq"], note["reason"]) for note in notes
+    ]
+
+
+def test_what_was_in_hand_when_its_process_died_may_be_handed_out_again(tmp_path: Path) -> None:
+    """A restart says how much was taken before it; an event, or a batch, beyond that comes again and counts once."""
     spooled(tmp_path, 1, 1)
-    spooled(tmp_path, 0, 1, delivered(1, 0, 1), delivered(1, 1, 2), delivered(1, 2, 3))
-    spooled(tmp_path, 0, 2, restarted(2, 1), delivered(2, 1, 2))
-    spooled(tmp_path, 0, 3, restarted(3, 2), delivered(3, 1, 3))
-    trace = gather([tmp_path], "alps", "run", "1", durable=True)
-    assert [(each["inc"], each["m_seq"]) for each in trace.records(Kind.DELIVER)] == [(1, 1), (2, 2), (3, 3)]
-    assert [(each["m_seq"], each["reason"]) for each in trace.records(Kind.NOTE)] == [(2, "untaken"), (3, "untaken")]
+    spooled(tmp_path, 0, 1, handed(1, 0, 1), handed(1, 1, 2), handed(1, 2, 3))
+    spooled(tmp_path, 0, 2, restarted(2, 1), handed(2, 1, 2))
+    spooled(tmp_path, 0, 3, restarted(3, 2), handed(3, 1, 3), handed(3, 2, 4))
+    delivered, notes = told(gather([tmp_path], "alps", "run", "1", durable=True))
+    assert delivered == [(1, 1), (2, 2), (3, 3), (3, 4)]
+    assert notes == [(1, 2, "untaken"), (1, 3, "untaken")]
+
+
+def test_what_was_not_in_hand_and_comes_again_is_a_second_delivery(tmp_path: Path) -> None:
+    """A process that says it took less than it was handed hides nothing: only one batch can have been in hand."""
+    spooled(tmp_path, 1, 1)
+    spooled(tmp_path, 0, 1, handed(1, 0, 1), handed(1, 1, 1, pid=2), handed(1, 2, 2))
+    spooled(tmp_path, 0, 2, restarted(2, 0), handed(2, 1, 1), handed(2, 2, 1, pid=2), handed(2, 3, 2))
+    delivered, notes = told(gather([tmp_path], "alps", "run", "1", durable=True))
+    assert delivered == [(1, 1), (1, 1), (2, 1), (2, 1), (2, 2)]
+    assert notes == [(1, 2, "untaken")]
+
+
+def test_who_acknowledges_itself_may_have_many_events_in_hand(tmp_path: Path) -> None:
+    manual = (Kind.NOTE, row(Kind.NOTE, 0, 1, 0, reason=ACK_MANUAL))
+    spooled(tmp_path, 1, 1)
+    spooled(tmp_path, 0, 1, manual, handed(1, 1, 1), handed(1, 2, 1, pid=2), handed(1, 3, 2))
+    spooled(tmp_path, 0, 2, restarted(2, 0), handed(2, 1, 1), handed(2, 2, 1, pid=2), handed(2, 3, 2))
+    delivered, notes = told(gather([tmp_path], "alps", "run", "1", durable=True))
+    assert delivered == [(2, 1), (2, 1), (2, 2)]
+    assert [note[:2] for note in notes] == [(1, 1), (1, 1), (1, 2)]
+
+
+def test_what_a_process_says_it_took_and_was_never_handed_is_missing(tmp_path: Path) -> None:
+    spooled(tmp_path, 1, 1, *[(Kind.PUBLISH, row(Kind.PUBLISH, 1, 1, n, m_pid=1, m_inc=1, m_seq=n)) for n in range(4)])
+    spooled(tmp_path, 0, 1, (Kind.JOIN, row(Kind.JOIN, 0, 1, 0)), handed(1, 1, 0), handed(1, 2, 1))
+    spooled(tmp_path, 0, 2, restarted(2, 4), (Kind.JOIN, row(Kind.JOIN, 0, 2, 1)))
+    trace = gather([tmp_path], "alps", "run", "1", durable=True, groups={"alps": [0]})
+    assert judge(trace, promises=["agreement"])[0].outcome is Outcome.BROKEN
 
 
 def test_a_publication_told_of_twice_around_a_crash_counts_once(tmp_path: Path) -> None:

@@ -118,18 +118,18 @@ class Grouped(Protocol):
 class Resuming(Protocol):
     """A member that keeps no payloads of others on disk: what the application has not taken is fetched again."""
 
-    def resume(self, taken: Sequence[int], told: int) -> None:
-        """Learn, before an earlier life is taken up, what the application has: messages by place, and word of so many
-        publications."""
-
-    def place_of(self, process: int) -> int:
-        """Return where messages of a process are counted."""
+    def resume(self, taken: Sequence[int], told: int, begun: Sequence[int] = ()) -> None:
+        """Learn, before an earlier life is taken up, what the application has: messages of each node, word of so many
+        publications, and how many messages of each node counting one of which it has a part."""
 
     def take(self, process: int) -> None:
         """Learn that the application takes the next message of a process."""
 
     def taken(self) -> Sequence[int]:
         """Return how many messages the application has taken, by place."""
+
+    def place_of(self, process: int) -> int:
+        """Return the place of a process among the nodes: its messages are counted there."""
 
 
 class Member(Protocol):

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from whence.core.levels import GOSSIP, LEVELS, Recipe
 from whence.errors import UsageError
-from whence.mutants import direct, gossip, localized, merge, node, optimistic, orders, tickets, views
+from whence.mutants import direct, gossip, localized, merge, node, optimistic, orders, taking, tickets, views
 
 
 class Mutant(Struct, frozen=True):
@@ -28,7 +28,7 @@ CANARY = "canary"
 
 MUTANTS: tuple[Mutant, ...] = tuple(
     Mutant(*bug)
-    for module in (orders, gossip, views, node, localized, direct, merge, tickets, optimistic)
+    for module in (orders, gossip, views, node, localized, direct, taking, merge, tickets, optimistic)
     for bug in module.BUGS
 )
 

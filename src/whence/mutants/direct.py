@@ -68,6 +68,13 @@ class PassesOnWithoutThePast(State):
         return Told([past if node == publisher else 0 for node, past in enumerate(told.past)], [], told.bundle)
 
 
+class ForgetsWhatWasBegun(State):
+    """Publishes after a crash as if nothing of a message had been taken that must come again."""
+
+    def _past(self) -> list[int]:
+        return self.reached.copy()
+
+
 # --- acknowledgements ---
 
 
@@ -241,6 +248,7 @@ _BUGS: tuple[tuple[str, str, str, Callable[[Causal], Causal]], ...] = (
     ("publishers_order_only", "causal", "keeps each publisher's order only", _state(KeepsOnlyPublishersOrder)),
     ("compares_one_too_few", "causal", "does not look at the last node of a clock", _state(ComparesOneTooFew)),
     ("tells_an_old_past", "causal", "tells the clock of its last message", _state(TellsAnOldPast)),
+    ("forgets_what_was_begun", "causal", "does not follow what it took in part", _state(ForgetsWhatWasBegun)),
     ("skips_what_is_missing", "causal", "takes any message of a publisher for its next", _state(SkipsWhatIsMissing)),
     ("settles_without_the_silent", "agreement", "does not keep for the suspected", _outbox(SettlesWithoutTheSilent)),
     ("direct_sends_once", "agreement", "never sends again", _outbox(SendsOnce)),

@@ -315,18 +315,6 @@ class ForgetsNamesInACrash(Localized):
             super()._persist(entry, ready)
 
 
-class DeliversAgain(Localized):
-    """Hands over everything again after a crash (E14)."""
-
-    def act(self, name: str, argument: int, now: Instant) -> Ready:
-        return Ready() if name == "consumed" else super().act(name, argument, now)
-
-    def _tell_application(self, record: Record, last: int, hold_ns: int, ready: Ready) -> None:
-        super()._tell_application(record, last, hold_ns, ready)
-        if not self._up:  # it was published once; only deliveries are repeated
-            ready.deliver = [step for step in ready.deliver if not isinstance(step, Returned)]
-
-
 class DeliversNothingTwice(Localized):
     """Hands over nothing from before a crash, whether the application had it or not."""
 
@@ -430,7 +418,6 @@ _BUGS: tuple[tuple[str, str, str, Callable[[Causal], Causal]], ...] = (
     ("sends_before_it_writes", "agreement", "acts before the journal is durable", _member(SendsBeforeItWrites)),
     ("remembers_only_its_own", "agreement", "loses what it forwarded in a crash", _member(RemembersOnlyItsOwn)),
     ("forgets_names_in_a_crash", "bounds", "does not write names down", _member(ForgetsNamesInACrash)),
-    ("delivers_again", "no_duplicates", "hands all over again after a crash", _member(DeliversAgain)),
     ("delivers_nothing_twice", "agreement", "hands over nothing from before a crash", _member(DeliversNothingTwice)),
     ("not_for_itself", "agreement", "does not deliver its own messages", _member(NotForItself)),
     ("forwarders_deliver", "integrity", "delivers what it only forwards", _member(ForwardersDeliver)),

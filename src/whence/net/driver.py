@@ -17,6 +17,7 @@ from whence.core.levels import Surroundings
 from whence.core.link.reached import Reached
 from whence.core.members.full import Directory
 from whence.core.members.tickets.joining import Status
+from whence.core.offsets import Owed
 from whence.core.order.begun import OWN_LOST, own_lost
 from whence.core.ready import Delivery, Gap, Gauge, Late, Metric, Ready, Returned
 from whence.core.spread.direct import Push
@@ -30,6 +31,7 @@ from whence.net.reports import Reports
 from whence.net.role import Kept, Outside, Role, Sink
 from whence.net.scribe import Scribe
 from whence.net.settling import Settling
+from whence.net.taking import Taking
 from whence.store.log import Marked
 from whence.trace.schema import Kind
 from whence.types import ANY_BOOT, Bundle, Process
@@ -73,12 +75,7 @@ class Driver:
         remembers = kept is not None and bool(getattr(role.recipe, "durable", False))
         self._steps = kept.steps if kept is not None and remembers else None
         """How far the application is, where a later life goes on from there."""
-        self._skip_events = self._skip_told = 0
-        """What a restored member will say again and the application has from an earlier life."""
-        self._untaken: deque[Bundle] = deque()
-        """What was handed to the sink and the application has not taken, where a later life must hand it out again."""
         self._compacting = Compaction()
-        sink.on_taken = self._note_taken if self._steps is None else self._taken
         self._durable = durable
         self._loop = asyncio.get_running_loop()
         self._clock = wall_ns if role.recipe.reads_wall_clock() else steady_ns
@@ -112,6 +109,9 @@ class Driver:
         self.member: Member = role.recipe.build(role.me, role.settings, around)
         self._resuming = self.member if remembers and isinstance(self.member, Resuming) else None
         """The member, if it finds again by itself what the application has not taken."""
+        self._taking = Taking(sink, scribe, self._steps, self._resuming, self._note_taken)
+        self._taking.begin(role.recipe, sink)
+        self.position = self._taking.position
         self._held_back: Callable[[], bool] | None = getattr(self.member, "held_back", None)
         """Whether publishing more would make something come too late, at levels where it can."""
         self.may_hold_back = self._held_back is not None
@@ -136,20 +136,17 @@ class Driver:
         """Take up what earlier lives persisted: the member's own, and bundles to be kept. Raises StorageError."""
         own = [record[1:] for record in records if record[:1] == OF_MEMBER]
         self._member_persists = bool(own)
-        if self._steps is not None and self._resuming is not None:
-            self._resuming.resume(self._steps.messages, self._steps.told)
-        elif self._steps is not None:
+        if self._steps is not None:
             rewritten = [_decode_steps(record[1:]) for record in records if record[:1] == OF_STEPS]
-            taken, told = rewritten[-1] if rewritten else (0, 0)
-            self._skip_events, self._skip_told = self._steps.taken - taken, self._steps.told - told
+            self._taking.resume(*(rewritten[-1] if rewritten else (0, 0)))
+            self.position = self._taking.position
             for record in records:
                 if record[:1] == OF_UNTAKEN:
                     self._deliver(Delivery(_decode_bundle(record[1:])))
                 elif record[:1] == OF_UNTOLD:
                     self._deliver(Returned(_decode_bundle(record[1:])))
         self._do(self.member.restore, own)
-        if self._steps is not None and self._resuming is not None:
-            self._steps.catch_up(self._resuming.taken())
+        self._taking.resumed()
         for record in records:
             if record[:1] == OF_DRIVER:
                 self._unsettled.append(_decode_bundle(record[1:]))
@@ -404,36 +401,28 @@ class Driver:
 
     def _deliver(self, step: Delivery | Gap | Late | Returned) -> None:
         if isinstance(step, Returned):
-            if self._skip_told > 0:
-                self._skip_told -= 1
+            self._taking.tell(step.bundle)
+        elif isinstance(step, Delivery):
+            have, again = self._taking.deliver(step.bundle)
+            if have == step.bundle.count:
+                self._note_taken(step.bundle)
                 return
-            if self._scribe is not None:
-                self._scribe.published(step.bundle, None)
-                self._scribe.spool.flush()
-            if self._steps is not None:
-                self._steps.tell()
-            return
-        if self._skip_events > 0 and isinstance(step, Delivery):
-            self._skip_events -= step.bundle.count
-            self._note_taken(step.bundle)
-            return
-        if self._scribe is not None:
-            self._scribe.delivered(step, self.position)
-        if isinstance(step, Delivery):
             position = self.position
-            self.position = position + step.bundle.count
-            if self._steps is not None and self._resuming is None:
-                self._untaken.append(step.bundle)
+            self.position = position + step.bundle.count - have
             if self.telemetry is not None:
                 self.telemetry.delivered(step.bundle, step.hold_ns)
-            self._sink.take(step, position)
+            self._sink.take(step, position, have, again)
         elif isinstance(step, Gap):
+            if self._scribe is not None:
+                self._scribe.skipped(step.spans)
             events = sum(span.last - span.first + 1 for span in step.spans)
             self.counts["skipped"] += events
             if self.telemetry is not None:
                 self.telemetry.skipped(events)
             self._sink.skip(step)
         else:
+            if self._scribe is not None:
+                self._scribe.late(step)
             self.counts["late"] += step.bundle.count
             if self.telemetry is not None:
                 self.telemetry.late(step.bundle.count)
@@ -475,21 +464,6 @@ class Driver:
         if not self.left:
             self._outside.send(self.group, (publisher.pid,), reached, publisher.boot)
 
-    def _taken(self, bundle: Bundle) -> None:
-        """Count what the application takes; what a trace tells of is on file before that."""
-        steps = self._steps
-        assert steps is not None
-        if self._resuming is None:
-            self._untaken.popleft()
-        if self._scribe is not None:
-            self._scribe.spool.flush()
-        if self._resuming is None:
-            steps.take(bundle.count)
-        else:
-            steps.take(bundle.count, self._resuming.place_of(bundle.pid))
-            self._resuming.take(bundle.pid)
-        self._note_taken(bundle)
-
     def _note_taken(self, bundle: Bundle) -> None:
         me = self.role.me
         if bundle.pid == me.pid and bundle.boot == me.boot:
@@ -510,7 +484,7 @@ class Driver:
         elif note.reason == OWN_LOST:
             self.stop(own_lost(self.group, note.peer))
         elif note.kind == "leave":
-            self.joined = False
+            self.joined, self._taking.over = False, True
             self.stop()
             self._outside.member_changed(self.group)
 
@@ -553,14 +527,15 @@ class Driver:
         if self.left or not self._compacting.due(size, now) or (checkpoint is None and self._member_persists):
             return None  # without a checkpoint only the member knows which of its records still count
         bundles = [(OF_DRIVER, bundle) for bundle in self._unsettled]
-        if self._steps is not None and self._resuming is None:
-            bundles += self._unfinished()
+        owed = self._taking.owed()
+        if owed is not None:
+            bundles += self._unfinished(owed)
         records: list[Marked] = []
         counts = self._checkpoint_bytes() + sum([len(bundle.body) for _, bundle in bundles])  # at least
         if counts <= size // 2:
             records += [(OF_MEMBER, record) for record in checkpoint()] if checkpoint is not None else []
-            if self._steps is not None and self._resuming is None:
-                records.append((OF_STEPS, msgspec.msgpack.encode((self._steps.taken, self._steps.told))))
+            if owed is not None:
+                records.append((OF_STEPS, msgspec.msgpack.encode((owed.taken, owed.told))))
             records += [(mark, _encode_bundle(bundle)) for mark, bundle in bundles]
             counts = sum([len(record) for _, record in records])
         if self._compacting.worth(size, counts, now):
@@ -569,13 +544,13 @@ class Driver:
         self._loop.call_later(self._compacting.pause_s, self.guarded(self._commit.shrink))  # nobody else may
         return None
 
-    def _unfinished(self) -> list[tuple[bytes, Bundle]]:
+    def _unfinished(self, owed: Owed) -> list[tuple[bytes, Bundle]]:
         """Return what the application is still owed by steps that the member has made."""
-        owed = [(OF_UNTAKEN, bundle) for bundle in self._untaken]
+        unfinished = [(OF_UNTAKEN, bundle) for bundle in owed.bundles]
         steps = [step for ready, _, _ in self._waiting for step in ready.deliver]
-        owed += [(OF_UNTAKEN if isinstance(step, Delivery) else OF_UNTOLD, step.bundle)
-                 for step in steps if isinstance(step, Delivery | Returned)]  # fmt: skip
-        return owed
+        unfinished += [(OF_UNTAKEN if isinstance(step, Delivery) else OF_UNTOLD, step.bundle)
+                       for step in steps if isinstance(step, Delivery | Returned)]  # fmt: skip
+        return unfinished
 
     def _check(self) -> None:
         if self.failure is not None:

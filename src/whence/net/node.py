@@ -325,9 +325,14 @@ class LiveNode:
             return None, []
         if group not in self._kept:
             stem = self._data.stem(group)
-            journal, steps = stem.with_suffix(".journal"), stem.with_suffix(".steps")
-            self._data.check_kept(group, [journal, steps])
-            self._kept[group] = Kept(Commit(Log(journal)), Steps(steps))
+            journal, counters = stem.with_suffix(".journal"), stem.with_suffix(".steps")
+            self._data.check_kept(group, [journal, counters])
+            steps = Steps.at(counters)
+            try:
+                self._kept[group] = Kept(Commit(Log(journal)), steps)
+            except BaseException:
+                steps.close()
+                raise
             self._data.note_kept(group)
         kept = self._kept[group]
         records, kept.commit.log.records = kept.commit.log.records, []

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from whence.core.levels import Recipe
-from whence.core.ready import Delivery, Gap, Item, Late
+from whence.core.ready import Delivery, Gap, Item, Late, Mark
 from whence.errors import WhenceError
 from whence.net.commit import Commit
 from whence.store.steps import Steps
@@ -14,11 +14,24 @@ from whence.types import Bundle, Process
 class Sink(Protocol):
     """Where deliveries go."""
 
-    on_taken: Callable[[Bundle], None]
-    """Called when the application takes a bundle, before it has it."""
+    on_reached: Callable[[Bundle], None]
+    """Called when the last event of a bundle is handed out, where nobody counts what is taken."""
+    on_handed: Callable[[Bundle, int, Mark | None, int, Sequence[bytes]], None] | None
+    """Called before events are handed out: their bundle, how long it was held, its mark, where they begin, payloads."""
+    on_taken: Callable[[int], None] | None
+    """Called when the application has taken so many more events, in the order they were handed out."""
+    on_step: Callable[[Bundle, int, Mark | None, int, Sequence[bytes]], None] | None
+    """Called instead of both where one event is taken and the next of its bundle is handed out."""
+    on_dropped: Callable[[Bundle], None]
+    """Called when a bundle is left out because the application is too slow."""
+    manual: bool
+    """The application says itself what it has taken."""
+    is_over: Callable[[], bool]
+    """Tells whether what is taken cannot be counted any more: a later life hands it out."""
 
-    def take(self, step: Delivery, position: int) -> None:
-        """Take a delivered bundle whose first event has this position."""
+    def take(self, step: Delivery, position: int, have: int = 0, again: int = 0) -> None:
+        """Take a delivered bundle. The application has its first `have` events from an earlier life, and may have been
+        handed the next `again`; the first that it has not has this position."""
 
     def skip(self, gap: Gap) -> None:
         """Take word of events that will never come."""

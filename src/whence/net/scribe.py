@@ -4,12 +4,12 @@ from collections.abc import Iterable, Sequence
 from typing import Unpack
 from zlib import crc32
 
-from whence.core.ready import UNMARKED, Delivery, Gap, Gauge, Item, Late, Mark, Note
+from whence.core.ready import UNMARKED, Gauge, Item, Late, Mark, Note
 from whence.net.clock import wall_ns
 from whence.trace.rows import HighWater, Rare, rare_row
 from whence.trace.schema import Kind
 from whence.trace.spool import Spool
-from whence.types import Bundle, EventId, Process
+from whence.types import Bundle, EventId, Process, Span
 
 MEASURE_NS, VIEW_NS = 10_000_000_000, 1_000_000_000
 """Between two rows of a trace that tell how full each buffer was; between two that tell whom a member knows."""
@@ -22,7 +22,7 @@ class Scribe:
         self.spool = spool
         self._me = me
         self._group = group
-        self._ev = 0
+        self._ev = self._pos = 0
         self._highest = HighWater()
         self._measured_at = self._viewed_at = wall_ns()
 
@@ -54,28 +54,31 @@ class Scribe:
         self.spool.add(Kind.RECV, row)
         self._ev += 1
 
-    def delivered(self, step: Delivery | Gap | Late, position: int) -> None:
-        """Write a row for each event handed to the application, skipped or late."""
-        if isinstance(step, Gap):
-            skipped = tuple(EventId(s.pid, s.boot, seq) for s in step.spans for seq in range(s.first, s.last + 1))
-            self.write(Kind.GAP, ids=skipped)
-            return
-        bundle = step.bundle
-        if isinstance(step, Late):
-            for seq in range(bundle.first, bundle.last + 1):
-                self.write(Kind.LATE, event=EventId(bundle.pid, bundle.boot, seq), late_ns=step.late_ns)
-            return
-        physical, k_hi, k_mid, k_lo, ticket, epoch = UNMARKED if step.mark is None else step.mark.columns()
+    def handed(self, bundle: Bundle, hold_ns: int, mark: Mark | None, offset: int, payloads: Sequence[bytes]) -> None:
+        """Write a row for each event that the application is handed: some of a bundle, from an offset on."""
+        physical, k_hi, k_mid, k_lo, ticket, epoch = UNMARKED if mark is None else mark.columns()
+        k_lo = None if k_lo is None else k_lo + offset
         clk, (pid, boot) = wall_ns(), self._me
-        for offset, payload in enumerate(bundle.payloads()):
+        for seq, payload in enumerate(payloads, bundle.first + offset):
             self.spool.add(
                 Kind.DELIVER,
-                (pid, boot, self._ev, clk, None, self._group, bundle.pid, bundle.boot, bundle.first + offset,
-                 position + offset, step.hold_ns, physical, k_hi, k_mid, k_lo, len(payload), crc32(payload),
-                 ticket, epoch, None),
+                (pid, boot, self._ev, clk, None, self._group, bundle.pid, bundle.boot, seq,
+                 self._pos, hold_ns, physical, k_hi, k_mid, k_lo, len(payload), crc32(payload), ticket, epoch, None),
             )  # fmt: skip
             self._ev += 1
+            self._pos += 1
             k_lo = None if k_lo is None else k_lo + 1
+
+    def skipped(self, spans: Sequence[Span]) -> None:
+        """Write a row for events that the application will never be handed."""
+        ids = tuple(EventId(s.pid, s.boot, seq) for s in spans for seq in range(s.first, s.last + 1))
+        self.write(Kind.GAP, ids=ids)
+
+    def late(self, step: Late) -> None:
+        """Write a row for each event that came too late for its place."""
+        bundle = step.bundle
+        for seq in range(bundle.first, bundle.last + 1):
+            self.write(Kind.LATE, event=EventId(bundle.pid, bundle.boot, seq), late_ns=step.late_ns)
 
     def noted(self, note: Note) -> None:
         """Write a row for what the member said of itself."""

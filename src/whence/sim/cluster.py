@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from whence.core.levels import Recipe, Surroundings
 from whence.core.members.full import Directory
+from whence.core.offsets import Offsets
 from whence.core.stages import Member
 from whence.sim.clock import Clock
 from whence.sim.loop import Loop
@@ -45,6 +46,8 @@ class Cluster:
         self._world.wall_clock = recipe.reads_wall_clock()
         self._durable = bool(getattr(recipe, "durable", False))
         """Members remember across crashes: they are restored, and need not join."""
+        if self._durable:
+            self._world.offsets = getattr(recipe, "offsets", Offsets)
         if (destinations := getattr(recipe, "destinations", None)) is not None:
             self._world.destinations = lambda group: destinations(self._settings, group)
         self._founders = founders_of(scenario)
@@ -73,12 +76,18 @@ class Cluster:
         if process.up:
             return False
         process.start(self._member)
-        if self._durable:
-            process.remind()
         process.restore()
         if not self._durable:
             process.join(self._contacts(pid))
         return True
+
+    def hurry(self) -> None:
+        """Let every application take all it has at once, from now on."""
+        self._world.take_ns = 0
+        for pid in sorted(self.processes):
+            application = self.processes[pid].application
+            if application is not None and self.processes[pid].up:
+                application.drain()
 
     def on_delivery(self, heard: Callable[[int, Bundle], None]) -> None:
         """Have every delivery told: who made it, and of what."""
@@ -110,7 +119,8 @@ class Cluster:
             draw.randint(-clocks.offset_ns, clocks.offset_ns),
             draw.randint(-clocks.drift_ppm, clocks.drift_ppm) * 1000,
         )
-        process = SimProcess(pid, self._world, clock, self._streams.of("damage", pid))
+        taking = self._streams.of("taking", pid) if self._durable else None
+        process = SimProcess(pid, self._world, clock, self._streams.of("damage", pid), taking)
         self.processes[pid] = process
         self.network.attach(pid, process)
         return process

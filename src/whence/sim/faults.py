@@ -146,6 +146,7 @@ class Director:
         for pid in sorted(self._cluster.processes):
             self._cluster.processes[pid].spare()
             self._cluster.processes[pid].resume()
+        self._cluster.hurry()
         for pid in sorted(self._returning):
             self._restart(pid)
         self._healed = True

@@ -4,14 +4,15 @@ The trace tells what the process did at its borders, publishing, sending, receiv
 member thinks of it.
 """
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from random import Random
 from typing import NamedTuple, cast
 
 from whence.core.ready import Delivery, Gap, Item, Late, Note, Ready, Returned
-from whence.core.stages import Grouped, Member, Resuming
+from whence.core.stages import Grouped, Member
 from whence.errors import NotMemberError, RemoteProtocolError, UsageError
+from whence.sim.application import Application
 from whence.sim.clock import Clock
 from whence.sim.disk import Disk
 from whence.sim.network import Copy
@@ -55,25 +56,22 @@ class SimProcess:
         "_record",
         "_stalling",
         "_syncing",
-        "_takes",
         "_uncommitted",
-        "_untaken",
         "_wake_at",
         "_wake_token",
         "_world",
+        "application",
         "boot",
         "clock",
         "disk",
         "joined",
         "member",
         "pid",
-        "steps",
-        "taken",
-        "told",
         "up",
     )
 
-    def __init__(self, pid: int, world: World, clock: Clock, dice: Random) -> None:
+    def __init__(self, pid: int, world: World, clock: Clock, dice: Random, taking: Random | None = None) -> None:
+        """Make a process; `taking` draws how its application takes events, where members remember what it took."""
         self.pid = pid
         self.boot = 0
         self.member: Member | None = None
@@ -81,18 +79,13 @@ class SimProcess:
         self.joined = False
         self.clock = clock
         self.disk = Disk()
-        self.steps = 0
-        """Steps the application has taken in all its lives: it keeps that number with its own state."""
-        self.taken: Counter[int] = Counter()
-        self.told = 0
-        """The same as messages that it took, by place, and publications it was told of."""
-        self._takes: Resuming | None = None
-        """The member, if it wants to know what the application takes."""
-        self._untaken: deque[Delivery] = deque()
-        """What the application was handed and takes later."""
         self._world = world
         self._loop = world.loop
         self._record = Recorder(pid, world.group, world.rows, world.loop, clock)
+        self.application: Application | None = None
+        """Where members remember; elsewhere what is delivered is handed out at once, and dies with the process."""
+        if taking is not None:
+            self.application = Application(world, self._record, taking, self._heard, lambda: self._paused)
         self._dice = dice
         self._me = Process(pid, 0)
         self._wake_token = 0
@@ -121,7 +114,8 @@ class SimProcess:
         if self.boot > 1:
             self._record.write(Kind.RESTART)
         self.member = member(self._me, self.now())
-        self._takes = self.member if isinstance(self.member, Resuming) else None
+        if self.application is not None:
+            self.application.begin(self.boot, self.member)
         return self.member
 
     def crash(self, damage: str) -> bool:
@@ -132,6 +126,8 @@ class SimProcess:
             self._world.effective[f"disk_{damage}"] += 1
         self.record_gauges()
         self._record.write(Kind.CRASH, reason=damage)
+        if self.application is not None:
+            self.application.die(damage)
         self._stop()
         return True
 
@@ -145,8 +141,7 @@ class SimProcess:
 
     def _stop(self) -> None:
         self.up = self.joined = self._paused = self._overslept = self._doomed = self._syncing = self._stalling = False
-        self.member = self._takes = None
-        self._untaken.clear()
+        self.member = None
         self._committed = 0
         self._inbox.clear()
         self._uncommitted.clear()
@@ -210,17 +205,16 @@ class SimProcess:
         assert self.member is not None
         self._apply(self.member.join(contacts, self.now()))
 
-    def remind(self) -> None:
-        """Tell the member what the application has from earlier lives."""
-        if self._takes is not None:
-            self._takes.resume([self.taken[place] for place in range(len(self._takes.taken()))], self.told)
-        else:
-            self.act("consumed", self.steps)
-
     def restore(self) -> None:
-        """Take up again what earlier lives left on the disk."""
+        """Take up again what earlier lives left on the disk, after what the application has."""
         assert self.member is not None
+        if self.application is None:
+            self._apply(self.member.restore(self.disk.recover(), self.now()))
+            return
+        for bundle in self.application.resume():
+            self.application.deliver(Delivery(bundle))
         self._apply(self.member.restore(self.disk.recover(), self.now()))
+        self.application.resumed()
 
     def leave(self) -> bool:
         """Begin to leave; return False if this process is no member."""
@@ -316,6 +310,8 @@ class SimProcess:
         if checkpoint is None or self._uncommitted:
             return
         self.disk.rewrite(checkpoint())
+        if self.application is not None:
+            self.application.keep()
         self._compact_at = max(COMPACT_BYTES, COMPACT_FACTOR * self.disk.size)
         self._world.effective["journal_compacted"] += 1
 
@@ -407,38 +403,24 @@ class SimProcess:
         self._world.network.send(self.pid, targets, frame, payload_bytes)
 
     def _deliver(self, step: Delivery | Gap | Late | Returned) -> None:
-        self.steps += 1
         if isinstance(step, Delivery):
-            if self._takes is not None and self._world.take_ns:
-                self._untaken.append(step)
-                self._loop.at(self._loop.now + self._world.take_ns, self._take_next, self.boot)
+            if self.application is not None:
+                self.application.deliver(step)
             else:
-                self._take(step)
+                self._record.delivered(step)
+                self._heard(step.bundle)
         elif isinstance(step, Returned):
-            self.told += 1
-            destinations = self._world.destinations
-            self._record.published(step.bundle, None, None if destinations is None else destinations(step.group))
+            if self.application is None or self.application.is_news():
+                destinations = self._world.destinations
+                self._record.published(step.bundle, None, None if destinations is None else destinations(step.group))
         elif isinstance(step, Gap):
             self._record.skipped(step)
         else:
             self._record.late(step)
 
-    def _take_next(self, boot: int) -> None:
-        """Let the application take what it was handed a while ago, unless it died with its process."""
-        if boot != self.boot or not self._untaken:
-            return
-        if self._paused:
-            self._loop.at(self._loop.now + self._world.take_ns, self._take_next, boot)
-        else:
-            self._take(self._untaken.popleft())
-
-    def _take(self, step: Delivery) -> None:
-        self._record.delivered(step)
-        if self._takes is not None:
-            self.taken[self._takes.place_of(step.bundle.pid)] += 1
-            self._takes.take(step.bundle.pid)
+    def _heard(self, bundle: Bundle) -> None:
         if self._world.heard is not None:
-            self._world.heard(self.pid, step.bundle)
+            self._world.heard(self.pid, bundle)
 
     def _note(self, note: Note) -> None:
         bundle = note.bundle

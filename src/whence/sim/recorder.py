@@ -3,7 +3,7 @@
 Rows tell of the borders of a process, publishing, sending, receiving and delivering; never what its member thinks.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Unpack
 from zlib import crc32
 
@@ -101,6 +101,17 @@ class Recorder:
             if k_lo is not None:
                 k_lo += 1
         self._ev, self._pos = ev, pos
+
+    def void(self, events: Collection[EventId]) -> None:
+        """Turn the last rows of this process, of events that it was given and did not take, into notes."""
+        left, at = len(events), len(self._delivered)
+        while left and at:
+            at -= 1
+            row = self._delivered[at]
+            if row[:2] == (self._pid, self._boot):
+                left -= 1
+                del self._delivered[at]
+                self._rows[Kind.NOTE].append(rare_row(row[:6], Rare(event=EventId(*row[6:9]), reason="untaken")))
 
     def skipped(self, gap: Gap) -> None:
         """Write one row with all that the application is told it will not be given in its place."""

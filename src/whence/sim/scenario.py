@@ -97,7 +97,8 @@ class Scenario(Struct, frozen=True, kw_only=True):
     clocks: Clocks = Clocks()
     sync_ns: int = 0
     take_ns: int = 0
-    """How long after it was handed something an application takes it, where its member minds the difference."""
+    """How long an application takes to ask for its next event, more or less, until the run heals; where members
+    remember what it took. 0: it takes everything at once."""
     publishes: list[Publish] = []
     acts: list[Act] = []
     reactions: list[Reaction] = []

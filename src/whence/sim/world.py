@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 
+from whence.core.offsets import Offsets
 from whence.sim.loop import Loop
 from whence.sim.network import Network
 from whence.trace.memory import Row
@@ -20,6 +21,7 @@ class World:
         "heard",
         "loop",
         "network",
+        "offsets",
         "rows",
         "sync_ns",
         "take_ns",
@@ -45,7 +47,9 @@ class World:
         self.sync_ns = sync_ns
         """How long a disk takes to sync; readies that wait for it queue behind each other."""
         self.take_ns = take_ns
-        """How long an application takes to take what it was handed, where its member minds."""
+        """How long an application that remembers takes to ask for the next event, until the run heals."""
+        self.offsets: type[Offsets] | None = None
+        """How what it has is counted, where members remember."""
         self.wall_clock = False
         """Members are given the clock on the wall instead of the steady one."""
         self.destinations: Callable[[int], tuple[int, ...]] | None = None

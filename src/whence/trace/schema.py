@@ -43,6 +43,9 @@ class Kind(StrEnum):
 WHO: Final = (NODE, INC, EV, T_CLK, T_TRUE)
 """Every row: which process, its how-many-eth event, on its own clock and in true time (null live)."""
 
+ACK_MANUAL: Final = "ack_manual"
+"""The reason of a note: the application of this life acknowledges by itself what it has taken, some time later."""
+
 KEY: Final = (L, K_HI, K_MID, K_LO)
 
 _ID = (GRP, M_PID, M_INC, M_SEQ)

@@ -23,6 +23,7 @@ import msgspec
 from whence.errors import TraceError
 from whence.trace.memory import Row, Run, Trace
 from whence.trace.schema import (
+    ACK_MANUAL,
     COLUMNS_OF,
     DESTS,
     EV,
@@ -49,6 +50,7 @@ ROWS_LOST, NO_TRACE = "rows_lost", "no_trace"
 _HEADER = Layout("<II")
 _KINDS = tuple(Kind)
 _NUMBER = {kind: number for number, kind in enumerate(_KINDS)}
+_AT_REASON = COLUMNS_OF[Kind.NOTE].index(REASON)
 _EVENT = slice(COLUMNS_OF[Kind.PUBLISH].index(M_PID), COLUMNS_OF[Kind.PUBLISH].index(M_SEQ) + 1)
 _PUBLISHER = slice(COLUMNS_OF[Kind.DELIVER].index(M_PID), COLUMNS_OF[Kind.DELIVER].index(M_SEQ))
 _AT_T_CLK, _AT_T_TRUE = WHO.index(T_CLK), WHO.index(T_TRUE)
@@ -218,28 +220,44 @@ def _untraced(lives: dict[tuple[int, int], list[tuple[Kind, Row]]]) -> dict[tupl
 
 
 def _void(lives: dict[tuple[int, int], list[tuple[Kind, Row]]]) -> None:
-    """Turn rows of what never reached the application into notes: deliveries that died untaken, repeated tellings.
+    """Turn rows of what the application did not keep into notes: what it had in hand at a crash, repeated tellings.
 
-    A restart says how many events the application had taken; what the earlier lives handed out beyond that died with
-    them and is handed out again. A publication told of in the very moment of a crash is told of again.
+    A restart says how many events the application had taken. What it had in hand beyond that when its process died is
+    owed again, and counts when it is handed out then. Only an event, or a batch, can have been in hand, unless the
+    application acknowledges by itself: whatever else comes again is a second delivery. A publication told of in the
+    very moment of a crash is told of again.
     """
-    taken_by = {(node, inc): value for (node, inc), rows in lives.items() if (value := _taken(rows)) is not None}
     published: set[tuple[Any, ...]] = set()
-    for (node, inc), rows in sorted(lives.items()):
-        until = min(
-            (value for (other, later), value in taken_by.items() if other == node and later > inc), default=None
-        )
-        room = None if until is None else until - taken_by.get((node, inc), 0)
-        for at, (kind, row) in enumerate(rows):
-            if kind is Kind.DELIVER and room is not None:
-                room -= 1
-                if room < 0:
-                    rows[at] = _noted(kind, row, "untaken")
-            elif kind is Kind.PUBLISH:
-                event = row[_EVENT]
-                if event in published and (node, inc) in taken_by:
-                    rows[at] = _noted(kind, row, "told_again")
-                published.add(event)
+    for node in sorted({node for node, _ in lives}):
+        handed: list[tuple[list[tuple[Kind, Row]], int]] = []
+        """The rows of what the node was handed so far, in the order in which it was taken."""
+        manual = False
+        for life in sorted(life for life in lives if life[0] == node):
+            rows = lives[life]
+            taken = _taken(rows)
+            if taken is not None:
+                for where, at in _in_hand(handed[taken:], manual=manual):
+                    where[at] = _noted(*where[at], "untaken")
+                del handed[taken:]
+            manual = any(kind is Kind.NOTE and row[_AT_REASON] == ACK_MANUAL for kind, row in rows)
+            handed += [(rows, at) for at, (kind, _) in enumerate(rows) if kind is Kind.DELIVER]
+            for at, (kind, row) in enumerate(rows):
+                if kind is Kind.PUBLISH:
+                    if row[_EVENT] in published and taken is not None:
+                        rows[at] = _noted(kind, row, "told_again")
+                    published.add(row[_EVENT])
+
+
+def _in_hand(
+    untaken: list[tuple[list[tuple[Kind, Row]], int]], *, manual: bool
+) -> list[tuple[list[tuple[Kind, Row]], int]]:
+    """Return which of the last events that an application was handed and did not take it can have had in hand: all, or
+    the last ones that are of one batch."""
+    events = [rows[at][1][_EVENT] for rows, at in untaken]
+    first = max(0, len(events) - 1)
+    while first > 0 and events[first - 1] == (*events[first][:2], events[first][2] - 1):
+        first -= 1
+    return untaken if manual else untaken[first:]
 
 
 def _taken(rows: list[tuple[Kind, Row]]) -> int | None:

@@ -4,7 +4,8 @@ sim: random trees, groups and faults of every kind. hard: small groups whose mem
 thousand times apart in speed. chain: one slow message to many, and quick messages to two that jump over those who have
 not got it yet. Of each kind, some have no tree: everybody sends to everybody, in one group. Crashes are transient; what
 was synced survives, what was only written may be torn. Half of them have processes with numbers from anywhere, and half
-the timers that live groups have.
+the timers that live groups have. In some, applications take event by event or in batches, slowly, break off, and die
+inside a bundle.
 """
 
 from random import Random
@@ -74,6 +75,8 @@ def draw(level: str, seed: int) -> Scenario:
         kind = f"direct {shape}"
         settings |= {"spread": "direct", "groups": "all"}
         take_ns = _without_tree(plan, Streams(seed).of("direct"))
+    if level == "causal" and not take_ns:
+        take_ns = _slow_applications(plan, nodes, Streams(seed).of("slow"))
     odd = Streams(seed).of("numbers")
     numbers = draw_numbers(nodes, odd) if odd.random() < 0.5 else []
     if Streams(seed).of("timing").random() < 1 / 2:
@@ -91,10 +94,31 @@ def draw(level: str, seed: int) -> Scenario:
     )  # fmt: skip
 
 
-def _without_tree(plan: Plan, dice: Random) -> int:
-    """Make a plan one of a single group; return how long its applications take to take what they are handed.
+def _slow_applications(plan: Plan, nodes: int, dice: Random) -> int:
+    """Make some applications slow; return how long they take to ask for the next event, or 0.
 
-    Some crash soon after they published, with something that they were handed and had not taken.
+    Some bundles are large then, and some processes die while they are taken.
+    """
+    take_ns = dice.choice((0, 0, 5 * MS, 30 * MS, 150 * MS))
+    early = [publish for publish in plan.publishes if publish.at_ns < SAFETY_NS // 2]
+    if not take_ns or not early:
+        return take_ns
+    for publish in dice.sample(early, min(len(early), 3)):
+        plan.publishes[plan.publishes.index(publish)] = structs.replace(publish, events=dice.choice((3, 10, 20)))
+        at = publish.at_ns + dice.randrange(1, 8 * take_ns)
+        until = min(SAFETY_NS - MS, at + dice.randrange(20, 500) * MS)
+        victims = [publish.node if dice.random() < 0.3 else dice.randrange(nodes)]
+        between = dice.random() < 0.2
+        plan.faults.append(
+            Fault(kind="crash", at_ns=at, until_ns=until, nodes=victims, disk="lost", between_effects=between)
+        )
+    return take_ns
+
+
+def _without_tree(plan: Plan, dice: Random) -> int:
+    """Make a plan one of a single group; return how slow its applications must be, or 0.
+
+    Some crash soon after they published.
     """
     plan.publishes = [structs.replace(publish, group=0) for publish in plan.publishes]
     plan.reactions = [structs.replace(reaction, group=0) for reaction in plan.reactions]
@@ -103,7 +127,7 @@ def _without_tree(plan: Plan, dice: Random) -> int:
     before = [publish for publish in plan.publishes if publish.at_ns < SAFETY_NS // 2]
     for publish in dice.sample(before, min(len(before), dice.choice((0, 1, 3)))):
         _fall_after(plan, publish, dice)
-    return dice.choice((0, 50 * MS, 300 * MS))
+    return 0
 
 
 def _few_words(plan: Plan, dice: Random) -> int:

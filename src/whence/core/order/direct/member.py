@@ -112,11 +112,12 @@ class Direct:
         ready.send.append(Send(tuple(self._peers), Back(1)))
         return self._wake(ready)
 
-    def resume(self, taken: Sequence[int], told: int) -> None:
-        """Learn, before an earlier life is taken up, what the application has: messages of each node, and word of so
-        many publications."""
+    def resume(self, taken: Sequence[int], told: int, begun: Sequence[int] = ()) -> None:
+        """Learn, before an earlier life is taken up, what the application has: messages of each node, word of so many
+        publications, and how many messages of each node counting one of which it has a part."""
         self._told = told
         self.state.took(taken)
+        self.state.begun = list(begun)
 
     def place_of(self, process: int) -> int:
         """Return the place of a process among the members: its messages are counted there."""
@@ -283,7 +284,8 @@ class Direct:
             ready.notes.append(Note("reject", OWN_LOST if mine else "not_for_me", bundle, sender))
             return
         if past[me] > peer.acked and sender == bundle.pid:
-            self._acknowledged(bundle.process, (told.has or past)[me], past[me], now, ready)
+            has = (told.has or past)[me]  # what it follows may have come to an earlier life of it alone
+            self._acknowledged(bundle.process, has, has, now, ready)
         publisher = peer.place
         number = past[publisher] + 1
         if number <= reached[publisher]:

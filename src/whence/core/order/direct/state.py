@@ -34,6 +34,9 @@ class State:
         """Whether a later life goes on from here; else what was handed out counts as taken."""
         self.reached = [0] * nodes
         self.has = [0] * nodes if remembers else self.reached
+        self.begun: list[int] = []
+        """Messages of each node that were taken in an earlier life, counting one of which a part was: what is published
+        now follows that part, though the message is still to come again."""
         self.published = 0
         self.kept: dict[int, Told] = {}
         """Own messages that somebody may lack, by number."""
@@ -51,10 +54,18 @@ class State:
     def publish(self, bundle: Bundle) -> Told:
         """Give an own message its number and clock, after everything handed out here, and count it as handed out."""
         reached, me = self.reached, self.me
-        told = Told(reached.copy(), self.has.copy() if self.remembers else [], bundle)
+        told = Told(self._past() if self.begun else reached.copy(), self.has.copy() if self.remembers else [], bundle)
         reached[me] = self.published = self.published + 1
         self._keep(told)
         return told
+
+    def _past(self) -> list[int]:
+        """Return what an own message follows, while messages that were begun are still to come again."""
+        past = list(map(max, self.reached, self.begun))
+        past[self.me] = self.reached[self.me]
+        if past == self.reached:
+            self.begun = []
+        return past
 
     def settle(self, upto: int) -> None:
         """Drop own messages that everybody has."""

@@ -7,6 +7,7 @@ from msgspec import structs
 
 from whence.core.members.overlay import Overlay, OverlaySettings, Place, overlay_of
 from whence.core.members.suspects import Suspects
+from whence.core.offsets import Offsets
 from whence.core.order.direct.member import Direct
 from whence.core.order.direct.outbox import Outbox as DirectOutbox
 from whence.core.order.direct.state import State as DirectState
@@ -43,6 +44,7 @@ class Causal(NamedTuple):
     direct: type[Direct] = Direct
     direct_state: type[DirectState] = DirectState
     direct_outbox: type[DirectOutbox] = DirectOutbox
+    offsets: type[Offsets] = Offsets
 
     @property
     def durable(self) -> bool:

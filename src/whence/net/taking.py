@@ -1,0 +1,120 @@
+"""Between one live member and its application: what that is handed and takes is written down, counted and told on.
+
+Law: a row of a trace stands for an event that the application was handed, and is on file before the event counts as
+taken; a publisher hears of a bundle once its last event was taken, or where nobody counts, handed out. How far the
+application is, core/offsets.py knows; it is asked only where a later life goes on from there, or where the application
+acknowledges by itself.
+"""
+
+from collections.abc import Callable, Sequence
+
+from whence.core.levels import Recipe
+from whence.core.offsets import Offsets, Owed
+from whence.core.ready import Mark
+from whence.core.stages import Resuming
+from whence.net.role import Sink
+from whence.net.scribe import Scribe
+from whence.store.steps import Steps
+from whence.trace.schema import ACK_MANUAL, Kind
+from whence.types import Bundle, Span
+
+
+class Taking:
+    """How one application takes what its member delivers."""
+
+    def __init__(
+        self,
+        sink: Sink,
+        scribe: Scribe | None,
+        steps: Steps | None,
+        resuming: Resuming | None,
+        reached: Callable[[Bundle], None],
+    ) -> None:
+        """Have the sink say what is handed out and taken, as far as somebody wants to know. `reached` is told of every
+        bundle of which the application has all."""
+        self._scribe, self._steps, self._reached = scribe, steps, reached
+        self._replays = steps is not None and resuming is None
+        self._resuming = resuming
+        self.over = False
+        """The member has left: what came before is still handed out, and nothing is owed."""
+        self._offsets: Offsets | None = None
+        sink.on_reached, sink.on_dropped = reached, self._dropped
+        if steps is not None:
+            sink.is_over = lambda: steps.closed
+
+    def begin(self, recipe: Recipe, sink: Sink) -> None:
+        """Count, if a later life goes on from there or the application acknowledges by itself."""
+        if self._steps is not None or sink.manual:
+            kind: type[Offsets] = getattr(recipe, "offsets", Offsets)
+            self._offsets = kind(self._steps, self._resuming)
+            sink.on_taken = self._taken
+            sink.on_step = None if sink.manual else self._step
+        if self._offsets is not None or self._scribe is not None:
+            sink.on_handed = self._handed
+        if self._scribe is not None and self._steps is not None and sink.manual:
+            self._scribe.write(Kind.NOTE, reason=ACK_MANUAL)
+
+    @property
+    def position(self) -> int:
+        """Return the place of the first event that was not taken, in all lives."""
+        return self._offsets.position if self._offsets is not None else 0
+
+    # --- a later life ---
+
+    def resume(self, taken: int, told: int) -> None:
+        """Go on from an earlier life, whose journal begins after so much was taken and told."""
+        if self._offsets is not None:
+            self._offsets.resume(taken, told)
+
+    def resumed(self) -> None:
+        """Learn that the member has read its journal."""
+        if self._offsets is not None:
+            self._offsets.resumed()
+
+    def owed(self) -> Owed | None:
+        """Return what a journal that is rewritten must keep for the application; None where it need not."""
+        return self._offsets.owed() if self._offsets is not None and self._replays else None
+
+    # --- what the member delivers ---
+
+    def deliver(self, bundle: Bundle) -> tuple[int, int]:
+        """Return how many events of a bundle the application has; of the others, how many it may have been handed."""
+        return self._offsets.deliver(bundle) if self._offsets is not None else (0, 0)
+
+    def tell(self, bundle: Bundle) -> None:
+        """Tell the application of a publication, unless an earlier life did; what a trace tells is on file before."""
+        offsets, scribe = self._offsets, self._scribe
+        if offsets is not None and offsets.was_told():
+            return
+        if scribe is not None:
+            scribe.published(bundle, None)
+            scribe.spool.flush()
+        if offsets is not None:
+            offsets.tell()
+
+    # --- what the application does ---
+
+    def _handed(self, bundle: Bundle, hold_ns: int, mark: Mark | None, offset: int, payloads: Sequence[bytes]) -> None:
+        if self._scribe is not None and not self.over:
+            self._scribe.handed(bundle, hold_ns, mark, offset, payloads)
+        if self._offsets is not None:
+            self._offsets.hand(bundle, len(payloads))
+
+    def _taken(self, events: int) -> None:
+        assert self._offsets is not None
+        if self._scribe is not None and self._steps is not None:
+            self._scribe.spool.flush()
+        for bundle in self._offsets.take(events):
+            self._reached(bundle)
+
+    def _step(self, bundle: Bundle, hold_ns: int, mark: Mark | None, offset: int, payloads: Sequence[bytes]) -> None:
+        assert self._offsets is not None
+        if self._scribe is not None:
+            self._scribe.spool.flush()
+        self._offsets.step()
+        if self._scribe is not None and not self.over:
+            self._scribe.handed(bundle, hold_ns, mark, offset, payloads)
+
+    def _dropped(self, bundle: Bundle) -> None:
+        if self._scribe is not None:
+            self._scribe.skipped([Span(bundle.pid, bundle.boot, bundle.first, bundle.last)])

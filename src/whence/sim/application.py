@@ -1,0 +1,172 @@
+"""The application of a simulated process that remembers: takes slowly, event by event or in batches, breaks off, dies.
+
+It is handed events by the same bookkeeping as a live one (core/offsets.py, store/steps.py), and its numbers survive
+crashes. The trace tells what it was handed. What it had in hand when its process died was not taken: the rows of that
+become notes, and it is owed again. The application alone knows what it was; whatever else comes again, or does not
+come, is a broken promise.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from random import Random
+
+from whence.core.offsets import Offsets, Owed
+from whence.core.ready import Delivery
+from whence.core.stages import Member, Resuming
+from whence.sim.recorder import Recorder
+from whence.sim.world import World
+from whence.store.steps import Steps
+from whence.types import Bundle, EventId
+
+BATCHES_PART = 0.3
+"""So many lives take batches, the others single events."""
+
+PAUSES = (0, 1, 1, 1, 2, 12)
+"""How many times `take_ns` it takes to ask for the next event: at once, sooner or later, or after it broke off."""
+
+
+class Application:
+    """What one process hands its events to, through all its lives."""
+
+    __slots__ = (
+        "_boot",
+        "_dice",
+        "_died_with",
+        "_heard",
+        "_in_batches",
+        "_in_hand",
+        "_is_away",
+        "_numbers",
+        "_offsets",
+        "_owed",
+        "_planned",
+        "_queue",
+        "_record",
+        "_world",
+    )  # fmt: skip
+
+    def __init__(
+        self, world: World, record: Recorder, dice: Random, heard: Callable[[Bundle], None], is_away: Callable[[], bool]
+    ) -> None:
+        """`heard` is told of every bundle that was handed out; `is_away` tells whether the process stands still."""
+        self._world, self._record, self._dice, self._heard, self._is_away = world, record, dice, heard, is_away
+        self._numbers = Steps(bytearray(Steps.BYTES))
+        self._owed = Owed(0, 0, [])
+        """Kept with the journal: what the member's first record does not tell of."""
+        self._queue: deque[tuple[Delivery, int]] = deque()
+        """What was delivered and not handed out: bundles, and how many events of each were."""
+        self._in_hand: list[EventId] = []
+        self._planned = self._in_batches = False
+        self._boot = 0
+        self._offsets = Offsets(None)
+
+    # --- lives ---
+
+    def begin(self, boot: int, member: Member) -> None:
+        """Begin a life with its member."""
+        assert self._world.offsets is not None
+        self._boot = boot
+        self._offsets = self._world.offsets(self._numbers, member if isinstance(member, Resuming) else None)
+        self._in_batches = self._dice.random() < BATCHES_PART
+
+    def resume(self) -> list[Bundle]:
+        """Go on from an earlier life; return what its journal keeps for the application alone."""
+        self._offsets.resume(self._owed.taken, self._owed.told)
+        return self._owed.bundles
+
+    def resumed(self) -> None:
+        """Learn that the member has read its journal."""
+        self._offsets.resumed()
+
+    def die(self, damage: str) -> None:
+        """Lose what was not taken, with its process."""
+        if self._in_hand:
+            self._world.effective["died_with_events_in_hand"] += 1
+        if self._in_hand and self._queue and self._queue[0][1]:
+            self._world.effective["died_inside_a_bundle"] += 1
+        self._record.void(self._in_hand)
+        self._in_hand.clear()
+        self._queue.clear()
+        self._planned = False
+        if damage == "wiped":
+            self._numbers, self._owed = Steps(bytearray(Steps.BYTES)), Owed(0, 0, [])
+
+    def keep(self) -> None:
+        """Keep what is owed with a journal that is rewritten now."""
+        self._owed = self._offsets.owed()
+
+    # --- what it is told and handed ---
+
+    def is_news(self) -> bool:
+        """Tell whether it hears of its publication for the first time."""
+        if self._offsets.was_told():
+            return False
+        self._offsets.tell()
+        return True
+
+    def deliver(self, step: Delivery) -> None:
+        """Take what the member delivers: at once, or when its turn comes."""
+        have, _ = self._offsets.deliver(step.bundle)
+        if have < step.bundle.count:
+            self._queue.append((step, have))
+            if not self._world.take_ns:
+                self.drain()
+            elif not self._planned:
+                self._plan()
+
+    def drain(self) -> None:
+        """Hand out and take all that is here."""
+        while self._queue:
+            self._hand(self._queue[0][0].bundle.count)
+        self._take()
+
+    def _plan(self) -> None:
+        self._planned = True
+        pause = self._dice.choice(PAUSES) * self._world.take_ns
+        self._world.loop.at(self._world.loop.now + pause, self._ask, self._boot)
+
+    def _ask(self, boot: int) -> None:
+        """Ask for more: what was in hand is taken."""
+        if boot != self._boot or not self._planned:
+            return
+        self._planned = False
+        if self._is_away():
+            self._plan()
+        elif not self._world.take_ns:
+            self.drain()
+        else:
+            self._take()
+            if self._queue:
+                self._hand(self._queue[0][0].bundle.count if self._in_batches else 1)
+                self._plan()
+
+    def _take(self) -> None:
+        events = len(self._in_hand)
+        self._in_hand.clear()
+        self._offsets.take(events)
+
+    def _hand(self, events: int) -> None:
+        """Hand out the next events of the first bundle, at most so many."""
+        step, begin = self._queue[0]
+        bundle = step.bundle
+        end = min(begin + events, bundle.count)
+        self._write(step, begin, end)
+        self._offsets.hand(bundle, end - begin)
+        self._in_hand += [EventId(bundle.pid, bundle.boot, bundle.first + at) for at in range(begin, end)]
+        if end < bundle.count:
+            self._queue[0] = (step, end)
+            return
+        self._queue.popleft()
+        self._heard(bundle)
+
+    def _write(self, step: Delivery, begin: int, end: int) -> None:
+        """Write down what is handed out."""
+        bundle = step.bundle
+        if end - begin == bundle.count:
+            self._record.delivered(step)
+            return
+        payloads = bundle.payloads()
+        for at in range(begin, end):
+            size = bundle.sizes[4 * at : 4 * at + 4]
+            alone = Bundle(bundle.pid, bundle.boot, bundle.first + at, size, payloads[at], bundle.stamp)
+            self._record.delivered(Delivery(alone, step.hold_ns, step.mark))

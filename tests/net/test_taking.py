@@ -1,0 +1,386 @@
+"""Taking, event by event: whoever breaks off, is cancelled, times out or is killed loses and repeats nothing."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.net.live import QUICK, nodes, open_all, take, within
+from whence import blocking
+from whence.errors import ClosedError, LimitError, UsageError
+from whence.group import Delivery, Group
+from whence.node import join
+
+LEVELS: list[tuple[str, dict[str, Any]]] = [
+    ("eventual", {"settings": QUICK}),
+    ("fifo", {"settings": QUICK}),
+    ("causal", {"settings": {"spread": "direct"}}),
+    ("causal", {"settings": {"spread": "tree"}}),
+    ("total", {}),
+]
+
+
+def numbers(deliveries: list[Delivery]) -> list[int]:
+    return [int(delivery.payload) for delivery in deliveries]
+
+
+async def opened(node: Any, level: str, options: dict[str, Any], **more: Any) -> Group:
+    """Open a group of one process, so that it takes its own events."""
+    if level == "causal":
+        more["founders"] = [node.pid]
+    group: Group = await node.open("alps", level, write=True, **options, **more)
+    return group
+
+
+async def publish(group: Group, count: int, first: int = 0) -> None:
+    await (await group.publish_many([b"%d" % number for number in range(first, first + count)])).accepted()
+
+
+# --- within one life ---
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["plain", "data and trace"])
+@pytest.mark.parametrize(("level", "options"), LEVELS)
+def test_breaking_off_and_iterating_again_loses_and_repeats_nothing(
+    level: str, options: dict[str, Any], kept: bool, tmp_path: Path
+) -> None:
+    async def main() -> None:
+        data = tmp_path if kept or level == "total" else None
+        async with join(0, data=data, trace=tmp_path / "trace" if kept else None) as node:
+            group = await opened(node, level, options)
+            await publish(group, 100)
+            taken = []
+            for count in (1, 1, 5, 0, 40, 2, 51):
+                taken += await take(group, count)
+            assert numbers(taken) == list(range(100))
+            assert [delivery.position for delivery in taken] == list(range(100))
+            assert [delivery.event.seq for delivery in taken] == list(range(1, 101))
+
+    within(main())
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["plain", "data and trace"])
+def test_a_cancelled_or_timed_out_wait_leaves_the_iterator_alive(kept: bool, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with join(0, data=tmp_path if kept else None) as node:
+            group = await opened(node, *LEVELS[2])
+            each = aiter(group)
+            for _ in range(3):
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(anext(each), 0.01)
+            waiting = asyncio.ensure_future(anext(each))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            with pytest.raises(TimeoutError):
+                await group.next(timeout=0.01)
+            await publish(group, 10)
+            assert int((await anext(each)).payload) == 0
+            assert int((await group.next(timeout=5)).payload) == 1
+            assert int((await group.next()).payload) == 2
+            with suppress(asyncio.CancelledError):
+                await waiting
+            assert numbers(await take(group, 7)) == list(range(3, 10))
+
+    within(main())
+
+
+def test_waits_that_are_cancelled_just_as_an_event_comes_lose_none() -> None:
+    async def main() -> None:
+        async with join(0) as node:
+            group = await opened(node, *LEVELS[0])
+            taken = []
+            for number in range(200):
+                waiting = asyncio.ensure_future(group.next(timeout=5))
+                await asyncio.sleep(0)
+                await publish(group, 1, number)
+                waiting.cancel()
+                with suppress(asyncio.CancelledError):
+                    taken.append(await waiting)
+            while len(taken) < 200:
+                taken.append(await group.next(timeout=5))
+            assert numbers(taken) == list(range(200))
+
+    within(main())
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["plain", "data and trace"])
+def test_what_is_begun_as_events_goes_on_as_the_rest_of_its_batch(kept: bool, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with join(0, data=tmp_path, trace=tmp_path / "trace" if kept else None) as node:
+            group = await opened(node, "causal" if kept else "total", {})
+            await publish(group, 100)
+            assert numbers(await take(group, 3)) == [0, 1, 2]
+            rest = await anext(group.batches())
+            assert (len(rest), rest.position, rest.bundle.first) == (97, 3, 4)
+            assert [int(payload) for payload in rest.payloads()] == list(range(3, 100))
+            whole = list(rest)
+            assert [delivery.position for delivery in whole] == list(range(3, 100))
+            if not kept:
+                keys = [delivery.key for delivery in whole]
+                assert keys == sorted(keys, key=lambda key: key or ())
+                assert len(set(keys)) == 97
+            await publish(group, 5, 100)
+            assert numbers(await take(group, 5)) == list(range(100, 105))
+
+    within(main())
+
+
+def test_an_event_has_the_same_key_alone_and_in_the_rest_of_a_batch(tmp_path: Path) -> None:
+    async def main(path: Path, whole: int) -> list[Any]:
+        async with join(0, data=path) as node:
+            group = await opened(node, "total", {})
+            await publish(group, 6)
+            taken = await take(group, whole)
+            return taken + list(await anext(group.batches())) if whole < 6 else taken
+
+    for whole in (0, 2, 6):
+        taken = within(main(tmp_path / str(whole), whole))
+        low = [delivery.key[3] for delivery in taken]
+        assert [each - low[0] for each in low] == list(range(6))
+
+
+def test_two_iterators_share_one_sequence() -> None:
+    async def main() -> None:
+        async with nodes(2) as started:
+            here, there = await open_all(started)
+            taken: list[int] = []
+
+            async def some(count: int) -> None:
+                async for delivery in there:
+                    taken.append(int(delivery.payload))
+                    await asyncio.sleep(0)
+                    count -= 1
+                    if not count:
+                        return
+
+            both = asyncio.gather(some(50), some(50))
+            await publish(here, 100)
+            await both
+            assert taken == list(range(100))
+
+    within(main())
+
+
+def test_asking_a_closed_group_says_so_after_all_was_handed_out() -> None:
+    async def main() -> None:
+        async with join(0) as node:
+            group = await opened(node, *LEVELS[0])
+            await publish(group, 3)
+            assert numbers(await take(group, 1)) == [0]
+            await group.close()
+            assert numbers([await group.next(), await group.next()]) == [1, 2]
+            with pytest.raises(ClosedError):
+                await group.next(timeout=1)
+            assert [delivery async for delivery in group] == []
+
+    within(main())
+
+
+def test_a_group_that_receives_nothing_refuses_to_be_iterated_over() -> None:
+    async def main() -> None:
+        async with join(0) as node:
+            group = await opened(node, "fifo", {"settings": QUICK}, receive=False)
+            with pytest.raises(UsageError, match="receive=False"):
+                aiter(group)
+            with pytest.raises(UsageError, match="receive=False"):
+                await group.next(timeout=0.1)
+
+    within(main())
+
+
+def test_a_value_of_another_type_is_told_and_the_next_one_comes() -> None:
+    async def main() -> None:
+        async with join(0) as node:
+            group = await opened(node, *LEVELS[0])
+            values = group.typed(int)
+            await values.publish(1)
+            await group.publish(msgspec.msgpack.encode("no number"))
+            await values.publish(3)
+            each = aiter(values)
+            assert (await anext(each))[0] == 1
+            with pytest.raises(UsageError, match="no value of this type"):
+                await anext(each)
+            assert (await values.next(timeout=5))[0] == 3
+
+    within(main())
+
+
+@pytest.mark.parametrize("data", [False, True])
+def test_a_script_takes_some_and_the_next_call_goes_on(data: bool, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"founders": [0]} if data else {"settings": QUICK}
+    with blocking.join(0, data=tmp_path if data else None) as node:
+        group = node.open("alps", "causal" if data else "fifo", **options)
+        group.publish_many([b"%d" % number for number in range(100)])
+        assert numbers(list(group.take(10))) == list(range(10))
+        broken_off = []
+        for delivery in group.take(50):
+            broken_off.append(int(delivery.payload))
+            if len(broken_off) == 3:
+                break
+        assert broken_off == [10, 11, 12]
+        for delivery in group:
+            assert int(delivery.payload) == 13
+            break
+        assert int(group.next(timeout=5).payload) == 14
+        assert numbers(list(group.take(200, timeout_s=0.2))) == list(range(15, 100))
+        with pytest.raises(TimeoutError):
+            group.next(timeout=0.01)
+
+
+# --- what publishers are told ---
+
+
+async def reports(here: Group, there: Group, last: int) -> None:
+    """Wait until a publisher has heard how far the application of another is."""
+    while here._driver.credit.told_by(there.pid) < last:
+        await asyncio.sleep(0.02)
+
+
+def test_a_publisher_hears_of_a_bundle_when_its_last_event_was_handed_out() -> None:
+    async def main() -> None:
+        async with nodes(2) as started:
+            here, there = await open_all(started)
+            await publish(here, 10)
+            await publish(here, 10, 10)
+            await take(there, 19)
+            await reports(here, there, 10)
+            await asyncio.sleep(0.2)
+            assert here._driver.credit.told_by(there.pid) == 10
+            await take(there, 1)
+            await reports(here, there, 20)
+
+    within(main())
+
+
+def test_with_manual_acknowledgement_nothing_else_takes() -> None:
+    async def main() -> None:
+        async with nodes(2) as started:
+            here, there = await asyncio.gather(
+                started[0].open("alps", settings=QUICK), started[1].open("alps", settings=QUICK, ack="manual")
+            )
+            await here.gathered(2)
+            await publish(here, 10)
+            await publish(here, 10, 10)
+            taken = await take(there, 20)
+            there.ack(taken[18])
+            await reports(here, there, 10)
+            await asyncio.sleep(0.2)
+            assert here._driver.credit.told_by(there.pid) == 10
+            there.ack(taken[19])
+            await reports(here, there, 20)
+
+    within(main())
+
+
+def test_where_members_remember_a_bundle_is_settled_when_its_last_event_was_taken(tmp_path: Path) -> None:
+    """Handed out is not enough: a life that ends with it in hand needs it again."""
+
+    async def main() -> None:
+        async with join(0, data=tmp_path / "0") as one, join(1, data=tmp_path / "1", contacts=[one.address]) as two:
+            here, there = await asyncio.gather(*[node.open("alps", "causal", founders=[0, 1]) for node in (one, two)])
+            receipt = await here.publish_many([b"%d" % number for number in range(10)])
+            await take(here, 10)
+            here.ack()
+            await take(there, 10)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(receipt.settled(), 0.5)
+            there.ack()
+            async with asyncio.timeout(20):
+                await receipt.settled()
+
+    within(main())
+
+
+def test_too_much_that_is_not_acknowledged_is_refused_by_name() -> None:
+    async def main() -> None:
+        async with join(0) as node:
+            group = await opened(node, "fifo", {"settings": QUICK}, ack="manual", inbox_events_max=5)
+            await publish(group, 10)
+            taken = await take(group, 5)
+            with pytest.raises(LimitError, match="inbox_events_max"):
+                await group.next(timeout=1)
+            group.ack(taken[0])
+            assert int((await group.next(timeout=1)).payload) == 5
+            group.ack()
+            assert numbers(await take(group, 4)) == [6, 7, 8, 9]
+
+    within(main())
+
+
+# --- across lives ---
+
+LIFE = """
+import asyncio, os, sys
+from pathlib import Path
+from whence.node import join
+
+spread, directory, how, count, first = sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]), sys.argv[5]
+
+async def main():
+    async with join(0, data=directory / "data", trace=directory / "trace") as node:
+        group = await node.open("alps", "causal", founders=[0], settings={"spread": spread}, ack=sys.argv[6])
+        if first == "publish":
+            for start in range(0, 90, 30):
+                await group.publish_many([b"%d" % n for n in range(start, start + 30)], until="stored")
+        taken = []
+        def took(delivery):
+            taken.append(delivery)
+            os.write(1, b"%s %d %d\\n" % (delivery.payload, delivery.position, delivery.redelivered))
+        if how == "batch":
+            async for batch in group.batches():
+                for delivery in batch:
+                    took(delivery)
+                    if len(taken) == count:
+                        os.kill(os.getpid(), 9)
+        while len(taken) < count:
+            took(await group.next())
+        if how == "kill":
+            os.kill(os.getpid(), 9)
+        if how == "ack":
+            group.ack(taken[count // 2])
+            os.kill(os.getpid(), 9)
+        if how == "error":
+            raise RuntimeError("the application fails")
+
+asyncio.run(main())
+"""
+
+Taken = list[tuple[int, int, int]]
+
+
+def life(spread: str, directory: Path, how: str, count: int, first: str = "", ack: str = "next") -> Taken:
+    """Run one life of a process; return what it was handed: the events, their positions, whether they came again."""
+    command = [sys.executable, "-c", LIFE, spread, str(directory), how, str(count), first, ack]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode in (0, 1, -signal.SIGKILL), done.stderr
+    return [tuple(map(int, line.split())) for line in done.stdout.splitlines()]  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("spread", ["direct", "tree"])
+def test_who_is_killed_inside_a_bundle_gets_the_event_in_hand_again_and_all_that_follow(
+    spread: str, tmp_path: Path
+) -> None:
+    assert life(spread, tmp_path, "kill", 3, "publish") == [(n, n, 0) for n in range(3)]
+    assert life(spread, tmp_path, "kill", 1) == [(2, 2, 1)]
+    assert life(spread, tmp_path, "kill", 30) == [(2, 2, 1), *((n, n, 0) for n in range(3, 32))]
+    assert life(spread, tmp_path, "close", 10) == [(31, 31, 1), *((n, n, 0) for n in range(32, 41))]
+    assert life(spread, tmp_path, "error", 10) == [(n, n, 0) for n in range(41, 51)], "closing took what was in hand"
+    in_batch = life(spread, tmp_path, "batch", 15)
+    assert in_batch == [(50, 50, 1), *((n, n, 0) for n in range(51, 65))], "the application failed with it in hand"
+    rest = life(spread, tmp_path, "close", 30)
+    assert rest == [(n, n, 1) for n in range(60, 90)], "a batch is in hand as a whole"
+
+
+@pytest.mark.parametrize("spread", ["direct", "tree"])
+def test_what_was_not_acknowledged_comes_again(spread: str, tmp_path: Path) -> None:
+    assert len(life(spread, tmp_path, "ack", 40, "publish", "manual")) == 40
+    after = life(spread, tmp_path, "close", 69, ack="manual")
+    assert after == [(n, n, 1 if n < 40 else 0) for n in range(21, 90)]
+    again = life(spread, tmp_path, "close", 69, ack="next")
+    assert again == [(n, n, 1) for n in range(21, 90)], "closing takes nothing that was not acknowledged"

@@ -19,9 +19,9 @@ from whence.net.proxy import between
 from whence.net.settings import settings_of
 from whence.sim.run import run
 from whence.sim.scenario import SECOND_NS, Act, Fault, Publish, Scenario
+from whence.trace.gathering import gather
 from whence.trace.memory import Phases, Trace
 from whence.trace.schema import BOUND, COLUMNS_OF, T_TRUE, Kind
-from whence.trace.spool import gather
 
 NODES = 5
 MS = 1_000_000

@@ -14,7 +14,7 @@ from whence.group import Group
 from whence.limits import MERGED_PEER_ID_MAX
 from whence.net.status import status
 from whence.node import Node, join
-from whence.trace.spool import gather
+from whence.trace.gathering import gather
 
 ANY_NUMBERS = [
     [10, 20, 30],

@@ -2,17 +2,20 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.net.live import QUICK, nodes, take, within
 from whence.check.judge import judge
 from whence.check.verdict import Outcome
+from whence.core.levels import LEVELS as LEVELS_BUILT
+from whence.core.settings import by_name
 from whence.errors import JoinError, SettingError, UsageError
 from whence.group import Group
 from whence.net.settings import settings_of
 from whence.node import Node, join
-from whence.trace.spool import gather
+from whence.trace.gathering import gather
 
 LEVELS = ["eventual", "fifo", "optimistic", "causal", "total"]
 EVENTS = 20
@@ -49,11 +52,23 @@ def test_a_live_group_keeps_the_promises_of_its_level(level: str, tmp_path: Path
                 assert [d.event for d in taken[0]] == [d.event for d in taken[1]] == [d.event for d in taken[2]]
 
     within(main())
-    members = {"alps": [0, 1, 2]}
-    trace = gather([tmp_path / "t"], "alps", "live", "test", durable=level == "causal", groups=members)
+    trace = gather([tmp_path / "t"], "alps", "live", "test")
+    assert (trace.run.durable, trace.run.groups) == (
+        level == "causal",
+        {"alps": [0, 1, 2] if level == "causal" else []},
+    )
+    assert trace.run.parameters == by_name(LEVELS_BUILT[level].settings_from(settings_given(level)))
     verdicts = judge(trace)
     assert [(v.promise, v.sentence) for v in verdicts if v.outcome is Outcome.BROKEN] == []
-    assert {v.promise for v in verdicts if v.holds} >= {"integrity", "no_duplicates"}
+    assert {v.promise for v in verdicts if v.holds} >= {"integrity", "no_duplicates", *CERTAIN.get(level, ())}
+
+
+CERTAIN = {"causal": ("fifo", "causal", "agreement"), "total": ("total_order", "keys"), "fifo": ("fifo",)}
+"""What needs no true time: founders of a fixed group are members for certain."""
+
+
+def settings_given(level: str) -> dict[str, Any]:
+    return settings_of(level, [0, 1, 2], QUICK if level in ("eventual", "fifo") else {})
 
 
 def test_level_total_without_a_data_directory_says_what_it_needs() -> None:

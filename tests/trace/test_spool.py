@@ -1,6 +1,7 @@
 """Spools: rows on file before anything else, bounded, gathered from many processes into one trace."""
 
 import os
+import tracemalloc
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,14 @@ import pytest
 from whence.check.history import History
 from whence.check.judge import judge
 from whence.check.verdict import Outcome
+from whence.cli.gather import write_gathered
 from whence.errors import TraceError
+from whence.trace.gathering import Gathering, gather
 from whence.trace.memory import Trace
 from whence.trace.reader import read_trace
 from whence.trace.schema import ACK_MANUAL, COLUMNS_OF, Kind
-from whence.trace.spool import Spool, _read, gather
-from whence.trace.writer import write_trace
+from whence.trace.spool import Spool, read_segment
+from whence.trace.writer import TraceWriter, write_trace
 
 
 def row(kind: Kind, node: int, inc: int, ev: int, **values: object) -> tuple[object, ...]:
@@ -223,8 +226,8 @@ def test_a_spool_that_rests_holds_no_file_and_goes_on_where_it_was(tmp_path: Pat
         assert len(os.listdir("/proc/self/fd")) == before - 1
     spool.close()
     [path] = (tmp_path / "t").iterdir()
-    _, rows = _read(path)
-    assert rows == [(Kind.NOTE, row(Kind.NOTE, 1, 7, number + 1)) for number in range(3)]
+    _, rows = read_segment(path)
+    assert list(rows) == [(Kind.NOTE, row(Kind.NOTE, 1, 7, number + 1)) for number in range(3)]
 
 
 def test_only_its_user_may_read_a_trace(tmp_path: Path) -> None:
@@ -235,3 +238,54 @@ def test_only_its_user_may_read_a_trace(tmp_path: Path) -> None:
         os.umask(before)
     for each in (tmp_path / "t", *(tmp_path / "t").iterdir()):
         assert each.stat().st_mode & 0o077 == 0, each
+
+
+def test_a_gathered_run_says_how_to_judge_it(tmp_path: Path) -> None:
+    """What members were opened with is in the heads of their spools: who remembers, who founded, which settings."""
+    settings = {"view": "full", "tick_ns": 1000, "epsilon": 3}
+    for node in (0, 1):
+        about = {"durable": True, "founders": [0, 1, 2], "settings": settings}
+        spool = Spool(tmp_path, "alps", "causal", node, 1, about=about)
+        spool.add(Kind.JOIN, row(Kind.JOIN, node, 1, 0))
+        spool.close()
+    found = Gathering([tmp_path, tmp_path], "alps", "run", "1")
+    run = found.run
+    assert (run.durable, run.groups, run.parameters) == (True, {"alps": [0, 1, 2]}, settings)
+    assert (run.tick_ns, run.epsilon, run.delta) == (1000, 3, None)
+    assert found.incomplete == [(2, 1, "no_trace")]  # a founder is owed everything; nobody knows what it got
+    trace = gather([tmp_path], "alps", "run", "1")
+    assert len(trace.rows[Kind.JOIN]) == 2
+    assert History(trace).incomplete is not None
+
+
+def test_gathering_holds_one_record_at_a_time_however_long_the_spools_are(tmp_path: Path) -> None:
+    """Ten times the rows, the same memory."""
+    peaks = []
+    for rows in (2_000, 20_000):
+        spool = Spool(tmp_path / str(rows), "alps", "fifo", 0, 1, segment_bytes=1 << 20)
+        for number in range(rows):
+            spool.add(Kind.NOTE, row(Kind.NOTE, 0, 1, number, reason="x" * 50))
+            if number % 100 == 99:
+                spool.flush()
+        spool.close()
+        tracemalloc.start()
+        found = Gathering([tmp_path / str(rows)], "alps", "run", "1")
+        assert sum(1 for _ in found.rows()) == rows
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 2 * peaks[0]
+
+
+def test_a_gathered_trace_is_written_as_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In chunks, none lost and none twice, and the same rows as in one piece."""
+    monkeypatch.setattr("whence.cli.gather.DRAIN_ROWS", 10)
+    monkeypatch.setattr(TraceWriter.__init__, "__defaults__", (20,))
+    spool = Spool(tmp_path / "spools", "alps", "fifo", 0, 1)
+    for number in range(95):
+        spool.add(Kind.NOTE, row(Kind.NOTE, 0, 1, number, reason="x"))
+    spool.close()
+    found = Gathering([tmp_path / "spools"], "alps", "run", "1")
+    path, rows = write_gathered(tmp_path / "out", found)
+    assert rows == 95
+    assert len(list((path / "kind=note").iterdir())) == 5
+    assert read_trace(path).rows == gather([tmp_path / "spools"], "alps", "run", "1").rows

@@ -9,12 +9,14 @@ from whence import __version__
 from whence.cli.output import complain, directory, print_json
 from whence.errors import UsageError
 from whence.sim.scenario import SECOND_NS
+from whence.trace.gathering import Gathering
 from whence.trace.memory import Phases, Trace
-from whence.trace.schema import INC, NODE, REASON, T_TRUE, WHO, Kind
 from whence.trace.spool import NO_TRACE, ROWS_LOST
-from whence.trace.spool import gather as gathered
 
-INCOMPLETE = {NO_TRACE: "published, and left no trace here: give its directory too", ROWS_LOST: "lost rows"}
+INCOMPLETE = {NO_TRACE: "took part, and left no trace here: give its directory too", ROWS_LOST: "lost rows"}
+
+DRAIN_ROWS = 1 << 16
+"""How many rows are read between two looks at which lists have grown past a chunk."""
 
 
 def gather(
@@ -40,28 +42,39 @@ def gather(
 
     Example: whence gather traces/ --group alps --out out/live && whence check out/live
     """
-    from whence.trace.writer import write_trace
-
     if healed_s is not None and not one_clock:
         raise UsageError("--healed-s needs --one-clock: without true time nobody can tell what was published since")
-    trace = gathered(spools, group, run_id, __version__, one_clock=one_clock)
+    found = Gathering(spools, group, run_id, __version__, one_clock=one_clock)
     if healed_s is not None:
-        trace.run.phases = _phases(trace, int(healed_s * SECOND_NS), int(deadline_s * SECOND_NS))
-    path = write_trace(directory(out, "--out"), trace)
-    for note in trace.records(Kind.NOTE):
-        if (why := INCOMPLETE.get(note[REASON])) is not None:
-            complain(f"process {note[NODE]}, life {note[INC]}, {why}; what rests on that will be unknown")
+        found.run.phases = _phases(found, int(healed_s * SECOND_NS), int(deadline_s * SECOND_NS))
+    path, rows = write_gathered(directory(out, "--out"), found)
+    for node, inc, why in found.incomplete:
+        complain(f"process {node}, life {inc}, {INCOMPLETE[why]}; what rests on that will be unknown")
+    run = found.run
     if json:
-        print_json(0, trace=str(path), rows=trace.count(), nodes=trace.run.nodes, level=trace.run.level)
+        print_json(0, trace=str(path), rows=rows, nodes=run.nodes, level=run.level, durable=run.durable)
     else:
-        complain(f"{trace.count():,} rows of {len(trace.run.nodes)} processes: {path}")
+        complain(f"{rows:,} rows of {len(run.nodes)} processes: {path}")
 
 
-def _phases(trace: Trace, healed_ns: int, deadline_ns: int) -> Phases:
+def write_gathered(out: Path, found: Gathering) -> tuple[Path, int]:
+    """Write the trace as it is read, never more than a chunk of it in memory; return where, and how many rows."""
+    from whence.trace.writer import TraceWriter
+
+    writer, trace = TraceWriter(out, found.run), Trace(found.run)
+    for number, (kind, row) in enumerate(found.rows(), start=1):
+        trace.rows[kind].append(row)
+        if number % DRAIN_ROWS == 0:
+            writer.drain(trace)
+    rows = writer.rows + trace.count()
+    writer.close(trace)
+    return writer.path, rows
+
+
+def _phases(found: Gathering, healed_ns: int, deadline_ns: int) -> Phases:
     """Return the phase whose events are owed: from healing until a deadline before the last row. Raises UsageError."""
-    at = WHO.index(T_TRUE)
-    times = [row[at] for rows in trace.rows.values() for row in rows]
-    healed, until = min(times, default=0) + healed_ns, max(times, default=0) - deadline_ns
+    first, last = found.span
+    healed, until = first + healed_ns, last - deadline_ns
     if until <= healed:
         raise UsageError("the run ends before anything is owed: give a smaller --healed-s or --deadline-s")
     return Phases(healed, healed, until, deadline_ns)

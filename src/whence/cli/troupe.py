@@ -24,9 +24,9 @@ from whence.net.clock import wall_ns
 from whence.net.proxy import Proxies, between
 from whence.net.settings import settings_of
 from whence.sim.scenario import SECOND_NS
+from whence.trace.gathering import gather
 from whence.trace.memory import Phases, Trace
 from whence.trace.schema import Kind
-from whence.trace.spool import gather
 
 QUIETLY = ("-W", "ignore::RuntimeWarning:runpy")
 """The package has imported the module that is run, which is harmless here."""

@@ -20,6 +20,7 @@ from whence.core.levels import LEVELS, stores_events
 from whence.core.link.presence import Place, Presence, presence
 from whence.core.link.reached import Reached
 from whence.core.ready import Item
+from whence.core.settings import by_name
 from whence.errors import JoinError, NameTakenError, NotMemberError, TraceError, UsageError
 from whence.limits import GROUP_NAME_CHARS_MAX, MERGED_PEER_ID_MAX
 from whence.net import tls
@@ -299,8 +300,8 @@ class LiveNode:
             raise UsageError(f"group {group!r} remembers its members across restarts; restart this process to return")
         me = self._begin_life(group)
         kept, records = self._journal(group)
-        scribe = self._scribe(group, level, me)
         role = Role(group, level, recipe, settings, me, self._random.random, self._is_first_life(group))
+        scribe = self._scribe(role)
         driver = Driver(role, self, sink, scribe, kept, durable=durable)
         driver.telemetry = telemetry
         self.drivers[group] = driver
@@ -338,14 +339,18 @@ class LiveNode:
         records, kept.commit.log.records = kept.commit.log.records, []
         return kept, records
 
-    def _scribe(self, group: str, level: str, me: Process) -> Scribe | None:
+    def _scribe(self, role: Role) -> Scribe | None:
         if self._trace is None:
             return None
-        self._spools[group] = spool = Spool(
-            self._trace, group, level, *me, self.settings.trace_segment_bytes, self.settings.trace_segments_max,
-            on_lost=self._rows_lost,
+        about = {
+            "durable": bool(getattr(role.recipe, "durable", False)), "founders": self._named.get(role.group, []),
+            "settings": by_name(role.settings),
+        }  # fmt: skip
+        self._spools[role.group] = spool = Spool(
+            self._trace, role.group, role.level, *role.me, self.settings.trace_segment_bytes,
+            self.settings.trace_segments_max, on_lost=self._rows_lost, about=about,
         )  # fmt: skip
-        return Scribe(spool, me, group)
+        return Scribe(spool, role.me, role.group)
 
     async def _enter(self, driver: Driver, founders: Sequence[int]) -> None:
         """Found the group or ask to be let in, whichever is right."""

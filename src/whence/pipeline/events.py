@@ -19,9 +19,9 @@ from whence.check.coverage import REPAIR_ROUNDS
 from whence.check.judge import promises_of
 from whence.check.tickets import DRIFT_MAX
 from whence.errors import TraceError
-from whence.pipeline.columns import FILE, KIND, LIFE, NEVER_NULL, NEVER_NULL_IN, ROW, RUN_ID, TRACE_DDL, union
+from whence.pipeline.columns import FILE, KIND, LIFE, NEVER_NULL, NEVER_NULL_IN, ROW, RUN_ID, TRACE_DDL, ddl_of, union
 from whence.pipeline.session import SMALL_BYTES
-from whence.trace.layout import RUN_FILE, SCHEMA, TYPES, parts
+from whence.trace.layout import RUN_FILE, SCHEMA, TYPES, fitted, parts
 from whence.trace.memory import Run
 from whence.trace.reader import read_run
 from whence.trace.schema import COLUMNS, EV, GRP, INC, NODE, PAYLOAD_BYTES, STAMP_BYTES, WHO, Kind
@@ -69,6 +69,8 @@ class Input(NamedTuple):
     runs: dict[str, Run]
     files: dict[Path, list[Path]]
     set_aside: list[SetAside]
+    drifted: frozenset[Path]
+    """Files whose columns have other widths than a trace's, and whose values fit all the same."""
     bytes: int
     """What Spark will have to handle: compressed, millions of rows that are much alike are a small file."""
 
@@ -93,6 +95,7 @@ def find_input(paths: Iterable[Path | str], *, thorough: bool = False) -> Input:
     runs: dict[str, Run] = {}
     files: dict[Path, list[Path]] = {}
     aside: list[SetAside] = []
+    drifted: list[Path] = []
     size = 0
     for directory in [run for path in paths for run in _runs_below(Path(path))]:
         try:
@@ -112,11 +115,12 @@ def find_input(paths: Iterable[Path | str], *, thorough: bool = False) -> Input:
                 aside.append(SetAside(run.run_id, str(file), looked))
             else:
                 files.setdefault(directory.parent, []).append(file)
-                size += max(file_bytes, ROW_BYTES * looked)
+                size += max(file_bytes, ROW_BYTES * looked.rows)
+                drifted += [file] if looked.has_drifted else []
     if not runs:
         first = aside[0] if aside else None
         raise TraceError(first.reason if first else "give the directory of a trace")
-    return Input(runs, files, aside, size)
+    return Input(runs, files, aside, frozenset(drifted), size)
 
 
 def _runs_below(path: Path) -> list[Path]:
@@ -132,22 +136,39 @@ def _runs_below(path: Path) -> list[Path]:
     return runs
 
 
-def _rows_or_wrong(file: Path, thorough: bool) -> int | str:
+class _Looked(NamedTuple):
+    """What a look at a file shows."""
+
+    rows: int
+    has_drifted: bool
+
+
+def _rows_or_wrong(file: Path, thorough: bool) -> _Looked | str:
     """Return how many rows a file has, or say why it cannot be used."""
     try:
         with pq.ParquetFile(file, page_checksum_verification=thorough) as parquet:
             have = parquet.schema_arrow
-            for name in COLUMNS:
-                if name not in have.names:
-                    return f"it lacks the column {name}"
-                if not _same(have.field(name).type, TYPES[name]):
-                    return f"its column {name} is {have.field(name).type} and must be {TYPES[name]}"
+            if missing := [name for name in COLUMNS if name not in have.names]:
+                return f"it lacks the column {missing[0]}"
+            others = [name for name in COLUMNS if not _same(have.field(name).type, TYPES[name])]
             if thorough:
                 parquet.read(use_threads=False)
-            return int(parquet.metadata.num_rows)
+            if wrong := _unfit(parquet, others):
+                return wrong
+            return _Looked(int(parquet.metadata.num_rows), bool(others))
     except _UNREADABLE as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         return f"it is not a whole Parquet file: {lines[0]}"
+
+
+def _unfit(parquet: Any, names: list[str]) -> str | None:
+    """Say which column of another type does not fit a trace; None where all do."""
+    for name in names:
+        try:
+            fitted(name, parquet.read(columns=[name], use_threads=False).column(name))
+        except ValueError as error:
+            return str(error)
+    return None
 
 
 def _same(have: Any, want: Any) -> bool:
@@ -208,16 +229,24 @@ def raw_events(spark: SparkSession, found: Input, scratch: Path | None = None) -
     if scratch is not None and found.bytes < SMALL_BYTES and sum(map(len, found.files.values())) > FILES_READ:
         pq.write_table(_in_one(found), scratch / "events.parquet", compression="lz4")
         return spark.read.parquet(str(scratch / "events.parquet"))
-    tables = [
-        spark.read.schema(f"{TRACE_DDL}, {RUN_ID} string, {KIND} string")
-        .option("basePath", str(base))
-        .parquet(*map(str, files))
-        .select("*", F.col("_metadata.file_name").alias(FILE), F.col("_metadata.row_index").alias(ROW))
-        for base, files in sorted(found.files.items())
-    ]
+    where = (F.col("_metadata.file_name").alias(FILE), F.col("_metadata.row_index").alias(ROW))
+    tables = []
+    for base, files in sorted(found.files.items()):
+        plain = [str(file) for file in files if file not in found.drifted]
+        reader = spark.read.schema(f"{TRACE_DDL}, {RUN_ID} string, {KIND} string").option("basePath", str(base))
+        tables += [reader.parquet(*plain).select("*", *where)] if plain else []
+        tables += [_fitted(spark, base, file, where) for file in files if file in found.drifted]
     if not tables:
         return spark.createDataFrame([], f"{TRACE_DDL}, {RUN_ID} string, {KIND} string, {FILE} string, {ROW} bigint")
     return union(tables)
+
+
+def _fitted(spark: SparkSession, base: Path, file: Path, where: tuple[Column, ...]) -> DataFrame:
+    """Return the rows of a file whose columns have widths of their own, in those of a trace."""
+    run_id, kind = (name.split("=", 1)[1] for name in file.parts[-3:-1])
+    rows = spark.read.parquet(str(file))
+    columns = [F.col(name).cast(ddl_of(name)).alias(name) for name in COLUMNS]
+    return rows.select(*columns, F.lit(run_id).alias(RUN_ID), F.lit(kind).alias(KIND), *where)
 
 
 def _in_one(found: Input) -> pa.Table:

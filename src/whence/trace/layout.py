@@ -34,6 +34,35 @@ TYPES: Final[dict[str, Any]] = dict.fromkeys(COLUMNS, _LONG) | {
 
 SCHEMA: Final = pa.schema([(name, TYPES[name]) for name in COLUMNS])
 
+
+def alike(have: Any, want: Any) -> bool:
+    """Tell whether a column of another writer holds the same sort of values, maybe in another width."""
+    sorts = (pa.types.is_integer, pa.types.is_list, _is_text, _is_bytes)
+    return pa.types.is_null(have) or any(is_sort(have) and is_sort(want) for is_sort in sorts)
+
+
+def fitted(name: str, column: Any) -> Any:
+    """Return a column in the type it has in a trace. Raises ValueError that says what does not fit."""
+    want = TYPES[name]
+    if column.type == want:
+        return column
+    if not alike(column.type, want):
+        raise ValueError(f"its column {name} is {column.type} and must be {want}")
+    try:
+        return column.cast(want)
+    except pa.ArrowException as error:
+        reason = str(error).strip().splitlines() or [type(error).__name__]
+        raise ValueError(f"its column {name} is {column.type} and does not fit {want}: {reason[0]}") from error
+
+
+def _is_text(of: Any) -> bool:
+    return bool(pa.types.is_string(of) or pa.types.is_large_string(of))
+
+
+def _is_bytes(of: Any) -> bool:
+    return bool(pa.types.is_binary(of) or pa.types.is_large_binary(of))
+
+
 MEMBERSHIP_SCHEMA: Final = pa.schema(
     [("run_id", _STRING), ("grp", _STRING), ("node", _INT), ("inc", _INT), ("from_ev", _LONG), ("to_ev", _LONG)]
 )

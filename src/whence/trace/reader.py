@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from whence.errors import TraceError
-from whence.trace.layout import RUN_FILE, TYPES, parts
+from whence.trace.layout import RUN_FILE, TYPES, fitted, parts
 from whence.trace.memory import Row, Run, Trace
 from whence.trace.schema import COLUMNS_OF, DESTS, EV, GRP, IDS, INC, M_INC, M_PID, M_SEQ, NODE, Kind
 
@@ -91,10 +91,10 @@ def _read_part(file: Path, kind: Kind) -> list[Row]:
 def _values(file: Path, name: str, column: Any) -> list[Any]:
     """Return a column as Python values, in the form the rows in memory have."""
     want = TYPES[name]
-    if column.type != want:
-        if not _alike(column.type, want):
-            raise TraceError(f"{file} is not part of a trace: its column {name} is {column.type} and must be {want}")
-        column = column.cast(want)
+    try:
+        column = fitted(name, column)
+    except ValueError as error:
+        raise TraceError(f"{file} is not part of a trace: {error}") from error
     if column.null_count == len(column):
         return [None] * len(column)
     if pa.types.is_string(want):
@@ -107,20 +107,6 @@ def _values(file: Path, name: str, column: Any) -> list[Any]:
     if name == IDS:
         return [None if value is None else tuple((v["pid"], v["inc"], v["seq"]) for v in value) for value in values]
     return values
-
-
-def _alike(have: Any, want: Any) -> bool:
-    """Tell whether a column of another writer holds the same sort of values in another width."""
-    sorts = (pa.types.is_integer, pa.types.is_list, _is_text, _is_bytes)
-    return pa.types.is_null(have) or any(is_sort(have) and is_sort(want) for is_sort in sorts)
-
-
-def _is_text(of: Any) -> bool:
-    return bool(pa.types.is_string(of) or pa.types.is_large_string(of))
-
-
-def _is_bytes(of: Any) -> bool:
-    return bool(pa.types.is_binary(of) or pa.types.is_large_binary(of))
 
 
 def _names(column: Any) -> list[Any]:

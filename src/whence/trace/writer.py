@@ -36,6 +36,8 @@ class TraceWriter:
         self._digest = Digest()
         self._parts = dict.fromkeys(Kind, 0)
         self._turns: list[tuple[Kind, Row]] = []
+        self.rows = 0
+        """Written so far."""
         with self._writing():
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             _clear(self.path)
@@ -56,6 +58,7 @@ class TraceWriter:
 
     def _write(self, kind: Kind, rows: Sequence[Row]) -> None:
         self._digest.add(kind, rows)
+        self.rows += len(rows)
         if kind in _OF_MEMBERSHIP:
             self._turns += [(kind, row) for row in rows]
         for start in range(0, len(rows), self._chunk_rows):

@@ -1,0 +1,251 @@
+"""The spools of many live processes put together into one trace, read and passed on record by record.
+
+Every row is looked at twice: once for what is known of each life (how it began and ended, what it was handed, what is
+missing), and once to be passed on, or turned into a note where it tells of what the application did not keep.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, field
+
+from whence.errors import TraceError
+from whence.trace.memory import Row, Run, Trace
+from whence.trace.schema import (
+    ACK_MANUAL,
+    COLUMNS_OF,
+    EV,
+    GRP,
+    INC,
+    M_PID,
+    M_SEQ,
+    NODE,
+    REASON,
+    T_CLK,
+    T_TRUE,
+    VALUE,
+    WHO,
+    Kind,
+)
+from whence.trace.spool import NAME, NO_TRACE, ROWS_LOST, read_segment, segments
+
+_EVENT = slice(COLUMNS_OF[Kind.PUBLISH].index(M_PID), COLUMNS_OF[Kind.PUBLISH].index(M_SEQ) + 1)
+_HANDED = slice(COLUMNS_OF[Kind.DELIVER].index(M_PID), COLUMNS_OF[Kind.DELIVER].index(M_SEQ) + 1)
+_AT_T_CLK, _AT_T_TRUE = WHO.index(T_CLK), WHO.index(T_TRUE)
+_AT_VALUE, _AT_REASON = COLUMNS_OF[Kind.RESTART].index(VALUE), COLUMNS_OF[Kind.NOTE].index(REASON)
+
+
+class Life(Struct):
+    """What is known of one life of a process without holding its rows."""
+
+    segments: list[Path] = field(default_factory=list)
+    last: int = -1
+    """The number of its last row, and the latest time on its clock."""
+    clock: int = 0
+    first_clock: int | None = None
+    left: bool = False
+    taken: int | None = None
+    """What its restart says that the application had taken in earlier lives."""
+    lost: str | None = None
+    """Why rows of it are missing."""
+    untaken: list[range] = field(default_factory=list)
+    """Which of its deliveries the application had in hand when a life ended, and was handed again."""
+
+
+class Gathering:
+    """The spools of a group's processes as one trace, whose rows are read when they are asked for.
+
+    A life that neither left nor was followed by an orderly end gets a crash row when a later life of its node exists.
+    One that lost rows ends with a note whose number is too high, so that every reader finds the trace incomplete; one
+    whose events were delivered, or that founded a group of fixed members, and that left no spool consists of such a
+    note. Memory holds one record of a spool at a time.
+    """
+
+    def __init__(
+        self, directories: Iterable[Path], group: str, run_id: str, version: str, *, one_clock: bool = False,
+        **about: Any,
+    ) -> None:  # fmt: skip
+        """Look at every row once. Raises TraceError.
+
+        `one_clock`: all processes ran on one machine, whose clock is true time for all of them. `about` says what the
+        spools' heads do not, or say otherwise.
+        """
+        self._group, self._one_clock = group, one_clock
+        self._lives: dict[tuple[int, int], Life] = {}
+        found = [path.resolve() for directory in directories for path in segments(Path(directory), group)]
+        head = self._look(sorted(set(found)))
+        durable, founders = bool(head.get("durable")), list(head.get("founders", ()))
+        parameters = head.get("settings") or {}
+        told = {
+            "seed": 0, "groups": {group: founders if durable else []}, "durable": durable, "parameters": parameters,
+            **{name: parameters.get(name) for name in ("tick_ns", "epsilon", "delta")},
+        }  # fmt: skip
+        described: dict[str, Any] = told | about
+        for node in described["groups"].get(group, ()) if described["durable"] else ():
+            if not any(other == node for other, _ in self._lives):
+                self._lives[node, 1] = Life(lost=NO_TRACE)
+        nodes = sorted({node for node, _ in self._lives})
+        self.run = Run(run_id=run_id, version=version, level=head["level"], nodes=nodes, **described)
+
+    @property
+    def incomplete(self) -> list[tuple[int, int, str]]:
+        """The lives (node, inc) of which rows are missing, and why."""
+        return [(*life, known.lost) for life, known in sorted(self._lives.items()) if known.lost is not None]
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The earliest and the latest time on any clock."""
+        firsts = [known.first_clock for known in self._lives.values() if known.first_clock is not None]
+        return min(firsts, default=0), max((known.clock for known in self._lives.values()), default=0)
+
+    def rows(self) -> Iterator[tuple[Kind, Row]]:
+        """Yield all rows, life by life. Raises TraceError."""
+        told: dict[tuple[int, int], int] = {}
+        for life in sorted(self._lives):
+            for kind, row in self._rows_of(life, told):
+                yield kind, _timed(row) if self._one_clock else row
+
+    def _look(self, files: list[Path]) -> dict[str, Any]:
+        """Read every segment once for what is known of the lives; return what their heads say."""
+        for path in files:
+            found = NAME.fullmatch(path.name)
+            assert found is not None
+            self._lives.setdefault((int(found[2]), int(found[3])), Life()).segments.append(path)
+        heads: list[dict[str, Any]] = []
+        publishers: dict[tuple[int, int], int] = {}
+        handed: dict[int, Handed] = {}
+        for (node, _), known in sorted(self._lives.items()):
+            heads += _look_at(known, handed.setdefault(node, Handed()), publishers)
+        if not heads:
+            raise TraceError(
+                f"no spool of group {self._group!r} was found; give the directories that live nodes wrote traces to"
+            )
+        for (pid, inc), at in sorted(publishers.items()):
+            if (pid, inc) not in self._lives:
+                self._lives[pid, inc] = Life(lost=NO_TRACE, clock=at, first_clock=at)
+        founders: list[int] = next((head["founders"] for head in heads if head.get("founders")), [])
+        return heads[0] | {"founders": founders}  # who comes back need not name them again
+
+    def _rows_of(self, life: tuple[int, int], told: dict[tuple[int, int], int]) -> Iterator[tuple[Kind, Row]]:
+        """Yield the rows of a life, and those that say how it ended.
+
+        What the application did not keep becomes notes: what it had in hand when a life ended, and publications told
+        of in the very moment of a crash and told of again; `told` is the highest number so far, by publisher.
+        """
+        known, deliveries = self._lives[life], 0
+        for path in known.segments:
+            for kind, row in read_segment(path)[1]:
+                if kind is Kind.DELIVER:
+                    untaken = any(deliveries in some for some in known.untaken)
+                    deliveries += 1
+                    yield _noted(kind, row, "untaken") if untaken else (kind, row)
+                elif kind is Kind.PUBLISH:
+                    pid, inc, seq = row[_EVENT]
+                    again = seq <= told.get((pid, inc), -1) and known.taken is not None
+                    told[pid, inc] = max(told.get((pid, inc), -1), seq)
+                    yield _noted(kind, row, "told_again") if again else (kind, row)
+                else:
+                    yield kind, row
+        last = known.last
+        if known.lost is not None:
+            yield Kind.NOTE, self._ending(Kind.NOTE, life, last + 2, known.lost)
+            last += 2
+        if not known.left and known.lost != NO_TRACE and self._is_followed(life):
+            yield Kind.CRASH, self._ending(Kind.CRASH, life, last + 1, "killed")
+
+    def _is_followed(self, life: tuple[int, int]) -> bool:
+        return any(node == life[0] and inc > life[1] for node, inc in self._lives)
+
+    def _ending(self, kind: Kind, life: tuple[int, int], ev: int, reason: str) -> Row:
+        """Return a row that follows all others of a life."""
+        clock = self._lives[life].clock
+        given = {NODE: life[0], INC: life[1], EV: ev, T_CLK: clock, GRP: self._group, REASON: reason}
+        return tuple(given.get(name) for name in COLUMNS_OF[kind])
+
+
+def gather(directories: Iterable[Path], group: str, run_id: str, version: str, **about: Any) -> Trace:
+    """Put the spools of a group's processes together into one trace in memory, see Gathering. Raises TraceError."""
+    gathering = Gathering(directories, group, run_id, version, **about)
+    trace = Trace(gathering.run)
+    for kind, row in gathering.rows():
+        trace.rows[kind].append(row)
+    return trace
+
+
+class Handed:
+    """What the lives of one node were handed, in order, as stretches of their deliveries.
+
+    A restart says how many events the application had taken. What it had in hand beyond that when its process died is
+    owed again, and counts when it is handed out then. Only an event, or a batch, can have been in hand, unless the
+    application acknowledges by itself: whatever else comes again is a second delivery.
+    """
+
+    def __init__(self) -> None:
+        self._stretches: list[tuple[Life, int, int]] = []
+        """(life, first, end): the how-many-eth deliveries of a life."""
+        self._last: tuple[int, int, int] | None = None
+        self._batch = 0
+        """How many of the last events follow each other like those of one batch."""
+        self.manual = False
+        """The application of the last life acknowledged by itself."""
+
+    def begin(self, taken: int) -> None:
+        """Begin a life that says what was taken: what was in hand beyond that was not."""
+        beyond = sum(end - first for _, first, end in self._stretches) - taken
+        in_hand = beyond if self.manual else min(beyond, self._batch)
+        left = beyond
+        while left > 0:
+            life, first, end = self._stretches.pop()
+            cut, void = max(first, end - left), max(first, end - in_hand)
+            life.untaken += [range(void, end)] if in_hand > 0 else []
+            self._stretches += [(life, first, cut)] if cut > first else []
+            left, in_hand = left - (end - cut), in_hand - (end - void)
+        self._last, self._batch = None, 0
+
+    def add(self, life: Life, number: int, event: tuple[int, int, int]) -> None:
+        """Take in the number-th delivery of a life."""
+        if self._stretches and self._stretches[-1][0] is life and self._stretches[-1][2] == number:
+            self._stretches[-1] = (life, self._stretches[-1][1], number + 1)
+        else:
+            self._stretches.append((life, number, number + 1))
+        goes_on = self._last is not None and event == (*self._last[:2], self._last[2] + 1)
+        self._last, self._batch = event, self._batch + 1 if goes_on else 1
+
+
+def _look_at(known: Life, handed: Handed, publishers: dict[tuple[int, int], int]) -> list[dict[str, Any]]:
+    """Read the rows of a life for what is known of it; return the heads of its segments."""
+    heads, deliveries, manual = [], 0, False
+    for path in known.segments:
+        head, rows = read_segment(path)
+        heads.append(head)
+        known.lost = ROWS_LOST if head.get("lost") else known.lost
+        for kind, row in rows:
+            _note(known, kind, row)
+            if kind is Kind.RESTART and known.taken is None and row[_AT_VALUE] is not None:
+                known.taken = row[_AT_VALUE]
+                handed.begin(row[_AT_VALUE])
+            elif kind is Kind.DELIVER:
+                handed.add(known, deliveries, row[_HANDED])
+                deliveries += 1
+                publishers[row[_HANDED][:2]] = row[_AT_T_CLK]
+            manual |= kind is Kind.NOTE and row[_AT_REASON] == ACK_MANUAL
+    handed.manual = manual
+    return heads
+
+
+def _note(known: Life, kind: Kind, row: Row) -> None:
+    """Take in one row of what is known of a life."""
+    known.last = max(known.last, row[2])
+    known.clock = max(known.clock, row[_AT_T_CLK])
+    known.first_clock = row[_AT_T_CLK] if known.first_clock is None else min(known.first_clock, row[_AT_T_CLK])
+    known.left |= kind is Kind.LEAVE
+
+
+def _timed(row: Row) -> Row:
+    return (*row[:_AT_T_TRUE], row[_AT_T_CLK], *row[_AT_T_TRUE + 1 :])
+
+
+def _noted(kind: Kind, row: Row, reason: str) -> tuple[Kind, Row]:
+    given = dict(zip(COLUMNS_OF[kind], row, strict=True)) | {REASON: reason}
+    return Kind.NOTE, tuple(given.get(name) for name in COLUMNS_OF[Kind.NOTE])

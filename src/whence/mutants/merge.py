@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from msgspec import structs
+
 from whence.core.clocks.stamp import FIRST_KEY, StampClock, Standing
 from whence.core.merge.following import Following, Stage
 from whence.core.merge.holes import Holes
@@ -197,6 +199,21 @@ class DeliversLateInTheStream(MergeMember):
         return ready
 
 
+class TellsKeysOfItsOwn(MergeMember):
+    """Counts what it hands out instead of telling the key it has: every sequence is right, and no reader can sort."""
+
+    _told = 0
+
+    def _end(self, now: Instant, ready: Ready) -> Ready:
+        ready = super()._end(now, ready)
+        for at, step in enumerate(ready.deliver):
+            if isinstance(step, Delivery) and step.mark is not None and step.mark.key is not None:
+                self._told += 1
+                mark = structs.replace(step.mark, key=(*step.mark.key[:3], self._told))
+                ready.deliver[at] = structs.replace(step, mark=mark)
+        return ready
+
+
 class NeverGivesUpSending(MergeMember):
     """Sends again for ever what nobody acknowledges."""
 
@@ -251,6 +268,7 @@ BUGS = (
     ("one_merger_is_enough", "agreement", "publishes to one merger", _member(OneMergerIsEnough), _TOTAL),
     ("delivers_late_in_the_stream", "total_order", "hands out late events as if on time",
      _member(DeliversLateInTheStream), _TOTAL),
+    ("tells_keys_of_its_own", "keys", "hands out other keys than those published", _member(TellsKeysOfItsOwn), _TOTAL),
     ("never_gives_up_sending", "bounds", "sends again for ever", _member(NeverGivesUpSending), _TOTAL),
     ("stamps_by_its_clock_alone", "optimistic_causal", "stamps with the clock on the wall",
      _member(StampsByItsClockAlone), _TOTAL),

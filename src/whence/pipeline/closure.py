@@ -50,10 +50,6 @@ class Closure:
                 self.past[event] = self._past_of(event, rank)
         self._note_impossible(lines, rank)
 
-    def precedes(self, event: int, other: int) -> bool:
-        """Tell whether an event is in the past of another."""
-        return self.past[other][self.slot[event]] > self.place[event]
-
     def _read(self, lines: dict[Process, list[Step]]) -> None:
         for _, line in sorted(lines.items()):
             mine: list[int] = []

@@ -1,19 +1,24 @@
 """Codings of heads: each reads back what was told, and varints are what they are."""
 
 from random import Random
+from typing import Any
 
 import pytest
 
-from whence.core.members.overlay import Overlay, Place
+from whence.core.levels import LEVELS
+from whence.core.members.overlay import Overlay, OverlaySettings, Place, overlay_of
 from whence.core.order.localized import links as links_module
-from whence.core.order.localized.heads import PREDICTED, WHOLE, Head, decode_whole, encode_whole
+from whence.core.order.localized.heads import NUMBER_END, PREDICTED, WHOLE, Head, decode_whole, encode_whole, largest
+from whence.core.order.localized.items import HEAD_BYTES_MAX, Copy
 from whence.core.order.localized.links import Links
 from whence.core.order.localized.recipe import CODINGS
 from whence.core.order.localized.settings import LocalizedSettings
-from whence.core.order.localized.state import NOBODY, State
+from whence.core.order.localized.state import NOBODY, Record, State
 from whence.core.varint import Reader, packed
+from whence.errors import SettingError
 from whence.types import Bundle, Process
 from whence.types import packed as bundled
+from whence.wire.codec import decode, encode
 
 PARENTS = [-1, 0, 0, 1, 1, 2, 2]
 
@@ -127,3 +132,36 @@ def test_numbers_read_back_and_what_is_none_is_refused() -> None:
         Reader(b"\x05").bytes(2)
     with pytest.raises(ValueError, match="more than"):
         Reader(b"\x05").end()
+
+
+def heads_of_a_star(nodes: int) -> tuple[Links, Record]:
+    """A hub that knows every pair, each with the largest number there is."""
+    overlay = overlay_of(OverlaySettings(tree="star", tree_nodes=nodes))
+    state = State(Place(overlay, 0))
+    state.grow(dict.fromkeys(state.place.pairs, NUMBER_END - 1000))
+    record = state.admit(bundled(Process(0, 1), 1, [b"x"]), 0, NOBODY, 0, state.shapes.none, (), {})
+    return Links(state, LocalizedSettings()), record
+
+
+def test_a_head_of_a_star_of_a_hundred_can_be_read() -> None:
+    links, record = heads_of_a_star(100)
+    item = Copy(links.again(record, 7), record.bundle)
+    assert len(item.head) > 1 << 14
+    assert len(item.head) <= largest(links._place) <= HEAD_BYTES_MAX
+    sent = decode(encode("g", Process(0, 1), [item])).items[0]
+    assert isinstance(sent, Copy)
+    assert links.read(0, 1, sent.head) is not None
+
+
+def test_a_tree_whose_heads_nobody_could_read_is_refused_at_the_door() -> None:
+    recipe: Any = LEVELS["causal"]
+    for tree, nodes, f, fits in (
+        ("star", 100, 1, True), ("star", 200, 1, False), ("binary", 200, 3, True), ("star", 100, 2, True),
+        ("star", 120, 2, False),
+    ):  # fmt: skip
+        settings = recipe.settings_from({"tree": tree, "tree_nodes": nodes, "f": f})
+        if fits:
+            recipe.check_place(1, settings)
+        else:
+            with pytest.raises(SettingError, match=r"tree: with .* bytes, and no other reads more than 131072: take"):
+                recipe.check_place(1, settings)

@@ -400,7 +400,7 @@ def test_what_cannot_be_opened_is_refused_in_a_sentence(tmp_path: Path) -> None:
                 await started[0].open("andes", settings={"speed": 9})
             with pytest.raises(UsageError, match="data directory"):
                 await started[0].open("andes", durable=True)
-            for level in ("optimistic", "total", "cbcast"):
+            for level in ("optimistic", "total"):
                 with pytest.raises(UsageError, match=f"level {level} stores no events.*or at level causal"):
                     await stored.open("andes", level, founders=[0, 1, 2], durable=True)
             with pytest.raises(SettingError, match=r"three at least .* \(founders=\[0, 1, 2\], --founders 0,1,2\)"):

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from tests.net.live import QUICK, nodes, take, within
+from tests.net.live import QUICK, nodes, open_all, take, within
 from whence.check.judge import judge
 from whence.check.verdict import Outcome
 from whence.core.levels import LEVELS as LEVELS_BUILT
 from whence.core.settings import by_name
 from whence.errors import JoinError, SettingError, UsageError
 from whence.group import Group
-from whence.net.settings import settings_of
+from whence.net.settings import NetSettings, settings_of
 from whence.node import Node, join
 from whence.trace.gathering import gather
 
@@ -89,6 +89,49 @@ def test_causal_groups_of_few_founders_need_no_tree_unless_one_is_asked_for() ->
     assert "spread" not in settings_of("causal", range(17), {})
     assert "spread" not in settings_of("causal", range(8), {"f": 2})
     assert settings_of("causal", range(8), {"spread": "tree"})["spread"] == "tree"
+
+
+@pytest.mark.parametrize(
+    ("level", "settings", "complaint"),
+    [
+        ("cbcast", {}, "level cbcast is there to be compared with: .* take level causal"),
+        ("barriers", {}, "level barriers is there"),
+        ("neighbourhood", {}, "level neighbourhood is there"),
+        ("fifo", {"view": "full"}, "view=full: only a simulator .* leave view out"),
+        ("eventual", {"view": "full"}, "view=full: only a simulator"),
+        ("optimistic", {"view": "full"}, "view=full: only a simulator"),
+        ("optimistic", {"seeds": "", "allow_unsafe_liveness": True}, "seeds must name at least one peer"),
+        ("causal", {"groups": "10 20;20 30"}, "groups=10 20;20 30: a live group is one group of all its founders"),
+        ("causal", {"processes": "1 2 3"}, "processes=1 2 3: who the members are is said by founders"),
+        ("causal", {"tree": "0,0,0"}, "the tree has 4 nodes, and 3 processes are listed|4 nodes, and tree_nodes is 3"),
+    ],
+)
+def test_what_opens_live_works_live_and_the_rest_is_refused_at_the_door(
+    level: str, settings: dict[str, object], complaint: str
+) -> None:
+    async def main() -> None:
+        async with join(10) as node:
+            with pytest.raises(SettingError, match=complaint):
+                await node.open("alps", level, founders=[10, 20, 30], settings=settings)
+
+    within(main())
+
+
+@pytest.mark.parametrize("level", ["eventual", "fifo"])
+def test_a_node_that_is_set_to_use_udp_gossips(level: str) -> None:
+    async def main() -> None:
+        async with nodes(3, settings=NetSettings(udp=True)) as started:
+            groups = await open_all(started, level=level)
+            await groups[0].publish(b"word")
+            for group in groups:
+                assert [each.payload for each in await take(group, 1)] == [b"word"]
+            assert sum(node.live.switch.counts["datagrams_sent"] for node in started) > 0
+            with pytest.raises(SettingError, match="spread: this node is set to send over UDP, and only gossip goes"):
+                await started[0].open("andes", level, settings={"spread": "direct"})
+            causal = await started[0].open("board", "causal", founders=[1])
+            await causal.publish(b"alone")
+
+    within(main())
 
 
 def test_who_runs_a_causal_group_otherwise_is_refused() -> None:

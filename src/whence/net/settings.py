@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from whence.core.link.detector import DetectorSettings
 from whence.core.order.localized.settings import LIVE_TIMERS
+from whence.core.order.rivals import RIVALS
 from whence.errors import SettingError
 from whence.trace.spool import SEGMENT_BYTES, SEGMENTS_MAX
 
@@ -42,7 +43,8 @@ class NetSettings(Struct, frozen=True, kw_only=True):
     linger_ns: int = 2_000_000_000
     """Of two connections between two processes one is idle; it is closed after so long."""
     udp: bool = False
-    """Send gossip that fits a datagram over UDP. Not with TLS: datagrams are not encrypted."""
+    """Send gossip that fits a datagram over UDP: groups at levels that can gossip are opened with spread=gossip then,
+    and the others use connections all the same. Not with TLS: datagrams are not encrypted."""
     otel: bool = False
     """Count what groups publish and deliver with OpenTelemetry. Needs the extra `otel`; costs a few µs per bundle."""
     trace_segment_bytes: int = SEGMENT_BYTES
@@ -102,12 +104,30 @@ OF_TREES = ("tree", "groups", "f", "identity", "coding", "replay", "retain", "or
 """Settings that mean something only on a tree: who gives one wants one."""
 
 
-def settings_of(level: str, founders: Sequence[int], given: Mapping[str, object]) -> dict[str, object]:
+SIMULATED = {
+    "view": ("full", "only a simulator can tell everybody of everybody: leave view out, and set view_size"),
+    "groups": (None, "a live group is one group of all its founders: leave groups out, and open a group for each"),
+    "processes": (None, "who the members are is said by founders: leave processes out"),
+}
+"""Settings that a live group cannot have: the value, or any but the default, and what to do."""
+
+
+def settings_of(
+    level: str, founders: Sequence[int], given: Mapping[str, object], *, udp: bool = False
+) -> dict[str, object]:
     """Return what a live group is opened with: what the caller says, defaults, and what follows from its founders.
 
-    Raises SettingError where the level cannot do without founders.
+    Raises SettingError where the level cannot do without founders, or not live at all.
     """
+    _check_live(level, given)
     chosen = dict(LIVE_DEFAULTS.get(level, {}))
+    if udp and chosen.get("spread") == "direct":
+        chosen["spread"] = "gossip"
+        if given.get("spread", "gossip") != "gossip":
+            raise SettingError(
+                "spread: this node is set to send over UDP, and only gossip goes there; leave "
+                f"spread={given['spread']} out, or turn udp off"
+            )
     if level == "causal":
         chosen |= _of_causal(founders, given)
     if level == "optimistic" and "seeds" not in given:
@@ -118,6 +138,17 @@ def settings_of(level: str, founders: Sequence[int], given: Mapping[str, object]
             )
         chosen["seeds"] = ",".join(map(str, founders))
     return chosen | dict(given)
+
+
+def _check_live(level: str, given: Mapping[str, object]) -> None:
+    if level in RIVALS:
+        raise SettingError(
+            f"level {level} is there to be compared with: it loses what a connection loses and says nothing of it, so "
+            "it runs in the simulator only (whence simulate); take level causal"
+        )
+    for name, (value, what) in SIMULATED.items():
+        if name in given and (given[name] == value or (value is None and given[name] != "all")):
+            raise SettingError(f"{name}={given[name]}: {what}")
 
 
 def _of_causal(founders: Sequence[int], given: Mapping[str, object]) -> dict[str, object]:

@@ -39,6 +39,8 @@ class TicketSettings(Struct, frozen=True, kw_only=True):
         if not 0 <= self.k <= K_MAX:
             raise SettingError(f"k must be from 0 to {K_MAX}, not {self.k}")
         seeds = self.seed_pids()
+        if not seeds:
+            raise SettingError("seeds must name at least one peer: without any, nobody can begin the cluster")
         if len(seeds) < 2 * self.k + 1 and not self.allow_unsafe_liveness:
             raise SettingError(f"seeds must name at least 2k + 1 = {2 * self.k + 1} peers, not {len(seeds)}")
         for name in ("ticket_round_ns", "answer_ns"):

@@ -1,8 +1,8 @@
 """A member of a direct group: reliable causal multicast where everybody is in reach of everybody.
 
-Promises: as the localized overlay does (order/localized/member.py): causal order, every message once at every member,
-through any crashes, losses and false suspicions; publish is durable when it returns; a member that was down gets
-everything it missed, in order. One hop, and no member waits for another to pass a message on.
+Promises: as the localized overlay does (order/localized/member.py): causal order within the group and towards no
+other, every message once at every member, through any crashes, losses and false suspicions; publish is durable when it
+returns; a member that was down gets everything it missed, in order. One hop, and nobody waits for another to pass on.
 Assumes: few members, all of which can connect to each other; stable storage; for progress, all up in the end.
 The sentence that decides: a message is processed when everything that its publisher had processed was processed here.
 Costs per message: a number for every member; one copy to each of them, encoded once.

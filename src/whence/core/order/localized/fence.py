@@ -21,6 +21,9 @@ from whence.core.ready import Ready, Send
 from whence.core.varint import Reader, put
 from whence.types import Instant
 
+TRAIL_BYTES = 5 + 6
+"""Of one pair and its number in an answer. Trees whose answers could be too long are refused when a group opens."""
+
 
 class Seen:
     """Numbers of one pair of other nodes whose messages were processed here: all up to `prefix`, and some beyond."""

@@ -10,9 +10,10 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from whence.core.members.overlay import GROUPS_MAX, NODE_BITS, NODE_MASK, Cells, pair
+from whence.core.members.overlay import GROUPS_MAX, NODE_BITS, NODE_MASK, Cells, Place, pair
+from whence.core.order.localized.items import HEAD_BYTES_MAX
 from whence.core.order.localized.shapes import Numbers, Shape, Vectors
-from whence.core.varint import Reader, put
+from whence.core.varint import Reader, packed, put
 from whence.limits import SEQ_MAX
 
 WHOLE, PREDICTED, THESIS = range(3)
@@ -24,6 +25,13 @@ CUT = 1 << 2
 NODES = 1 << NODE_BITS
 NUMBER_END = SEQ_MAX + 1
 EPOCH_END = 1 << 31
+
+CELL_BYTES, NUMBER_BYTES = 8, 6
+"""Of a node and a number as the thesis writes them, and of the largest number as we do."""
+ROW_BYTES = 8
+"""A forwarder, and how many targets follow."""
+HEAD_BYTES_LEAST = 32
+"""What is not numbers."""
 
 
 class Head(Struct, eq=False):
@@ -59,6 +67,28 @@ class Head(Struct, eq=False):
     def number_for(self, reader: int) -> int:
         """Return the number that its forwarder gave it for the reader; 0: none."""
         return self.number or self.ids.get(self.last, {}).get(reader, 0)
+
+
+def largest(place: Place) -> int:
+    """Return how many bytes a head of a node has at most, or, if some cannot be read, how many such a one may have.
+
+    Where all it knows is too much for one, it says only what is near its reader (links.py); that is counted then.
+    """
+    size = _bytes_of(len(place.pairs), place)
+    if size <= HEAD_BYTES_MAX:
+        return size
+    for target in place.reach:
+        size = _bytes_of(len(place.pairs & place.overlay.pairs(target)), place)
+        if size > HEAD_BYTES_MAX:
+            return size
+    return HEAD_BYTES_MAX
+
+
+def _bytes_of(pairs: int, place: Place) -> int:
+    """Return the bytes of a head with so many dependencies, and the vectors of all forwarders on a path."""
+    cell = max(CELL_BYTES, len(packed([place.overlay.size])) + NUMBER_BYTES)
+    vectors = 2 * place.overlay.radius * len(place.reach)
+    return HEAD_BYTES_LEAST + cell * (pairs + vectors) + ROW_BYTES * len(place.near)
 
 
 def encode_whole(head: Head) -> bytes:

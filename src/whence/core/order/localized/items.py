@@ -8,8 +8,9 @@ from whence import limits
 from whence.core.ready import Item
 from whence.types import Boot, Bundle, PeerId, Seq
 
-HEAD_BYTES_MAX = 1 << 14
-"""A head names at most every pair in a neighbourhood; f=3 with ten neighbours each stays below."""
+HEAD_BYTES_MAX = 1 << 17
+"""A head that is sent again names every pair in a neighbourhood: 10,000 of them in a star of 100. Trees whose heads
+could be larger are refused when a group opens (heads.py)."""
 
 LIST_BYTES_MAX = 1 << 12
 """Acknowledged or fenced numbers in one item; what does not fit comes with the next."""

@@ -1,7 +1,8 @@
 """A member of a localized overlay: reliable causal multicast to many groups on one tree, with bounded metadata.
 
-Promises: causal order across all groups, every message once at every member of its group, through any crashes, losses
-and false suspicions; publish is durable when it returns; a member that was down gets everything it missed, in order.
+Promises: causal order across all groups of this tree (nothing is known of other trees: two live groups are two), every
+message once at every member of its group, through any crashes, losses and false suspicions; publish is durable when it
+returns; a member that was down gets everything it missed, in order.
 Assumes: stable storage; for progress, at most f of any 2f+1 nodes on a path down at a time, and all up in the end.
 Order never rests on that bound, nor on who is suspected.
 Costs per message and hop: numbers for the targets within f+1 hops, dependencies on pairs within 2f+1 hops; predicted

@@ -11,7 +11,10 @@ from whence.core.offsets import Offsets
 from whence.core.order.direct.member import Direct
 from whence.core.order.direct.outbox import Outbox as DirectOutbox
 from whence.core.order.direct.state import State as DirectState
+from whence.core.order.localized.fence import TRAIL_BYTES
+from whence.core.order.localized.heads import largest
 from whence.core.order.localized.inbox import Inbox
+from whence.core.order.localized.items import HEAD_BYTES_MAX
 from whence.core.order.localized.links import Links
 from whence.core.order.localized.member import Localized
 from whence.core.order.localized.outbox import Outbox
@@ -64,7 +67,7 @@ class Causal(NamedTuple):
 
     def build(self, me: Process, settings: Settings, around: "Surroundings") -> Localized | Direct:
         """Compose a member that has not started yet. Raises SettingError for one that has no place."""
-        self.check_place(me.pid, settings)
+        self._check_member(me.pid, settings)
         if settings.localized.spread == "direct":
             return self.compose_direct(me, settings, remembers=around.remembers)
         member = self.compose(me, settings, self.overlay(settings.overlay))
@@ -72,7 +75,23 @@ class Causal(NamedTuple):
         return member
 
     def check_place(self, process: int, settings: Settings) -> None:
-        """Refuse a process that has no place in the group. Raises SettingError."""
+        """Refuse a process that has no place in the group, or one whose messages no other could read.
+
+        Raises SettingError.
+        """
+        self._check_member(process, settings)
+        if settings.localized.spread == "tree":
+            overlay = overlay_of(settings.overlay)
+            place = Place(overlay, overlay.place_of[process])
+            size = max(largest(place), TRAIL_BYTES * len(place.pairs) if place.f > 1 else 0)
+            if size > HEAD_BYTES_MAX:
+                raise SettingError(
+                    f"tree: with {len(place.near) - 1} nodes within {overlay.radius} hops of process {process}, what "
+                    f"it says of a message may take {size} bytes, and no other reads more than {HEAD_BYTES_MAX}: take "
+                    "a tree of smaller degree (tree=binary), or a smaller f"
+                )
+
+    def _check_member(self, process: int, settings: Settings) -> None:
         overlay = overlay_of(settings.overlay)
         if process not in overlay.place_of:
             raise SettingError(

@@ -165,6 +165,7 @@ def test_a_causal_member_that_is_closed_stays_one_and_comes_back_with_its_data(s
                 assert [each.payload for each in await take(there, 1)] == [b"before"]
                 await there.close()
                 assert [each.payload for each in await take(here, 1)] == [b"before"]
+                await asyncio.sleep(0.1)  # that it is away is known, and what it has taken still is
                 await receipt.settled()
                 with pytest.raises(UsageError, match="restart this process to return"):
                     await opened(two)

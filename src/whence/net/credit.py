@@ -92,9 +92,10 @@ class Credit:
         if peer not in self._stuck:
             self._owed_from.setdefault(peer, self.last)
 
-    def forget(self, peer: int) -> None:
-        """Wait no more for a member that is gone."""
-        self._reached.pop(peer, None)
+    def forget(self, peer: int, *, stays: bool = False) -> None:
+        """Wait no more for a member that is gone; what one has taken that stays a member while it is away is known."""
+        if not stays:
+            self._reached.pop(peer, None)
         self._owed_from.pop(peer, None)
 
     def limit_bytes(self) -> int:

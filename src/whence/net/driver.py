@@ -445,7 +445,7 @@ class Driver:
 
     def forget_peer(self, peer: int) -> None:
         """Wait no more for a peer that is gone."""
-        self.credit.forget(peer)
+        self.credit.forget(peer, stays=bool(getattr(self.role.recipe, "durable", False)))
         self.relief.look()
 
     def congested(self) -> bool:

@@ -41,7 +41,7 @@ def bounded(main: Any, factor: int = 1) -> None:
 
 
 async def opened(node: Node, way: str, founders: list[int]) -> Group:
-    fixed = {"founders": founders} if WAYS[way]["level"] in ("causal", "optimistic") else {}
+    fixed: dict[str, Any] = {"founders": founders} if WAYS[way]["level"] in ("causal", "optimistic") else {}
     return await node.open("alps", **WAYS[way], **fixed)
 
 
@@ -75,7 +75,7 @@ async def opened_without_data(node: Node, way: str) -> Group:
 
 def flipped(data: Path, random: Random) -> str:
     """Flip a bit in one of the files that say what was acknowledged and by whom; return where."""
-    files = sorted([data / "identity", *data.glob("groups/*.journal")])
+    files = sorted([data / "identity", *data.glob("groups/*")])
     file = random.choices(files, [each.stat().st_size for each in files])[0]
     content = bytearray(file.read_bytes())
     bit = random.randrange(8 * len(content))

@@ -145,3 +145,34 @@ def test_each_number_is_written_in_one_piece() -> None:
     memory = mmap.mmap(-1, Steps.BYTES)
     steps = Steps(memory)
     assert (steps._places.itemsize, steps._places.format) == (8, "Q")
+
+
+def test_no_flipped_bit_passes_for_a_step(tmp_path: Path) -> None:
+    path = tmp_path / "steps"
+    steps = Steps.at(path)
+    for node in (0, 3, 0):
+        steps.take_of(node, 4, whole=True)
+    steps.hand(14, 3)
+    steps.tell()
+    steps.close()
+    whole = path.read_bytes()
+    for bit in range(8 * len(whole)):
+        damaged = bytearray(whole)
+        damaged[bit >> 3] ^= 1 << (bit & 7)
+        path.write_bytes(damaged)
+        with pytest.raises(StorageError, match=r"is damaged.*restore the whole data directory"):
+            Steps.at(path)
+    path.write_bytes(whole)
+    again = Steps.at(path)
+    assert (again.taken, again.told, again.messages[:4], again.handed, again.handed_of) == (12, 1, [2, 0, 0, 1], 14, 3)
+    again.close()
+
+
+@pytest.mark.parametrize("left", [0, 1, 8, 555])
+def test_numbers_that_were_cut_short_are_not_begun_anew(tmp_path: Path, left: int) -> None:
+    Steps.at(tmp_path / "steps").close()
+    whole = (tmp_path / "steps").read_bytes()
+    for damaged in (whole[:left], bytes(len(whole))):
+        (tmp_path / "steps").write_bytes(damaged)
+        with pytest.raises(StorageError, match="is damaged"):
+            Steps.at(tmp_path / "steps")

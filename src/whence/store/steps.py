@@ -9,6 +9,8 @@ Each number is written in one piece, and a process may be killed between any two
 steps are counted by node, a node's word says how many of its messages were taken, how many events of its next one, and
 has a bit that changes whenever it is written. The events of all nodes together are a second number that must agree: it
 is written first, to one of two places, and the bits of all words together tell which of the two counts.
+
+The highest bits of a word check the others, so that no flipped bit passes for a step: a file with one is refused.
 """
 
 import mmap
@@ -18,6 +20,7 @@ from pathlib import Path
 
 from whence.errors import StorageError
 from whence.limits import BUNDLE_EVENTS_MAX, CLOCK_NODES_MAX
+from whence.store.log import WHAT_TO_DO, make_directory
 
 _TAKEN, _TOLD, _TAKEN_BY_BIT, _WORDS = 0, 1, 2, 4
 _HANDED, _FORMAT = _WORDS + CLOCK_NODES_MAX, _WORDS + CLOCK_NODES_MAX + 1
@@ -25,7 +28,11 @@ _HANDED, _FORMAT = _WORDS + CLOCK_NODES_MAX, _WORDS + CLOCK_NODES_MAX + 1
 _PLACES = _FORMAT + 1
 _BYTES = 8 * _PLACES
 
-_FORMAT_NOW = 2
+_FORMAT_NOW, _FORMAT_UNCHECKED = 3, 2
+_CHECK, _VALUE_BITS = 127, 57
+"""A word is a number and, above it, what is left of it after division: every single bit makes a difference to that."""
+_VALUE = (1 << _VALUE_BITS) - 1
+_HANDED_BITS = 40
 _FORMER_BYTES = 8 * _HANDED
 """A file of the first format has no more: it counts whole messages, and the parity of their sum tells which counts."""
 
@@ -38,39 +45,46 @@ class Steps:
     """Numbers in some memory, each written in one piece."""
 
     def __init__(self, memory: "bytearray | mmap.mmap") -> None:
-        """Read them; `memory` has Steps.BYTES bytes, all zero at first."""
+        """Read them; `memory` has Steps.BYTES bytes, all zero at first. Raises ValueError where they are damaged."""
         self._memory = memory
         self.closed = False
         self._places = memoryview(memory).cast("Q")
-        self._places[_FORMAT] = _FORMAT_NOW
-        self._words = list(self._places[_WORDS:_HANDED])
+        numbers = _checked(self._places)
+        self._places[_FORMAT] = _sealed(_FORMAT_NOW)
+        self._words = numbers[_WORDS:_HANDED]
         self._bit = sum(self._words) & 1
         self.messages = [word // _MESSAGE for word in self._words]
         """Messages of each node that the application has taken, where they are counted."""
         self.begun = [word % _MESSAGE >> 1 for word in self._words]
         """Events of each node's next message that it has taken."""
-        self.taken = self._places[_TAKEN_BY_BIT + self._bit if any(self._words) else _TAKEN]
+        self.taken = numbers[_TAKEN_BY_BIT + self._bit if any(self._words) else _TAKEN]
         """Events the application has taken."""
-        self.told = self._places[_TOLD]
+        self.told = numbers[_TOLD]
         """Publications the application was told of."""
-        hand = self._places[_HANDED]
-        self.handed, self.handed_of = max(self.taken, hand & (1 << 48) - 1), hand >> 48
+        hand = numbers[_HANDED]
+        self.handed, self.handed_of = max(self.taken, hand & (1 << _HANDED_BITS) - 1), hand >> _HANDED_BITS
         """Events it was handed, and the node of those it has not taken."""
 
     BYTES = _BYTES
 
     @classmethod
     def at(cls, path: Path) -> "Steps":
-        """Open or create them in a file. Raises StorageError."""
+        """Open or create them in a file. Raises StorageError, also where it is damaged."""
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_directory(path.parent)
+            if not path.exists():
+                _put(path, [0] * _FORMAT)
             _convert(path)
-            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
             try:
-                os.posix_fallocate(handle, 0, _BYTES)
+                size = os.fstat(handle).st_size
+                if size != _BYTES or not any(os.pread(handle, 8, 8 * _FORMAT)):
+                    raise ValueError(f"it has {size} bytes, and none of its format")
                 return cls(mmap.mmap(handle, _BYTES))
             finally:
                 os.close(handle)
+        except ValueError as error:
+            raise StorageError(f"the counter {path} is damaged: {error}; nothing was changed: {WHAT_TO_DO}") from None
         except OSError as error:
             raise StorageError(
                 f"the counter {path} cannot be kept: {error.strerror or error}; make room, or give another directory"
@@ -79,13 +93,13 @@ class Steps:
     def take(self, events: int) -> None:
         """Count events that the application has taken, in the order it was handed them."""
         self.taken += events
-        self._places[_TAKEN] = self.taken
+        self._places[_TAKEN] = _sealed(self.taken)
 
     def take_of(self, node: int, events: int, *, whole: bool) -> None:
         """Count events of a node's next message; `whole`: they are the last of it."""
-        self.taken += events
+        taken = self.taken = self.taken + events
         self._bit ^= 1
-        self._places[_TAKEN_BY_BIT + self._bit] = self.taken
+        self._places[_TAKEN_BY_BIT + self._bit] = taken % _CHECK << _VALUE_BITS | taken  # _sealed, without a call
         if whole:
             self.messages[node] += 1
             self.begun[node] = 0
@@ -96,13 +110,14 @@ class Steps:
     def hand(self, handed: int, node: int) -> None:
         """Note how many events the application was handed in all, and of which node those are that it has not taken."""
         self.handed = handed
-        self._places[_HANDED] = node << 48 | handed
+        hand = node << _HANDED_BITS | handed
+        self._places[_HANDED] = hand % _CHECK << _VALUE_BITS | hand
 
     def catch_up(self, messages: Sequence[int]) -> None:
         """Learn that more messages were taken than are counted here: the machine died before they were."""
         behind = [node for node, taken in enumerate(messages) if taken > self.messages[node]]
         for place in (0, 1) if behind else ():
-            self._places[_TAKEN_BY_BIT + place] = self.taken
+            self._places[_TAKEN_BY_BIT + place] = _sealed(self.taken)
         for node in behind:
             self.messages[node], self.begun[node] = messages[node], 0
             self._write_word(node, self._words[node] & 1)
@@ -117,7 +132,7 @@ class Steps:
     def tell(self) -> None:
         """Count a publication that the application is told of now."""
         self.told += 1
-        self._places[_TOLD] = self.told
+        self._places[_TOLD] = _sealed(self.told)
 
     def close(self) -> None:
         """Let the memory go."""
@@ -127,21 +142,46 @@ class Steps:
             self._memory.close()
 
     def _write_word(self, node: int, bit: int) -> None:
-        self._words[node] = self.messages[node] * _MESSAGE + self.begun[node] * 2 + bit
-        self._places[_WORDS + node] = self._words[node]
+        word = self._words[node] = self.messages[node] * _MESSAGE + self.begun[node] * 2 + bit
+        self._places[_WORDS + node] = word % _CHECK << _VALUE_BITS | word
+
+
+def _sealed(number: int) -> int:
+    """Return a number as it is written, with what checks it."""
+    return number % _CHECK << _VALUE_BITS | number
+
+
+def _checked(places: Sequence[int]) -> list[int]:
+    """Return the numbers that are written. Raises ValueError where one is none that was."""
+    numbers = [word & _VALUE for word in places]
+    wrong = [place for place, word in enumerate(places) if _sealed(numbers[place]) != word]
+    if wrong or numbers[_FORMAT] not in (0, _FORMAT_NOW) or (not numbers[_FORMAT] and any(numbers)):
+        raise ValueError(f"the number at byte {8 * (wrong[0] if wrong else _FORMAT)} was never written")
+    return numbers
 
 
 def _convert(path: Path) -> None:
-    """Put a file of the present format in the place of one of the first, in one step. Raises OSError."""
-    if not path.exists() or path.stat().st_size != _FORMER_BYTES:
+    """Put a file of the present format in the place of an earlier one. Raises OSError."""
+    data = path.read_bytes()
+    if len(data) not in (_FORMER_BYTES, _BYTES):
         return
-    former = memoryview(path.read_bytes()).cast("Q")
-    memory = bytearray(_BYTES)
-    places = memoryview(memory).cast("Q")
-    places[:_WORDS] = former[:_WORDS]
-    for node, messages in enumerate(former[_WORDS:]):
-        places[_WORDS + node] = messages * _MESSAGE
-    places[_WORDS] |= sum(former[_WORDS:]) & 1
+    former = memoryview(data).cast("Q").tolist()
+    if len(data) == _FORMER_BYTES:
+        words = [messages * _MESSAGE for messages in former[_WORDS:]]
+        words[0] |= sum(former[_WORDS:]) & 1
+        _put(path, [*former[:_WORDS], *words, 0])
+    elif former[_FORMAT] == _FORMAT_UNCHECKED:
+        _put(path, [*former[:_HANDED], 0])
+
+
+def _put(path: Path, numbers: list[int]) -> None:
+    """Put numbers in a file, whose room on the disk is taken, in one step. Raises OSError."""
     fresh = path.with_suffix(".fresh")
-    fresh.write_bytes(memory)
+    handle = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        os.posix_fallocate(handle, 0, _BYTES)
+        os.pwrite(handle, b"".join([_sealed(number).to_bytes(8, "little") for number in [*numbers, _FORMAT_NOW]]), 0)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
     fresh.replace(path)

@@ -25,7 +25,7 @@ from whence.types import Process
 Contacts = Annotated[
     list[str] | None, typer.Option("--contact", metavar="HOST:PORT", help="A member to join through; may be repeated.")
 ]
-Pid = Annotated[int | None, typer.Option(help="This process's name, 0 to 32767. Default: one of the highest, drawn.")]
+Pid = Annotated[int | None, typer.Option(help="This process's name, 0 to 32767. Default: one above 4095, drawn.")]
 Listen = Annotated[str, typer.Option(metavar="HOST:PORT", help="Where others reach this process; port 0 picks one.")]
 Cluster = Annotated[str, typer.Option(help="Only processes of the same cluster talk to each other.")]
 Certs = Annotated[
@@ -60,8 +60,9 @@ Log = Annotated[str, typer.Option(help="Logs on standard error: off, text or jso
 
 Result = TypeVar("Result")
 
-GUESTS = range(28_000, 32_768)
-"""pids drawn for pub and sub: guests that nobody refers to by name."""
+GUESTS = range(4_096, 32_768)
+"""pids drawn for pub and sub: guests that nobody refers to by name. As many as the merge key has room for, above those
+that people give; of 200 guests two may draw the same, and the second draws again."""
 
 DRAWS_MAX = 8
 """How often a guest draws a pid before it gives up: with half of them taken, one in 256 has to."""

@@ -59,6 +59,9 @@ ROUNDS_MAX = 255
 """Ages and remaining rounds fit one byte."""
 
 
+MERGERS_MAX = 64
+"""Mergers, and relays, of one group: every publication goes to each of them."""
+
 CLOCK_NODES_MAX = 64
 """Nodes of a group whose messages carry a number for every one of them, and are counted for each."""
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whence import limits
-from whence.core.levels import Settings, settings_from
+from whence.core.levels import LEVELS, Settings, settings_from
 from whence.core.settings import by_name as settings_by_name
 from whence.core.settings import names_in
 from whence.errors import SettingError, UsageError
@@ -123,3 +123,8 @@ def test_no_setting_is_the_default() -> None:
 
 def test_a_setting_error_is_for_the_caller_to_mend() -> None:
     assert issubclass(SettingError, UsageError)
+
+
+@pytest.mark.parametrize("stamp", ["hlc", "kn"])
+def test_every_stamp_that_can_merge_is_taken_with_the_other_settings_at_their_defaults(stamp: str) -> None:
+    assert LEVELS["total"].settings_from({"stamp": stamp}).merge.stamp == stamp

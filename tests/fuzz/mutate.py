@@ -19,7 +19,7 @@ from whence.core.link.greeting import NONCE_BYTES, Confirm, Hello, Refused
 from whence.core.link.presence import Place, Presence, presence
 from whence.core.link.reached import WAITED_US_MAX, Reached
 from whence.core.members.views import NEWS, Subscribe, Welcome
-from whence.core.merge.items import Alive, Aside, Batch, Bye, Follow, Offer, Opened, Stream, Taken
+from whence.core.merge.items import VERSION_MAX, Alive, Aside, Batch, Bye, Follow, Mergers, Offer, Opened, Stream, Taken
 from whence.core.merge.outbox import name_of
 from whence.core.ready import Item
 from whence.core.spread.direct import HAVE, WANT, Have, Push, Want
@@ -132,6 +132,9 @@ MAKERS: dict[type[Item], Callable[[Random], Item]] = {
     Aside: lambda random: Aside(some_bundle(random), edge(random, 0, 99)),
     Alive: lambda random: Alive(random.randbytes(7), edge(random, 1, limits.SEQ_MAX)),
     Bye: lambda _: Bye(),
+    Mergers: lambda random: Mergers(
+        edge(random, 1, VERSION_MAX), random.sample(range(9), 3), random.sample(range(9, 12), 2)
+    ),
 }  # fmt: skip
 MAKERS |= TICKET_MAKERS | TREE_MAKERS
 """How to make one of each kind of item; a test demands that none is forgotten."""

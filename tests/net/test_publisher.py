@@ -208,6 +208,19 @@ def test_a_burst_beyond_what_a_tick_may_have_waits_and_is_delivered_whole(tmp_pa
     within(main())
 
 
+def test_nothing_counts_as_stored_at_a_level_that_stores_no_events(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with nodes(1, data=tmp_path) as (node,):
+            group = await node.open("alps", "total")
+            await group.ready_to_publish()
+            receipt = await group.publish(b"x")
+            assert len(await take(group, 1)) == 1, "its merger has written a last key by now"
+            with pytest.raises(UsageError, match="stores nothing"):
+                await receipt.stored()
+
+    within(main())
+
+
 # --- payloads ---
 
 

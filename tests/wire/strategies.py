@@ -14,7 +14,7 @@ from whence import limits
 from whence.core.link.addresses import Address, Addresses, pack
 from whence.core.link.presence import Place, Presence, presence
 from whence.core.members.views import NEWS, Welcome
-from whence.core.merge.items import Follow, Opened, Stream, Taken
+from whence.core.merge.items import Follow, Mergers, Opened, Stream, Taken
 from whence.core.merge.outbox import name_of
 from whence.core.order.direct.items import Told
 from whence.core.ready import Item
@@ -134,6 +134,15 @@ AGREEING: dict[type, st.SearchStrategy[Any]] = {
     Have: st.builds(Have, digests(HAVE, 3), news(), news()),
     Want: st.builds(Want, digests(WANT, 1)),
     Taken: st.builds(Taken, st.lists(bundles(), max_size=4).map(name_of)),
+    Mergers: st.one_of(
+        st.just(Mergers(0, [], [])),
+        st.builds(
+            lambda version, pids, cut: Mergers(version, pids[:cut], pids[cut:]),
+            st.integers(1, 2**31 - 1),
+            st.lists(st.integers(0, limits.PEER_ID_MAX), min_size=8, max_size=20, unique=True),
+            st.integers(1, 8),
+        ),
+    ),
     Follow: st.builds(
         Follow,
         st.integers(0, 9),

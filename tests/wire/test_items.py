@@ -74,6 +74,7 @@ EVER_GIVEN = [
     (64, "Reserve"),
     (65, "Reserved"),
     (120, "Refused"),
+    (29, "Mergers"),
 ]
 """Every number that was ever on a wire. Append; never change a line, never remove one."""
 

@@ -11,6 +11,7 @@ from whence.core.merge.holes import Holes
 from whence.core.merge.items import Opened, Stream
 from whence.core.merge.member import MergeMember
 from whence.core.merge.recipe import Merging
+from whence.core.merge.roster import Roster
 from whence.core.merge.settings import TotalSettings
 from whence.core.order.merged import Entry, Fate, Merger
 from whence.core.ready import Delivery, Late, Ready
@@ -160,6 +161,13 @@ class NeverGuards(MergeMember):
         self._clock = Trusting(self._clock)
 
 
+class MergesByNumber(MergeMember):
+    """Takes the processes 0, 1, … for the mergers, whoever is there."""
+
+    def _keep(self, roster: Roster, now: Instant, ready: Ready) -> None:
+        super()._keep(roster._replace(mergers=tuple(range(len(roster.mergers))), relays=()), now, ready)
+
+
 class OverlooksHoles(Holes):
     """Does not look whether numbers are missing."""
 
@@ -185,9 +193,8 @@ class Restamps(MergeMember):
 class OneMergerIsEnough(MergeMember):
     """Sends publications to the first merger only."""
 
-    def __init__(self, me: Process, settings: TotalSettings, now: Instant) -> None:
-        super().__init__(me, settings, now)
-        self._targets = self._targets[:1]
+    def _targets_now(self) -> tuple[int, ...]:
+        return super()._targets_now()[:1]
 
 
 class DeliversLateInTheStream(MergeMember):
@@ -262,6 +269,7 @@ BUGS = (
     ("never_guards", "agreement", "does not notice a stamp from the future", _member(NeverGuards), _TOTAL),
     ("creates_beyond_its_bound", "agreement", "creates events that all mergers refuse", _member(CreatesBeyondItsBound),
      _TOTAL),
+    ("merges_by_number", "crash", "sends to processes that are not there", _member(MergesByNumber), _TOTAL),
     ("overlooks_holes", "fifo", "does not say what its stream left out",
      _member(type("OverlooksHoles", (MergeMember,), {"holes_kind": OverlooksHoles})), _TOTAL),
     ("restamps", "total_order", "gives what it relays a stamp of its own", _member(Restamps), _TOTAL),

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from whence.core.levels import Surroundings
+from whence.core.levels import Surroundings, stores_events
 from whence.core.link.reached import Reached
 from whence.core.members.full import Directory
 from whence.core.members.tickets.joining import Status
@@ -296,7 +296,7 @@ class Driver:
     @property
     def stores(self) -> bool:
         """Tell whether what is published here survives a crash of the process."""
-        return self._commit is not None and (self._durable or self._member_persists)
+        return self._commit is not None and stores_events(self.role.level) and (self._durable or self._member_persists)
 
     # --- the contract of Ready ---
 

@@ -17,9 +17,9 @@ OF_PROCESSES = ("suspect", "trust")
 """Acts whose argument is a process."""
 
 
-def draw_numbers(nodes: int, dice: Random) -> list[int]:
+def draw_numbers(nodes: int, dice: Random, largest: int = PEER_ID_MAX) -> list[int]:
     """Draw numbers for nodes: close together, far apart, or anywhere; in any order."""
-    most = dice.choice((2 * nodes + 2, 300, PEER_ID_MAX))
+    most = dice.choice((2 * nodes + 2, 300, largest))
     return dice.sample(range(most + 1), nodes)
 
 

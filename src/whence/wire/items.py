@@ -16,7 +16,7 @@ from whence.core.link.presence import Presence
 from whence.core.link.reached import Reached
 from whence.core.members.tickets import items as tickets
 from whence.core.members.views import Subscribe, Welcome
-from whence.core.merge.items import Alive, Aside, Batch, Bye, Follow, Offer, Opened, Stream, Taken
+from whence.core.merge.items import Alive, Aside, Batch, Bye, Follow, Mergers, Offer, Opened, Stream, Taken
 from whence.core.order.direct import items as direct
 from whence.core.order.localized import items as causal
 from whence.core.order.neighbourhood import NearAck, NearCopy
@@ -93,12 +93,13 @@ NUMBERS: dict[int, type[Item]] = {
     64: tickets.Reserve,
     65: tickets.Reserved,
     120: Refused,
+    29: Mergers,
 }
 
 AnyItem = Union[  # noqa: UP007 - the decoder reads this at run time
     Gossip, Subscribe, Welcome,
     Hello, Confirm, Addresses, Ping, Pong, Presence, Push, Have, Want, Reached, Refused,
-    Offer, Batch, Taken, Follow, Opened, Stream, Aside, Alive, Bye,
+    Offer, Batch, Taken, Follow, Opened, Stream, Aside, Alive, Bye, Mergers,
     causal.Copy, causal.Trail, causal.Ack, causal.Ask, causal.Probe, causal.Back, causal.Lookup,
     causal.Named, causal.FenceAsk, causal.FenceTell, causal.Lost,
     TreeCopy, NearCopy, NearAck, direct.Told, direct.Has,

@@ -54,7 +54,7 @@ class Timing(Struct, frozen=True, kw_only=True):
     """δ: a message is received within this or is lost."""
     publishers_max: int = 64
     """n: processes that create events."""
-    events_per_tick_max: int = 1000
+    events_per_tick_max: int = 500
     """K: events of one process in one tick. Tells corruption from sense. Full, with K·n·ε: publishers wait a tick."""
     stall_max: int = 60_000
     """A stamp or clock ahead of its bound by more than this is corrupt and repaired; by less, it is waited for.

@@ -38,6 +38,8 @@ class Following:
         self._position = 0
         self._boot = 0
         self._heard_at = self._began_at = 0
+        self.answered_at: Instant | None = None
+        """When a merger last said anything, or when it was first asked."""
         self._beat_at = 0
         self._missing_since: Instant | None = None
         self._early: dict[int, Stream] = {}
@@ -53,8 +55,23 @@ class Following:
         """Return whom it follows."""
         return self._mergers[self._at]
 
+    def among(self, mergers: tuple[int, ...], home: int, now: Instant, ready: Ready) -> None:
+        """Learn who merges now; turn to another if the present one does no more."""
+        stays = self.merger in mergers
+        at = mergers.index(self.merger if stays else home)
+        self._mergers, self._at, self._refusals = mergers, at, 0
+        if not stays:
+            self.switches += 1
+            self.begin(now, ready)
+
+    def unanswered(self, now: Instant) -> bool:
+        """Tell whether every merger was asked and none has said anything for long."""
+        return self.answered_at is not None and now - self.answered_at > (len(self._mergers) + 2) * self._patience_ns
+
     def begin(self, now: Instant, ready: Ready) -> None:
         """Open a session with the current merger."""
+        if self.answered_at is None or self.answered_at > now:
+            self.answered_at = now
         self.stage = Stage.ASKING
         self._session += 1
         self._heard_at = self._began_at = now
@@ -88,7 +105,7 @@ class Following:
         if self.last is None:
             self.last = key_from_bytes(item.last)
         self._position, self._boot = item.position, sender.boot
-        self._heard_at = now
+        self._heard_at = self.answered_at = now
         self._missing_since = None
         self._early.clear()
         return True
@@ -102,7 +119,7 @@ class Following:
             return []
         if item.topics != self.topics:
             return []
-        self._heard_at = now
+        self._heard_at = self.answered_at = now
         if item.start != self._position:
             self._wait_for_what_is_missing(item, now, ready)
             return []

@@ -1,4 +1,4 @@
-"""What members of a merged group say to each other. Numbers 20 to 28, for good."""
+"""What members of a merged group say to each other. Numbers 20 to 29, for good."""
 
 from struct import Struct as Layout
 from typing import Annotated, TypeAlias
@@ -8,7 +8,7 @@ from msgspec import Meta
 from whence import limits
 from whence.core.clocks.stamp import MergeKey
 from whence.core.ready import Item
-from whence.types import Bundle, Seq
+from whence.types import Bundle, PeerId, Seq
 
 STREAM_BUNDLES_MAX = 32
 """Bundles in one piece of a stream: half of what a packet may carry."""
@@ -18,6 +18,9 @@ STREAM_BYTES_MAX = 1 << 20
 
 NAMES_MAX = 64
 """Publications one acknowledgement names."""
+
+VERSION_MAX = 2**31 - 1
+"""Rosters of one group: a change every second for 68 years. Full: who merges does not change any more."""
 
 KEY_BYTES = 24
 _KEY = Layout(">QQQ")
@@ -174,7 +177,20 @@ class Bye(Item, frozen=True, array_like=True, tag=28, gc=False):
     """I go: look for another merger, or forget me as a follower."""
 
 
-ALL_ITEMS = (Offer, Batch, Taken, Follow, Opened, Stream, Aside, Alive, Bye)
+class Mergers(Item, frozen=True, array_like=True, tag=29, gc=False):
+    """These merge and relay, as far as I know; version 0: I do not know, tell me."""
+
+    version: Annotated[int, Meta(ge=0, le=VERSION_MAX)]
+    mergers: Annotated[list[PeerId], Meta(max_length=limits.MERGERS_MAX)]
+    relays: Annotated[list[PeerId], Meta(max_length=limits.MERGERS_MAX)]
+
+    def sound(self) -> bool:
+        """Tell whether there are mergers if it knows, and nobody has two parts."""
+        pids = [*self.mergers, *self.relays]
+        return bool(self.version) == bool(self.mergers) and len(set(pids)) == len(pids)
+
+
+ALL_ITEMS = (Offer, Batch, Taken, Follow, Opened, Stream, Aside, Alive, Bye, Mergers)
 
 
 _JOURNAL = Layout(">QQQQ")

@@ -1,4 +1,4 @@
-"""One member of a merged group: publisher always, merger or relay by its number, else a merger's follower.
+"""One member of a merged group: publisher always, merger or relay by the group's roster, else a merger's follower.
 
 publish: guard -> stamp -> to every merger (or through relays, with the origin's stamp) -> Ready.
 receive at a merger: guard -> does the stamp make sense? -> merger.arrive -> acknowledge; when due: release in order ->
@@ -10,14 +10,12 @@ a stamp, or was set back, or the process began a moment ago, publishing is refus
 Every input first runs the guards: state that cannot be is repaired and noted, and nothing is published for ε ticks.
 """
 
-from collections import deque
 from collections.abc import Sequence
 
-from whence.core.clocks.stamp import FIRST_KEY, MergeKey, StampClock, Standing, last_key_of, low_key, tick_of
-from whence.core.clocks.ticks import Ticks
+from whence.core.clocks.stamp import FIRST_KEY, MergeKey, last_key_of, low_key, tick_of
 from whence.core.merge.desk import Desk
 from whence.core.merge.following import Following
-from whence.core.merge.holes import HOLE_EVENTS_MAX, Holes
+from whence.core.merge.holes import HOLE_EVENTS_MAX
 from whence.core.merge.items import (
     ALL_ITEMS,
     Alive,
@@ -25,6 +23,7 @@ from whence.core.merge.items import (
     Batch,
     Bye,
     Follow,
+    Mergers,
     Offer,
     Opened,
     Stream,
@@ -32,68 +31,21 @@ from whence.core.merge.items import (
     journal_entry,
     read_journal,
 )
-from whence.core.merge.meter import Meter
-from whence.core.merge.outbox import Outbox, name_of
-from whence.core.merge.settings import ALL_TOPICS, TOPICS_MAX, TotalSettings
-from whence.core.node import STEPS, Life
-from whence.core.order.merged import BUNDLE, Entry, Fate, Merger, entry_of, key_of
-from whence.core.ready import Delivery, Gap, Gauge, Item, Late, Mark, Metric, Note, Ready, Send
+from whence.core.merge.outbox import name_of
+from whence.core.merge.part import Part
+from whence.core.merge.roster import to_record
+from whence.core.merge.settings import ALL_TOPICS, TOPICS_MAX
+from whence.core.node import Life
+from whence.core.order.merged import BUNDLE, Entry, Fate, entry_of, key_of
+from whence.core.ready import Delivery, Gap, Gauge, Item, Late, Metric, Note, Ready, Send
 from whence.errors import LimitError, NotMemberError, StalledError, UsageError
 from whence.types import Bundle, Instant, Process, pack_payloads
 
-_ASIDES_KEPT = 64
-"""Late bundles a follower remembers, so that a copy of one is not handed out twice."""
 
-
-class MergeMember:
+class MergeMember(Part):
     """A member at level `total`."""
 
-    merger_kind: type[Merger] = Merger
-    following_kind: type[Following] = Following
-    holes_kind: type[Holes] = Holes
-
-    def __init__(self, me: Process, settings: TotalSettings, now: Instant) -> None:
-        self.me = me
-        self.life = Life.OUTSIDE
-        self._settings = settings
-        self._timing = settings.timing
-        merge = settings.merge
-        self._ticks = Ticks(merge.tick_ns, settings.timing)
-        self._rt = self._ticks.read(now)
-        self._meter = Meter(self._rt)
-        self._clock: StampClock[object] = settings.stamp_clock()
-        self._clock.start(self._rt)
-        self._quarantine_until = self._rt + self._timing.epsilon if me.boot > 1 else 0
-        self._stalled = False
-        self._repairs = 0
-        self._published = 0
-        self._topic = 0
-        delta_ns = settings.timing.delta * merge.tick_ns
-        self._outbox = Outbox(settings.resend_ns, delta_ns, settings.limits.outbox_bundles_max)
-        self._targets = tuple(pid for pid in settings.sends_to(me.pid) if pid != me.pid)
-        patience_ns = merge.patience_beats * merge.beat_ns
-        self._merger: Merger | None = None
-        self._desk: Desk | None = None
-        self._following: Following | None = None
-        if settings.is_merger(me.pid):
-            self._merger = self.merger_kind(settings.timing, settings.limits, merge.release)
-            self._desk = Desk(settings.limits, merge.beat_ns, patience_ns)
-        else:
-            mergers = settings.mergers()
-            home = mergers[me.pid % len(mergers)]
-            self._following = self.following_kind(mergers, home, ALL_TOPICS, merge.beat_ns, patience_ns)
-        self._holes = self.holes_kind()
-        self._alive_at = 0
-        self._leave_by = 0
-        self._asides: deque[int] = deque(maxlen=_ASIDES_KEPT)
-        self._unsaid: list[Note] = []
-        """What was noted by an input that was then refused; the next Ready tells it."""
-
     # --- lives ---
-
-    def is_first_life(self) -> None:
-        """Learn that this process never lived before, whatever its incarnation."""
-        self._quarantine_until = 0
 
     def found(self, peers: Sequence[Process], now: Instant) -> Ready:
         """Start as one of the first members: with the stream's first key."""
@@ -103,40 +55,39 @@ class MergeMember:
         self._step(Life.MEMBER)
         self._holes.from_the_start = True
         ready.notes.append(Note("join"))
-        if self._following is not None:
-            self._following.last = FIRST_KEY
-            self._following.begin(now, ready)
+        self._keep(self._settings.first_roster([self.me.pid, *[peer.pid for peer in peers]]), now, ready)
+        if self._roles.merges:
+            self._merge()
+        else:
+            self._follow(FIRST_KEY, now, ready)
         return self._end(now, ready)
 
     def join(self, contacts: Sequence[int], now: Instant) -> Ready:
-        """Ask a merger for its stream from now on; a merger starts one, and says that it does not know the past."""
+        """Ask who merges, then a merger for its stream from now on; a merger starts one, without the past."""
         ready = self._begin(now)
         self._step(Life.JOINING)
-        if self._desk is not None:
-            unknown = last_key_of(self._rt + 2 * self._timing.epsilon - 1, self._timing.origin)
-            self._desk.log.floor = max(self._desk.log.floor, unknown)
-            self._step(Life.MEMBER)
-            ready.notes.append(Note("join"))
-            if self._quarantine_until:
-                ready.notes.append(Note("reset", "gap"))  # what came between its lives it never had
-        elif self._following is not None:
-            self._following.begin(now, ready)
+        self._roles.ask(contacts, now, ready)
+        if self._roles.roster.version:
+            self._take_part(now, ready)
         return self._end(now, ready)
 
     def restore(self, records: Sequence[bytes], now: Instant) -> Ready:
-        """Take up the last key that an earlier life of this merger released."""
+        """Take up who merges, and the last key that an earlier life of this merger released."""
         ready = self._begin(now)
-        if self._merger is not None:
-            kept = [entry for entry in map(read_journal, records) if entry is not None]
-            if kept:
-                self._merger.last, self._merger.position = max(kept)
+        self._roles.restore(records)
+        kept = [entry for entry in map(read_journal, records) if entry is not None]
+        if self._roles.merges and kept:
+            self._merger = self._new_merger()
+            self._merger.last, self._merger.position = max(kept)
         return self._end(now, ready)
 
     def checkpoint(self) -> list[bytes]:
-        """Return what a new life needs of everything this one persisted: the last key alone."""
-        if self._merger is None or not self._settings.merge.journal:
+        """Return what a new life needs of everything this one persisted: who merges, and a merger's last key."""
+        if not self._settings.merge.journal or not self._roles.roster.version:
             return []
-        return [journal_entry(self._merger.last, self._merger.position)]
+        merger = self._merger
+        last = [journal_entry(merger.last, merger.position)] if merger is not None and self._desk is not None else []
+        return [to_record(self._roles.roster), *last]
 
     def leave(self, now: Instant) -> Ready:
         """Begin to leave: send what is on its way, and send followers to another merger."""
@@ -181,10 +132,13 @@ class MergeMember:
 
         That is a tick later than it takes: timers of event loops count whole milliseconds and ring up to one early.
         """
-        if self.life is not Life.MEMBER or not self._stalled:
+        if self.life is not Life.MEMBER or not (self._stalled or self._unanswered):
             return None
         timing, ticks = self._timing, self._ticks
-        if ticks.stands_still:
+        if not self._stalled:
+            beats = self._patience_ns // self._settings.merge.tick_ns
+            why, wait = f"none of the mergers {', '.join(map(str, self._roles.others))} answers", beats
+        elif ticks.stands_still:
             why, wait = "the clock on the wall was set back", ticks.lead - timing.lead_max
         elif self._rt < self._quarantine_until:
             why = "this process began, or was repaired, too short a time ago"
@@ -218,6 +172,12 @@ class MergeMember:
             self._offered(sender, item.bundle, item.topic, now, ready)
         elif isinstance(item, Taken):
             self._outbox.taken(sender.pid, item.names, now)
+        elif isinstance(item, Mergers):
+            better = self._roles.hear(sender, item, now, ready)
+            if better is not None:
+                self._adopt(better, now, ready)
+        elif isinstance(item, Follow) and self._desk is None:
+            self._roles.tell(sender, ready)  # it does not know that another merges
         elif self._desk is not None:
             self._serve(self._desk, sender, item, now, ready)
         elif self._following is not None:
@@ -318,7 +278,7 @@ class MergeMember:
             self._arrive(entry_of(key, now, topic, bundle), ready)
             if bundle.process == sender:
                 self._merger.heard(self._rt, sender, key, bundle.first, bundle.last + 1)
-        elif self._settings.is_relay(self.me.pid):
+        elif self.me.pid in self._roles.roster.relays:
             worth_until = self._clock.physical(stamp) + self._timing.delta
             self._outbox.send(self._passed_on(bundle), topic, self._targets, now, worth_until, ready, own=False)
         else:
@@ -353,7 +313,11 @@ class MergeMember:
             ready.send.append(Send(self._desk.followers(), Aside(bundle, late_ticks)))
 
     def _release(self, now: Instant, ready: Ready) -> None:
-        if self._merger is None or self._desk is None:
+        if self._merger is None:
+            return
+        if self._desk is None:
+            if self.life is not Life.OUTSIDE:
+                self._warm_up(ready)
             return
         released = self._merger.release(self._rt)
         if not released:
@@ -396,6 +360,10 @@ class MergeMember:
             self._desk.log.trim(self._rt - self._settings.merge.log_ticks)
         if self._following is not None:
             self._following.tick(now, ready)
+        followers = self._desk.followers() if self._desk is not None and self.life is Life.MEMBER else None
+        better = self._roles.tick(now, followers, ready)
+        if better is not None:
+            self._adopt(better, now, ready)
         if self._settings.merge.release == "frontier":
             self._tell_alive(now, ready)
         if self.life is Life.LEAVING and (not len(self._outbox) or self._rt >= self._leave_by):
@@ -413,10 +381,9 @@ class MergeMember:
             return
         stamp = self._clock.local(self._rt)
         item = Alive(self._clock.write(stamp), self._published + 1)
-        others = tuple(pid for pid in self._settings.mergers() if pid != self.me.pid)
-        if others:
-            ready.send.append(Send(others, item))
-        if self._merger is not None:
+        if self._roles.others:
+            ready.send.append(Send(self._roles.others, item))
+        if self._desk is not None:
             self._alive(self.me, item, ready)
 
     def unreachable(self, peer: int, now: Instant) -> Ready:
@@ -450,8 +417,8 @@ class MergeMember:
             case "switch":
                 if self._following is None or self.life not in (Life.MEMBER, Life.JOINING):
                     raise UsageError("only a member that follows a merger can switch to another")
-                if argument >= self._settings.merge.mergers:
-                    raise UsageError(f"mergers are numbered from 0 to {self._settings.merge.mergers - 1}")
+                if argument >= 0 and argument not in self._roles.others:
+                    raise UsageError(f"the mergers are {', '.join(map(str, self._roles.others))}, not {argument}")
                 self._following.switch(now, ready, None if argument < 0 else argument)
             case "topic":
                 if not 0 <= argument < TOPICS_MAX:
@@ -465,68 +432,19 @@ class MergeMember:
             case _:
                 raise UsageError(f"members of this level know no act {name!r}; there are switch, topic, subscribe")
 
-    def _corrupt(self, kind: int) -> None:
-        """Let a fault strike: some part of the state claims to be from a far future, or is a mess."""
-        far = self._rt + 100 * (self._timing.stall_max + self._timing.delta + self._timing.epsilon)
-        match kind % 8:
-            case 0:
-                self._clock.spoil(far)
-            case 1:
-                self._ticks.rt = far
-            case 2:
-                self._outbox.spoil(far)
-            case 3 if self._following is not None and self._following.last is not None:
-                self._following.last = last_key_of(far, self._timing.origin)
-            case _ if self._merger is not None:
-                self._merger.spoil(self._rt, far, kind % 4)
-            case _:
-                self._clock.spoil(far)
-
-    # --- guards ---
-
-    def _begin(self, now: Instant) -> Ready:
-        """Read the clock and repair what cannot be, before anything else happens."""
-        ready = Ready(notes=self._unsaid)
-        self._unsaid = []
-        self._rt = rt = self._ticks.read(now)
-        self._meter.passed(rt, stalled=self._stalled)
-        if self._ticks.repairs != self._repairs:
-            self._repairs = self._ticks.repairs
-            self._repaired("clock", ready)
-        standing = self._clock.guard(rt)
-        if standing is Standing.RESET:
-            self._repaired("stamp", ready)
-        if self._merger is not None and (found := self._merger.guard(rt)) is not None:
-            self._count(f"reset_{found}", 1)
-            ready.notes.append(Note("reset", found))
-        if self._following is not None:
-            self._guard_following(self._following, ready)
-        self._quarantine_until = min(self._quarantine_until, rt + self._timing.epsilon)
-        self._stalled = standing is Standing.STALLED or self._ticks.stands_still or rt < self._quarantine_until
-        return ready
-
-    def _guard_following(self, following: Following, ready: Ready) -> None:
-        """Give up a last key from the future, which would let nothing pass any more."""
-        origin, latest = self._timing.origin, self._rt + self._timing.lead_max
-        if following.last is not None and tick_of(following.last, origin) > latest + self._timing.stall_max:
-            following.last = last_key_of(latest, origin)
-            self._repaired("last_key", ready)
-
-    def _repaired(self, what: str, ready: Ready) -> None:
-        """Note a repair, and publish nothing until every stamp of before is in the past."""
-        self._count(f"reset_{what}", 1)
-        ready.notes.append(Note("reset", what))
-        self._quarantine_until = self._rt + self._timing.epsilon
+    # --- after every input ---
 
     def _end(self, now: Instant, ready: Ready) -> Ready:
         """Release what is due, and ask to be woken."""
         if self.life in (Life.OUTSIDE, Life.LEFT):
             return ready
         self._release(now, ready)
-        wakes: list[Instant | None] = [self._outbox.wake_at()]
+        wakes: list[Instant | None] = [self._outbox.wake_at(), self._roles.wake_at()]
         if self._merger is not None and self._desk is not None:
             due = self._merger.next_tick()
             wakes += [None if due is None else self._ticks.instant_of(due), self._desk.wake_at()]
+        elif self._merger is not None:
+            wakes.append(self._ticks.instant_of(self._warm_at))
         if self._following is not None:
             wakes.append(self._following.wake_at())
         if self._settings.merge.release == "frontier":
@@ -568,33 +486,3 @@ class MergeMember:
             found += [Metric("early_total", merger.early), Metric("purged_total", merger.purged),
                       Metric("position", merger.position)]  # fmt: skip
         return found if following is None else [*found, Metric("switches_total", following.switches)]
-
-    # --- small parts ---
-
-    def _key(self, stamp: object, bundle: Bundle) -> MergeKey:
-        k_hi, k_mid = self._clock.packed(stamp)
-        return k_hi, k_mid, low_key(bundle.pid, bundle.boot, bundle.first)
-
-    def _mark(self, key: MergeKey) -> Mark:
-        return Mark(key=(tick_of(key, self._timing.origin), *key))
-
-    def _observe(self, bundle: Bundle) -> None:
-        """Let everything published from now on come after a bundle."""
-        if bundle.process != self.me:
-            self._clock.observe(self._rt, self._clock.read(bundle.stamp, self._rt))
-
-    def _reject(self, reason: str, bundle: Bundle, ready: Ready) -> None:
-        self._count(f"rejected_{reason}", 1)
-        ready.notes.append(Note("reject", reason, bundle))
-
-    def _drop(self, reason: str, bundle: Bundle, ready: Ready) -> None:
-        self._count(f"{reason}", 1)
-        ready.notes.append(Note("drop", reason, bundle))
-
-    def _count(self, what: str, by: int) -> None:
-        self._meter.counts[what] += by
-
-    def _step(self, to: Life) -> None:
-        if to not in STEPS[self.life]:
-            raise NotMemberError(f"a process that is {self.life.value} cannot become {to.value}")
-        self.life = to

@@ -8,6 +8,7 @@ from msgspec import structs
 from whence.core.merge.member import MergeMember
 from whence.core.merge.settings import TotalSettings
 from whence.core.settings import parse
+from whence.limits import PEER_ID_MAX
 from whence.types import Instant, Process
 
 if TYPE_CHECKING:
@@ -35,12 +36,14 @@ class Merging(NamedTuple):
         return settings.limits.buffer_bytes_max
 
     def first_peers(self, settings: TotalSettings) -> int:
-        """Return 0: who the mergers are is a setting."""
-        return 0
+        """Return more than there can be: who merges is chosen among all founders, by each of them."""
+        return PEER_ID_MAX
 
     def shared(self, settings: TotalSettings) -> dict[str, object]:
         """Return what all members must agree on: stamps, ticks, and who the mergers and relays are."""
-        merge = {name: getattr(settings.merge, name) for name in ("stamp", "tick_ns", "mergers", "relays")}
+        merge = {
+            name: getattr(settings.merge, name) for name in ("stamp", "tick_ns", "mergers", "relays", "merger_pids")
+        }
         return structs.asdict(settings.timing) | merge
 
     def reads_wall_clock(self) -> bool:

@@ -1,5 +1,6 @@
 """What can be set for a merged group, and who plays which part in it."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -8,9 +9,10 @@ from whence.core.clocks.hlc import Hlc
 from whence.core.clocks.kn import Kn
 from whence.core.clocks.rc import REFUSAL
 from whence.core.clocks.stamp import StampClock, Timing
+from whence.core.merge.roster import Roster
 from whence.core.order.merged import ReleaseRule
 from whence.errors import SettingError
-from whence.limits import MERGED_PEER_ID_MAX, MergeLimits
+from whence.limits import MERGED_PEER_ID_MAX, MERGERS_MAX, MergeLimits
 
 TOPICS_MAX = 63
 """Groups one merger can serve apart: a subscriber names the ones it wants in one 63-bit number."""
@@ -22,7 +24,10 @@ class MergeSettings(Struct, frozen=True, kw_only=True):
     """How the group merges."""
 
     mergers: int = 2
-    """Replicated mergers: the peers 0, 1, …. All release the same order; more of them survive more crashes."""
+    """Replicated mergers: the lowest of the founders, later members while there are fewer. All release the same order;
+    more of them survive more crashes. One that is silent for `patience_beats` is replaced by a member that follows."""
+    merger_pids: str = ""
+    """The mergers by name (5,6), in place of `mergers`: these and no others, here or away; never replaced."""
     relays: int = 0
     """Peers after the mergers that pass publications on to them unchanged; 0 lets publishers reach mergers directly."""
     relay_fanout: int = 2
@@ -54,8 +59,16 @@ class MergeSettings(Struct, frozen=True, kw_only=True):
                      "log_ticks"):  # fmt: skip
             if getattr(self, name) < least.get(name, 1):
                 raise SettingError(f"{name} must be at least {least.get(name, 1)}, not {getattr(self, name)}")
-        if self.mergers + self.relays > MERGED_PEER_ID_MAX:
-            raise SettingError(f"mergers and relays together must be at most {MERGED_PEER_ID_MAX}")
+        if max(self.mergers, self.relays, len(self.named())) > MERGERS_MAX:
+            raise SettingError(f"mergers and relays must be at most {MERGERS_MAX} each")
+
+    def named(self) -> tuple[int, ...]:
+        """Return the mergers that were named, in their order; nothing where they are chosen. Raises SettingError."""
+        words = [word.strip() for word in self.merger_pids.split(",")] if self.merger_pids.strip() else []
+        pids = tuple(int(word) for word in words if word.isascii() and word.isdecimal())
+        if len(set(pids)) < len(words) or any(pid > MERGED_PEER_ID_MAX for pid in pids):
+            raise SettingError(f"merger_pids are different pids such as 5,6, not {self.merger_pids!r}")
+        return tuple(sorted(pids))
 
 
 class TotalSettings(Struct, frozen=True, kw_only=True):
@@ -82,22 +95,9 @@ class TotalSettings(Struct, frozen=True, kw_only=True):
         """Return the time between two copies of the same publication."""
         return max(self.merge.tick_ns, self.timing.delta * self.merge.tick_ns // (self.merge.resends + 1))
 
-    def is_merger(self, pid: int) -> bool:
-        """Tell whether a peer merges."""
-        return pid < self.merge.mergers
-
-    def is_relay(self, pid: int) -> bool:
-        """Tell whether a peer passes publications on to the mergers."""
-        return self.merge.mergers <= pid < self.merge.mergers + self.merge.relays
-
-    def mergers(self) -> tuple[int, ...]:
-        """Return the mergers."""
-        return tuple(range(self.merge.mergers))
-
-    def sends_to(self, pid: int) -> tuple[int, ...]:
-        """Return who takes a peer's publications: some relays, or where there are none, or for them, all mergers."""
-        merge = self.merge
-        if not merge.relays or self.is_merger(pid) or self.is_relay(pid):
-            return self.mergers()
-        count = min(merge.relay_fanout, merge.relays)
-        return tuple(sorted(merge.mergers + (pid + at) % merge.relays for at in range(count)))
+    def first_roster(self, founders: Sequence[int]) -> Roster:
+        """Return who merges and relays in a group that begins with these."""
+        pids = sorted(dict.fromkeys(founders))
+        mergers = self.merge.named() or tuple(pids[: self.merge.mergers])
+        others = [pid for pid in pids if pid not in mergers]
+        return Roster(1, mergers, tuple(others[: self.merge.relays]))

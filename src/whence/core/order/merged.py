@@ -185,6 +185,15 @@ class Merger:
             self._forget(rt)
         return out
 
+    def discard_through(self, key: MergeKey) -> None:
+        """Forget what is held up to a key: it was delivered in another merger's stream."""
+        heap = self._heap
+        while heap and heap[0][:3] <= key:
+            self._bytes -= heappop(heap)[SIZE]
+        if self._overfull():
+            self._make_room([])
+            self._bytes = sum(entry[SIZE] for entry in heap)
+
     def flush(self, rt: int) -> list[Entry]:
         """Return everything that is held, in order, before its time."""
         out = sorted(self._heap)

@@ -1,5 +1,5 @@
 """Merged groups, of seven kinds: replicated, relayed, cramped, by the paper's stamps, with wild clocks, corrupted, and
-with bursts beyond what a tick may have.
+with bursts beyond what a tick may have. Half of them have processes with numbers from anywhere.
 
 Clocks keep ε once the run has healed, and δ covers the slowest link, so that in the liveness phase nothing may be
 late. Before, wild clocks jump at will, by less than what counts as corrupt, and jump back at the latest at the end.
@@ -9,7 +9,9 @@ from itertools import cycle
 from random import Random
 from typing import Any
 
+from whence.limits import MERGED_PEER_ID_MAX
 from whence.sim.merging import clocks_within, deadline_of, settings_of
+from whence.sim.numbers import draw_numbers
 from whence.sim.scenario import Act, Fault, Publish, Scenario
 from whence.sim.streams import Streams
 from whence.sim.swarm.weather import MS, ROUND_NS, draw_faults, draw_network
@@ -130,9 +132,10 @@ def _phased(
         acts += [
             Act(at_ns=at, node=dice.randrange(nodes), name="corrupt_state", argument=dice.randrange(8)) for at in times
         ]  # fmt: skip
+    numbers = draw_numbers(max(everyone) + 1, more, MERGED_PEER_ID_MAX) if more.random() < 0.5 else []
     return Scenario(
-        level=level, seed=seed, shape=shape, nodes=nodes, settings=settings, network=draw_network(dice),
-        clocks=clocks_within(values), sync_ns=dice.choice((0, 2 * MS)),
+        level=level, seed=seed, shape=shape, nodes=nodes, numbers=numbers, settings=settings,
+        network=draw_network(dice), clocks=clocks_within(values), sync_ns=dice.choice((0, 2 * MS)),
         publishes=publishes, acts=acts, faults=sorted(faults, key=lambda fault: fault.at_ns),
         heal_at_ns=safety, live_from_ns=live_from, live_until_ns=live_until, deadline_ns=deadline,
         rest_at_ns=rest, end_at_ns=rest + ROUND_NS,

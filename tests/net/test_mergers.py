@@ -1,0 +1,67 @@
+"""Level total with processes of any numbers, and with mergers that go."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.net.live import take, within
+from whence.group import Group
+from whence.node import Node, join
+
+QUICK = {"beat_ns": 20_000_000, "patience_beats": 10, "delta": 200}
+
+
+@asynccontextmanager
+async def members(tmp_path: Path, pids: list[int], founders: list[int]) -> AsyncIterator[list[tuple[Node, Group]]]:
+    """Start processes and open a group at each; without founders, one after the other."""
+    async with AsyncExitStack() as stack:
+        started: list[Node] = []
+        for pid in pids:
+            contacts = [node.address for node in started[:1]]
+            node = join(pid, contacts=contacts, data=tmp_path / str(pid))
+            started.append(await stack.enter_async_context(node))
+        opening = [node.open("alps", "total", founders=founders, settings=QUICK) for node in started]
+        groups = await asyncio.gather(*opening) if founders else [await each for each in opening]
+        for group in groups:
+            await group.gathered(len(pids))
+        yield list(zip(started, groups, strict=True))
+
+
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("pids", [[5, 6, 7], [32_000, 1000, 4]])
+def test_members_of_any_numbers_deliver_one_sequence(pids: list[int], named: bool, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with members(tmp_path, pids, pids if named else []) as opened:
+            groups = [group for _, group in opened]
+            for group in groups:
+                await group.ready_to_publish()
+            readers = [asyncio.create_task(take(group, 3)) for group in groups]
+            for group in groups:
+                await group.publish(b"of %d" % group.pid, until="accepted")
+                await asyncio.sleep(0.02)
+            lines = [[delivery.payload for delivery in await reader] for reader in readers]
+            assert lines[0] == lines[1] == lines[2]
+            assert sorted(lines[0]) == sorted(b"of %d" % pid for pid in pids)
+
+    within(main())
+
+
+def test_a_group_goes_on_when_its_founder_is_gone(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with members(tmp_path, [5, 6, 7, 8], []) as opened:
+            groups = [group for _, group in opened]
+            roles = groups[3]._driver.member._roles  # type: ignore[attr-defined]
+            while len(roles.roster.mergers) < 2 or groups[1]._driver.member._desk is None:  # type: ignore[attr-defined]
+                await asyncio.sleep(0.02)
+            await opened[0][0].close()
+            while 5 in roles.roster.mergers:
+                await asyncio.sleep(0.02)
+            readers = [asyncio.create_task(take(group, 1)) for group in groups[1:]]
+            await groups[3].ready_to_publish()
+            await groups[3].publish(b"x")
+            assert [[delivery.payload for delivery in await reader] for reader in readers] == [[b"x"]] * 3
+
+    within(main())

@@ -13,6 +13,16 @@ if TYPE_CHECKING:
     from whence.types import Span
 
 
+def printable(text: str) -> str:
+    """Return a text that came from elsewhere so that a terminal or a log shows it and does not obey it.
+
+    Whatever is not printable (escape codes, line ends, marks that turn the direction of writing) is escaped.
+    """
+    if text.isprintable():
+        return text
+    return "".join([each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text])
+
+
 class WhenceError(Exception):
     """Anything Whence raises on purpose."""
 

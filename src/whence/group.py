@@ -199,8 +199,16 @@ class Group:
         """Return the other members known now; of a causal group, all there are, here or away."""
         return self._driver.others()
 
-    async def gathered(self, count: int, timeout_s: float = 30.0) -> None:
-        """Wait until the member knows a group of so many, itself among them. Raises JoinError after `timeout_s`."""
+    async def gathered(self, count: int, timeout_s: float | None = 30.0) -> None:
+        """Wait until the member knows a group of so many, itself among them.
+
+        Raises JoinError after `timeout_s`, and UsageError for more than it can ever know (`view_size`).
+        """
+        bound = self._driver.role.others_max()
+        if bound is not None and count > bound + 1:
+            raise UsageError(
+                f"with view_size={bound} a member knows no more than {bound} others, and {count - 1} were asked for"
+            )
         try:
             async with asyncio.timeout(timeout_s):
                 await self._driver.until(lambda: len(self.members()) + 1 >= count or self._driver.left)
@@ -294,7 +302,10 @@ class Group:
             raise JoinError(f"the member of {self.name!r} noted no {kind} within {timeout_s:g} s") from None
 
     async def act(self, name: str, argument: int = 0) -> None:
-        """Let the member do what only its level knows, such as asking for a ticket. Raises UsageError."""
+        """Let the member do what only its level knows: switch, topic or subscribe at level `total`.
+
+        Raises UsageError for anything else than members of live groups do (net/permits.py).
+        """
         self._driver.act(name, argument)
 
     def typed(self, kind: type[Typed]) -> "TypedGroup[Typed]":

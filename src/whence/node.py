@@ -16,6 +16,7 @@ from typing import Any
 
 from msgspec import structs
 
+from whence.core.link.greeting import HOST_CHARS_MAX, is_host
 from whence.delivery import Batch
 from whence.errors import ClosedError, EventsLostError, JoinError, UsageError
 from whence.group import Group
@@ -241,6 +242,17 @@ def join(
 def endpoint(text: str) -> tuple[str, int]:
     """Split host:port. Raises UsageError."""
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65535:
+    if not colon or not (port.isascii() and port.isdecimal()) or int(port) > 65535:
         raise UsageError(f"an address is host:port, such as 127.0.0.1:4000, not {text!r}")
-    return host.strip("[]") or "0.0.0.0", int(port)
+    return _ascii_host(host.strip("[]") or "0.0.0.0"), int(port)
+
+
+def _ascii_host(host: str) -> str:
+    """Return a host name as resolvers and peers take it; one with other letters in its IDNA form. Raises UsageError."""
+    try:
+        name = host if host.isascii() else host.encode("idna").decode("ascii")
+    except UnicodeError:
+        name = ""
+    if not is_host(name):
+        raise UsageError(f"{host!r} is no host name: labels of up to 63 letters and digits, {HOST_CHARS_MAX} in all")
+    return name

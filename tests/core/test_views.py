@@ -24,6 +24,8 @@ STEPS = st.lists(
         st.tuples(st.just("welcome"), SENDERS, NEWS),
         st.tuples(st.just("subscribe"), SENDERS),
         st.tuples(st.just("unreachable"), st.integers(0, 12)),
+        st.tuples(st.just("meet"), SENDERS),
+        st.tuples(st.just("parted"), SENDERS),
         st.tuples(st.just("round")),
         st.tuples(st.just("news")),
         st.tuples(st.just("leave")),
@@ -54,6 +56,10 @@ def take(view: PartialView, step: tuple[object, ...], ready: Ready) -> None:
             view.receive(sender, Subscribe(joining=True), 0, ready)
         case "unreachable", int() as peer:
             view.unreachable(peer)
+        case "meet", Process() as sender:
+            view.meet(sender)
+        case "parted", Process() as sender:
+            view.parted(sender)
         case ("round",):
             view.next_round(ready)
         case ("news",):
@@ -353,3 +359,34 @@ def test_by_default_news_live_twice_as_long_as_an_event() -> None:
     assert default.views.view_size > default.gossip.fanout
     assert default.views.announce_rounds < default.views.sub_rounds
     assert default.fifo.hold_rounds >= default.gossip.rounds + 2
+
+
+def test_a_member_met_in_person_is_known_at_once_and_no_rumour_of_it_is_spread() -> None:
+    view = view_of([2])
+    view.news()
+    view.meet(Process(9, 4))
+    assert peers_of(view) == {2, 9}
+    assert not view.changed
+    assert 9 not in heard(view.news()[0])
+    assert view.reaches(Process(9, 4))
+    assert not view.reaches(Process(9, 3))
+
+
+def test_a_member_that_says_itself_that_it_left_is_forgotten_and_older_rumours_of_it_are_not_believed() -> None:
+    view = view_of([2, 9])
+    view.parted(Process(9, 1))
+    view.hear(YOU, news_of((9, 1, 12)), b"")
+    assert peers_of(view) == {2}
+    view.meet(Process(9, 2))
+    assert peers_of(view) == {2, 9}, "a later life of it is another process"
+
+
+def test_who_asks_to_be_let_in_asks_members_met_meanwhile_too() -> None:
+    view, ready = view_of(), Ready()
+    view.join([2], 0, ready)
+    view.meet(Process(3, 1))
+    for _ in range(3):
+        due = view.wake_at()
+        assert due is not None
+        view.tick(due, ready)
+    assert asked_in(ready) == [2, 3, 2, 3]

@@ -18,11 +18,11 @@ DEADLINE_S = 60.0
 QUICK = {"round_ns": 20_000_000}
 
 
-def within(main: Coroutine[Any, Any, Result]) -> Result:
+def within(main: Coroutine[Any, Any, Result], deadline_s: float = DEADLINE_S) -> Result:
     """Run a test's coroutine, and fail instead of hanging."""
 
     async def bounded() -> Result:
-        return await asyncio.wait_for(main, DEADLINE_S)
+        return await asyncio.wait_for(main, deadline_s)
 
     return run(bounded())
 

@@ -9,10 +9,14 @@ import pytest
 
 from tests.net.live import QUICK, fast, nodes, within
 from whence.core.clocks import cct
-from whence.core.link.detector import Ping
+from whence.core.link.addresses import _ENTRY, Addresses
+from whence.core.link.detector import Ping, Pong
 from whence.core.link.greeting import VERSION, Confirm, Hello
+from whence.core.link.presence import Place, presence
+from whence.core.link.reached import Reached
 from whence.core.ready import Item
 from whence.core.spread.direct import Push
+from whence.errors import UsageError
 from whence.limits import PACKET_BYTES_MAX
 from whence.net.certs import make_authority, make_member
 from whence.node import Node, join
@@ -46,14 +50,20 @@ class Bad:
         item: Item = decode(head + body).items[0]
         return item
 
-    async def greet(self) -> None:
+    async def greet(self, host: str = "", port: int = 0) -> None:
         await self.connect()
-        self.say(Hello(VERSION, "whence", self.nonce, "", 0))
+        self.say(Hello(VERSION, "whence", self.nonce, host, port))
         hello = await self.hear()
         assert isinstance(hello, Hello)
         self.told = hello
         self.say(Confirm(hello.nonce, *self.victim.live.me))
         assert isinstance(await self.hear(), Confirm)
+
+    async def heeded(self) -> None:
+        """Wait until the victim has read all that was said."""
+        self.say(Ping(1))
+        while not isinstance(await self.hear(), Pong):
+            pass
 
     async def gone(self) -> None:
         """Wait until the victim has closed the connection."""
@@ -177,6 +187,71 @@ async def crowd(victim: Node) -> None:
     assert victim.live.switch.counts["strangers_refused"] > 0
 
 
+async def no_host_name(victim: Node) -> None:
+    """It says that it is reached where nobody can be: whoever passed that on would lose its own connections."""
+    for host in ("b\u00fccher.example", "\u00fc" * 250, "a..b", "h" * 64, "\x1b[2J", "h" * 300):
+        bad = Bad(victim)
+        await bad.connect()
+        bad.say(Hello(VERSION, "whence", bad.nonce, host, 4000))
+        await bad.gone()
+        assert victim.live.switch.book.find(66) is None
+
+
+async def false_addresses(victim: Node) -> None:
+    """It says of others that they are reached where nobody can be."""
+    bad = Bad(victim)
+    await bad.greet()
+    names = [b"b\xc3\xbccher.example", b"\xff\xfe", b"a..b", b"\x1b[2J", b"", b"h" * 255]
+    known = b"".join(_ENTRY.pack(100 + at, 1, 4000, len(name)) + name for at, name in enumerate(names))
+    bad.say(Addresses(known, b""))
+    await bad.heeded()
+    assert all(victim.live.switch.book.find(100 + at) is None for at in range(len(names)))
+    later = Bad(victim, pid=67)
+    await later.greet()  # it is told all addresses there are
+    later.writer.close()
+    bad.writer.close()
+
+
+async def many_groups(victim: Node) -> None:
+    """It is in more groups than anybody could remember."""
+    bad = Bad(victim)
+    await bad.greet()
+    for number in range(5000):
+        bad.say(presence("fifo", Place.MEMBER), group=f"group {number}")
+        if number % 500 == 0:
+            await bad.writer.drain()
+    await bad.heeded()
+    assert list(victim.live._roster._said) == ["alps"]
+    bad.writer.close()
+
+
+async def another_level(victim: Node) -> None:
+    """It says that the group runs otherwise, in words that would clear a screen."""
+    bad = Bad(victim)
+    await bad.greet()
+    bad.say(presence("total#\x1b[2J", Place.MEMBER, settings=b'{"spread": "\\u001b[2J"}'), group="alps")
+    bad.say(presence("\x1b[2J", Place.WANTS), group="alps")
+    await bad.heeded()
+    assert 66 not in victim.groups["alps"].members()
+    bad.writer.close()
+
+
+async def forged_events(victim: Node) -> None:
+    """It brings events of another member, which is connected, and of the victim itself."""
+    bad = Bad(victim)
+    await bad.greet()
+    told = victim.groups["alps"]
+    published, boot = told._driver.published, victim.live._roster.boot("alps", 2)
+    mine = told._driver.role.me
+    for first in range(1, 9):
+        for forged in (Process(2, boot), Process(2, boot + 1), mine, Process(mine.pid, mine.boot + 1)):
+            bundle = packed(forged, (published if forged == mine else 1) + first, [b"forged"])
+            bad.say(Push([bundle, packed(bad.me, first, [b"its own"])]), group="alps")
+    await bad.heeded()
+    assert told._driver.counts["reject:contradicted"] == 32
+    bad.writer.close()
+
+
 async def with_certificate(victim: Node, files: tuple[Path, Path], most: ssl.TLSVersion) -> None:
     """Greet with a certificate that is no good, or in a way that is not."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -196,7 +271,9 @@ async def with_certificate(victim: Node, files: tuple[Path, Path], most: ssl.TLS
 SCRIPTS: dict[str, Callable[[Node], Awaitable[None]]] = {
     "garbage": garbage, "oversize": oversize, "half-open": half_open, "replay": replay, "flood": flood,
     "stale epoch": stale_epoch, "forged sender": forged_sender, "slow drip": slow_drip, "random close": random_close,
-    "misdirected": misdirected, "our own name": our_own_name, "crowd": crowd,
+    "misdirected": misdirected, "our own name": our_own_name, "crowd": crowd, "no host name": no_host_name,
+    "false addresses": false_addresses, "many groups": many_groups, "another level": another_level,
+    "forged events": forged_events,
 }  # fmt: skip
 
 
@@ -217,6 +294,7 @@ async def unharmed(script: Callable[[Node], Awaitable[None]], *more: dict[str, P
         await there.publish(b"after")
         payloads: list[bytes] = []
         async for delivery in here:
+            assert delivery.payload != b"forged"
             if delivery.sender == 2:
                 payloads.append(delivery.payload)
             if delivery.payload == b"after":
@@ -287,3 +365,74 @@ def test_honest_members_are_unharmed_by_an_owner_of_a_stale_epoch() -> None:
             bad.writer.close()
 
     within(main())
+
+
+def test_whoever_has_no_right_in_a_group_neither_begins_it_nor_keeps_others_out_nor_is_waited_for() -> None:
+    """Its word on a closed group counts for nothing: false founders, another level, a member that takes nothing."""
+
+    async def main() -> None:
+        table = {"alps": {1: "rw", 2: "rw"}}
+        async with join(1, permits=table) as one, join(2, permits=table, contacts=[one.address]) as two:
+            bad = Bad(one)
+            await bad.greet()
+            opening = asyncio.create_task(one.open("alps", settings=QUICK, founders=[1, 2]))
+            await asyncio.sleep(0)
+            mark = one.live._roster._marks["alps"]
+            bad.say(presence(mark, Place.MEMBER, [one.live.me, Process(66, 1)]), group="alps")
+            bad.say(presence("total", Place.MEMBER), group="alps")
+            bad.say(Reached(5), group="alps", boot=one.live.me.boot)
+            await bad.heeded()
+            assert not opening.done(), "its founders are not here"
+            there = await two.open("alps", settings=QUICK, founders=[1, 2])
+            here = await opening
+            await here.gathered(2)
+            bad.say(presence(mark, Place.MEMBER), group="alps")
+            await bad.heeded()
+            assert here.members() == (2,)
+            assert here._driver.counts["reject:not_permitted"] == 4
+            assert 66 not in here._driver.credit._owed_from
+            await here.publish(b"x")
+            assert (await anext(aiter(there))).payload == b"x"
+            bad.writer.close()
+
+    within(main())
+
+
+def test_a_member_that_names_other_founders_than_this_process_is_not_believed() -> None:
+    async def main() -> None:
+        async with join(1, settings=fast()) as one:
+            bad = Bad(one)
+            await bad.greet()
+            opening = asyncio.create_task(one.open("alps", settings=QUICK, founders=[1, 2]))
+            await asyncio.sleep(0)
+            mark = one.live._roster._marks["alps"]
+            bad.say(presence(mark, Place.MEMBER, [one.live.me, Process(66, 1)]), group="alps")
+            with pytest.raises(UsageError, match=r"process 66 says .* began with \[1, 66\], .* here are \[1, 2\]"):
+                await opening
+            bad.writer.close()
+
+    within(main())
+
+
+def test_what_a_refused_peer_says_of_itself_reaches_no_log_unescaped(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with join(1, settings=fast()) as one:
+            bad = Bad(one)
+            await bad.connect()
+            bad.say(Hello(VERSION, "\x1b]0;pwned\x07\u202e", bad.nonce, "", 0))
+            await bad.gone()
+            opening = asyncio.create_task(one.open("alps", settings=QUICK, founders=[1, 2]))
+            await asyncio.sleep(0)
+            bad = Bad(one)
+            await bad.greet()
+            bad.say(presence("\x1b[2J\u202e", Place.MEMBER), group="alps")
+            with pytest.raises(UsageError) as refused:
+                await opening
+            assert str(refused.value).isprintable()
+            assert r"level \x1b[2J\u202e at process 66" in str(refused.value)
+            bad.writer.close()
+
+    with caplog.at_level("INFO", "whence.net"):
+        within(main())
+    assert "pwned" in caplog.text
+    assert all(record.getMessage().isprintable() for record in caplog.records)

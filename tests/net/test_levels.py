@@ -140,7 +140,7 @@ def test_who_runs_a_causal_group_otherwise_is_refused() -> None:
             async with join(1, contacts=[one.address]) as two:
                 await asyncio.gather(*[node.open("alps", "causal", founders=[0, 1]) for node in (one, two)])
             async with join(1, contacts=[one.address]) as two:
-                with pytest.raises(UsageError, match="runs with other settings than given here; members share"):
+                with pytest.raises(UsageError, match="runs with spread=direct at process 0, and with spread=tree here"):
                     await two.open("alps", "causal", founders=[0, 1], settings={"spread": "tree"})
             async with join(2, contacts=[one.address]) as three:
                 for spread in ("tree", "direct"):

@@ -262,10 +262,10 @@ def test_contacts_that_are_not_up_yet_are_called_on_and_named_in_the_log(caplog:
             late = f"127.0.0.1:{taken.getsockname()[1]}"
         async with join(1, contacts=[late], settings=fast(call_ns=200 * MS)) as early:
             assert late in caplog.text
-            assert late in early.live.unreached()
+            assert late in early.live.contacts.unreached()
             async with join(2, listen=late, settings=fast()):
                 await until(lambda: links(early) == [2])
-                assert early.live.unreached() == ""
+                assert early.live.contacts.unreached() == ""
 
     with caplog.at_level("WARNING", "whence.net"):
         within(main())

@@ -17,7 +17,7 @@ from whence.cli.top import page
 from whence.core.merge.items import Offer
 from whence.errors import ClosedError, JoinError, LeaseSuspendedError, NotCoordinatorError, StalledError, UsageError
 from whence.group import Group
-from whence.net import driver as driver_module
+from whence.net import clock
 from whence.net.clock import wall_ns
 from whence.net.status import DeclareDead, ask, declare_dead, metrics, serve_status, status
 from whence.node import Node, join
@@ -101,9 +101,12 @@ def test_a_cluster_with_other_tickets_or_clocks_is_another_one(
     async def main() -> None:
         async with join(1, data=tmp_path / "1") as one, join(2, data=tmp_path / "2", contacts=[one.address]) as two:
             await one.open("alps", level, settings=mine)
-            with pytest.raises(UsageError, match="runs with other settings than given here; members share "):
+            name = next(name for name in other if mine.get(name) != other[name])
+            with pytest.raises(
+                UsageError, match=f"{name}={mine[name]} at process 1, and with {name}={other[name]} here"
+            ):
                 await two.open("alps", level, settings=other)
-            with pytest.raises(UsageError, match=f"runs at level {level}, not fifo"):
+            with pytest.raises(UsageError, match=f"runs at level {level} at process 1, not fifo"):
                 await two.open("alps", "fifo")
             await two.open("alps", level, settings=mine)
 
@@ -211,9 +214,9 @@ def test_when_the_clocks_part_no_lease_is_trusted_until_it_is_renewed(monkeypatc
             one, *_ = await cluster(started)
             before = await one.cjoin()
             slow = wall_ns
-            monkeypatch.setattr(driver_module, "wall_ns", lambda: slow() + 40_000_000)
+            monkeypatch.setattr(clock, "wall_ns", lambda: slow() + 40_000_000)
             await one.publish(b"clocks may part a little: the wall's is adjusted now and then")
-            monkeypatch.setattr(driver_module, "wall_ns", lambda: slow() + 3_600_000_000_000)
+            monkeypatch.setattr(clock, "wall_ns", lambda: slow() + 3_600_000_000_000)
             with pytest.raises(LeaseSuspendedError, match="lease has run out"):
                 one._driver.publish([b"x"])
             await one.ready_to_publish()

@@ -15,7 +15,7 @@ import msgspec
 import typer
 
 from whence.cli.output import complain, parse_settings
-from whence.errors import NameTakenError, UsageError
+from whence.errors import NameTakenError, UsageError, printable
 from whence.limits import BOOT_MAX, PEER_ID_MAX
 from whence.net.settings import NetSettings, net_settings_from
 from whence.node import Node, join
@@ -68,6 +68,15 @@ DRAWS_MAX = 8
 """How often a guest draws a pid before it gives up: with half of them taken, one in 256 has to."""
 
 
+class TextLines(logging.Formatter):
+    """Logs for people, who watch them in a terminal."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Return one line that no terminal obeys, whatever it quotes of peers."""
+        record.message = printable(record.message)
+        return super().formatMessage(record)
+
+
 class JsonLines(logging.Formatter):
     """Logs as one JSON object per line."""
 
@@ -91,7 +100,7 @@ def set_up_logs(kind: str) -> None:
     if kind == "off":
         return
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines() if kind == "json" else logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.setFormatter(JsonLines() if kind == "json" else TextLines("%(asctime)s %(levelname)s %(message)s"))
     logging.getLogger("whence").addHandler(handler)
     logging.getLogger("whence").setLevel(logging.INFO)
 
@@ -161,7 +170,7 @@ def node_of(
 
 def tell_unreached(node: Node) -> None:
     """Say so where no contact has answered yet: what follows waits for one."""
-    if why := node.live.unreached():
+    if why := node.live.contacts.unreached():
         complain(f"no contact has answered yet, and they are called on: {why}")
 
 

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from whence import __version__
 from whence.check.verdict import Outcome, Verdict
-from whence.errors import UsageError
+from whence.errors import UsageError, printable
 
 VIOLATIONS_SHOWN = 1000
 
@@ -36,7 +36,7 @@ def stderr() -> Console:
 
 def complain(sentence: str) -> None:
     """Say in one line what is wrong and what would be right."""
-    print(f"whence: {' '.join(sentence.split())}", file=sys.stderr)
+    print(f"whence: {printable(' '.join(sentence.split()))}", file=sys.stderr)
 
 
 def print_json(seed: int | None, **fields: Any) -> None:

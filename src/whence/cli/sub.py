@@ -10,6 +10,7 @@ import typer
 
 from whence.cli import live
 from whence.cli.output import complain, parse_settings, print_json
+from whence.errors import printable
 from whence.group import Delivery
 from whence.net.run import run
 from whence.node import Node
@@ -59,13 +60,20 @@ def sub(
 def _printer(ndjson: bool, quiet: bool) -> Any:
     out = sys.stdout.buffer
     encode = msgspec.json.Encoder().encode
+    watched = sys.stdout.isatty()
 
     def show(delivery: Delivery) -> None:
         if quiet:
             return
-        out.write((encode(as_json(delivery)) if ndjson else delivery.payload) + b"\n")
+        line = encode(as_json(delivery)) if ndjson else delivery.payload
+        out.write((for_terminal(line) if watched else line) + b"\n")
 
     return show
+
+
+def for_terminal(line: bytes) -> bytes:
+    """Return what others published so that a terminal shows it and does not obey it; pipes get it as it is."""
+    return printable(line.decode(errors="backslashreplace")).encode()
 
 
 def as_json(delivery: Delivery) -> dict[str, Any]:

@@ -15,9 +15,11 @@ from typing import Annotated, Any
 import typer
 from rich.console import Group as Stack
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 
 from whence.cli.output import print_json, stdout
+from whence.errors import printable
 from whence.net.status import ask, the_node
 
 WIDE = 100
@@ -83,6 +85,7 @@ def _nobody_presses(seconds: float) -> str:
 
 def page(told: dict[str, Any], before: dict[str, Any], seconds: float) -> Stack:
     """Lay out a status for a person; rates are against an earlier one."""
+    told, before = _shown(told), _shown(before)
     address = ":".join(map(str, told["address"]))
     title = (
         f"process {told['pid']} (life {told['boot']}) of {told['cluster']} at {address}, up {told['uptime_s']:.0f} s"
@@ -120,6 +123,15 @@ def page(told: dict[str, Any], before: dict[str, Any], seconds: float) -> Stack:
             lease = "lent by others" if left_ns is None else f"{left_ns / 1e6:,.0f} ms"
             tickets.add_row(group["name"], str(owned["ticket"]), str(owned["epoch"]), owned["owner"], lease)
     return Stack(*[table for table in (groups, places, peers, tickets) if table.row_count or table is groups])
+
+
+def _shown(told: Any) -> Any:
+    """Return a status whose texts a terminal shows and neither obeys nor takes for colours: some came from peers."""
+    if isinstance(told, str):
+        return escape(printable(told))
+    if isinstance(told, dict):
+        return {_shown(name): _shown(value) for name, value in told.items()}
+    return [_shown(each) for each in told] if isinstance(told, list) else told
 
 
 def _overlay(told: dict[str, Any] | None) -> str:

@@ -226,8 +226,12 @@ class ClusterParts(NamedTuple):
         return settings.views.view_size
 
     def shared(self, settings: ClusterSettings) -> dict[str, object]:
-        """Return what all members must agree on: a cluster with other tickets, k or leases is another cluster."""
-        return structs.asdict(settings.tickets)
+        """Return what all members must agree on: a cluster with other tickets, k or leases is another cluster.
+
+        And how bundles travel: who awaits gossip gets nothing from who sends to all at once.
+        """
+        ways = {"spread": settings.direct.spread, "view": settings.views.view}
+        return ways | structs.asdict(settings.tickets)
 
     def clock_slip_ns_max(self, settings: ClusterSettings) -> int:
         """Return how far the steady clock and the one on the wall may part before no lease is trusted any more.

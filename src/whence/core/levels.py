@@ -100,6 +100,14 @@ class Parts(NamedTuple):
         """Return how many others a founder is told of at most."""
         return settings.views.view_size
 
+    def shared(self, settings: Settings) -> dict[str, object]:
+        """Return what all members must agree on: how bundles travel, and, of gossip, what its reach rests on."""
+        ways: dict[str, object] = {"spread": settings.direct.spread, "view": settings.views.view}
+        if settings.direct.spread == "direct":
+            return ways
+        gossip = settings.gossip
+        return ways | {"fanout": gossip.fanout, "rounds": gossip.rounds, "round_ns": gossip.round_ns}
+
     def reads_wall_clock(self) -> bool:
         """Return False: rounds must not jump."""
         return False

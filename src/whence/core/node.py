@@ -110,6 +110,17 @@ class Node:
         self._members.unreachable(peer)
         return self._wake(Ready())
 
+    def meet(self, peer: Process, now: Instant) -> Ready:
+        """Learn from a peer itself that it is a member: parts that began apart become one where they meet."""
+        if self.life not in (Life.OUTSIDE, Life.LEFT):
+            self._members.meet(peer)
+        return self._wake(Ready())
+
+    def parted(self, peer: Process, now: Instant) -> Ready:
+        """Learn from a peer itself that it is a member no more."""
+        self._members.parted(peer)
+        return self._wake(Ready())
+
     def act(self, name: str, argument: int, now: Instant) -> Ready:
         """Refuse: these levels know nothing else. Raises UsageError."""
         raise UsageError(f"members of this level know no act {name!r}")

@@ -91,6 +91,12 @@ class Members(Protocol):
     def unreachable(self, peer: int) -> None:
         """Learn that something sent to a peer did not arrive."""
 
+    def meet(self, peer: Process) -> None:
+        """Learn from a peer itself that it is a member."""
+
+    def parted(self, peer: Process) -> None:
+        """Learn from a peer itself that it is a member no more."""
+
     def view(self) -> tuple[int, ...] | None:
         """Return the peers known now, in order; None if the driver knows better."""
 

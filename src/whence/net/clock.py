@@ -22,6 +22,20 @@ wall_ns: Callable[[], int] = time.time_ns
 """Returns nanoseconds on the wall clock."""
 
 
+class SlipWatch:
+    """Notices when the steady clock and the one on the wall part suddenly: one stood still or jumped."""
+
+    def __init__(self, most_ns: int) -> None:
+        self._most_ns = most_ns
+        self._apart_ns = wall_ns() - steady_ns()
+
+    def slipped(self) -> bool:
+        """Tell whether they have parted by more than is allowed since this was last asked."""
+        apart_ns = wall_ns() - steady_ns()
+        slip_ns, self._apart_ns = abs(apart_ns - self._apart_ns), apart_ns
+        return slip_ns > self._most_ns
+
+
 EPOCHS_FROM_NS = 1_767_225_600_000_000_000
 """The beginning of 2026: quarters of a second since then fit the 31 bits of an epoch until 2043."""
 

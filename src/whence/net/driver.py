@@ -23,7 +23,7 @@ from whence.core.ready import Delivery, Gap, Gauge, Late, Metric, Ready, Returne
 from whence.core.spread.direct import Push
 from whence.core.stages import Member, Resuming
 from whence.errors import ClosedError, InternalError, NotMemberError, Refusal, StorageError, UsageError, WhenceError
-from whence.net.clock import epoch_floor, steady_ns, wall_ns
+from whence.net.clock import SlipWatch, epoch_floor, steady_ns, wall_ns
 from whence.net.compaction import Compaction
 from whence.net.credit import CREDIT_BYTES_MIN, CREDIT_LOOK_S, Credit, Relief
 from whence.net.otel import Telemetry
@@ -100,8 +100,7 @@ class Driver:
         self._unsettled: deque[Bundle] = deque()
         """Bundles promised to be kept until everybody has them."""
         slip: Callable[[Any], int | None] = getattr(role.recipe, "clock_slip_ns_max", lambda settings: None)
-        self._slip_ns_max = slip(role.settings)
-        self._apart_ns = wall_ns() - steady_ns()
+        self._slips = SlipWatch(slip_ns) if (slip_ns := slip(role.settings)) is not None else None
         around = Surroundings(
             role.dice, self._clock(), Directory(), remembers=kept is not None,
             epoch_floor=epoch_floor() if kept is None else 0, is_first_life=role.is_first_life,
@@ -160,8 +159,8 @@ class Driver:
     def publish(self, payloads: Sequence[bytes], stored: "asyncio.Future[None] | None" = None) -> Bundle:
         """Publish a bundle; `stored` is told once it is durable. Raises what the member raises."""
         self._check()
-        if self._slip_ns_max is not None:
-            self._watch_clocks()
+        if self._slips is not None and self._slips.slipped():
+            self._distrust_clock()
         bundle, ready = self.member.publish(payloads, self._clock())
         self.published += len(payloads)
         self.credit.published(bundle)
@@ -201,6 +200,13 @@ class Driver:
         self.forget_peer(peer)
         if not self.left:
             self._do(self.member.unreachable, peer)
+
+    def meet(self, peer: Process, *, member: bool) -> None:
+        """Learn from a connected peer itself that it is a member, or no more; levels that keep no views need not."""
+        (self.expect if member else self.forget_peer)(peer.pid)
+        step = getattr(self.member, "meet" if member else "parted", None)
+        if step is not None and not self.left:
+            self._do(step, peer)
 
     def act(self, name: str, argument: int) -> None:
         """Do what only the level knows. Raises what the member raises, and UsageError without the right to it."""
@@ -273,11 +279,9 @@ class Driver:
         return check(self._clock())
 
     def others(self) -> tuple[int, ...]:
-        """Return the other members: those in the member's view, or as they told where the level keeps none."""
-        view = self.member.view()
-        if view is not None:
-            return view
-        return tuple(pid for pid in self._outside.members(self.group) if pid != self.role.me.pid)
+        """Return the other members: those in the member's view, and those that told themselves."""
+        known = dict.fromkeys(pid for pid in self._outside.members(self.group) if pid != self.role.me.pid)
+        return tuple(sorted(known | dict.fromkeys(self.member.view() or ())))
 
     def ticket(self) -> Status | None:
         """Return how the process stands in its cluster; None at levels without tickets."""
@@ -302,8 +306,8 @@ class Driver:
 
     def _do(self, step: Callable[..., Ready], *given: object) -> None:
         """Feed one input. A member that raises here has a bug, and is not run any more."""
-        if self._slip_ns_max is not None:
-            self._watch_clocks()
+        if self._slips is not None and self._slips.slipped():
+            self._distrust_clock()
         try:
             ready = step(*given, self._clock())
         except (UsageError, NotMemberError) as refusal:
@@ -319,17 +323,10 @@ class Driver:
         else:
             self._persist(ready, None, None)
 
-    def _watch_clocks(self) -> None:
-        """Tell the member when the steady clock and the one on the wall part suddenly: one stood still or jumped.
-
-        Looked at before every input, so that nothing is done on a lease that a frozen clock took for valid.
-        """
-        assert self._slip_ns_max is not None
-        apart_ns = wall_ns() - steady_ns()
-        slip_ns, self._apart_ns = abs(apart_ns - self._apart_ns), apart_ns
-        if slip_ns > self._slip_ns_max:
-            self.count("note", "clock_slipped")
-            self._apply(self.member.act("distrust_clock", 0, self._clock()))
+    def _distrust_clock(self) -> None:
+        """Let the member do nothing, from this input on, on a lease that a frozen clock took for valid."""
+        self.count("note", "clock_slipped")
+        self._apply(self.member.act("distrust_clock", 0, self._clock()))
 
     def _apply(self, ready: Ready) -> None:
         self._persist(ready, None, None)

@@ -13,7 +13,7 @@ from zlib import crc32
 
 from whence.core.link.greeting import Greeting, Stage
 from whence.core.ready import Item
-from whence.errors import RemoteProtocolError
+from whence.errors import RemoteProtocolError, printable
 from whence.limits import PACKET_BYTES_MAX
 from whence.types import Process
 from whence.wire.codec import decode_body, encode
@@ -24,8 +24,9 @@ _HEADER = Layout("<II")
 GREETING_BYTES_MAX = 1024
 """The longest frame of a peer that has not greeted."""
 
-BUFFER_BYTES = 512 << 10
-"""What one read may take at most; a frame that is larger gets a buffer of its own size."""
+FIRST_BUFFER_BYTES, BUFFER_BYTES = 16 << 10, 512 << 10
+"""What one read may take: at first, and at most, once one has filled the first: most links of a large group stay idle.
+A frame that is larger gets a buffer of its own size."""
 
 WRITE_HIGH_BYTES = 1 << 20
 """What the transport takes before it asks to wait; the rest waits in the outbox, where it is counted."""
@@ -74,6 +75,8 @@ class Link(asyncio.BufferedProtocol):
         self._buffer = bytearray(4096)
         self._view = memoryview(self._buffer)
         self._end = 0
+        self._usual = FIRST_BUFFER_BYTES
+        """How large the buffer is unless a frame needs more."""
 
     # --- the transport's side ---
 
@@ -94,6 +97,8 @@ class Link(asyncio.BufferedProtocol):
         """Cut what came into frames."""
         self._end += size
         self.fresh = True
+        if self._end == FIRST_BUFFER_BYTES:
+            self._usual = BUFFER_BYTES
         try:
             self._cut()
         except RemoteProtocolError as error:
@@ -138,7 +143,7 @@ class Link(asyncio.BufferedProtocol):
         """End the connection; gently: after what was written has gone out."""
         if self.transport is None:
             return
-        self.reason, self.closing = reason, True
+        self.reason, self.closing = printable(reason), True  # it may quote what the peer sent
         if gently:
             self.transport.close()
         else:
@@ -173,7 +178,7 @@ class Link(asyncio.BufferedProtocol):
                 return
             if self.peer is not None:
                 longest = PACKET_BYTES_MAX
-        if start == end and len(self._buffer) == BUFFER_BYTES:
+        if start == end and len(self._buffer) == self._usual:
             self._end = 0
         else:
             self._keep(start, end, needed)
@@ -181,8 +186,8 @@ class Link(asyncio.BufferedProtocol):
     def _keep(self, start: int, end: int, needed: int) -> None:
         """Move what is left to the front of a buffer that can take the rest of its frame."""
         rest = end - start
-        size = max(BUFFER_BYTES, needed) if self.peer is not None else len(self._buffer)
-        if size != len(self._buffer) and (size > len(self._buffer) or rest <= BUFFER_BYTES):
+        size = max(self._usual, needed) if self.peer is not None else len(self._buffer)
+        if size != len(self._buffer) and (size > len(self._buffer) or rest <= self._usual):
             fresh = bytearray(size)
             fresh[:rest] = self._view[start:end]
             self._buffer, self._view = fresh, memoryview(fresh)

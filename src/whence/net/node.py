@@ -1,7 +1,7 @@
 """One live node: a process with its connections, its groups and what it keeps on disk.
 
-Groups share the connections; a packet's group decides whose member reads it. A group with a member anywhere among the
-connected peers is joined; one without is founded, by its named founders or by the lowest pid that wants it.
+Groups share the connections; a packet's group decides whose member reads it, and the table of rights whether anybody
+does. How a process comes into a group is told in net/entrance.py.
 """
 
 import asyncio
@@ -12,9 +12,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 from weakref import WeakSet
-from zlib import crc32
-
-import msgspec
 
 from whence.core.levels import LEVELS, stores_events
 from whence.core.link.presence import Place, Presence, presence
@@ -26,13 +23,17 @@ from whence.limits import GROUP_NAME_CHARS_MAX, MERGED_PEER_ID_MAX
 from whence.net import tls
 from whence.net.clock import incarnation_now, steady_ns
 from whence.net.commit import Commit
+from whence.net.contacts import Contacts
 from whence.net.driver import OF_MEMBER, Driver
+from whence.net.entrance import Entrance
 from whence.net.otel import Telemetry
 from whence.net.permits import Permits
+from whence.net.provenance import is_hearsay, without_contradicted
 from whence.net.role import Kept, Role, Sink
+from whence.net.roster import Roster, Said, configuration, disagreement
 from whence.net.scribe import Scribe
 from whence.net.settings import NetSettings, settings_of
-from whence.net.switch import Switch, is_refusal
+from whence.net.switch import Switch
 from whence.store.directory import DataDirectory
 from whence.store.log import Log
 from whence.store.steps import Steps
@@ -45,19 +46,13 @@ log = logging.getLogger("whence.net")
 
 LOOPBACK = ("127.", "localhost", "::1")
 
-FOUND_WAIT_S = 0.25
-"""How long the lowest pid waits for word of a member before it founds a group."""
-
 LAST_WORD_S = 0.25
 """How long a fixed member that is closed stays to say what its application has taken: several times as long as it takes
 until it says so (`ack_ns`)."""
 
-TOLD_MAX = 256
-"""Peers that are told where this process stands to a group, connected or not."""
-
-
-GROUPS_HEARD_MAX = 4096
-"""Groups that peers told of. Full: what is said of further ones is not kept."""
+TOLD_MAX = 512
+"""Peers that are told where this process stands to a group, connected or not. Full: further ones hear of it when they
+are connected, and that is logged."""
 
 
 class LiveNode:
@@ -85,7 +80,7 @@ class LiveNode:
         self.switch = Switch(self.me, self, self.settings, safety)
         self.switch.on_flush = self._flush_traces
         self.drivers: dict[str, Driver] = {}
-        self.contacts: list[tuple[str, int]] = []
+        self.contacts = Contacts(self.switch, self.settings)
         self._trace = trace
         self._insecure = insecure or safety is not None
         self._spools: dict[str, Spool] = {}
@@ -96,19 +91,12 @@ class LiveNode:
         self._lives: dict[str, Process] = {}
         """What this process is called in each group it was ever in: who opens a group again is another process there,
         because what the first one promised and how far it had counted are forgotten."""
-        self._boots: dict[str, dict[int, int]] = {}
-        """The boots that peers said they have in each group."""
-        self._unreached: dict[tuple[str, int], str] = {}
-        """Why the last call of each contact failed."""
-        self._turned_away: dict[tuple[str, int], str] = {}
-        """Why contacts that are there do not want this process."""
         self._founders: dict[str, list[Process]] = {}
         self._named: dict[str, list[int]] = {}
         """The founders that each group was opened with."""
-        self._seen: dict[str, dict[int, Presence]] = {}
-        """What connected peers said of their place in each group."""
+        self._roster = Roster()
+        self._entering: dict[str, Entrance] = {}
         self._behind: dict[object, None] = {}
-        self._heard = asyncio.Event()
         self.failure: NameTakenError | None = None
         """Why this node was stopped."""
         self._refused = asyncio.Event()
@@ -134,9 +122,9 @@ class LiveNode:
                     f"{name} is beyond loopback: give certificates (see whence certs), or say insecure if you mean it"
                 )
         await self.switch.start(host, port, advertise)
-        self.contacts = list(contacts)
-        if contacts:
-            await self._unless_refused(self._reach_any())
+        self.contacts.call(contacts)
+        if contacts and not self.settings.alone:
+            await self._unless_refused(self.contacts.any())
 
     def name_refused(self, why: str) -> None:
         """Stop everything: another process has this one's number, or this one was followed by a later life."""
@@ -146,6 +134,7 @@ class LiveNode:
             for driver in list(self.drivers.values()):
                 driver.stop(self.failure)
             self._refused.set()
+            self.contacts.close()
             self._tasks.append(asyncio.ensure_future(self.switch.close()))
 
     async def _unless_refused(self, work: Coroutine[None, None, None]) -> None:
@@ -165,8 +154,7 @@ class LiveNode:
 
     async def close(self) -> None:
         """Stop every member and close every connection and file."""
-        for task in self._tasks:
-            task.cancel()
+        self.contacts.close()
         for driver in self.drivers.values():
             driver.stop()
         self._flush_traces()
@@ -184,42 +172,6 @@ class LiveNode:
         """Return an incarnation that no life of this process had before. Raises StorageError."""
         by_time = incarnation_now(pid)
         return by_time if self._data is None else self._data.begin_life(by_time)
-
-    async def _reach_any(self) -> None:
-        """Call all contacts; return when one has answered, or none is there yet, and go on calling the others.
-
-        Raises JoinError where those that are there refuse this process: calling again would not change that.
-        """
-        calls = [asyncio.ensure_future(self._keep_calling(*contact)) for contact in self.contacts]
-        self._tasks += calls
-        if self.settings.alone:
-            return
-        deadline_s = self.settings.call_ns / 1e9
-        await asyncio.wait(calls, timeout=deadline_s, return_when=asyncio.FIRST_COMPLETED)
-        if any(peer.link for peer in self.switch.peers.values()):
-            return
-        if self._turned_away:
-            raise JoinError(f"no contact lets this process in: {'; '.join(dict.fromkeys(self._turned_away.values()))}")
-        log.warning("no contact answered within %g s, and all are called on: %s", deadline_s, self.unreached())
-
-    def unreached(self) -> str:
-        """Return why contacts that were called have not answered; empty when one has, or there are none."""
-        if not self.contacts or any(peer.link for peer in self.switch.peers.values()):
-            return ""
-        return "; ".join(dict.fromkeys(self._unreached.values())) or f"{_listed(self.contacts)} did not answer yet"
-
-    async def _keep_calling(self, host: str, port: int) -> None:
-        wait_ns = self.settings.retry_ns
-        while True:
-            try:
-                await self.switch.call(host, port)
-                return
-            except JoinError as error:
-                self._unreached[host, port] = str(error)
-                if is_refusal(error):
-                    self._turned_away[host, port] = str(error)
-            await asyncio.sleep(wait_ns / 1e9)
-            wait_ns = min(2 * wait_ns, self.settings.retry_ns_max)
 
     # --- groups ---
 
@@ -255,18 +207,18 @@ class LiveNode:
                     await self._enter(driver, founders)
                 await driver.until(lambda: driver.joined or driver.left)
         except TimeoutError:
-            absent = ", ".join(map(str, self._absent(group, founders)))
+            entrance = self._entering.get(group)
+            why = f"; it waits for {entrance.waits_for}" if entrance is not None and entrance.waits_for else ""
             self._drop(group)
             await self._let_go(group)
-            why = f"; of its founders, {absent} did not come" if absent else ""
             raise JoinError(f"nobody let this process into group {group!r} within {timeout_s:g} s{why}") from None
         except BaseException:
             self._drop(group)
             await self._let_go(group)
             raise
-        for pid, said in self._seen.get(group, {}).items():
-            if said.place == Place.MEMBER:
-                driver.expect(pid)
+        self._entering.pop(group, None)
+        for said in self._roster.members(group):
+            self._meet(driver, said)
         driver.offer_again()
         return driver
 
@@ -307,6 +259,7 @@ class LiveNode:
         driver = Driver(role, self, sink, scribe, kept, durable=durable)
         driver.telemetry = telemetry
         self.drivers[group] = driver
+        self._roster.open(role)
         if scribe is not None and not self._is_first_life(group):
             remembers = kept is not None and bool(getattr(recipe, "durable", False))
             scribe.write(Kind.RESTART, value=kept.steps.taken if kept is not None and remembers else None)
@@ -355,95 +308,26 @@ class LiveNode:
         return Scribe(spool, role.me, role.group)
 
     async def _enter(self, driver: Driver, founders: Sequence[int]) -> None:
-        """Found the group or ask to be let in, whichever is right."""
+        """Begin the group or ask to be let in, whichever is right."""
         group = driver.group
+
+        def begin(processes: list[Process]) -> None:
+            self._founders[group] = processes
+            driver.found([founder for founder in processes if founder.pid != self.me.pid])
+
+        entrance = Entrance(driver, founders, self._roster, self.switch, self.contacts, begin)
+        self._entering[group] = entrance
         self._tell(group, Place.WANTS)
-        quiet = not self.contacts and not any(peer.link for peer in self.switch.peers.values())
-        waits_for: list[int] = []
-        while True:
-            members = self._members_of(group, driver.role)
-            for pid in members:
-                if driver.role.me in (listed := self._seen[group][pid].founding()):
-                    self._found(driver, listed)
-                    return
-            if members:
-                try:
-                    driver.join(members)
-                except NotMemberError:
-                    raise JoinError(
-                        f"group {group!r} has begun, and its members are fixed; one that was there before comes back "
-                        "with the data directory it had (data=…, --data). If that is lost, what this process published "
-                        "cannot be told from what it would publish now: begin a group of another name"
-                    ) from None
-                return
-            wanting = [pid for pid, said in self._seen.get(group, {}).items() if said.place == Place.WANTS]
-            if founders and self._ready_to_found(founders, wanting):
-                self._found(driver, self._processes(group, founders))
-                return
-            if not founders and quiet and min(wanting, default=self.me.pid) >= self.me.pid:
-                self._found(driver, [])
-                return
-            quiet = await self._nothing_new()
-            if quiet:
-                before, waits_for = waits_for, self._absent(group, founders)
-                self._tell(group, Place.WANTS, waits_for)  # some may have been unknown when everybody was told
-                if waits_for and waits_for != before:
-                    log.info("group %r waits for its founders %s", group, ", ".join(map(str, waits_for)))
-
-    def _absent(self, group: str, founders: Sequence[int]) -> list[int]:
-        """Return the founders that neither are members nor want to be."""
-        here = self._seen.get(group, {})
-        return [pid for pid in founders if pid != self.me.pid and pid not in here]
-
-    def _ready_to_found(self, founders: Sequence[int], wanting: list[int]) -> bool:
-        """Tell whether all founders are here and this process is the one to say so."""
-        others = [pid for pid in founders if pid != self.me.pid]
-        return self.me.pid == min(founders) and all(pid in wanting for pid in others)
-
-    async def _nothing_new(self) -> bool:
-        """Wait for word of anyone; return True if none came for a while."""
-        self._heard.clear()
-        try:
-            await asyncio.wait_for(self._heard.wait(), FOUND_WAIT_S)
-        except TimeoutError:
-            return True
-        return False
-
-    def _found(self, driver: Driver, founders: list[Process]) -> None:
-        self._founders[driver.group] = founders
-        driver.found([founder for founder in founders if founder.pid != self.me.pid])
-
-    def _processes(self, group: str, pids: Iterable[int]) -> list[Process]:
-        """Return peers that are connected, and this process, each as it is called in a group."""
-        found = []
-        for pid in pids:
-            peer = self.switch.peers.get(pid)
-            if pid == self.me.pid:
-                found.append(self._lives[group])
-            elif peer is not None and peer.link is not None and peer.link.peer is not None:
-                boot = self._boots.get(group, {}).get(pid, 0)
-                found.append(Process(pid, max(boot, peer.link.peer.boot)))
-        return found
-
-    def _members_of(self, group: str, role: Role) -> list[int]:
-        """Return connected peers that are members. Raises UsageError if they run it at another level, or otherwise."""
-        members = []
-        for pid, said in self._seen.get(group, {}).items():
-            if said.place == Place.MEMBER:
-                level = said.level.partition("#")[0]
-                if level != role.level:
-                    raise UsageError(f"group {group!r} runs at level {level}, not {role.level}")
-                if said.level != _configuration(role):
-                    names = ", ".join(_shared(role))
-                    raise UsageError(f"group {group!r} runs with other settings than given here; members share {names}")
-                members.append(pid)
-        return members
+        self.switch.ask([peer.pid for peer in self.switch.peers.values() if peer.link is not None])
+        await entrance.pass_through()
 
     def _drop(self, group: str) -> None:
         driver = self.drivers.pop(group, None)
         if driver is not None:
             driver.stop()
             self._tell(group, Place.GONE)
+            self._roster.close(group)
+            self._entering.pop(group, None)
 
     async def leave(self, group: str, timeout_s: float = 5.0) -> None:
         """Leave a group: say farewell, wait until it has spread, stop. A fixed member goes away and stays one."""
@@ -490,18 +374,25 @@ class LiveNode:
 
     def members(self, group: str) -> list[int]:
         """Return the members known now, this process among them, and the founders of a fixed group."""
-        known = {pid for pid, said in self._seen.get(group, {}).items() if said.place == Place.MEMBER} | {self.me.pid}
+        known = {*self._roster.alike(group), self.me.pid}
         if bool(getattr(self.drivers[group].role.recipe, "durable", False)):
             known |= set(self._named.get(group, ()))
         return sorted(known)
 
     def _tell(self, group: str, place: Place, to: Sequence[int] | None = None) -> None:
-        driver = self.drivers.get(group)
-        founders = self._founders.get(group, ()) if place is Place.MEMBER else ()
-        level = _configuration(driver.role) if driver is not None else ""
-        everybody = [address.pid for address in self.switch.book.all()[:TOLD_MAX] if address.pid != self.me.pid]
-        told = presence(level, place, founders)
-        self.switch.send(group, everybody if to is None else to, told, sender=self._lives.get(group))
+        driver, founders = self.drivers.get(group), self._founders.get(group, ()) if place is Place.MEMBER else ()
+        level, settings = configuration(driver.role) if driver is not None else ("", b"")
+        told = presence(level, place, founders, settings)
+        self.switch.send(group, self._everybody() if to is None else to, told, sender=self._lives.get(group))
+
+    def _everybody(self) -> list[int]:
+        """Return the peers whose addresses are known, as far as they are told of groups."""
+        known = [address.pid for address in self.switch.book.all() if address.pid != self.me.pid]
+        if len(known) > TOLD_MAX and not self.switch.counts["told_max"]:
+            log.warning("%d peers are known, and TOLD_MAX is %d: not all are called to be told of groups here",
+                        len(known), TOLD_MAX)  # fmt: skip
+        self.switch.counts["told_max"] += len(known) > TOLD_MAX
+        return known[:TOLD_MAX]
 
     # --- what the switch tells ---
 
@@ -510,15 +401,24 @@ class LiveNode:
         for group, driver in self.drivers.items():
             self._tell(group, Place.MEMBER if driver.joined else Place.WANTS, [peer.pid])
             driver.reports.peer_up(peer)
-        self._heard.set()
+        self.peer_answered()
+
+    def heartbeat(self) -> None:
+        """Call whoever was heard of and never called, to tell it of the groups here: parts of one may meet by it."""
+        strange = [pid for pid in self._everybody() if pid not in self.switch.peers] if self.drivers else []
+        for group, driver in self.drivers.items() if strange else ():
+            self._tell(group, Place.MEMBER if driver.joined else Place.WANTS, strange)
+
+    def peer_answered(self) -> None:
+        """Let those that are on their way into a group look again."""
+        for entrance in self._entering.values():
+            entrance.heard.set()
 
     def peer_down(self, peer: int, groups: Iterable[str] | None) -> None:
         """Tell members that something did not arrive."""
         if groups is None:
-            for group in self._seen:
-                self._seen[group].pop(peer, None)
-                self._boots[group].pop(peer, None)
-            self._heard.set()
+            self._roster.disconnected(peer)
+            self.peer_answered()
         for group in list(self.drivers) if groups is None else groups:
             if group in self.drivers:
                 self.drivers[group].unreachable(peer)
@@ -526,36 +426,55 @@ class LiveNode:
     def packet(self, packet: Packet, sender: Process, size: int) -> None:
         """Hand a packet to its group's member."""
         group, item = packet.group, packet.items[0]
-        if isinstance(item, Presence):
-            self._hear(sender, group, item)
-            return
         driver = self.drivers.get(group)
         if driver is None:
             self.switch.counts["no_such_group"] += 1
             return
-        if isinstance(item, Reached):
-            if packet.to_boot == driver.role.me.boot:
-                driver.reached(packet.pid, item.last, item.waited_us / 1e6)
-            return
         if group in self.permits.closed and not self.permits.admits(packet):
             driver.count("reject", "not_permitted", packet.pid)
             return
-        driver.packet(packet, sender, size)
-
-    def _hear(self, peer: Process, group: str, said: Presence) -> None:
-        if group not in self._seen and len(self._seen) >= GROUPS_HEARD_MAX:
-            return
-        places, boots = self._seen.setdefault(group, {}), self._boots.setdefault(group, {})
-        if said.place == Place.GONE:
-            places.pop(peer.pid, None)
-            boots.pop(peer.pid, None)
-            if group in self.drivers:
-                self.drivers[group].forget_peer(peer.pid)
+        if isinstance(item, Reached):
+            if packet.to_boot == driver.role.me.boot:
+                driver.reached(packet.pid, item.last, item.waited_us / 1e6)
+        elif isinstance(item, Presence):
+            self._hear(driver, sender, item)
+        elif is_hearsay(packet):
+            self._hearsay(driver, packet, sender, size)
         else:
-            places[peer.pid], boots[peer.pid] = said, peer.boot
-            if said.place == Place.MEMBER and group in self.drivers:
-                self.drivers[group].expect(peer.pid)
-        self._heard.set()
+            driver.packet(packet, sender, size)
+
+    def _hearsay(self, driver: Driver, packet: Packet, sender: Process, size: int) -> None:
+        """Hand on what a peer brings of others, but for what cannot be theirs."""
+        group = driver.group
+        genuine, refused = without_contradicted(
+            packet, driver.role.me, driver.published, lambda pid: self._roster.member(group, pid)
+        )
+        for _ in range(refused):
+            driver.count("reject", "contradicted", packet.pid)
+        if genuine is not None:
+            driver.packet(genuine, sender, size)
+
+    def _hear(self, driver: Driver, peer: Process, said: Presence) -> None:
+        """Take a peer's word on a group that is open here; the first is answered, so that both know of each other."""
+        group = driver.group
+        if said.place == Place.GONE:
+            self._roster.forget(group, peer.pid)
+            driver.meet(peer, member=False)
+        else:
+            first = self._roster.hear(group, peer, said)
+            if said.place == Place.MEMBER:
+                self._meet(driver, Said(said, peer), loudly=first)
+            if first or (said.place == Place.WANTS and driver.joined):
+                self._tell(group, Place.MEMBER if driver.joined else Place.WANTS, [peer.pid])
+        self.peer_answered()
+
+    def _meet(self, driver: Driver, said: Said, *, loudly: bool = False) -> None:
+        """Let a member know another; one that runs the group otherwise is left alone."""
+        why = disagreement(driver.role, said) if driver.joined else None
+        if why is None:
+            driver.meet(said.process, member=True)
+        elif loudly:
+            log.error("%s; nothing is sent to it", why)
 
     def pause_for(self, who: object, pause: bool) -> None:
         """Stop reading from peers while somebody here is behind."""
@@ -580,19 +499,3 @@ def _begun(role: Role, records: Sequence[bytes]) -> bool:
     """Tell whether earlier lives left something to take up; where members are fixed, a member must have written it."""
     fixed = bool(getattr(role.recipe, "durable", False))
     return any(record[:1] == OF_MEMBER for record in records) if fixed else bool(records)
-
-
-def _shared(role: Role) -> dict[str, object]:
-    """Return the settings that all members must share, at levels that have such."""
-    shared: Callable[[Any], dict[str, object]] | None = getattr(role.recipe, "shared", None)
-    return shared(role.settings) if shared is not None else {}
-
-
-def _configuration(role: Role) -> str:
-    """Return a level, and a mark of the settings that all its members must share."""
-    shared = _shared(role)
-    return f"{role.level}#{crc32(msgspec.json.encode(shared)):08x}" if shared else role.level
-
-
-def _listed(contacts: Sequence[tuple[str, int]]) -> str:
-    return ", ".join(f"{host}:{port}" for host, port in contacts)

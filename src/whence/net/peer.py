@@ -15,8 +15,8 @@ class Peer:
     """One peer, connected or not."""
 
     __slots__ = (
-        "bytes", "calling", "dirty", "dropped", "failures", "frames", "groups", "link", "pid", "retry_at", "settings",
-        "shunned_until", "stalled_since",
+        "bytes", "calling", "dirty", "dropped", "echoed_ns", "failures", "frames", "groups", "link", "pid", "retry_at",
+        "settings", "shunned_until", "stalled_since",
     )  # fmt: skip
 
     def __init__(self, pid: int, settings: NetSettings) -> None:
@@ -33,6 +33,8 @@ class Peer:
         self.failures = 0
         self.retry_at = 0.0
         self.stalled_since: float | None = None
+        self.echoed_ns = 0
+        """When the last question was asked, on this connection, that it has answered: it has read all before that."""
         self.shunned_until = 0.0
         """It was cut for taking nothing; until then nobody waits for it."""
         self.dropped = 0

@@ -18,8 +18,12 @@ from whence.wire.items import Packet
 
 RIGHTS = {"r": "read", "w": "write", "a": "administer"}
 
-ACTS = {"publish": "write", "cjoin": "write", "declare_dead": "administer"}
-"""What a process needs to publish and for acts of its level; others need none."""
+ACTS = {
+    "publish": "write", "cjoin": "write", "cleave": None, "declare_dead": "administer", "switch": None, "topic": None,
+    "subscribe": None,
+}  # fmt: skip
+"""All that a process may do in a live group, with the right it needs, if any. Members know more acts: faults that the
+simulator lets them suffer. Those are out of reach here."""
 
 
 class Permits:
@@ -46,7 +50,9 @@ class Permits:
 
     def check_act(self, pid: int, group: str, act: str) -> None:
         """Raise UsageError if a process may not do this in a group."""
-        needed = ACTS.get(act)
+        if act not in ACTS:
+            raise UsageError(f"a live group knows no act {act!r}; there are {', '.join(ACTS)}")
+        needed = ACTS[act]
         if needed is not None and not self.may(pid, group, needed):
             raise UsageError(f"process {pid} may not {act} in group {group!r}: it has no right to {needed}")
 

@@ -74,6 +74,15 @@ class Role(NamedTuple):
     is_first_life: bool = False
     """No life of this process came before, as far as its data directory knows."""
 
+    def others_max(self) -> int | None:
+        """Return how many other members a member can know at most; None where the level has no such bound."""
+        views = getattr(self.settings, "views", None)
+        return None if views is None or views.view == "full" else int(views.view_size)
+
+    def reaches_view_only(self) -> bool:
+        """Tell whether who is not in a member's view gets nothing that it publishes until somebody is asked for it."""
+        return getattr(getattr(self.settings, "direct", None), "spread", None) == "direct"
+
 
 class Kept(NamedTuple):
     """What one group keeps on disk."""

@@ -9,6 +9,7 @@ from whence.core.link.detector import DetectorSettings
 from whence.core.order.localized.settings import LIVE_TIMERS
 from whence.core.order.rivals import RIVALS
 from whence.errors import SettingError
+from whence.limits import VIEW_MAX
 from whence.trace.spool import SEGMENT_BYTES, SEGMENTS_MAX
 
 
@@ -82,10 +83,15 @@ def net_settings_from(given: Mapping[str, object]) -> NetSettings:
         raise SettingError(f"{where.rstrip('`').rpartition('.')[2] or 'network settings'}: {what}") from None
 
 
+_DIRECT: dict[str, object] = {
+    "spread": "direct", "view_size": VIEW_MAX, "subs_max": VIEW_MAX, "unsubs_max": VIEW_MAX, "join_tries_max": 100,
+}  # fmt: skip
+"""Who sends to everybody must know everybody. And who is connected to a member asks on: a busy one answers late."""
+
 LIVE_DEFAULTS: dict[str, dict[str, object]] = {
-    "eventual": {"spread": "direct", "view_size": 64, "subs_max": 64, "unsubs_max": 64},
-    "fifo": {"spread": "direct", "view_size": 64, "subs_max": 64, "unsubs_max": 64},
-    "optimistic": {"spread": "direct", "view_size": 64, "subs_max": 64, "unsubs_max": 64},
+    "eventual": _DIRECT,
+    "fifo": _DIRECT,
+    "optimistic": _DIRECT,
     # Connections lose nothing while they last, and who is gone is told by the detector: repeating is for rare cases.
     "total": {"patience_beats": 40, "resends": 1},
     "causal": {**LIVE_TIMERS},

@@ -12,18 +12,19 @@ import ssl
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 from secrets import token_bytes
-from typing import Protocol
 
-from whence.core.link.addresses import Address, Addresses, Book, asking, pack
-from whence.core.link.addresses import unpack as unpack_addresses
+from whence.core.link.addresses import Address, Addresses, Book, asking
 from whence.core.link.detector import Detector, Ping, Pong
 from whence.core.link.greeting import INSTANCE_BYTES_MAX, NONCE_BYTES, Greeting, Why
 from whence.core.ready import Item
 from whence.core.spread.gossip import Gossip
-from whence.errors import JoinError, NameTakenError, RemoteProtocolError, UsageError
+from whence.errors import JoinError, NameTakenError, RemoteProtocolError, UsageError, printable
 from whence.net import tls
+from whence.net.addressing import Addressing
+from whence.net.calls import OwnAddressError
 from whence.net.clock import steady_ns
 from whence.net.door import Door
+from whence.net.host import Host
 from whence.net.link import Link
 from whence.net.names import Names
 from whence.net.peer import Peer
@@ -52,24 +53,11 @@ _REFUSALS = {
 }  # fmt: skip
 """What each refusal of a name is counted as."""
 
+REMIND_BEATS = 4
+"""Every so many heartbeats some peer is told addresses that it may have missed."""
+
 NODE = ""
 """The group of packets that belong to none: what nodes say to each other."""
-
-
-class Host(Protocol):
-    """Who lives above the connections."""
-
-    def peer_up(self, peer: Process) -> None:
-        """Learn that a peer is connected."""
-
-    def peer_down(self, peer: int, groups: Iterable[str] | None) -> None:
-        """Learn that what was sent to a peer did not arrive: of these groups, or of all."""
-
-    def packet(self, packet: Packet, sender: Process, size: int) -> None:
-        """Take a packet of a group."""
-
-    def name_refused(self, why: str) -> None:
-        """Learn that this process cannot go by its pid."""
 
 
 class Switch:
@@ -82,7 +70,7 @@ class Switch:
         self.detector = Detector(settings.detector)
         self.counts: Counter[str] = Counter()
         self.endpoint = ("", 0)
-        self.book = Book(Address(*me, "", 0))
+        self._addressing = Addressing(me, lambda to, item: self.send(NODE, to, item), self._connected)
         self._host = host
         self._safety = safety
         self._loop = asyncio.get_running_loop()
@@ -100,12 +88,20 @@ class Switch:
         self.unlooked_bytes = 0
         """Bytes since the outboxes were looked at."""
         self._beat: asyncio.TimerHandle | None = None
+        self._beats, self._beat_due = 0, 0.0
+        self._own_nonces: dict[bytes, None] = {}
+        """What this process said on connections that lead back to itself."""
         self._reading = True
         self._closed = False
         self._names = Names()
         self._instance = token_bytes(INSTANCE_BYTES_MAX)
         self.on_flush: Callable[[], None] = _nothing
         """Called before anything is written: what an observer must have on paper first."""
+
+    @property
+    def book(self) -> Book:
+        """Return where peers are called."""
+        return self._addressing.book
 
     # --- coming up and going down ---
 
@@ -126,7 +122,8 @@ class Switch:
                 lambda: Datagrams(self._datagram, self._count), local_addr=(host, bound[1])
             )
         self.endpoint = advertise or (host if host not in ("0.0.0.0", "::", "") else "", bound[1])
-        self.book = Book(Address(*self.me, *self.endpoint)) if self.endpoint[0] else self.book
+        if self.endpoint[0]:
+            self._addressing.listen(*self.endpoint)
         self._heartbeat()
 
     async def _listen(self, host: str, port: int, context: ssl.SSLContext | None) -> tuple[str, int]:
@@ -167,7 +164,7 @@ class Switch:
 
     def _too_many_strangers(self) -> bool:
         """Tell whether no more may come that have not greeted; count it."""
-        strangers = sum(1 for timer in self._links.values() if timer is not None)
+        strangers = sum(1 for link, timer in self._links.items() if timer is not None and not link.dialed)
         strangers += self._door.handshakes if self._door is not None else 0
         is_full = strangers >= self.settings.strangers_max
         self.counts["strangers_refused"] += is_full
@@ -211,9 +208,10 @@ class Switch:
     def _send_light(self, pid: int, frame: Frame) -> bool:
         """Send a frame as a datagram to a peer that is connected; return False if it is not."""
         peer, address = self.peers.get(pid), self.book.find(pid)
-        if peer is None or peer.link is None or address is None or self._datagrams is None:
+        transport = peer.link.transport if peer is not None and peer.link is not None else None
+        if transport is None or address is None or self._datagrams is None:
             return False
-        self._datagrams.send(frame, address.host, address.port)
+        self._datagrams.send(frame, transport.get_extra_info("peername")[0], address.port)  # a name would not do
         self.counts["datagrams_sent"] += 1
         return True
 
@@ -298,7 +296,12 @@ class Switch:
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = self._loop.create_task(work)
         self._tasks[task] = None
-        task.add_done_callback(lambda done: self._tasks.pop(done, None))
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.pop(task, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a bug in a call: %s", error, exc_info=error)
 
     async def _call_peer(self, peer: Peer) -> None:
         settings = self.settings
@@ -355,14 +358,15 @@ class Switch:
                     ssl_handshake_timeout=deadline_s if context is not None else None,
                 )  # fmt: skip
                 await up
-        except (OSError, TimeoutError, JoinError, ssl.SSLError) as error:
+        except (OSError, TimeoutError, JoinError, ssl.SSLError, UnicodeError) as error:
             link.close("the call failed")
             self._check_name(link)
-            reason = str(error) or f"no answer in {deadline_s:g} s"
+            if link.greeting.is_own or self._own_nonces.pop(link.greeting.nonce, 0) is None:
+                raise OwnAddressError(f"{where} is this process itself") from None
+            reason = printable(str(error)) or f"no answer in {deadline_s:g} s"
             raise JoinError(f"{where} cannot be reached: {reason}") from error
         finally:
-            if up.done() and not up.cancelled():
-                up.exception()
+            up.cancel()  # nobody waits for it any more, and the connection may be lost later
         return link
 
     def _check_name(self, link: Link) -> None:
@@ -446,25 +450,33 @@ class Switch:
         return caller == min(self.me.pid, link.peer.pid)
 
     def _attach(self, peer: Peer, link: Link, process: Process) -> None:
-        peer.link, peer.failures, peer.retry_at, peer.stalled_since = link, 0, 0.0, None
+        peer.link, peer.failures, peer.retry_at, peer.stalled_since, peer.echoed_ns = link, 0, 0.0, None, 0
         self.detector.watch(peer.pid, steady_ns(), process.boot)
         told = link.greeting.told
         assert told is not None
         self._names.connected(process, told.instance)
         assert link.transport is not None
         host = told.host or link.transport.get_extra_info("peername")[0]
-        news = self.book.learn(Address(*process, host, told.port))
-        for piece in pack(self.book.all()):
-            self.send(NODE, [peer.pid], Addresses(piece, b""))
-        if news:
-            self._pass_on(self.book.some([peer.pid]), peer.pid)
+        self._addressing.met(Address(*process, host, told.port))
         self._host.peer_up(process)
+        self.ask([peer.pid])
         peer.flush()
 
-    def _pass_on(self, addresses: list[Address], heard_of: int) -> None:
-        others = [peer.pid for peer in self.peers.values() if peer.link is not None and peer.pid != heard_of]
-        for piece in pack(addresses) if others else ():
-            self.send(NODE, others, Addresses(piece, b""))
+    def is_connected(self, pid: int) -> bool:
+        """Tell whether a peer is connected now."""
+        peer = self.peers.get(pid)
+        return peer is not None and peer.link is not None
+
+    def has_peers(self) -> bool:
+        """Tell whether anybody is connected now."""
+        return bool(self._connected())
+
+    def _connected(self) -> list[int]:
+        return [peer.pid for peer in self.peers.values() if peer.link is not None]
+
+    def ask(self, pids: Iterable[int]) -> None:
+        """Ask peers for an answer now: it tells that they have read what was sent to them before."""
+        self.send(NODE, pids, Ping(steady_ns()))
 
     def link_packet(self, link: Link, packet: Packet, size: int) -> None:
         """Route a packet. Raises RemoteProtocolError for one in another's name."""
@@ -483,14 +495,14 @@ class Switch:
         if isinstance(item, Ping):
             self.send(NODE, [peer.pid], Pong(item.sent))
         elif isinstance(item, Pong):
-            self.detector.answered(peer.pid, item.sent, steady_ns())
-            self._names.answered(peer.pid, item.sent, steady_ns())
+            now, known = steady_ns(), self.peers.get(peer.pid)
+            self.detector.answered(peer.pid, item.sent, now)
+            self._names.answered(peer.pid, item.sent, now)
+            if known is not None and known.echoed_ns < item.sent <= now:
+                known.echoed_ns = item.sent
+                self._host.peer_answered()
         elif isinstance(item, Addresses):
-            news = [address for address in unpack_addresses(item.known) if self.book.learn(address)]
-            if news:
-                self._pass_on(news, peer.pid)
-            for piece in pack(self.book.some(item.asks())) if item.asked else ():
-                self.send(NODE, [peer.pid], Addresses(piece, b""))
+            self._addressing.heard(peer.pid, item)
         else:
             self.counts["out_of_place"] += 1
             raise RemoteProtocolError(f"a {type(item).__name__} is out of place between nodes")
@@ -511,6 +523,8 @@ class Switch:
         if timer is not None:
             timer.cancel()
         peer = self.peers.get(link.peer.pid) if link.peer is not None else None
+        if link.greeting.is_own and link.greeting.told is not None and not link.dialed:
+            self._own_nonces[link.greeting.told.nonce] = None
         if link.peer is None:
             self.counts["strangers_lost"] += 1
             log.info("a connection ended before it was up: %s", reason)
@@ -538,12 +552,15 @@ class Switch:
 
     def _heartbeat(self) -> None:
         """Ping everybody, suspect the silent, cut the stalled."""
-        now, settings = steady_ns(), self.settings
-        self._beat = self._loop.call_later(settings.detector.heartbeat_ns / 1e9, self._heartbeat)
+        now, beat_s = steady_ns(), self.settings.detector.heartbeat_ns / 1e9
+        late = self._beats > 0 and self._loop.time() - self._beat_due > beat_s
+        """Nothing was read for so long that the silence may be ours."""
+        self._beats, self._beat_due = self._beats + 1, self._loop.time() + beat_s
+        self._beat = self._loop.call_later(beat_s, self._heartbeat)
         connected = [peer for peer in self.peers.values() if peer.link is not None]
         for peer in connected:
             assert peer.link is not None
-            if peer.link.fresh or not self._reading:
+            if peer.link.fresh or late or not self._reading:
                 peer.link.fresh = False
                 self.detector.heard(peer.pid, now)
             self._judge_stall(peer)
@@ -551,7 +568,10 @@ class Switch:
             self.counts["suspected"] += 1
             log.info("%s has not been heard for too long", pid)
             self._cut_off(self.peers[pid], "suspected")
-        self.send(NODE, [peer.pid for peer in connected if peer.link is not None], Ping(now))
+        self.send(NODE, self._connected(), Ping(now))
+        if self._beats % REMIND_BEATS == 0:
+            self._addressing.remind()
+        self._host.heartbeat()
 
     def _judge_stall(self, peer: Peer) -> None:
         assert peer.link is not None
@@ -572,11 +592,6 @@ def _set_reading(link: Link, reading: bool) -> None:
         link.transport.resume_reading()
     elif not reading and link.transport.is_reading():
         link.transport.pause_reading()
-
-
-def is_refusal(failed: JoinError) -> bool:
-    """Tell whether a call failed because somebody who is there does not want to talk."""
-    return isinstance(failed.__cause__, JoinError | ssl.SSLError)
 
 
 def _nothing() -> None:

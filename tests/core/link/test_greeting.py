@@ -4,7 +4,17 @@ from collections.abc import Callable
 
 import pytest
 
-from whence.core.link.greeting import VERSION, Confirm, Greeting, Hello, Refused, Stage, Why
+from whence.core.link.greeting import (
+    HOST_CHARS_MAX,
+    VERSION,
+    Confirm,
+    Greeting,
+    Hello,
+    Refused,
+    Stage,
+    Why,
+    is_host,
+)
 from whence.core.link.presence import Place, presence
 from whence.core.ready import Item
 from whence.errors import RemoteProtocolError
@@ -18,8 +28,8 @@ def greeting(expected: int | None = None) -> Greeting:
     return Greeting(ME, "c", MINE, expected, "", 4000)
 
 
-def hello(version: int = VERSION, cluster: str = "c") -> Hello:
-    return Hello(version, cluster, THEIRS, "host", 4001)
+def hello(version: int = VERSION, cluster: str = "c", host: str = "host") -> Hello:
+    return Hello(version, cluster, THEIRS, host, 4001)
 
 
 def test_two_processes_that_greet_each_other_are_up() -> None:
@@ -41,6 +51,10 @@ REFUSED: list[tuple[str, Callable[[Greeting], object]]] = [
     ("another process 1 runs", lambda greeting: greeting.receive(Process(ME.pid, 4), hello())),
     ("with the same life 5", lambda greeting: greeting.receive(PEER, Refused(Why.REUSED, 5))),
     ("a later version knows", lambda greeting: greeting.receive(PEER, Refused(99, 5))),
+    ("no host name", lambda greeting: greeting.receive(PEER, hello(host="b\u00fccher.example"))),
+    ("no host name", lambda greeting: greeting.receive(PEER, hello(host="a..b"))),
+    ("no host name", lambda greeting: greeting.receive(PEER, hello(host="h" * 64))),
+    ("no host name", lambda greeting: greeting.receive(PEER, hello(host="\x1b[2J"))),
     ("no boot", lambda greeting: greeting.receive(Process(2, 0), hello())),
     ("was called", lambda greeting: greeting.receive(Process(3, 1), hello())),
     ("begins with a Hello", lambda greeting: greeting.receive(PEER, Confirm(MINE, *ME))),
@@ -96,3 +110,40 @@ def test_a_process_that_calls_itself_is_not_another_one() -> None:
     with pytest.raises(RemoteProtocolError, match="called itself"):
         me.receive(me.me, me.hello())
     assert (me.retort, me.refusal) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "localhost",
+        "127.0.0.1",
+        "a.b-c.example",
+        "a_b",
+        "xn--bcher-kva.example.",
+        "::1",
+        "fe80::1%eth0",
+        "::ffff:10.0.0.1",
+    ],
+)
+def test_names_and_addresses_of_hosts_are_taken(name: str) -> None:
+    assert is_host(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", ".", "a..b", ".a", "a b", "a\n", "b\u00fccher", "\u0661.1.1.1", "a:b", "[::1]", "h" * 64, "a." * 127 + "a"],
+)
+def test_what_no_resolver_should_see_is_no_host_name(name: str) -> None:
+    assert not is_host(name)
+    assert len("a." * 127) > HOST_CHARS_MAX
+
+
+def test_a_process_that_calls_itself_notices_it() -> None:
+    one, other = (Greeting(ME, "c", nonce, None, "", 4000, b"instance") for nonce in (MINE, THEIRS))
+    with pytest.raises(RemoteProtocolError, match="called itself"):
+        one.receive(ME, other.hello())
+    assert one.is_own
+    twin = Greeting(ME, "c", THEIRS, None, "", 4000, b"another")
+    with pytest.raises(RemoteProtocolError, match="our own pid"):
+        twin.receive(ME, one.hello())
+    assert not twin.is_own

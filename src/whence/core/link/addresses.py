@@ -1,6 +1,7 @@
 """The address book: where each peer can be called. Learned from greetings, passed on among all that are connected.
 
-Promises: an address of a newer life replaces one of an older life, never the other way round; the book is bounded.
+Promises: an address of a newer life replaces one of an older life, never the other way round; the book is bounded; what
+is no host name is never learned, so never passed on, and costs whoever says it of itself its own connection (greeting).
 Assumes: members do not lie; whoever answers at an address must still name itself (greeting, TLS), so a wrong entry
 costs a failed call and nothing else.
 Costs: an entry of some 20 bytes for each peer on each new connection, and once more when it changes.
@@ -13,7 +14,7 @@ from typing import Annotated, NamedTuple
 from msgspec import Meta
 
 from whence import limits
-from whence.core.link.greeting import HOST_CHARS_MAX
+from whence.core.link.greeting import is_host
 from whence.core.ready import Item
 
 _ENTRY = Layout("<HIHB")
@@ -60,7 +61,7 @@ def unpack(packed: bytes) -> Iterator[Address]:
         if len(name) != length or boot > limits.BOOT_MAX:
             raise ValueError("an address is cut off or out of range")
         at += length
-        yield Address(pid, boot, name.decode("ascii"), port)
+        yield Address(pid, boot, name.decode("ascii", "replace"), port)  # what is no host name is not learned
 
 
 class Addresses(Item, frozen=True, tag=112):
@@ -96,12 +97,12 @@ class Book:
         self._known: dict[int, Address] = {me.pid: me} if me.port else {}
         self._me = me.pid
 
-    def learn(self, address: Address) -> bool:
-        """Take in an address; return whether it is news."""
+    def learn(self, address: Address, *, own: bool = False) -> bool:
+        """Take in an address; return whether it is news. A peer's own word on itself counts whatever others said."""
         known = self._known.get(address.pid)
-        if address.pid == self._me or not address.port or not 0 < len(address.host) <= HOST_CHARS_MAX:
+        if address.pid == self._me or not address.port or not is_host(address.host):
             return False
-        if known is not None and (address.boot < known.boot or address == known):
+        if known is not None and (address == known or (address.boot < known.boot and not own)):
             return False
         if known is None and len(self._known) >= ADDRESSES_MAX:
             return False

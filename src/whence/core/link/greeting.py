@@ -8,6 +8,7 @@ The sentence that decides: a link is up when the peer has confirmed the number o
 Costs: one and a half round trips and some 120 bytes for each connection.
 """
 
+import re
 from enum import Enum, IntEnum
 from typing import Annotated
 
@@ -18,17 +19,27 @@ from whence.core.ready import Item
 from whence.errors import RemoteProtocolError
 from whence.types import Boot, PeerId, Process
 
-VERSION = 2
+VERSION = 3
 """Of everything below the groups. Two versions do not talk to each other."""
 
 NONCE_BYTES = 16
 INSTANCE_BYTES_MAX = 8
-HOST_CHARS_MAX = 255
+HOST_CHARS_MAX = 253
+"""As long as a host name may be."""
 CLUSTER_CHARS_MAX = 64
 
 Host = Annotated[str, Meta(max_length=HOST_CHARS_MAX)]
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Nonce = Annotated[bytes, Meta(min_length=NONCE_BYTES, max_length=NONCE_BYTES)]
+
+
+_HOST = re.compile(r"[\w-]{1,63}(\.[\w-]{1,63})*\.?|(?=.*:.*:)[0-9a-fA-F:.]{2,45}(%[\w.-]{1,15})?", re.ASCII)
+"""Labels with dots between, as in names and IPv4 addresses; or an IPv6 address, with a zone if need be."""
+
+
+def is_host(name: str) -> bool:
+    """Tell whether a text has the form of a host name or an address: whatever else never reaches a resolver."""
+    return len(name) <= HOST_CHARS_MAX and _HOST.fullmatch(name) is not None
 
 
 class Hello(Item, frozen=True, tag=110):
@@ -134,14 +145,16 @@ class Greeting:
         self.retort: Refused | None = None
         """What to tell the peer before the connection is closed."""
         self.stage = Stage.SILENT
+        self.nonce = nonce
+        self.is_own = False
+        """The connection leads back to the process that made it."""
         self._cluster = cluster
-        self._nonce = nonce
         self._expected = expected
         self._endpoint, self._instance = (host, port), instance
 
     def hello(self) -> Hello:
         """Return what to say first."""
-        return Hello(VERSION, self._cluster, self._nonce, *self._endpoint, self._instance)
+        return Hello(VERSION, self._cluster, self.nonce, *self._endpoint, self._instance)
 
     def receive(self, sender: Process, item: Item) -> list[Item]:
         """Take the peer's next word; return what to answer. Raises RemoteProtocolError: close the connection."""
@@ -164,14 +177,17 @@ class Greeting:
             raise RemoteProtocolError(f"the peer speaks version {item.version}, and we speak {VERSION}")
         if item.cluster != self._cluster:
             raise RemoteProtocolError(f"the peer belongs to cluster {item.cluster!r}, and we to {self._cluster!r}")
+        if sender.pid == self.me.pid and self._instance and item.instance == self._instance:
+            self.told, self.is_own = item, True
+            raise RemoteProtocolError("this process has called itself")
         if sender.pid == self.me.pid:
-            if item.instance and item.instance == self._instance:
-                raise RemoteProtocolError("this process has called itself")
             if sender.boot <= self.me.boot:  # it was there first
                 self.refusal = Refused(Why.TAKEN, sender.boot)
                 raise RemoteProtocolError(self.refusal.sentence(self.me, sender))
             self.retort = Refused(Why.TAKEN, self.me.boot)
             raise RemoteProtocolError(f"the peer calls itself {sender.pid}, which is our own pid")
+        if item.host and not is_host(item.host):
+            raise RemoteProtocolError(f"the peer says that it is reached at {item.host!r}, which is no host name")
         if not 1 <= sender.boot <= limits.BOOT_MAX:
             raise RemoteProtocolError("the peer has no boot: real ones begin at 1")
         if self._expected is not None and sender.pid != self._expected:
@@ -184,7 +200,7 @@ class Greeting:
             raise RemoteProtocolError(f"a {type(item).__name__} is out of place in a greeting")
         if sender != self.peer:
             raise RemoteProtocolError("the peer changed its name in the middle of the greeting")
-        if item.echo != self._nonce:
+        if item.echo != self.nonce:
             raise RemoteProtocolError("the peer confirmed another connection's hello: a replay")
         if (item.pid, item.boot) != self.me:
             raise RemoteProtocolError(f"the peer meant process {item.pid} in life {item.boot}: misdirected")

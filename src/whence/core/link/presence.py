@@ -1,10 +1,10 @@
 """Who is in which group: told to every connected peer, so that a newcomer knows whom to ask and whether to found.
 
 Promises: nothing that the levels do not promise themselves. It saves a newcomer from asking peers that are not in the
-group, and lets processes that start together found one group instead of one each.
+group, lets processes that start together found one group instead of one each, and members that meet know each other.
 The sentence that decides: a group with a member is joined; a group without one is founded by its named founders, or
-by the lowest pid among those that want it.
-Costs: one item per group and change of state.
+by the lowest pid among those that want it, once everybody who may know a member has answered (net/entrance.py).
+Costs: one item per group and change of state, and one in answer to a first word.
 """
 
 from collections.abc import Iterable
@@ -19,6 +19,8 @@ from whence.core.ready import Item
 from whence.types import Process
 
 FOUNDER = Layout("<HI")
+
+SETTINGS_BYTES_MAX = 1024
 
 
 class Place(StrEnum):
@@ -37,6 +39,8 @@ class Presence(Item, frozen=True, tag=115):
     place: Annotated[str, Meta(max_length=8)]
     founders: Annotated[bytes, Meta(max_length=FOUNDER.size * limits.VIEW_MAX)]
     """The processes it was founded with, where the speaker is one of them; packed."""
+    settings: Annotated[bytes, Meta(max_length=SETTINGS_BYTES_MAX)] = b""
+    """Those that all members must share, as JSON: so that who differs can be told in what. Empty: too long to tell."""
 
     def sound(self) -> bool:
         """Tell whether the place is one and the founders are whole."""
@@ -49,6 +53,7 @@ class Presence(Item, frozen=True, tag=115):
         return [Process(pid, boot) for pid, boot in FOUNDER.iter_unpack(self.founders)]
 
 
-def presence(level: str, place: Place, founders: Iterable[Process] = ()) -> Presence:
+def presence(level: str, place: Place, founders: Iterable[Process] = (), settings: bytes = b"") -> Presence:
     """Return what to tell the others."""
-    return Presence(level, place.value, b"".join([FOUNDER.pack(*founder) for founder in founders]))
+    told = settings if len(settings) <= SETTINGS_BYTES_MAX else b""
+    return Presence(level, place.value, b"".join([FOUNDER.pack(*founder) for founder in founders]), told)

@@ -76,6 +76,18 @@ class FullView(PartialView):
     def unreachable(self, peer: int) -> None:
         """Keep the peer: the paper's experiments never forget a member."""
 
+    def reaches(self, process: Process) -> bool:
+        """Return False: the directory does not tell who answers."""
+        return False
+
+    def meet(self, peer: Process) -> None:
+        """Enter a member that says itself that it is one."""
+        self._directory.add(peer.pid)
+
+    def parted(self, peer: Process) -> None:
+        """Strike a member that says itself that it has left."""
+        self._directory.remove(peer.pid)
+
     def targets(self, count: int) -> tuple[int, ...]:
         """Draw distinct members other than oneself, uniformly."""
         pids, dice, me = self._directory.pids, self._dice, self.me.pid

@@ -289,6 +289,34 @@ class PartialView:
             pid = spare[int(self._dice() * len(spare))]
             self._learn(pid, self._subs[pid].boot, self._subs[pid].until - self._round)
 
+    def reaches(self, process: Process) -> bool:
+        """Tell whether this life of a peer is in the view and has not failed to answer."""
+        known = self._view.get(process.pid)
+        return known is not None and known.boot == process.boot and process.pid not in self._failures
+
+    # --- peers that say themselves where they stand ---
+
+    def meet(self, peer: Process) -> None:
+        """Know a member that says so itself, or have one more to ask. No rumour of it: it tells everybody itself."""
+        if peer.pid == self.me.pid:
+            return
+        if self._seeking:
+            self._contacts = tuple(dict.fromkeys((*self._contacts, peer.pid)))
+            return
+        rumoured, changed = peer.pid in self._subs, self.changed
+        self._learn(*peer, self._settings.sub_rounds)
+        if not rumoured:
+            self._subs.pop(peer.pid, None)
+            self.changed = changed
+        self._shorten()
+
+    def parted(self, peer: Process) -> None:
+        """Forget a member that says itself that it has left, and believe no older rumour of it."""
+        changed = self.changed
+        self._bid_farewell(*peer, self._settings.farewell_rounds)
+        self.changed = changed
+        self._shorten()
+
     # --- asking to be let in ---
 
     def tick(self, now: Instant, ready: Ready) -> None:

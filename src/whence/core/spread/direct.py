@@ -5,7 +5,7 @@ link or a crashed publisher left out is pulled from any member that still keeps 
 reached; bundles are kept until `keep_bundles` or `keep_bytes` newer ones came.
 Assumes: small groups, whose views hold everybody (`view_size` at least the group), over links that rarely lose.
 The sentence that decides: each round a member tells some peers how far it has each sender it keeps bundles of, and
-whoever has lacked something of it for a round asks for the rest.
+whoever has lacked something of it for a round asks for the rest: the sender, and who told of it, in turn.
 Source: ours, for live groups; PrCast (gossip.py) is the choice for large ones, where N copies per bundle cost too much.
 Costs per bundle: one copy to each member, no relays; per round, `fanout` digests of 30 bytes for each active sender.
 """
@@ -108,12 +108,13 @@ class DirectSettings(Struct, frozen=True, kw_only=True):
 class Kept:
     """What is known of one process: the numbers seen, and the bundles kept, oldest first."""
 
-    __slots__ = ("asked_round", "bundles", "seen", "stuck_at", "stuck_round")
+    __slots__ = ("asked", "asked_round", "bundles", "seen", "stuck_at", "stuck_round")
 
     def __init__(self) -> None:
         self.seen = Seen()
         self.bundles: deque[Bundle] = deque()
         self.asked_round = -1
+        self.asked = 0
         self.stuck_at = 0
         """The number that was missing when a peer last told of having it, and since which round it is."""
         self.stuck_round = 0
@@ -265,7 +266,10 @@ class Direct:
         return b"".join(entries[:DIGEST_SENDERS_MAX])
 
     def _compare(self, sender: Process, have: Have, ready: Ready) -> None:
-        """Ask for what the peer has and this member has lacked for a round, each sender at most once a round."""
+        """Ask for what the peer has and this member has lacked for a round, each sender at most once a round.
+
+        The sender itself is asked first, where it is in reach: nobody else need be believed. Then, in turn, the peer.
+        """
         wanted = []
         for pid, boot, first, end, complete in HAVE.iter_unpack(have.senders):
             if (pid, boot) == self._members.me:
@@ -277,7 +281,12 @@ class Direct:
             missing = kept.missing(first)
             if missing < end and missing <= limits.SEQ_MAX and self._is_stuck(kept, missing):
                 kept.asked_round = self._round
-                wanted.append(WANT.pack(pid, boot, missing))
+                kept.asked += 1
+                want = WANT.pack(pid, boot, missing)
+                if kept.asked % 2 and pid != sender.pid and self._members.reaches(Process(pid, boot)):
+                    ready.send.append(Send((pid,), Want(want), boot))
+                else:
+                    wanted.append(want)
         if wanted:
             ready.send.append(Send((sender.pid,), Want(b"".join(wanted)), sender.boot))
         if len(self._confirmed) > limits.VIEW_MAX:

@@ -1,0 +1,174 @@
+"""How a process comes into a group: let in by a member, beginning it with its named founders, or beginning it alone.
+
+Law: a group with a member anywhere is joined. A group is begun alone only by the lowest pid that wants it, and only
+once every contact of this process is connected and everybody connected has answered a question that was asked after
+this process said that it wants the group: answers come after all that was said before, so who is a member has told so
+by then, and of two that begin at once each would have heard the other. Known addresses are called first; one that
+cannot be reached is passed over unless it is a contact, because parts that meet later become one (core/node.py, meet).
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from whence.errors import JoinError, NotMemberError, UsageError
+from whence.net.clock import steady_ns
+from whence.net.contacts import Contacts
+from whence.net.driver import Driver
+from whence.net.roster import Roster, Said, disagreement
+from whence.net.switch import Switch
+from whence.types import Process
+
+log = logging.getLogger("whence.net")
+
+LOOK_S = 0.25
+"""How often a process that waits looks again by itself."""
+
+
+class Entrance:
+    """One process on its way into one group."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        founders: Sequence[int],
+        roster: Roster,
+        switch: Switch,
+        contacts: Contacts,
+        begin: Callable[[list[Process]], None],
+    ) -> None:
+        self.heard = asyncio.Event()
+        """Set when anybody said anything, came or went."""
+        self.waits_for = ""
+        """What it waits for now, as a sentence of a log or an error."""
+        self._driver = driver
+        self._group = driver.group
+        self._me = driver.role.me.pid
+        self._named = list(founders)
+        self._roster = roster
+        self._switch = switch
+        self._contacts = contacts
+        self._begin = begin
+        self._asked_ns = 0
+        self._said = ""
+
+    async def pass_through(self) -> None:
+        """Join, or begin the group, as soon as it is clear which is right. Raises JoinError, UsageError."""
+        self._asked_ns = steady_ns()
+        while not self._step():
+            self.heard.clear()
+            try:
+                await asyncio.wait_for(self.heard.wait(), LOOK_S)
+            except TimeoutError:
+                self._say()
+
+    def _step(self) -> bool:
+        """Do what can be done now; return whether this process is on its way in."""
+        members = self._roster.members(self._group)
+        for said in members:
+            if (why := disagreement(self._driver.role, said)) is not None:
+                raise UsageError(why)
+        listing = next((said for said in members if self._lists_us(said)), None)
+        if listing is not None:
+            self._begin(listing.presence.founding())
+        elif members:
+            self._join([said.process.pid for said in members])
+        elif not self._named and not self._unclear():
+            log.debug("group %r begins with this process", self._group)
+            self._begin([])
+        elif self._named and self._all_founders_here():
+            self._begin(self._processes())
+        else:
+            return False
+        return True
+
+    def _lists_us(self, said: Said) -> bool:
+        """Tell whether a member says that the group began with this life of this process. Raises UsageError if not with
+        the founders given here: whose list is right cannot be known."""
+        listed = said.presence.founding()
+        if self._driver.role.me not in listed or not self._named:
+            return False
+        pids = sorted(founder.pid for founder in listed)
+        if pids != sorted(self._named):
+            raise UsageError(
+                f"process {said.process.pid} says that group {self._group!r} began with {pids}, and its founders here "
+                f"are {sorted(self._named)}: name the same ones everywhere"
+            )
+        return True
+
+    def _join(self, members: list[int]) -> None:
+        role = self._driver.role
+        bound = role.others_max()
+        if bound is not None and len(members) > bound and role.reaches_view_only():
+            raise UsageError(
+                f"group {self._group!r} has {len(members)} members, and with spread=direct and view_size={bound} each "
+                f"serves no more than {bound} others; open it everywhere with a larger view_size, or with spread=gossip"
+            )
+        try:
+            self._driver.join(members)
+        except NotMemberError:
+            raise JoinError(
+                f"group {self._group!r} has begun, and its members are fixed; one that was there before comes back "
+                "with the data directory it had (data=…, --data). If that is lost, what this process published cannot "
+                "be told from what it would publish now: begin a group of another name"
+            ) from None
+
+    # --- whether to begin alone ---
+
+    def _unclear(self) -> bool:
+        """Tell whether there may be a member that this process has not heard of; say for whom it waits."""
+        lower = min(self._roster.wanting(self._group), default=self._me)
+        self.waits_for = (
+            self._contacts.missing()
+            or self._silent()
+            or (f"process {lower}, which wants it too, to begin it" if lower < self._me else "")
+        )
+        return bool(self.waits_for)
+
+    def _silent(self) -> str:
+        """Return which known process has neither answered yet nor failed to."""
+        for address in self._switch.book.all():
+            peer = self._switch.peers.get(address.pid)
+            if address.pid == self._me:
+                continue
+            if peer is None or (peer.link is None and not peer.failures):
+                self._switch.ask([address.pid])  # it is called for that
+                return f"process {address.pid} to be reached"
+            if peer.link is not None and peer.echoed_ns < self._asked_ns:
+                return f"process {address.pid} to answer"
+        return ""
+
+    # --- named founders ---
+
+    def _all_founders_here(self) -> bool:
+        """Tell whether all founders are here and this process is the one to say so."""
+        absent = self._absent()
+        self.waits_for = (
+            f"its founders {', '.join(map(str, absent))}" if absent else f"process {min(self._named)} to begin it"
+        )
+        wanting = self._roster.wanting(self._group)
+        others = [pid for pid in self._named if pid != self._me]
+        return self._me == min(self._named) and all(pid in wanting for pid in others)
+
+    def _absent(self) -> list[int]:
+        """Return the founders that neither are members nor want to be."""
+        here = self._roster.here(self._group)
+        return [pid for pid in self._named if pid != self._me and pid not in here]
+
+    def _processes(self) -> list[Process]:
+        """Return the founders, each as it is called in the group."""
+        found = []
+        for pid in self._named:
+            peer = self._switch.peers.get(pid)
+            if pid == self._me:
+                found.append(self._driver.role.me)
+            elif peer is not None and peer.link is not None and peer.link.peer is not None:
+                found.append(Process(pid, max(self._roster.boot(self._group, pid), peer.link.peer.boot)))
+        return found
+
+    def _say(self) -> None:
+        """Call founders that are not here, and log once for whom it waits."""
+        self._switch.ask(self._absent())
+        if self.waits_for != self._said:
+            self._said = self.waits_for
+            log.info("group %r waits for %s", self._group, self.waits_for)

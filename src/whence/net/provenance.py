@@ -1,0 +1,72 @@
+"""Which bundles cannot be their publisher's: those that what is known of the publisher itself contradicts.
+
+Law: while a publisher is connected and a member, what it published in this life comes from itself where publishers send
+to everybody at once (`spread = direct`): a copy from anybody else is refused, and the publisher itself is asked for it.
+Nothing in this process's own name that it has not published is taken from anybody.
+Where bundles are relayed on purpose (`spread = gossip`, trees, mergers) others' word must be taken: SECURITY.md.
+"""
+
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from whence.core.ready import Item
+from whence.core.spread.direct import Push
+from whence.core.spread.gossip import Gossip
+from whence.types import Bundle, Process
+from whence.wire.items import Packet
+
+Lookup = Callable[[int], Process | None]
+
+
+def is_hearsay(packet: Packet) -> bool:
+    """Tell whether a packet carries bundles of others than its sender: most do not, and need no second look."""
+    sender = packet.pid
+    for item in packet.items:
+        if isinstance(item, Push | Gossip):
+            for bundle in item.bundles:
+                if bundle.pid != sender:
+                    return True
+    return False
+
+
+def without_contradicted(packet: Packet, me: Process, published: int, connected: Lookup) -> tuple[Packet | None, int]:
+    """Return a packet without the bundles that cannot be genuine, if anything is left, and how many were taken out.
+
+    `published`: how many events this process has published. `connected`: what a peer is called, if it is connected and
+    a member.
+    """
+    items: list[Item] = []
+    refused = 0
+    for item in packet.items:
+        if not isinstance(item, Push | Gossip):
+            items.append(item)
+            continue
+        direct = connected if isinstance(item, Push) else _nobody
+        kept = [not _contradicted(bundle, packet.pid, me, published, direct) for bundle in item.bundles]
+        refused += kept.count(False)
+        if all(kept):
+            items.append(item)
+        elif any(kept) or isinstance(item, Gossip):
+            items.append(_only(item, kept))
+    return replace(packet, items=items) if items else None, refused
+
+
+def _contradicted(bundle: Bundle, sender: int, me: Process, published: int, connected: Lookup) -> bool:
+    if bundle.pid == me.pid:
+        return (bundle.boot, bundle.last) > (me.boot, published)
+    if bundle.pid == sender:
+        return False
+    origin = connected(bundle.pid)
+    return origin is not None and bundle.boot >= origin.boot
+
+
+def _only(item: Push | Gossip, kept: Sequence[bool]) -> Item:
+    bundles = [bundle for bundle, keep in zip(item.bundles, kept, strict=True) if keep]
+    if isinstance(item, Push):
+        return Push(bundles)
+    return replace(item, bundles=bundles, ages=bytes([age for age, keep in zip(item.ages, kept, strict=True) if keep]))
+
+
+def _nobody(pid: int) -> None:
+    """Know of nobody."""

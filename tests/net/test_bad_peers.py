@@ -354,14 +354,15 @@ def test_honest_members_are_unharmed_by_an_owner_of_a_stale_epoch() -> None:
             bad = Bad(started[0])
             await bad.greet()
             tickets = one._driver.role.settings.tickets.tickets
-            for epoch in range(1, told.epoch):
+            earlier = range(max(1, told.epoch - 8), told.epoch)
+            for number, epoch in enumerate(earlier, start=1):
                 stamp = cct.packed(told.ticket, cct.entry_of(epoch, 40), 0, [0] * tickets)
-                bad.say(Push([packed(bad.me, epoch, [b"by an earlier owner"], stamp)]), group="alps")
+                bad.say(Push([packed(bad.me, number, [b"by an earlier owner"], stamp)]), group="alps")
             bad.say(Ping(0))
             await bad.hear()
             await three.publish(b"after")
             assert (await anext(aiter(one))).payload == b"after"
-            assert one._driver.counts["drop:obsolete"] >= told.epoch - 1
+            assert one._driver.counts["drop:obsolete"] >= len(earlier) > 0
             bad.writer.close()
 
     within(main())

@@ -215,7 +215,8 @@ def test_when_the_clocks_part_no_lease_is_trusted_until_it_is_renewed(monkeypatc
             before = await one.cjoin()
             slow = wall_ns
             monkeypatch.setattr(clock, "wall_ns", lambda: slow() + 40_000_000)
-            await one.publish(b"clocks may part a little: the wall's is adjusted now and then")
+            receipt = await one.publish(b"clocks may part a little: the wall's is adjusted now and then")
+            await receipt.accepted()
             monkeypatch.setattr(clock, "wall_ns", lambda: slow() + 3_600_000_000_000)
             with pytest.raises(LeaseSuspendedError, match="lease has run out"):
                 one._driver.publish([b"x"])

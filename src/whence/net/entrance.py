@@ -143,9 +143,8 @@ class Entrance:
     def _all_founders_here(self) -> bool:
         """Tell whether all founders are here and this process is the one to say so."""
         absent = self._absent()
-        self.waits_for = (
-            f"its founders {', '.join(map(str, absent))}" if absent else f"process {min(self._named)} to begin it"
-        )
+        names = ", ".join(map(str, absent))
+        self.waits_for = f"its founders {names}" if absent else f"process {min(self._named)} to begin it"
         wanting = self._roster.wanting(self._group)
         others = [pid for pid in self._named if pid != self._me]
         return self._me == min(self._named) and all(pid in wanting for pid in others)

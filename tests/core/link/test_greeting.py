@@ -143,7 +143,7 @@ def test_a_process_that_calls_itself_notices_it() -> None:
     with pytest.raises(RemoteProtocolError, match="called itself"):
         one.receive(ME, other.hello())
     assert one.is_own
-    twin = Greeting(ME, "c", THEIRS, None, "", 4000, b"another")
+    twin = Greeting(Process(ME.pid, 4), "c", THEIRS, None, "", 4000, b"another")
     with pytest.raises(RemoteProtocolError, match="our own pid"):
         twin.receive(ME, one.hello())
     assert not twin.is_own

@@ -118,13 +118,6 @@ class SendsOnce(Outbox):
         pass
 
 
-class BelievesEarlierLives(Outbox):
-    """Takes what came to an earlier life of a node for what has come to this one."""
-
-    def came_to(self, node: int, boot: int, came: int) -> int:
-        return came
-
-
 class NeverSaysWhatItHas(Outbox):
     """Acknowledges only by what it publishes."""
 
@@ -145,6 +138,15 @@ class AcknowledgesWhatIsHandedOut(Outbox):
 
     def has(self) -> Has:
         return Has(self.state.reached.copy(), self.state.reached.copy())
+
+
+class BelievesEarlierLives(Direct):
+    """Takes what a message follows for what has come to its publisher, be it said again by a later life."""
+
+    def _receive_message(self, sender: int, told: Told, now: Instant, ready: Ready) -> None:
+        if sender == told.bundle.pid:
+            self.outbox.acknowledged(sender, 0, told.past[self.state.me], now, ready)
+        super()._receive_message(sender, told, now, ready)
 
 
 # --- messages ---
@@ -252,7 +254,7 @@ _BUGS: tuple[tuple[str, str, str, Callable[[Causal], Causal]], ...] = (
     ("skips_what_is_missing", "causal", "takes any message of a publisher for its next", _state(SkipsWhatIsMissing)),
     ("settles_without_the_silent", "agreement", "does not keep for the suspected", _outbox(SettlesWithoutTheSilent)),
     ("direct_sends_once", "agreement", "never sends again", _outbox(SendsOnce)),
-    ("believes_earlier_lives", "agreement", "takes old words for new", _outbox(BelievesEarlierLives)),
+    ("believes_earlier_lives", "agreement", "takes old words for new", _member(BelievesEarlierLives)),
     ("never_says_what_it_has", "bounds", "acknowledges only by publishing", _outbox(NeverSaysWhatItHas)),
     ("direct_acknowledges_the_held", "agreement", "counts what it holds", _member(AcknowledgesWhatItHolds)),
     ("acknowledges_the_untaken", "agreement", "takes handed out for taken", _outbox(AcknowledgesWhatIsHandedOut)),

@@ -1,12 +1,17 @@
-"""Groups that gossip, of four kinds: sparse, dense, busy and cramped."""
+"""Groups that gossip, of four kinds: sparse, dense, busy and cramped. A third of them spread as live groups do."""
 
 from itertools import cycle
 from random import Random
 from typing import Any
 
+from msgspec import structs
+
 from whence.sim.scenario import Clocks, Publish, Scenario
 from whence.sim.streams import Streams
 from whence.sim.swarm.weather import MS, ROUND_NS, draw_faults, draw_network
+
+LIVE: dict[str, Any] = {"spread": "direct", "view": "partial", "view_size": 64, "subs_max": 64, "unsubs_max": 64}
+"""How live groups are opened: each member sends to all it knows, and knows all."""
 
 SETTLE_ROUNDS = 30
 """From healing until every lost member has been found: retries, reaching out, dropping the dead."""
@@ -17,7 +22,10 @@ def draw(level: str, seed: int) -> Scenario:
     dice = Streams(seed).of("swarm")
     shape = dice.choice(tuple(SHAPES))
     nodes, settings = SHAPES[shape](dice)
-    return _phased(level, seed, shape, nodes, settings, dice)
+    scenario = _phased(level, seed, shape, nodes, settings, dice)
+    if level != "canary" and Streams(seed).of("spread").random() < 1 / 3:
+        return structs.replace(scenario, shape=f"{shape} live", settings=scenario.settings | LIVE)
+    return scenario
 
 
 # --- the kinds of groups ---

@@ -7,10 +7,6 @@ The caller (UsageError and below), the peer (RemoteProtocolError: counted, never
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from whence.types import Span
 
 
 def printable(text: str) -> str:
@@ -118,26 +114,19 @@ class OutcomeUnknownError(WhenceError):
 class EventsLostError(WhenceError):
     """Events whose publish had returned are delivered nowhere, or may not be: says how many, which, and why."""
 
-    def __init__(
-        self, payloads: Sequence[bytes], why: WhenceError, spans: "Sequence[Span]" = (), count: int = 0
-    ) -> None:
+    def __init__(self, payloads: Sequence[bytes], why: WhenceError, count: int = 0) -> None:
         self.payloads = list(payloads)
         """The events themselves, in order, to publish them again; fewer than `count` where they are very many."""
         self.why = why
-        self.spans = list(spans)
-        """Their numbers, where they had any."""
         self.count = count or len(self.payloads)
-        which = ", ".join(f"{span.first} to {span.last}" for span in self.spans[:8])
         first = f"the first begins with {self.payloads[0][:24]!r}" if self.payloads else "their payloads are not kept"
-        super().__init__(
-            f"{self.count} events that were accepted are lost ({f'numbers {which}' if which else first}): {why}"
-        )
+        super().__init__(f"{self.count} events that were accepted are lost ({first}): {why}")
 
     def and_then(self, other: "EventsLostError", bytes_max: int) -> "EventsLostError":
         """Return one error for what was lost before and what was lost now, with at most so many bytes of payloads."""
         room = bytes_max - sum(map(len, self.payloads))
         more = other.payloads if sum(map(len, other.payloads)) <= room else []
-        return EventsLostError(self.payloads + more, self.why, self.spans + other.spans, self.count + other.count)
+        return EventsLostError(self.payloads + more, self.why, self.count + other.count)
 
 
 class RemoteProtocolError(WhenceError):

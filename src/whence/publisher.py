@@ -28,7 +28,6 @@ from whence.net.driver import Driver
 from whence.net.pace import QUICK_S
 from whence.net.switch import LIGHT_BYTES
 from whence.receipt import Flight, Receipt
-from whence.types import Bundle
 
 if TYPE_CHECKING:
     from whence.node import Node
@@ -99,7 +98,6 @@ class Publisher:
         self._events_max, self._bytes_max = self.events_limit[1], self._bytes_limit[1]
         self._flush_later = driver.guarded(self.flush)
         self._turn_ends = driver.guarded(self._end_of_turn)
-        driver.on_unacknowledged = self._unacknowledged
 
     # --- accepting ---
 
@@ -245,10 +243,6 @@ class Publisher:
         self._driver.count("reject", type(why).__name__)
         flight.refuse(why)
         self._note_lost(EventsLostError(flight.payloads, why))
-
-    def _unacknowledged(self, bundle: Bundle, why: WhenceError) -> None:
-        """Learn that the member has given up an own bundle which nobody is known to have."""
-        self._note_lost(EventsLostError(bundle.payloads(), why, [bundle.span]))
 
     def _note_lost(self, lost: EventsLostError) -> None:
         driver = self._driver

@@ -86,11 +86,6 @@ class Bundle(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, g
         """Return the process that published it."""
         return Process(self.pid, self.boot)
 
-    @property
-    def span(self) -> "Span":
-        """Return its events' numbers."""
-        return Span(self.pid, self.boot, self.first, self.last)
-
     def sound(self) -> bool:
         """Tell whether the sizes are those of the body, and the last event has a number."""
         sizes = self.sizes

@@ -118,8 +118,6 @@ class Driver:
         self.may_refuse = self._refusal is not None
         self.settling = Settling(self.group, role.me.pid, self.member, self.credit, outside)
         self._checkpoint_bytes: Callable[[], int] = getattr(self.member, "checkpoint_bytes", int)
-        self.on_unacknowledged: Callable[[Bundle, WhenceError], None] = lambda bundle, why: None
-        """Called where the member gives up an own bundle that nobody is known to have."""
 
     # --- inputs ---
 

@@ -454,7 +454,8 @@ def test_a_disk_that_takes_no_rows_does_not_stop_the_group(
                 await groups[0].publish(bytes([number]))
                 await groups[1].publish(bytes([number]))
             assert len(await take(groups[1], 40)) == len(await take(groups[0], 40)) == 40
-            assert one.live.switch.counts["trace_rows_lost"] > 40
+            while one.live.switch.counts["trace_rows_lost"] <= 40:  # what is taken is told a moment later
+                await asyncio.sleep(0.01)
 
     within(story())
     assert caplog.text.count("the trace is incomplete from now on") == 1

@@ -6,16 +6,38 @@ import sys
 import whence
 
 PUBLIC = [
+    "BackPressureError",
     "Batch",
+    "ClosedError",
     "Delivery",
+    "DetectorSettings",
     "EventId",
+    "EventsLostError",
     "Group",
+    "InternalError",
+    "JoinError",
+    "LateEvent",
+    "LeaseSuspendedError",
     "Level",
+    "LimitError",
+    "NameTakenError",
+    "NetSettings",
     "Node",
+    "NotCoordinatorError",
+    "NotMemberError",
+    "OutcomeUnknownError",
+    "PayloadError",
     "Receipt",
+    "SettingError",
+    "SlowConsumerError",
+    "StalledError",
+    "StorageError",
+    "TraceError",
+    "UsageError",
     "WhenceError",
     "__version__",
     "join",
+    "run",
 ]
 """The names people may rely on. Add here what is added there; removing one breaks somebody."""
 

@@ -165,6 +165,13 @@ def test_check_judges_only_the_promises_it_is_asked_for(capsys: Capture, broken_
     assert fields["verdicts"] == {"integrity": "holds", "bounds": "holds"}
 
 
+def test_what_was_not_at_stake_is_vacuous_and_no_failure(capsys: Capture, kept: Path) -> None:
+    fields = printed(capsys, "check", str(kept), "--promise", "ticket_exclusivity", "--promise", "integrity")
+    assert fields["verdicts"] == {"ticket_exclusivity": "vacuous", "integrity": "holds"}
+    assert run(["check", str(kept), "--promise", "ticket_exclusivity"]) == 0
+    assert "no ticket was ever held" in capsys.readouterr().out
+
+
 def test_a_trace_that_was_changed_is_told_by_its_digest(capsys: Capture, kept: Path) -> None:
     described = json.loads((kept / "run.json").read_text())
     (kept / "run.json").write_text(json.dumps(described | {"digest": "0" * 32}))
@@ -368,7 +375,11 @@ def test_explore_prints_one_object_and_exits_0_when_nothing_is_broken(capsys: Ca
     assert fields["broken"] is None
     assert fields["violations"] == []
     assert fields["seed"] == 4
-    assert set(fields["coverage"]["group"]) <= {"sparse", "dense", "busy", "cramped"}
+    shapes = {shape.removesuffix(" live") for shape in fields["coverage"]["group"]}
+    assert shapes <= {"sparse", "dense", "busy", "cramped"}
+    assert set(fields["outcomes"]["views"]) <= {"holds", "vacuous"}
+    assert fields["vacuous"] == sum(told.get("vacuous", 0) for told in fields["outcomes"].values())
+    assert all(sum(told.values()) == 10 for promise, told in fields["outcomes"].items() if promise != "determinism")
     assert fields["faults"]
 
 

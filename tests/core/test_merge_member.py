@@ -4,8 +4,10 @@ from collections import Counter
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from tests.fuzz import mutate
+from whence.core.clocks.kn import KnStamp
 from whence.core.clocks.stamp import low_key
 from whence.core.levels import LEVELS, Surroundings
 from whence.core.members.full import Directory
@@ -666,3 +668,19 @@ def near(random: Random, tick: int) -> Item:
             Bye(),
         )
     )
+
+
+def test_how_long_an_event_took_is_counted_from_when_it_was_published() -> None:
+    """Not from the greatest clock its publisher knew of, which may be ε − 1 ticks ahead and would hide a violation."""
+    group = Group(4, stamp="kn")
+    group.lost = (Offer, Batch)
+    group.publish(3, b"slow")
+    offer = group.members[3]._outbox._parcels[3, 1, 1].item
+    clock = group.members[0]._clock
+    r = group.members[0]._rt
+    stamp = clock.write(KnStamp(r, 2, (0, 0, 0, 1, 0, 1)))
+    slow = replace(offer, stamp=stamp)
+    group.run(23)
+    assert group.members[0]._rt - r == 23 > 20 + 2
+    group.do(0, group.members[0].receive(Process(3, 1), slow, group.now))
+    assert metric(group.members[0], "g2_violation_total") == 1

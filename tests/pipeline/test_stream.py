@@ -16,13 +16,16 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.check.worlds import causal_world
 from tests.pipeline.conftest import BRIEF
 from tests.pipeline.logs import FIRST_LANDING, Row, in_order, key_of, made_log, write_files
+from whence.cli.app import run
 from whence.core.clocks.stamp import Timing
 from whence.core.order.merged import Merger, entry_of
-from whence.errors import UsageError
+from whence.errors import InternalError, UsageError
 from whence.limits import MergeLimits
 from whence.pipeline import stream
+from whence.pipeline.batch import merge_logs
 from whence.pipeline.held import Held
 from whence.pipeline.stream import (
     LATE,
@@ -35,6 +38,7 @@ from whence.pipeline.stream import (
     read_released,
     run_stream,
 )
+from whence.trace.writer import write_trace
 from whence.types import Process, packed
 
 CALM = Rules(epsilon=5, delta=200)
@@ -116,6 +120,96 @@ def test_rows_without_a_place_are_set_aside_and_counted(spark: SparkSession, tmp
     assert sum(rows.get(REJECTED, 0) for rows in done) == len(wrong) + (kind == "json")
     assert read_released(spark, tmp_path / "out", REJECTED).count() == len(wrong) + (kind == "json")
     assert done[-1]["pending"] == 0
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_files_that_differ_in_columns_are_streamed_and_merged_alike(
+    spark: SparkSession, tmp_path: Path, restarts: bool
+) -> None:
+    """An old file without k and a new one with it, in either order and across a restart: nothing is lost."""
+    rows = made_log(9, events=120)
+    old, new = [row | {"k": 0} for row in rows[:60]], rows[60:]
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    tables = [("b-old", [{name: row[name] for name in row if name != "k"} for row in old]), ("a-new", new)]
+    for number, (name, part) in enumerate(tables):
+        pq.write_table(pa.Table.from_pylist(part), logs / f"{name}.parquet")
+        os.utime(logs / f"{name}.parquet", (FIRST_LANDING + number,) * 2)
+        if restarts:
+            streamed(spark, tmp_path, BRISK, flush=number == 1)
+    if not restarts:
+        streamed(spark, tmp_path, BRISK)
+    last = read_manifest(tmp_path / "out", manifests(tmp_path / "out")[-1])
+    assert (last.rows["pending"], last.rows["released"] > 0) == (0, True)
+    assert released(spark, tmp_path / "out") == in_order([*old, *new])
+    done = merge_logs(spark, logs, tmp_path / "merged", 3)
+    got = spark.read.parquet(str(tmp_path / "merged")).collect()
+    assert sorted((row["grp"], row["pos"], bytes(row["payload"])) for row in got) == in_order([*old, *new])
+    assert (done.read, done.rows) == (120, 120)
+
+
+def test_a_bad_value_stops_nothing_unless_it_must(spark: SparkSession, tmp_path: Path) -> None:
+    """It is set aside with its file and the reason; strictly, the stream stops before the step and names it."""
+    (tmp_path / "logs").mkdir()
+    file = tmp_path / "logs" / "log.ndjson"
+    file.write_text('{"pid": 1, "seq": 1, "l": 4}\n\n{"pid": "x", "seq": 2, "l": 5}\n{"pid": 1, "seq": 3, "l": 6}\n')
+    with pytest.raises(UsageError, match=r"log\.ndjson, line 3: pid is x, no whole number .*: \{.pid.: .x") as told:
+        streamed(spark, tmp_path, BRISK, strict=True)
+    assert len(str(told.value).splitlines()) == 1
+    assert not manifests(tmp_path / "out")
+    streamed(spark, tmp_path, BRISK)
+    assert [row["seq"] for row in read_released(spark, tmp_path / "out").orderBy("pos").collect()] == [1, 3]
+    (wrong,) = read_released(spark, tmp_path / "out", REJECTED).collect()
+    assert (wrong["file"], wrong["raw"]) == (str(file), '{"pid": "x", "seq": 2, "l": 5}')
+    done = [read_manifest(tmp_path / "out", step).rows for step in manifests(tmp_path / "out")]
+    assert [sum(rows[name] for rows in done) for name in ("in", "released", "rejected")] == [3, 2, 1]
+
+
+def test_an_event_counts_once_whatever_its_rows_say_and_whenever_they_come(spark: SparkSession, tmp_path: Path) -> None:
+    """Other payloads in one file, other clocks in a later one, and a file that is there again under another name."""
+    rows = made_log(10, events=150)
+    changed = [row | {"payload": b"~"} for row in rows[:20]]
+    later = [row | {"l": row["l"] + 30, "r": row["r"] + 30} for row in rows[10:15]]
+    for number, part in enumerate(([*rows[:75], *changed], [*rows[75:], *later], rows[75:100])):
+        write_files(tmp_path / f"part-{number}", part, 1, 0)
+        (tmp_path / "logs").mkdir(exist_ok=True)
+        file = (tmp_path / f"part-{number}" / "part-00000.parquet").rename(tmp_path / "logs" / f"{number}.parquet")
+        os.utime(file, (FIRST_LANDING + number,) * 2)
+    streamed(spark, tmp_path, BRISK)
+    assert released(spark, tmp_path / "out") == in_order(rows)
+    done = merge_logs(spark, tmp_path / "logs", tmp_path / "merged", 2)
+    steps = [read_manifest(tmp_path / "out", step).rows for step in manifests(tmp_path / "out")]
+    assert done.twice == sum(step["twice"] for step in steps) == 50
+    assert read_released(spark, tmp_path / "out", "twice").count() == 50
+
+
+def test_a_step_that_does_not_balance_is_not_committed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_files(tmp_path / "logs", made_log(11, events=60), 2, 0)
+    real = Held.sound
+    monkeypatch.setattr(Held, "sound", lambda held, files: real(held, files).filter("seq <> 3"))
+    with pytest.raises(InternalError, match="does not balance and is not committed"):
+        streamed(spark, tmp_path, BRISK)
+    monkeypatch.undo()
+    streamed(spark, tmp_path, BRISK)
+    assert released(spark, tmp_path / "out") == in_order(made_log(11, events=60))
+
+
+@pytest.mark.parametrize("command", ["merge", "stream", "metrics", "report", "sweep"])
+def test_uris_are_refused_where_something_is_written(
+    tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Behind one, nobody looked whether something is there, and a finished directory was written to again."""
+    write_files(tmp_path / "logs", made_log(1, events=6), 1, 0)
+    (tmp_path / "plan.toml").write_text("[grid]\nlevel = ['fifo']\nnodes = [3]\nevents = [2]\n")
+    source = {"sweep": tmp_path / "plan.toml"}.get(command, tmp_path / "logs")
+    if command in ("metrics", "report"):
+        source = write_trace(tmp_path / "traces", causal_world(1, 3, 20))
+    extra = ["--work", str(tmp_path / "work"), "--once"] if command == "stream" else []
+    assert run([command, str(source), "--out", f"file:{tmp_path}/out", *extra]) == 2
+    assert "is a URI, and only paths are written to" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

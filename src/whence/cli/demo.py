@@ -250,9 +250,9 @@ def _print(
     results: dict[str, tuple[dict[str, Any], list[Verdict]]], canary: Section, shown: dict[str, Section], page: Path
 ) -> None:
     console = stdout()
-    table = Table("level", "events", "delivered", "of all", "skipped", "p50 ms", "p99 ms", "stamp B")
+    table = Table("level", "events", "deliveries", "of those owed", "skipped", "p50 ms", "p99 ms", "stamp B")
     for level, (facts, _) in results.items():
-        part = facts["delivered"] / facts["deliveries_expected"]
+        part = facts["owed_delivered"] / facts["deliveries_expected"]
         latency = facts["latency_ms"]
         table.add_row(
             level, f"{facts['published']:,}", f"{facts['delivered']:,}", f"{part:.2%}", f"{facts['skipped']:,}",

@@ -10,6 +10,7 @@ from whence.check.verdict import Outcome
 from whence.cli.check import BROKEN
 from whence.cli.output import directory, parse_settings, print_json, progress, stdout
 from whence.cli.verify import Conf, Master, Traces
+from whence.places import local
 
 if TYPE_CHECKING:
     from whence.pipeline.verify import Verified
@@ -20,6 +21,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instea
 def metrics(
     traces: Traces,
     out: Annotated[Path, typer.Option(help="Where the tables go, one directory of Parquet each.")],
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the tables of an earlier measurement.")
+    ] = False,
     master: Master = None,
     conf: Conf = None,
     json: Json = False,
@@ -31,10 +35,10 @@ def metrics(
     with progress(quiet=json) as bar:
         bar.add_task("measuring on Spark", total=None)
         found = events.find_input(traces)
-        into = directory(out, "--out")
+        into = measuring.check_free(directory(out, "--out"), overwrite=overwrite)
         spark = session.session(master, parse_settings(conf or []))
         with measuring.measures(spark, found) as tables:
-            written = measuring.write_metrics(tables, into)
+            written = measuring.write_metrics(tables, into, overwrite=overwrite)
     if json:
         print_json(0, runs=len(found.runs), tables=[str(path) for path in written])
     else:
@@ -55,6 +59,7 @@ def report(
     from whence.pipeline import events, session
     from whence.pipeline import report as reporting
 
+    local(out, "--out")
     with progress(quiet=json) as bar:
         bar.add_task("judging and measuring on Spark", total=None)
         found = events.find_input(traces)

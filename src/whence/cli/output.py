@@ -13,6 +13,7 @@ from rich.table import Table
 from whence import __version__
 from whence.check.verdict import Outcome, Verdict
 from whence.errors import UsageError, printable
+from whence.places import local
 
 VIOLATIONS_SHOWN = 1000
 
@@ -97,6 +98,7 @@ def witnesses(verdicts: Iterable[Verdict]) -> list[dict[str, Any]]:
 
 def directory(path: Path, option: str) -> Path:
     """Make a directory to write to. Raises UsageError that names the option."""
+    local(path, option)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -21,6 +21,9 @@ th { color: var(--soft); font-weight: 600; white-space: nowrap; } td.number { fo
 .holds { color: var(--good); font-weight: 600; } .broken { color: var(--bad); font-weight: 700; }
 .unknown { color: #946200; font-weight: 600; } .vacuous { color: var(--soft); }
 figure { margin: 1.5rem 0; } figure svg { max-width: 100%; height: auto; }
+.matrix { overflow-x: auto; } .matrix table { width: auto; font-size: .85rem; } .matrix td { padding-right: .6rem; }
+.matrix tr:first-child th { vertical-align: bottom; padding-right: .2rem; }
+.matrix tr:first-child th span { writing-mode: vertical-rl; transform: rotate(180deg); display: inline-block; }
 a { color: inherit; } figcaption { color: var(--soft); font-size: .9rem; }
 dl { display: grid; grid-template-columns: repeat(auto-fill, minmax(14rem, 1fr)); gap: .1rem 2rem; margin: 1rem 0; }
 dl div { border-bottom: 1px solid var(--line); padding: .3rem 0; } dt { color: var(--soft); font-size: .85rem; }
@@ -54,15 +57,17 @@ def write_page(path: Path, sections: list[Section], nodes: int, seed: int) -> Pa
 
 
 def _overview(sections: list[Section]) -> str:
-    """Lay out all verdicts on one table: a row per run, a column per promise."""
+    """Lay out all verdicts on one table: a row per promise, a column per run, which are fewer and whose names turn."""
     promises = list(dict.fromkeys(verdict.promise for section in sections for verdict in section.verdicts))
+    told = [{verdict.promise: verdict.outcome for verdict in section.verdicts} for section in sections]
+    heads = "".join(
+        f"<th><span><a href='#{_anchor(section)}'>{escape(section.title)}</a></span></th>" for section in sections
+    )
     rows = []
-    for section in sections:
-        outcomes = {verdict.promise: verdict.outcome for verdict in section.verdicts}
-        cells = "".join(f"<td class='{outcomes.get(name, '')}'>{outcomes.get(name, '·')}</td>" for name in promises)
-        rows.append(f"<tr><th><a href='#{_anchor(section)}'>{escape(section.title)}</a></th>{cells}</tr>")
-    heads = "".join(f"<th>{escape(_worded(promise))}</th>" for promise in promises)
-    return f"<table><tr><th></th>{heads}</tr>{''.join(rows)}</table>"
+    for name in promises:
+        cells = "".join(f"<td class='{each.get(name, '')}'>{each.get(name, '·')}</td>" for each in told)
+        rows.append(f"<tr><th>{escape(_worded(name))}</th>{cells}</tr>")
+    return f"<div class='matrix'><table><tr><th></th>{heads}</tr>{''.join(rows)}</table></div>"
 
 
 def _anchor(section: Section) -> str:

@@ -10,6 +10,8 @@ from whence.check.svg import COLOURS, FAINT, INK, QUIET, Canvas
 WIDTH, HEIGHT = 860.0, 330.0
 LEFT, RIGHT, TOP, BOTTOM = 66.0, 24.0, 58.0, 50.0
 GRID = "#e4e9ef"
+DASHES = ("", "7 3", "2 3")
+"""What tells lines of one colour apart."""
 
 
 class Line(NamedTuple):
@@ -64,13 +66,15 @@ def line_chart(title: str, x_title: str, y_title: str, lines: Sequence[Line], *,
         canvas.line(place, TOP, place, TOP + plot_h, GRID)
         canvas.text(place, TOP + plot_h + 17, _short(10**x if log_x else x), 11, QUIET, "middle")
     for number, line in enumerate(lines):
-        colour = COLOURS[number % len(COLOURS)]
+        colour, dash = COLOURS[number % len(COLOURS)], DASHES[number // len(COLOURS) % len(DASHES)]
         points = [at(x, y) for x, y in line.points]
         for (x1, y1), (x2, y2) in pairwise(points):
-            canvas.line(x1, y1, x2, y2, colour, 2.0)
+            canvas.line(x1, y1, x2, y2, colour, 2.0, dash)
+        if len(points) == 1:
+            canvas.dot(*points[0], 3, colour)
         column, row = number % 4, number // 4
         x, y = LEFT + column * 195, HEIGHT + 4 + row * 18
-        canvas.line(x, y - 4, x + 18, y - 4, colour, 3.0)
+        canvas.line(x, y - 4, x + 18, y - 4, colour, 3.0, dash)
         canvas.text(x + 24, y, line.name[:26], 12, INK)
     canvas.text(LEFT, TOP - 10, y_title, 11, QUIET)
     canvas.text(WIDTH - RIGHT, HEIGHT - 14, x_title, 11, QUIET, "end")

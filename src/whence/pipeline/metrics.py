@@ -20,7 +20,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from whence.errors import UsageError
-from whence.pipeline.columns import KIND, MESSAGE, PROCESS, RUN_ID, union
+from whence.pipeline.columns import EVENT, KIND, MESSAGE, PROCESS, RUN_ID, union
 from whence.pipeline.deliveries import Tables
 from whence.pipeline.events import Input, read_events
 from whence.pipeline.promises.tickets import ticket_holds
@@ -40,6 +40,7 @@ from whence.trace.schema import (
     T_CLK,
     T_TRUE,
     TICKET,
+    VALUE,
     Kind,
 )
 
@@ -95,6 +96,9 @@ def run_metrics(tables: Measures) -> DataFrame:
         F.count_if(_is(Kind.LATE)).alias("late"),
         F.coalesce(F.sum(F.when(_is(Kind.GAP), F.size(IDS))), F.lit(0)).alias("skipped"),
         F.count_if(_is(Kind.DROP) & (F.col(REASON) == "duplicate")).alias("duplicates_dropped"),
+        F.coalesce(
+            F.sum(F.when(_is(Kind.NOTE) & (F.col(REASON) == "recovered"), F.coalesce(VALUE, F.lit(1)))), F.lit(0)
+        ).alias("recoveries"),
         F.count_if(_is(Kind.SEND)).alias("packets"),
         F.avg(F.when(_is(Kind.SEND), F.col(STAMP_BYTES))).alias("metadata_bytes_mean"),
         F.max(F.when(_is(Kind.SEND), F.col(STAMP_BYTES))).alias("metadata_bytes_max"),
@@ -109,14 +113,17 @@ def run_metrics(tables: Measures) -> DataFrame:
     )
     known = rows.filter(F.col(GRP).isNotNull()).join(latency, [RUN_ID, GRP], "left")
     known = known.join(expected_deliveries(tables), [RUN_ID, GRP], "left")
-    owed = F.when(F.col("published") > 0, F.col("deliveries_expected")).otherwise(0)
-    known = known.withColumn("deliveries_expected", owed)
+    known = known.withColumns(
+        {
+            name: F.when(F.col("published") > 0, F.col(name)).otherwise(0)
+            for name in ("deliveries_expected", "owed_delivered")
+        }
+    )
     known = known.join(F.broadcast(tables.runs.select(RUN_ID, "level")), RUN_ID)
-    lost = 1 - F.col("delivered") / F.nullif(F.col("deliveries_expected"), F.lit(0))
-    waited = F.coalesce("held", F.lit(0)) + F.col("skipped")
+    lost = 1 - F.col("owed_delivered") / F.nullif(F.col("deliveries_expected"), F.lit(0))
+    missed = F.col("recoveries") + F.col("skipped")
     return known.select(
-        "*", F.when(lost.isNotNull(), F.greatest(lost, F.lit(0.0))).alias("loss"),
-        (F.coalesce("held", F.lit(0)) / F.nullif(waited, F.lit(0))).alias("recovered"),
+        "*", lost.alias("loss"), (F.col("recoveries") / F.nullif(missed, F.lit(0))).alias("recovered"),
         (F.col("delivered") / F.nullif(F.col("seconds"), F.lit(0.0))).alias("deliveries_per_second"),
     )  # fmt: skip
 
@@ -124,23 +131,36 @@ def run_metrics(tables: Measures) -> DataFrame:
 def expected_deliveries(tables: Measures) -> DataFrame:
     """Return, per run and group, the deliveries there would be if everybody got what was published for it.
 
-    That is whom a publication names, else who was a member when it was published. Null where events are for all members
-    and the trace does not say who these were: somebody delivered in the group of whom no founding or joining is told.
+    That is whom a publication names, else who was a member when it was published; `owed_delivered` are those of them
+    that happened, each once. Null where events are for all members and the trace does not say who these were: somebody
+    delivered in the group of whom no founding or joining is told.
     """
-    events = tables.published.select(RUN_ID, GRP, DESTS, T_TRUE, T_CLK)
+    events = tables.published.select(RUN_ID, EVENT, GRP, DESTS, T_TRUE, T_CLK)
     to_all = events.filter(F.col(DESTS).isNull())
     stays = tables.stays.select(*PROCESS, GRP, "since", "until", "since_clk", "until_clk")
     here = F.when(F.col(T_TRUE).isNull(), _within(T_CLK, "since_clk", "until_clk")).otherwise(
         _within(T_TRUE, "since", "until")
     )
-    owed = to_all.join(F.broadcast(stays), [RUN_ID, GRP]).filter(here)
+    of_all = to_all.join(F.broadcast(stays), [RUN_ID, GRP]).filter(here).select(RUN_ID, GRP, EVENT, NODE)
+    of_some = events.filter(F.col(DESTS).isNotNull()).select(RUN_ID, GRP, EVENT, F.explode(DESTS).alias(NODE))
+    came = tables.delivered.select(RUN_ID, EVENT, NODE, F.lit(1).alias("came")).distinct()
+    owed = union([of_all, of_some]).join(came, [RUN_ID, EVENT, NODE], "left")
+    counted = owed.groupBy(RUN_ID, GRP).agg(F.count("*").alias("owed"), F.count("came").alias("met"))
     strangers = tables.of(Kind.DELIVER).select(*PROCESS, GRP).distinct().join(stays, [*PROCESS, GRP], "left_anti")
-    named = events.select(RUN_ID, GRP, F.coalesce(F.array_size(DESTS), F.lit(0)).alias("owed"))
-    counted = owed.groupBy(RUN_ID, GRP).agg(F.count("*").alias("owed"))
-    unknown = to_all.join(strangers, [RUN_ID, GRP], "left_semi").select(RUN_ID, GRP, F.lit(None).alias("owed"))
-    parts = union([named, counted, unknown])
-    every_part = F.when(F.count("*") == F.count("owed"), F.sum("owed"))
-    return parts.groupBy(RUN_ID, GRP).agg(every_part.alias("deliveries_expected"))
+    nothing = F.lit(None).cast("bigint")
+    unknown = to_all.join(strangers, [RUN_ID, GRP], "left_semi").select(
+        RUN_ID, GRP, nothing.alias("owed"), nothing.alias("met")
+    )
+    none = events.select(RUN_ID, GRP, F.lit(0).cast("bigint").alias("owed"), F.lit(0).cast("bigint").alias("met"))
+    is_known = F.count("*") == F.count("owed")
+    return (
+        union([counted, unknown, none])
+        .groupBy(RUN_ID, GRP)
+        .agg(
+            F.when(is_known, F.sum("owed")).alias("deliveries_expected"),
+            F.when(is_known, F.sum("met")).alias("owed_delivered"),
+        )
+    )
 
 
 def _within(at: str, since: str, until: str) -> Column:
@@ -199,16 +219,30 @@ TABLES: Final = {
 }
 
 
-def write_metrics(tables: Measures, out: Path) -> list[Path]:
-    """Write every table as Parquet below a directory; return where. Raises UsageError; nothing half-written stays."""
+def check_free(out: Path, *, overwrite: bool) -> Path:
+    """Look whether tables of an earlier measurement would be lost. Raises UsageError."""
+    there = [name for name in TABLES if (out / name).exists()]
+    if there and not overwrite:
+        raise UsageError(f"--out: {out} holds {', '.join(there)} already; give a new directory, or --overwrite")
+    return out
+
+
+def write_metrics(tables: Measures, out: Path, *, overwrite: bool = False) -> list[Path]:
+    """Write every table as Parquet below a directory; return where. Raises UsageError; nothing half-written stays.
+
+    Tables of an earlier measurement are replaced only if that is asked for, and each only by a whole one.
+    """
+    check_free(out, overwrite=overwrite)
     written = []
     for name, make in TABLES.items():
-        where = out / name
+        where, made = out / name, out / f".{name}.unfinished"
         try:
+            shutil.rmtree(made, ignore_errors=True)
+            make(tables).coalesce(1).write.parquet(str(made))
             shutil.rmtree(where, ignore_errors=True)
-            make(tables).coalesce(1).write.parquet(str(where))
+            made.rename(where)
         except Exception as error:
-            shutil.rmtree(where, ignore_errors=True)
+            shutil.rmtree(made, ignore_errors=True)
             raise UsageError(f"--out: {where} could not be written and was removed: {first_line(error)}") from error
         written.append(where)
     return written

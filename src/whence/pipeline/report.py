@@ -1,6 +1,6 @@
 """The report: one HTML page that needs nothing else, with verdicts, numbers and plots of any number of runs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import NamedTuple
@@ -11,14 +11,19 @@ from whence import __version__
 from whence.check.verdict import Outcome, Verdict
 from whence.errors import UsageError
 from whence.pipeline.charts import Bar, Line, Span, bar_chart, line_chart, timeline
-from whence.pipeline.columns import AFTER_ALL, RUN_ID
+from whence.pipeline.columns import AFTER_ALL, BEFORE_ALL, RUN_ID
 from whence.pipeline.events import Input, find_input
 from whence.pipeline.metrics import latency_cdf, measures, run_metrics, ticket_timeline, window_metrics
 from whence.pipeline.stories import Told, more_stories, stories
 from whence.pipeline.verify import Verified, verify
 
-RUNS_PLOTTED = 8
-"""Lines in one plot that an eye can follow; the tables show all."""
+RUNS_PLOTTED = 24
+"""Lines in one plot, told apart by colour and dash; where there are more, the page says so, and the tables show all."""
+TICKETS_SHOWN = 24
+TIMELINES_SHOWN = 6
+"""Runs whose tickets are drawn."""
+_LEAST_MS = 0.001
+"""What takes less is drawn there: a logarithm has no place for 0."""
 ROWS_SHOWN = 200
 
 _STYLE = """
@@ -32,11 +37,13 @@ th, td { text-align: left; padding: .35rem .8rem .35rem 0; border-bottom: 1px so
 th { color: var(--soft); font-weight: 600; } th.n, td.n { text-align: right; font-variant-numeric: tabular-nums; }
 .holds { color: var(--good); font-weight: 600; } .broken { color: var(--bad); font-weight: 700; }
 .unknown { color: #946200; font-weight: 600; } .vacuous { color: var(--soft); } figure { margin: 1.2rem 0; }
-figure svg { max-width: 100%; height: auto; }
+figure svg { max-width: 100%; height: auto; } .wide { overflow-x: auto; } td { overflow-wrap: anywhere; }
+.wide td, .wide th { padding-right: .5rem; } td.n { overflow-wrap: normal; }
 """
 
 _NUMBERS = (
-    ("published", "published", 0), ("delivered", "delivered", 0), ("deliveries_expected", "of", 0), ("loss", "lost", 4),
+    ("published", "published", 0), ("delivered", "deliveries", 0), ("deliveries_expected", "owed", 0),
+    ("owed_delivered", "of these delivered", 0), ("loss", "lost", 4),
     ("skipped", "skipped", 0), ("late", "late", 0), ("recovered", "recovered", 3), ("latency_ms_p50", "p50 ms", 1),
     ("latency_ms_p99", "p99 ms", 1), ("hold_ms_p99", "held p99 ms", 1), ("metadata_bytes_mean", "metadata B", 1),
     ("deliveries_per_second", "per second", 0),
@@ -50,16 +57,21 @@ class Measured(NamedTuple):
     windows: list[Row]
     curve: list[Row]
     holds: list[Row]
+    simulated: frozenset[str] = frozenset()
+    """The runs that were; the others were live."""
 
 
 def measure(spark: SparkSession, paths: Sequence[Path], found: Input | None = None) -> Measured:
     """Bring the numbers of all runs below the paths to the report. Raises TraceError."""
-    with measures(spark, find_input(paths) if found is None else found) as tables:
+    found = find_input(paths) if found is None else found
+    simulated = frozenset(run_id for run_id, run in found.runs.items() if "network" in run.parameters)
+    with measures(spark, found) as tables:
         return Measured(
             run_metrics(tables).orderBy("level", RUN_ID, "grp").collect(),
             window_metrics(tables).orderBy(RUN_ID, "window").collect(),
             latency_cdf(tables).orderBy(RUN_ID, "percent").collect(),
             ticket_timeline(tables).orderBy(RUN_ID, "ticket", "since").collect(),
+            simulated,
         )
 
 
@@ -98,12 +110,12 @@ def report_page(judged: Verified, measured: Measured, told: Sequence[Told] = ())
         ),
         _section("Broken promises", "How they broke, step by step.", _stories(judged, told)) if judged.broken else "",
         _section("Numbers", "One row per run and group.", _numbers(measured.runs)),
-        _section("How long events take", "From publication to delivery at other members.", _figure(_curve(measured))),
-        _section("Over time", "What the groups published and delivered.", "".join(map(_figure, _rates(measured)))),
+        _section("How long events take", "From publication to delivery at other members.", _curve(measured)),
+        _section("Over time", "What the groups published and delivered.", "".join(_rates(measured))),
         _section("What order costs", "Waiting and metadata, level by level.", "".join(map(_figure, _costs(measured)))),
     ]
     if measured.holds:
-        parts.append(_section("Tickets", "Who held which ticket when.", _figure(_tickets(measured))))
+        parts.append(_section("Tickets", "Who held which ticket when.", _tickets(measured)))
     if judged.set_aside:
         rows = "".join(
             f"<tr><td>{escape(each.path)}</td><td class='n'>{'' if each.rows is None else f'{each.rows:,}'}</td>"
@@ -169,11 +181,11 @@ def _numbers(runs: list[Row]) -> str:
         for row in runs[:ROWS_SHOWN]
     )
     heads = f"<th>run</th><th>group</th><th>level</th>{head}"
-    return f"<table><tr>{heads}</tr>{lines}</table>{_more(len(runs))}"
+    return f"<div class='wide'><table><tr>{heads}</tr>{lines}</table></div>{_more(len(runs))}"
 
 
 def _shown(row: Row, name: str, digits: int) -> str:
-    if name in ("deliveries_expected", "loss") and row["deliveries_expected"] is None:
+    if name in ("deliveries_expected", "owed_delivered", "loss") and row["deliveries_expected"] is None:
         return "unknown"
     return "" if row[name] is None else f"{row[name]:,.{digits}f}"
 
@@ -181,29 +193,40 @@ def _shown(row: Row, name: str, digits: int) -> str:
 def _curve(measured: Measured) -> str:
     lines: dict[str, list[tuple[float, float]]] = {}
     for row in measured.curve:
-        lines.setdefault(row[RUN_ID], []).append((row["latency_ms"], row["percent"]))
-    shown = [Line(name, points) for name, points in list(lines.items())[:RUNS_PLOTTED]]
-    return line_chart("Latency, cumulative", "ms (logarithmic)", "% of deliveries", shown, log_x=True)
+        lines.setdefault(row[RUN_ID], []).append((max(row["latency_ms"], _LEAST_MS), row["percent"]))
+    return _lines_of("Latency, cumulative", "ms (logarithmic)", "% of deliveries", lines, log_x=True)
 
 
 def _rates(measured: Measured) -> list[str]:
     charts = []
+    first = {row[RUN_ID]: row["window"] for row in reversed(measured.windows)}
     for name, words in (("published", "Events published"), ("delivered", "Events delivered")):
-        lines: dict[str, list[tuple[float, float]]] = {}
-        first = {row[RUN_ID]: row["window"] for row in reversed(measured.windows)}
+        sums: dict[str, dict[float, float]] = {}
         for row in measured.windows:
             at = (row["window"] - first[row[RUN_ID]]) / 1e9
-            lines.setdefault(row[RUN_ID], []).append((at, row[name] / (row["window_ns"] / 1e9)))
-        shown = [Line(run_id, points) for run_id, points in list(lines.items())[:RUNS_PLOTTED]]
-        charts.append(line_chart(words, "seconds", "per second", shown))
+            of_run = sums.setdefault(row[RUN_ID], {})  # over all its groups
+            of_run[at] = of_run.get(at, 0) + row[name] / (row["window_ns"] / 1e9)
+        lines = {run_id: sorted(points.items()) for run_id, points in sums.items()}
+        charts.append(_lines_of(words, "seconds", "per second", lines))
     return charts
 
 
+def _lines_of(
+    title: str, x: str, y: str, lines: Mapping[str, Sequence[tuple[float, float]]], *, log_x: bool = False
+) -> str:
+    """Draw a line for each run, and say which are left out."""
+    shown = [Line(name, points) for name, points in list(lines.items())[:RUNS_PLOTTED]]
+    left = len(lines) - len(shown)
+    more = f"{left:,} more runs are not drawn; the tables have them." if left else ""
+    return _figure(line_chart(title, x, y, shown, log_x=log_x)) + _paragraph(more)
+
+
 def _costs(measured: Measured) -> list[str]:
-    """Each level by the mean of its runs."""
+    """Each level by the mean of its runs; a simulated network and a real one are no two samples of one thing."""
     levels: dict[str, list[Row]] = {}
     for row in measured.runs:
-        levels.setdefault(row["level"], []).append(row)
+        kind = "simulated" if row[RUN_ID] in measured.simulated else "live"
+        levels.setdefault(f"{row['level']}, {kind}", []).append(row)
     charts = []
     for column, title, unit in (
         ("latency_ms_p50", "Latency, half of the deliveries", "ms, mean over runs"),
@@ -223,14 +246,34 @@ def _costs(measured: Measured) -> list[str]:
 
 
 def _tickets(measured: Measured) -> str:
-    end = max((row["until"] for row in measured.holds if row["until"] not in (None, AFTER_ALL)), default=0)
-    last = max([end, *(row["since"] or 0 for row in measured.holds)]) + 1
-    run_id = measured.holds[0][RUN_ID]
+    """Draw the tickets of each run, and say what is left out."""
+    by_run: dict[str, list[Row]] = {}
+    for row in measured.holds:
+        by_run.setdefault(row[RUN_ID], []).append(row)
+    drawn = list(by_run.items())[:TIMELINES_SHOWN]
+    left = len(by_run) - len(drawn)
+    more = f"{left:,} more runs with tickets are not drawn." if left else ""
+    return "".join(_tickets_of(run_id, rows) for run_id, rows in drawn) + _paragraph(more)
+
+
+def _tickets_of(run_id: str, rows: Sequence[Row]) -> str:
+    """Draw who held which ticket of a run when, from its first moment on."""
+    since = {at: _first_known(row["since"], row["since_clk"]) for at, row in enumerate(rows)}
+    until = {at: _first_known(row["until"], row["until_clk"]) for at, row in enumerate(rows)}
+    moments = [at for at in (*since.values(), *until.values()) if at is not None]
+    first, last = min(moments, default=0), max(moments, default=0) + 1
     spans = [
-        Span(f"ticket {row['ticket']:03d}", (row["since"] or 0) / 1e9, min(row["until"] or last, last) / 1e9,
+        Span(f"ticket {row['ticket']:03d}", ((since[at] or first) - first) / 1e9, ((until[at] or last) - first) / 1e9,
              f"p{row['node']} e{row['epoch']}")
-        for row in measured.holds
-        if row[RUN_ID] == run_id
+        for at, row in enumerate(rows)
     ]  # fmt: skip
-    rows = sorted({span.row for span in spans})[:24]
-    return timeline(f"Tickets of {run_id}", "seconds", [span for span in spans if span.row in rows])
+    names = sorted({span.row for span in spans})
+    left = len(names) - TICKETS_SHOWN
+    more = f"{left:,} more tickets are not drawn." if left > 0 else ""
+    picture = timeline(f"Tickets of {run_id}", "seconds", [span for span in spans if span.row in names[:TICKETS_SHOWN]])
+    return _figure(picture) + _paragraph(more)
+
+
+def _first_known(*moments: int | None) -> int | None:
+    """Return the first moment that is one: not unknown, nor before or after everything."""
+    return next((at for at in moments if at is not None and BEFORE_ALL < at < AFTER_ALL), None)

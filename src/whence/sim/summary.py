@@ -22,6 +22,9 @@ _IDS = COLUMNS_OF[Kind.GAP].index(IDS)
 _REASON = COLUMNS_OF[Kind.DROP].index(REASON)
 
 
+_BEFORE_ALL, _AFTER_ALL = -1, 2**63 - 1
+
+
 class Latency(Struct, frozen=True):
     """Milliseconds from publication to delivery at other members."""
 
@@ -38,6 +41,13 @@ class Summary:
         self._addressed: dict[tuple[int, int, int], int] = {}
         """How many members an event names, where it does."""
         self._delivered: list[tuple[tuple[int, int, int], int, bool]] = []
+        self._receivers: list[int] = []
+        """Of each delivery, the process."""
+        self._named: dict[tuple[int, int, int], frozenset[int]] = {}
+        self._stays: dict[int, list[list[int]]] = {
+            node: [[_BEFORE_ALL, _AFTER_ALL]] for group in run.groups.values() for node in group
+        }
+        """From when to when a process was a member."""
         self._changes: list[tuple[int, int]] = [(0, sum(map(len, run.groups.values())))]
         self._members: dict[tuple[int, int], None] = {
             (node, 1): None for group in run.groups.values() for node in group
@@ -53,8 +63,10 @@ class Summary:
             self._published_at[row[_EVENT : _EVENT + 3]] = row[_T]
             if row[_DESTS] is not None:
                 self._addressed[row[_EVENT : _EVENT + 3]] = len(row[_DESTS])
+                self._named[row[_EVENT : _EVENT + 3]] = frozenset(row[_DESTS])
         for row in rows[Kind.DELIVER]:
             self._delivered.append((row[_EVENT : _EVENT + 3], row[_T], row[0] == row[_EVENT]))
+            self._receivers.append(row[0])
         self._add_traffic(rows[Kind.SEND])
         self._late += len(rows[Kind.LATE])
         self._skipped += sum(len(row[_IDS]) for row in rows[Kind.GAP])
@@ -67,6 +79,7 @@ class Summary:
             "published": len(self._published_at),
             "delivered": len(self._delivered),
             "deliveries_expected": self._expected(),
+            "owed_delivered": self._owed_delivered(),
             "late": self._late,
             "skipped": self._skipped,
             "duplicates_dropped": self._duplicates,
@@ -94,9 +107,11 @@ class Summary:
             if joins and (node, inc) not in self._members:
                 self._members[node, inc] = None
                 self._changes.append((time, 1))
+                self._stays.setdefault(node, []).append([time, _AFTER_ALL])
             elif not joins and (node, inc) in self._members:
                 del self._members[node, inc]
                 self._changes.append((time, -1))
+                self._stays[node][-1][1] = time
 
     def _expected(self) -> int:
         """Return how many deliveries there would be if every member got what was published while it was one."""
@@ -105,6 +120,17 @@ class Summary:
         named = self._addressed
         to_all = (at for event, at in self._published_at.items() if event not in named)
         return sum(named.values()) + sum(members[bisect_right(times, at) - 1] for at in to_all)
+
+    def _owed_delivered(self) -> int:
+        """Return how many of the expected deliveries happened; what others got, or got again, is none of them."""
+        came = dict.fromkeys(zip(self._receivers, (event for event, _, _ in self._delivered), strict=True))
+        return sum(self._is_owed(node, event) for node, event in came)
+
+    def _is_owed(self, node: int, event: tuple[int, int, int]) -> bool:
+        if event in self._named:
+            return node in self._named[event]
+        at = self._published_at.get(event)
+        return at is not None and any(since <= at < until for since, until in self._stays.get(node, ()))
 
     def _latency(self) -> Latency:
         published_at = self._published_at

@@ -86,6 +86,10 @@ class Hlc:
         """Return l."""
         return stamp >> REST_BITS
 
+    def published(self, stamp: int) -> int:
+        """Return l, the latest that the publisher's clock can have shown: the stamp does not tell more."""
+        return stamp >> REST_BITS
+
     def chain(self, stamp: int) -> int:
         """Return k."""
         return stamp & COUNTER_MAX

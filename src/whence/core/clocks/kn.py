@@ -158,6 +158,10 @@ class Kn:
         """Return l = r + c."""
         return stamp.r + stamp.c
 
+    def published(self, stamp: KnStamp) -> int:
+        """Return r."""
+        return stamp.r
+
     def chain(self, stamp: KnStamp) -> int:
         """Return the largest entry of kn."""
         return max(stamp.kn, default=0)

@@ -128,6 +128,9 @@ class StampClock(Protocol[Kind]):
     def physical(self, stamp: Kind) -> int:
         """Return l, the largest clock value the stamp knows of."""
 
+    def published(self, stamp: Kind) -> int:
+        """Return what the publisher's clock showed when the message was made, or the latest that it can have."""
+
     def chain(self, stamp: Kind) -> int:
         """Return the length of the longest chain of events in one tick that the stamp counts."""
 

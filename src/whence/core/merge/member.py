@@ -122,7 +122,7 @@ class MergeMember(Part):
         self._published += bundle.count
         ready.mark = self._mark(key)
         if self._merger is not None:
-            self._arrive(entry_of(key, now, self._topic, bundle), ready)
+            self._arrive(entry_of(key, now, self._topic, bundle), self._rt, ready)
         worth_until = self._clock.physical(stamp) + self._timing.delta
         self._outbox.send(bundle, self._topic, self._targets, now, worth_until, ready, own=True)
         return bundle, self._end(now, ready)
@@ -268,14 +268,14 @@ class MergeMember(Part):
         except (ValueError, LimitError):
             self._reject("stamp", bundle, ready)
             return
-        self._meter.arrived(self._rt - self._clock.physical(stamp), self._clock.chain(stamp))
+        self._meter.arrived(self._rt - self._clock.published(stamp), self._clock.chain(stamp))
         wrong = self._clock.wrong(stamp, self._rt)
         if wrong is not None:
             # Not acknowledged: from a clock a little ahead of ours, it is sent again when ours has come so far.
             self._reject(wrong, bundle, ready)
             return
         if self._merger is not None:
-            self._arrive(entry_of(key, now, topic, bundle), ready)
+            self._arrive(entry_of(key, now, topic, bundle), self._clock.published(stamp), ready)
             if bundle.process == sender:
                 self._merger.heard(self._rt, sender, key, bundle.first, bundle.last + 1)
         elif self.me.pid in self._roles.roster.relays:
@@ -290,15 +290,15 @@ class MergeMember(Part):
         """Return what a relay sends on: the origin's own stamp, or what comes by another relay may lose its place."""
         return bundle
 
-    def _arrive(self, entry: Entry, ready: Ready) -> None:
+    def _arrive(self, entry: Entry, published: int, ready: Ready) -> None:
         assert self._merger is not None
         bundle = entry[BUNDLE]
         fate = self._merger.arrive(self._rt, entry)
-        physical = tick_of(key_of(entry), self._timing.origin)
-        if self._rt > physical + self._timing.delta + self._timing.lead_max:
+        took = self._rt - published
+        if took > self._timing.delta + self._timing.lead_max:
             self._count("g2_violation", 1)
         if fate is Fate.LATE and self._settings.merge.late == "side":
-            self._late(bundle, self._rt - physical - self._timing.delta, ready)
+            self._late(bundle, took - self._timing.delta, ready)
         elif fate is not Fate.KEPT:
             self._drop(fate.value, bundle, ready)
 

@@ -237,14 +237,14 @@ class Optimistic:
         if key in self._held or key in self._recovered:
             ready.notes.append(Note("drop", "duplicate", bundle))
         elif self._deliverable(stamp):
-            ready.notes.append(Note("note", "recovered"))
+            ready.notes.append(Note("note", "recovered", value=bundle.count))
             self._deliver(bundle, stamp, 0, ready)
             self._drain(now, ready)
         elif self._is_sought(stamp):
-            ready.notes.append(Note("note", "recovered"))
+            ready.notes.append(Note("note", "recovered", value=bundle.count))
             self._hold_asking(key, Held(bundle, stamp, now, []), ready)
         elif any((stamp.ticket, entry) in self.asking for entry in _entries(stamp)):
-            ready.notes.append(Note("note", "recovered"))
+            ready.notes.append(Note("note", "recovered", value=bundle.count))
             self._recovered[key] = Held(bundle, stamp, now, [])
             self._held_bytes += len(bundle.body)
             while self._overfull():

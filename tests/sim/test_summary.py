@@ -44,10 +44,12 @@ def recounted(trace: Trace) -> dict[str, Any]:
         for process, each in stays.items()
         if any(stay.since <= at < stay.until for stay in each)
     ]
+    met = {(row["node"], (row["m_pid"], row["m_inc"], row["m_seq"])) for row in delivers}
     return {
         "published": len(published),
         "delivered": len(delivers),
         "deliveries_expected": len(owed),
+        "owed_delivered": len({(process[0], event) for process, event in owed} & met),
         "late": len(list(trace.records(Kind.LATE))),
         "skipped": sum(len(row["ids"]) for row in trace.records(Kind.GAP)),
         "duplicates_dropped": sum(row["reason"] == "duplicate" for row in trace.records(Kind.DROP)),

@@ -37,8 +37,8 @@ th, td { text-align: left; padding: .35rem .8rem .35rem 0; border-bottom: 1px so
 th { color: var(--soft); font-weight: 600; } th.n, td.n { text-align: right; font-variant-numeric: tabular-nums; }
 .holds { color: var(--good); font-weight: 600; } .broken { color: var(--bad); font-weight: 700; }
 .unknown { color: #946200; font-weight: 600; } .vacuous { color: var(--soft); } figure { margin: 1.2rem 0; }
-figure svg { max-width: 100%; height: auto; } .wide { overflow-x: auto; } td { overflow-wrap: anywhere; }
-.wide td, .wide th { padding-right: .5rem; } td.n { overflow-wrap: normal; }
+figure svg { max-width: 100%; height: auto; } .wide { overflow-x: auto; } .wide table { font-size: .8rem; }
+.wide td, .wide th { padding-right: .5rem; } .wide td:first-child { min-width: 8rem; overflow-wrap: anywhere; }
 """
 
 _NUMBERS = (

@@ -12,7 +12,7 @@ Every input first runs the guards: state that cannot be is repaired and noted, a
 
 from collections.abc import Sequence
 
-from whence.core.clocks.stamp import FIRST_KEY, MergeKey, last_key_of, low_key, tick_of
+from whence.core.clocks.stamp import FIRST_KEY, MergeKey, last_key_of, low_key
 from whence.core.merge.desk import Desk
 from whence.core.merge.following import Following
 from whence.core.merge.holes import HOLE_EVENTS_MAX

@@ -33,6 +33,10 @@ class Delivery(Struct, frozen=True, gc=False):
     _offset: int
     _origin: Origin
 
+    def __repr__(self) -> str:
+        event = f"event={tuple(self.event)}, position={self.position}, level={self.level!r}"
+        return f"Delivery({self.payload!r}, sender={self.sender}, {event})"
+
     @property
     def sender(self) -> int:
         """Return the peer that published it."""

@@ -10,12 +10,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from whence.core.offsets import Offsets
 from whence.net.driver import Driver
 from whence.store.directory import DataDirectory
 from whence.store.log import DiskFile, Log
 from whence.store.steps import Steps
 
-OF_MEMORY = ("publication not counted", "delivery not counted", "delivery counted")
+INSIDE = "inside a bundle"
+"""The application has some events of a bundle, one of them in hand, and asks for the next."""
+
+OF_MEMORY = ("publication not counted", "delivery not counted", "delivery counted", INSIDE, "between two numbers")
 """Only where a later life goes on from what the application has."""
 
 BOOT = "boot counted"
@@ -61,6 +65,16 @@ def _after(where: Any, name: str) -> Callable[[], None]:
             return replaced
 
         _replace(where, name, make)
+
+    return armed
+
+
+def _both(how: Callable[[Any, str], Callable[[], None]], one: str, other: str) -> Callable[[], None]:
+    """Die at whichever of two writes of the numbers comes first: by node there are others than without."""
+
+    def armed() -> None:
+        how(Steps, one)()
+        how(Steps, other)()
 
     return armed
 
@@ -134,8 +148,10 @@ _ARMS: dict[str, Callable[[], None]] = {
     "durable, nothing sent": _before(Driver, "_committed"),
     "sent, nothing delivered": _sent,
     "publication not counted": _before(Steps, "tell"),
-    "delivery not counted": _before(Steps, "take"),
-    "delivery counted": _after(Steps, "take"),
+    "delivery not counted": _both(_before, "take", "take_of"),
+    "delivery counted": _both(_after, "take", "take_of"),
+    INSIDE: _before(Offsets, "step"),
+    "between two numbers": _both(_before, "_write_word", "hand"),
     "before acknowledged": _after(Driver, "_perform"),
     "new journal written": _written,
     "new journal in place": _in_place,

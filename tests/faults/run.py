@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tests.faults.points import BOOT, OF_MEMORY, POINTS
+from tests.faults.points import BOOT, INSIDE, OF_MEMORY, POINTS
 from tests.faults.wires import Wires, can_have_namespaces, wires
 from tests.faults.worker import Task
 from whence.check.judge import judge
@@ -94,6 +94,8 @@ class Worker:
     def __init__(self, task: Task, before: list[str]) -> None:
         self.task = task
         self.stored: list[Event] = []
+        self.handed: list[tuple[Event, bool]] = []
+        """What its application says it was handed, and whether that was said to come again."""
         self.starts = 0
         self._before = before
         self.start()
@@ -117,6 +119,8 @@ class Worker:
                 joined.set()
             elif word == "quiet":
                 quiet.set()
+            elif word == "handed" and line.endswith("\n") and len(rest) == 4:
+                self.handed.append((tuple(map(int, rest[:3])), rest[3] == "1"))
             elif line.endswith("\n") and len(rest) == 3:
                 self.stored.append(tuple(map(int, rest)))
         process.stdout.close()
@@ -277,9 +281,24 @@ class Episode:
                  for pid, events in missing.items() if events]  # fmt: skip
         self.done["acknowledged"] = len(wanted)
         self.done["acknowledged after healing"] = len(after)
+        if self.level in REMEMBERS:
+            wrong += [told for worker in self.workers for told in self._as_told(worker, wanted)]
         if len(after) < NODES:
             wrong.append(f"only {len(after)} events were acknowledged after healing")
         return wrong + self._verdicts(wanted)
+
+    def _as_told(self, worker: Worker, wanted: set[Event]) -> list[str]:
+        """Return what is wrong with what an application was handed in all its lives, as it told itself."""
+        times = Counter(event for event, _ in worker.handed)
+        said = Counter(event for event, again in worker.handed if not again)
+        self.done["handed again, and said so"] += sum(again for _, again in worker.handed)
+        lost, repeated = wanted - times.keys(), [event for event, count in said.items() if count > 1]
+        told = [f"process {worker.task.pid} was never handed {len(lost)} events, such as {min(lost)}"] if lost else []
+        if repeated:
+            told.append(
+                f"process {worker.task.pid} was handed {len(repeated)} events twice without a word: {repeated[:3]}"
+            )
+        return told
 
     def _settle(self, wanted: set[Event], after: set[Event]) -> dict[int, set[Event]]:
         """Wait until everybody has what it is owed; return what is missing then."""
@@ -337,7 +356,7 @@ def planned(way: str, kills: int, at_points: int, cuts: int, stops: int, *, seed
     if level == "optimistic":
         points = []  # its members write when tickets change hands, and a point may stay unreached for minutes
     faults = [Fault("kill")] * kills + [Fault("cut")] * cuts + [Fault("stop")] * stops
-    faults += [Fault("point", point) for point in points for _ in range(at_points)]
+    faults += [Fault("point", point) for point in points for _ in range(at_points * (4 if point == INSIDE else 1))]
     Random(seed).shuffle(faults)
     return faults
 

@@ -1,4 +1,4 @@
-"""A live process that is treated badly: publishes at a rate, says what is acknowledged, takes every delivery.
+"""A live process that is treated badly: publishes at a rate, says what is acknowledged and what it is handed.
 
 python -m tests.faults.worker JSON
 
@@ -12,17 +12,21 @@ import os
 import signal
 import sys
 from pathlib import Path
+from random import Random
 
 import msgspec
 
 from tests.faults import points
 from whence.core.link.detector import DetectorSettings
 from whence.errors import LimitError, NotMemberError, StalledError
-from whence.group import Group, Receipt
+from whence.group import Delivery, Group, Receipt
 from whence.net import compaction
 from whence.net.run import run
 from whence.net.settings import NetSettings
 from whence.node import join
+
+COUNTS = (1, 1, 1, 3, 20)
+"""Events that are published together."""
 
 COMPACT_BYTES = 24_000
 """Journals are rewritten all the time, so that kills meet it."""
@@ -48,27 +52,29 @@ def say(line: str) -> None:
     os.write(1, line.encode() + b"\n")  # in one piece: the process may end at any moment
 
 
-async def acknowledge(receipt: Receipt, durable: bool) -> None:
-    pid, boot, seq = await (receipt.stored() if durable else receipt.accepted())
-    say(f"stored {pid} {boot} {seq}")
+async def acknowledge(receipt: Receipt, count: int, durable: bool) -> None:
+    pid, boot, first = await (receipt.stored() if durable else receipt.accepted())
+    for seq in range(first, first + count):
+        say(f"stored {pid} {boot} {seq}")
 
 
 async def publish(group: Group, rate: float, durable: bool, quiet: asyncio.Event) -> None:
     loop, number, waiting = asyncio.get_running_loop(), 0, set[asyncio.Task[None]]()
-    due = loop.time()
+    due, dice = loop.time(), Random(group.pid)
     if not rate:
         await quiet.wait()
     while not quiet.is_set():
-        due += 1 / rate
+        count = dice.choice(COUNTS)
+        due += count / rate
         await asyncio.sleep(max(0.0, due - loop.time()))
         try:
-            receipt = await group.publish(b"%d" % number)
+            receipt = await group.publish_many([b"%d" % (number + each) for each in range(count)])
             await receipt.accepted()
         except (LimitError, NotMemberError, StalledError):
             due = loop.time() + 0.05  # refused: too much is under way, or a ticket or clock is not there yet
             continue
-        number += 1
-        task = asyncio.create_task(acknowledge(receipt, durable))
+        number += count
+        task = asyncio.create_task(acknowledge(receipt, count, durable))
         waiting.add(task)
         task.add_done_callback(waiting.discard)
     await asyncio.gather(*waiting)
@@ -98,9 +104,36 @@ async def listen(group: Group, durable: bool, quiet: asyncio.Event) -> None:
             points.arm(rest)
 
 
+def took(delivery: Delivery) -> None:
+    say(f"handed {' '.join(map(str, delivery.event))} {int(delivery.redelivered)}")
+
+
 async def take(group: Group) -> None:
-    async for _ in group.batches():
-        pass
+    """Take in every manner there is, one after the other: events, batches, breaking off, giving up waits."""
+    dice = Random(group.pid)
+    while True:
+        manner, left = dice.choice(("events", "events", "batches", "timeouts", "cancelled")), dice.randint(1, 50)
+        if manner == "events":
+            async for delivery in group:
+                took(delivery)
+                left -= 1
+                if not left:
+                    break
+                await asyncio.sleep(0 if left % 8 else 0.001)
+        elif manner == "batches":
+            async for batch in group.batches():
+                for delivery in batch:
+                    took(delivery)
+                break
+        elif manner == "timeouts":
+            with contextlib.suppress(TimeoutError):
+                took(await group.next(timeout=0.002))
+        else:
+            waiting = asyncio.create_task(group.next())
+            await asyncio.sleep(0.001)
+            waiting.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                took(await waiting)
 
 
 async def main(task: Task) -> None:

@@ -286,8 +286,7 @@ def test_where_members_remember_a_bundle_is_settled_when_its_last_event_was_take
             here, there = await asyncio.gather(*[node.open("alps", "causal", founders=[0, 1]) for node in (one, two)])
             receipt = await here.publish_many([b"%d" % number for number in range(10)])
             await take(here, 10)
-            here.ack()
-            await take(there, 10)
+            assert len([await there.next() for _ in range(10)]) == 10
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(receipt.settled(), 0.5)
             there.ack()

@@ -18,7 +18,7 @@ SHOWN_IN = {
     "stamps_by_its_clock_alone": 52,
     "column_is_a_maximum": 15, "ignores_dependencies": 340, "merges_duplicates": 100, "no_fence": 541,
     "sees_one_hop_too_little": 87, "any_path_is_safe": 77, "holds_copies_without_bound": 11,
-    "sends_before_it_writes": 10, "takes_its_clock_for_taken": 104, "forgets_what_was_begun": 109,
+    "sends_before_it_writes": 10, "takes_its_clock_for_taken": 104, "forgets_what_was_begun": 209,
     "believes_earlier_lives": 9,
     "counts_leases_from_receipt": 26, "looks_once_per_round": 54, "acts_at_once": 100,
     "same_witness_after_restart": 44, "switches_witnesses_alone": 386, "grants_unregistered": 66,

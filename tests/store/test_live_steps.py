@@ -152,7 +152,7 @@ def test_no_flipped_bit_passes_for_a_step(tmp_path: Path) -> None:
     steps = Steps.at(path)
     for node in (0, 3, 0):
         steps.take_of(node, 4, whole=True)
-    steps.hand(14, 3)
+    steps.hand(3, 14)
     steps.tell()
     steps.close()
     whole = path.read_bytes()
@@ -164,7 +164,7 @@ def test_no_flipped_bit_passes_for_a_step(tmp_path: Path) -> None:
             Steps.at(path)
     path.write_bytes(whole)
     again = Steps.at(path)
-    assert (again.taken, again.told, again.messages[:4], again.handed, again.handed_of) == (12, 1, [2, 0, 0, 1], 14, 3)
+    assert (again.taken, again.told, again.messages[:4], again.handed[3]) == (12, 1, [2, 0, 0, 1], 14)
     again.close()
 
 

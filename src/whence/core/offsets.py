@@ -17,8 +17,8 @@ from typing import NamedTuple, Protocol
 from whence.core.stages import Resuming
 from whence.types import Bundle
 
-SEVERAL = (1 << 16) - 1
-"""In the place of a node: what is in the application's hands is of more than one."""
+EVENT_BITS = 16
+"""How far a node's events were handed out is the number of a message and, in so many bits, events of it."""
 
 
 class Numbers(Protocol):
@@ -26,14 +26,13 @@ class Numbers(Protocol):
 
     taken: int
     told: int
-    handed: int
-    handed_of: int
+    handed: list[int]
     messages: list[int]
     begun: list[int]
 
     def take(self, events: int) -> None: ...
     def take_of(self, node: int, events: int, *, whole: bool) -> None: ...
-    def hand(self, handed: int, node: int) -> None: ...
+    def hand(self, node: int, handed: int) -> None: ...
     def tell(self) -> None: ...
     def reach(self, taken: int, told: int) -> None: ...
     def catch_up(self, messages: Sequence[int]) -> None: ...
@@ -49,12 +48,14 @@ class Owed(NamedTuple):
 
 
 class Entry:
-    """A bundle that was delivered, and how many of its events were taken."""
+    """A bundle that was delivered, its number among those of its node, and how many of its events were handed out and
+    taken."""
 
-    __slots__ = ("bundle", "taken")
+    __slots__ = ("bundle", "handed", "number", "taken")
 
-    def __init__(self, bundle: Bundle, taken: int) -> None:
-        self.bundle, self.taken = bundle, taken
+    def __init__(self, bundle: Bundle, number: int, taken: int) -> None:
+        self.bundle, self.number = bundle, number
+        self.handed = self.taken = taken
 
 
 class Offsets:
@@ -66,13 +67,17 @@ class Offsets:
         self._resuming = resuming
         self._entries: deque[Entry] = deque()
         """Bundles that were delivered and not wholly taken, in order."""
-        self._in_hand, self._in_hand_of = 0, 0
-        """Events that were handed out and not taken, and their node, or SEVERAL."""
+        self._to_hand: deque[Entry] = deque()
+        """Those of them that were not wholly handed out."""
+        self._in_hand = 0
+        """Events that were handed out and not taken."""
         self._skip = self._skip_told = 0
         """What a restored member will say again and the application has."""
         self._begun: dict[int, int] = {}
-        self._again: dict[int, int] = {}
-        """By node (SEVERAL: whichever comes): events that an earlier life handed out, and nobody took."""
+        self._delivered: dict[int, int] = {}
+        """By node, the number of the last message that was delivered in this life."""
+        self._again = 0
+        """Events that an earlier life handed out, and nobody took, where the same ones come first again."""
 
     @property
     def position(self) -> int:
@@ -93,8 +98,7 @@ class Offsets:
         else:
             numbers.reach(taken, told)
             self._skip, self._skip_told = numbers.taken - taken, numbers.told - told
-        if (in_hand := numbers.handed - numbers.taken) > 0:
-            self._again[SEVERAL if self._resuming is None else numbers.handed_of] = in_hand
+            self._again = max(0, numbers.handed[0] - numbers.taken)
 
     def resumed(self) -> None:
         """Learn that the member has read its journal, which may know more than the numbers do."""
@@ -121,26 +125,25 @@ class Offsets:
     def deliver(self, bundle: Bundle) -> tuple[int, int]:
         """Take a bundle that the member delivers. Return how many of its events the application has from an earlier
         life, and how many of the others it may have been handed without taking them."""
-        have = min(self._skip, bundle.count)
+        have, number = min(self._skip, bundle.count), 0
         self._skip -= have
-        node = self._node(bundle)
-        if self._begun:
-            have = min(self._taken_of(node), bundle.count - 1)
+        if self._resuming is not None:
+            number = self._number(self._resuming, bundle)
+            if self._begun:
+                have = min(self._taken_of(self._node(bundle)), bundle.count - 1)
         if have < bundle.count:
-            self._entries.append(Entry(bundle, have))
-        return have, self._handed_before(node, bundle.count - have) if self._again else 0
+            entry = Entry(bundle, number, have)
+            self._entries.append(entry)
+            self._to_hand.append(entry)
+        return have, self._handed_before(bundle, number, have)
 
     def hand(self, bundle: Bundle, events: int) -> None:
         """Count events of a bundle that the application is handed now, in the order they were delivered."""
-        numbers = self._numbers
-        if numbers is not None:
-            node = self._node(bundle)
-            if not self._in_hand:
-                self._in_hand_of = node
-            elif node != self._in_hand_of:
-                self._in_hand_of = SEVERAL
-            numbers.hand(numbers.taken + self._in_hand + events, self._in_hand_of)
+        waiting = self._to_hand
+        while waiting[0].bundle.last != bundle.last or waiting[0].bundle.process != bundle.process:
+            waiting.popleft()  # left out: the application was too slow
         self._in_hand += events
+        self._note_handed(waiting[0], events)
 
     def take(self, events: int) -> list[Bundle]:
         """Count events that the application has taken, in order; return the bundles of which it has all now."""
@@ -159,15 +162,10 @@ class Offsets:
 
     def step(self) -> None:
         """Count that the application has taken the event in hand, and is handed the next one of the same bundle."""
-        entry, numbers = self._entries[0], self._numbers
+        entry = self._entries[0]
         entry.taken += 1
-        if numbers is None:
-            return
-        if self._resuming is None:
-            numbers.take(1)
-        else:
-            numbers.take_of(self._in_hand_of, 1, whole=False)
-        numbers.hand(numbers.taken + 1, self._in_hand_of)
+        self._count(entry.bundle, 1, whole=False)
+        self._note_handed(entry, 1)
 
     def owed(self) -> Owed:
         """Return what must outlive the member's journal, where it is rewritten; nothing where it is fetched again."""
@@ -200,16 +198,31 @@ class Offsets:
     def _node(self, bundle: Bundle) -> int:
         return self._resuming.place_of(bundle.pid) if self._resuming is not None else 0
 
-    def _handed_before(self, node: int, events: int) -> int:
-        """Return how many of a bundle's next events an earlier life may have handed out."""
-        if SEVERAL in self._again:
-            if self._resuming is None:
-                return self._count_down(SEVERAL, events)
-            self._again.setdefault(node, self._again[SEVERAL])
-        return self._count_down(node, events)
+    def _number(self, resuming: Resuming, bundle: Bundle) -> int:
+        """Return the number of a bundle that is delivered now among those of its node."""
+        node = self._node(bundle)
+        number = self._delivered[node] = self._delivered.get(node, resuming.taken()[node]) + 1
+        return number
 
-    def _count_down(self, node: int, events: int) -> int:
-        again = min(self._again.get(node, 0), events)
-        if again:
-            self._again[node] -= again
-        return again
+    def _note_handed(self, entry: Entry, events: int) -> None:
+        entry.handed += events
+        if entry.handed == entry.bundle.count:
+            self._to_hand.popleft()
+        if self._numbers is None:
+            return
+        if self._resuming is None:
+            self._numbers.hand(0, self._numbers.taken + self._in_hand)
+        else:
+            self._numbers.hand(self._node(entry.bundle), entry.number << EVENT_BITS | entry.handed)
+
+    def _handed_before(self, bundle: Bundle, number: int, have: int) -> int:
+        """Return how many of a bundle's next events an earlier life was handed."""
+        if self._numbers is None:
+            return 0
+        if self._resuming is None:
+            again = min(self._again, bundle.count - have)
+            self._again -= again
+            return again
+        last, events = divmod(self._numbers.handed[self._node(bundle)], 1 << EVENT_BITS)
+        handed = bundle.count if number < last else events if number == last else 0
+        return max(0, handed - have)

@@ -23,16 +23,15 @@ from whence.limits import BUNDLE_EVENTS_MAX, CLOCK_NODES_MAX
 from whence.store.log import WHAT_TO_DO, make_directory
 
 _TAKEN, _TOLD, _TAKEN_BY_BIT, _WORDS = 0, 1, 2, 4
-_HANDED, _FORMAT = _WORDS + CLOCK_NODES_MAX, _WORDS + CLOCK_NODES_MAX + 1
+_HANDED, _FORMAT = _WORDS + CLOCK_NODES_MAX, _WORDS + 2 * CLOCK_NODES_MAX
 """The places of the numbers."""
 _PLACES = _FORMAT + 1
 _BYTES = 8 * _PLACES
 
-_FORMAT_NOW, _FORMAT_UNCHECKED = 3, 2
+_FORMAT_NOW = 3
 _CHECK, _VALUE_BITS = 127, 57
 """A word is a number and, above it, what is left of it after division: every single bit makes a difference to that."""
 _VALUE = (1 << _VALUE_BITS) - 1
-_HANDED_BITS = 40
 _FORMER_BYTES = 8 * _HANDED
 """A file of the first format has no more: it counts whole messages, and the parity of their sum tells which counts."""
 
@@ -61,9 +60,8 @@ class Steps:
         """Events the application has taken."""
         self.told = numbers[_TOLD]
         """Publications the application was told of."""
-        hand = numbers[_HANDED]
-        self.handed, self.handed_of = max(self.taken, hand & (1 << _HANDED_BITS) - 1), hand >> _HANDED_BITS
-        """Events it was handed, and the node of those it has not taken."""
+        self.handed = numbers[_HANDED:_FORMAT]
+        """How far it was handed events of each node, whatever of that it has taken; as the caller counts."""
 
     BYTES = _BYTES
 
@@ -107,11 +105,11 @@ class Steps:
             self.begun[node] += events
         self._write_word(node, self._words[node] & 1 ^ 1)
 
-    def hand(self, handed: int, node: int) -> None:
-        """Note how many events the application was handed in all, and of which node those are that it has not taken."""
-        self.handed = handed
-        hand = node << _HANDED_BITS | handed
-        self._places[_HANDED] = hand % _CHECK << _VALUE_BITS | hand
+    def hand(self, node: int, handed: int) -> None:
+        """Note how far the application was handed events of a node; it never goes back."""
+        if handed > self.handed[node]:
+            self.handed[node] = handed
+            self._places[_HANDED + node] = handed % _CHECK << _VALUE_BITS | handed
 
     def catch_up(self, messages: Sequence[int]) -> None:
         """Learn that more messages were taken than are counted here: the machine died before they were."""
@@ -162,16 +160,11 @@ def _checked(places: Sequence[int]) -> list[int]:
 
 def _convert(path: Path) -> None:
     """Put a file of the present format in the place of an earlier one. Raises OSError."""
-    data = path.read_bytes()
-    if len(data) not in (_FORMER_BYTES, _BYTES):
-        return
-    former = memoryview(data).cast("Q").tolist()
-    if len(data) == _FORMER_BYTES:
+    if path.stat().st_size == _FORMER_BYTES:
+        former = memoryview(path.read_bytes()).cast("Q").tolist()
         words = [messages * _MESSAGE for messages in former[_WORDS:]]
         words[0] |= sum(former[_WORDS:]) & 1
-        _put(path, [*former[:_WORDS], *words, 0])
-    elif former[_FORMAT] == _FORMAT_UNCHECKED:
-        _put(path, [*former[:_HANDED], 0])
+        _put(path, [*former[:_WORDS], *words, *[0] * CLOCK_NODES_MAX])
 
 
 def _put(path: Path, numbers: list[int]) -> None:

@@ -108,6 +108,8 @@ def _slow_applications(plan: Plan, nodes: int, dice: Random) -> int:
         at = publish.at_ns + dice.randrange(1, 8 * take_ns)
         until = min(SAFETY_NS - MS, at + dice.randrange(20, 500) * MS)
         victims = [publish.node if dice.random() < 0.3 else dice.randrange(nodes)]
+        if dice.random() < 0.5:  # it publishes as soon as it is back, after a part of something
+            plan.publishes.append(structs.replace(publish, at_ns=until + MS, node=victims[0], events=1))
         between = dice.random() < 0.2
         plan.faults.append(
             Fault(kind="crash", at_ns=at, until_ns=until, nodes=victims, disk="lost", between_effects=between)

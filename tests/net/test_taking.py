@@ -13,9 +13,14 @@ import pytest
 
 from tests.net.live import QUICK, nodes, open_all, take, within
 from whence import blocking
+from whence.check.judge import judge
+from whence.check.verdict import Outcome
 from whence.errors import ClosedError, LimitError, UsageError
 from whence.group import Delivery, Group
 from whence.node import join
+from whence.trace.gathering import gather
+from whence.trace.memory import Trace
+from whence.trace.schema import Kind
 
 LEVELS: list[tuple[str, dict[str, Any]]] = [
     ("eventual", {"settings": QUICK}),
@@ -317,8 +322,12 @@ def test_too_much_that_is_not_acknowledged_is_refused_by_name() -> None:
 LIFE = """
 import asyncio, os, sys
 from pathlib import Path
+from whence.core.levels import LEVELS
+from whence.mutants import recipe_with
 from whence.node import join
 
+if sys.argv[7]:
+    LEVELS["causal"] = recipe_with("causal", sys.argv[7])
 spread, directory, how, count, first = sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]), sys.argv[5]
 
 async def main():
@@ -353,9 +362,11 @@ asyncio.run(main())
 Taken = list[tuple[int, int, int]]
 
 
-def life(spread: str, directory: Path, how: str, count: int, first: str = "", ack: str = "next") -> Taken:
+def life(
+    spread: str, directory: Path, how: str, count: int, first: str = "", ack: str = "next", bug: str = ""
+) -> Taken:
     """Run one life of a process; return what it was handed: the events, their positions, whether they came again."""
-    command = [sys.executable, "-c", LIFE, spread, str(directory), how, str(count), first, ack]
+    command = [sys.executable, "-c", LIFE, spread, str(directory), how, str(count), first, ack, bug]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode in (0, 1, -signal.SIGKILL), done.stderr
     return [tuple(map(int, line.split())) for line in done.stdout.splitlines()]  # type: ignore[misc]
@@ -383,3 +394,22 @@ def test_what_was_not_acknowledged_comes_again(spread: str, tmp_path: Path) -> N
     assert after == [(n, n, 1 if n < 40 else 0) for n in range(21, 90)]
     again = life(spread, tmp_path, "close", 69, ack="next")
     assert again == [(n, n, 1) for n in range(21, 90)], "closing takes nothing that was not acknowledged"
+
+
+@pytest.mark.parametrize("bug", ["", "counts_bundles"])
+@pytest.mark.parametrize("spread", ["direct", "tree"])
+def test_the_trace_of_a_killed_consumer_tells_what_it_was_handed_and_shows_what_is_lost(
+    spread: str, bug: str, tmp_path: Path
+) -> None:
+    """Where whole bundles are counted as taken, the oracles miss the rest of the one it died in."""
+    life(spread, tmp_path, "kill", 3, "publish", bug=bug)
+    assert len(gathered(tmp_path).rows[Kind.DELIVER]) <= 3
+    rest = life(spread, tmp_path, "close", 60 if bug else 88, bug=bug)
+    assert rest[0][0] == (30 if bug else 2)
+    outcomes = {verdict.promise: verdict.outcome for verdict in judge(gathered(tmp_path))}
+    assert outcomes["agreement"] is (Outcome.BROKEN if bug else Outcome.HOLDS)
+    assert outcomes["no_duplicates"] is Outcome.HOLDS
+
+
+def gathered(directory: Path) -> Trace:
+    return gather([directory / "trace"], "alps", "taken", "test", durable=True, groups={"alps": [0]})

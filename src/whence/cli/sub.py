@@ -111,13 +111,12 @@ async def _listen(
 
         async def take() -> None:
             nonlocal delivered
-            async for batch in joined.batches():
-                for delivery in batch:
-                    show(delivery)
-                    delivered += 1
-                    if delivered == count:
-                        return
-                sys.stdout.flush()
+            async for delivery in joined:
+                show(delivery)
+                sys.stdout.flush()  # before it counts as taken
+                delivered += 1
+                if delivered == count:
+                    return
 
         taking, stopping = asyncio.create_task(take()), asyncio.create_task(stop.wait())
         done, _ = await asyncio.wait([taking, stopping], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

@@ -12,12 +12,17 @@ from pyspark.sql import SparkSession
 from tests.pipeline.logs import Row, in_order, key_of, made_log, write_files
 from whence.cli.app import run
 from whence.errors import UsageError
+from whence.mutants import recipe_with
 from whence.pipeline.batch import merge_logs
 from whence.pipeline.bits import ROOM, Squeeze, squeezing
 from whence.pipeline.logs import log_files, read_mapping
 from whence.pipeline.merge import WRITERS_MAX, layout_of, merged, merged_by_group, subscribed, write_merged
 from whence.pipeline.normalise import read_logs
 from whence.pipeline.session import SMALL_BYTES, suit
+from whence.sim.run import run as simulate
+from whence.sim.workload import simulation
+from whence.trace.schema import Kind
+from whence.trace.writer import write_trace
 
 
 def test_the_order_is_the_same_for_any_partitioning(spark: SparkSession, tmp_path: Path) -> None:
@@ -263,3 +268,38 @@ def test_the_command_merges_and_counts(spark: SparkSession, tmp_path: Path, caps
     write_files(tmp_path / "logs", made_log(5, events=30), 2, 0)
     assert run(["merge", str(tmp_path / "logs"), "--out", str(tmp_path / "out"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["rows"] == 30
+
+
+def test_the_mapping_of_the_documents_reads_lines_of_json_as_others_write_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Times as text, numbers as text, and a value that cannot be cast, which costs nobody else their row."""
+    page = (Path(__file__).parents[2] / "docs" / "pipeline.md").read_text(encoding="utf-8")
+    (tmp_path / "mapping.toml").write_text("pid = " + page.split("\npid = ")[1].split("```")[0])
+    lines = [{"who": f"p{at % 3}", "n": str(at), "sent_at": f"2026-01-01T00:00:{59 - at:02d}.25Z", "text": f"t{at}"}
+             for at in range(20)]  # fmt: skip
+    lines += [{"who": "px", "n": 1, "sent_at": "2026-01-01", "text": "a"}, {"who": "p1", "n": 99, "sent_at": "noon"}]
+    (tmp_path / "log.ndjson").write_text("\n".join(map(json.dumps, lines)))
+    mapping = read_mapping(tmp_path / "mapping.toml")
+    done = merge_logs(spark, tmp_path / "log.ndjson", tmp_path / "out", 2, mapping)
+    assert (done.rows, done.rejected) == (20, 2)
+    assert [payload for _, _, payload in order_in(spark, tmp_path / "out")] == [
+        b"t%d" % at for at in reversed(range(20))
+    ]
+
+
+@pytest.mark.parametrize("level", ["fifo", "total"])
+def test_a_trace_is_a_log_by_its_keys_or_by_true_time(spark: SparkSession, tmp_path: Path, level: str) -> None:
+    trace = simulate(simulation(level, 6, 20, 1, "none"), recipe_with(level, None)).trace
+    write_trace(tmp_path / "traces", trace)
+    done = merge_logs(spark, tmp_path / "traces", tmp_path / "out", 2)
+    rows = list(trace.records(Kind.PUBLISH))
+    by = ("k_hi", "k_mid", "k_lo") if level == "total" else ("t_true", "m_pid", "m_inc", "m_seq")
+    wanted = [(row["m_pid"], row["m_seq"]) for row in sorted(rows, key=lambda row: [row[name] for name in by])]
+    assert done.rows == len(rows) > 0
+    got = sorted(spark.read.parquet(str(tmp_path / "out")).collect(), key=lambda row: row["pos"])
+    assert [(row["pid"], row["seq"]) for row in got] == wanted
+    trace.run.run_id = "another"
+    write_trace(tmp_path / "traces", trace)
+    with pytest.raises(UsageError, match="they are of 2 runs, whose events are numbered alike"):
+        merge_logs(spark, tmp_path / "traces", tmp_path / "more", 2)

@@ -276,8 +276,10 @@ def test_the_mapping_of_the_documents_reads_lines_of_json_as_others_write_them(
     """Times as text, numbers as text, and a value that cannot be cast, which costs nobody else their row."""
     page = (Path(__file__).parents[2] / "docs" / "pipeline.md").read_text(encoding="utf-8")
     (tmp_path / "mapping.toml").write_text("pid = " + page.split("\npid = ")[1].split("```")[0])
-    lines = [{"who": f"p{at % 3}", "n": str(at), "sent_at": f"2026-01-01T00:00:{59 - at:02d}.25Z", "text": f"t{at}"}
-             for at in range(20)]  # fmt: skip
+    lines: list[Row] = [
+        {"who": f"p{at % 3}", "n": str(at), "sent_at": f"2026-01-01T00:00:{59 - at:02d}.25Z", "text": f"t{at}"}
+        for at in range(20)
+    ]
     lines += [{"who": "px", "n": 1, "sent_at": "2026-01-01", "text": "a"}, {"who": "p1", "n": 99, "sent_at": "noon"}]
     (tmp_path / "log.ndjson").write_text("\n".join(map(json.dumps, lines)))
     mapping = read_mapping(tmp_path / "mapping.toml")

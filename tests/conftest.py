@@ -6,6 +6,7 @@ machine fails on every machine. The long mode searches anew each time.
 
 import os
 from collections.abc import Iterator
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -72,6 +73,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     scheduler = LoadScopeScheduling(config, log)
     scheduler._split_scope = lambda name: next((room for room in TOGETHER if name.startswith(room)), name)
     return scheduler
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _sockets_of_its_own() -> Iterator[None]:
+    """Keep the status sockets of these tests apart from those of other workers, and of nodes that run here."""
+    with TemporaryDirectory(prefix="whence-") as directory, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", directory)
+        yield
 
 
 @pytest.fixture(scope="session")

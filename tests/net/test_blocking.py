@@ -27,7 +27,7 @@ def test_errors_come_out_where_the_call_was_made() -> None:
         group = node.open("alps")
         with pytest.raises(LimitError):
             group.publish(bytes(BUNDLE_BYTES_MAX + 1))
-    with pytest.raises(JoinError), blocking.join(1, contacts=["127.0.0.1:9"]):
+    with blocking.join(1) as node, pytest.raises(JoinError), blocking.join(2, listen=node.address):
         pass
 
 

@@ -16,7 +16,7 @@ from whence.core.members.tickets.items import ClusterJoin
 from whence.core.members.views import Subscribe
 from whence.errors import JoinError, NameTakenError, SettingError, StorageError, TraceError, UsageError
 from whence.limits import BOOT_MAX
-from whence.net import credit
+from whence.net import clock, credit
 from whence.net import node as node_module
 from whence.net.certs import make_authority, make_member
 from whence.net.clock import incarnation_now, steady_ns
@@ -313,6 +313,7 @@ def test_tables_of_rights_are_read_with_care() -> None:
 
 
 def test_incarnations_grow_with_the_time_and_never_wrap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "_drawn", {})  # other tests had lives before, and others come after these
     drawn = [incarnation_now(5) for _ in range(3)]
     assert sorted(set(drawn)) == drawn
     now_s = 1_796_000_000

@@ -20,8 +20,8 @@ from whence.store.steps import Steps
 from whence.types import Bundle, Process, packed
 
 BUNDLE_EVENTS = (1, 16, 1024)
-RATIO_MAX = 2.0
-"""What single events may cost in units, in bundles of many."""
+RATIO_MAX = 8.0
+"""What single events may cost in units, in bundles of many. It was 11 while an async generator made each of them."""
 
 
 def bundles_of(events: int, each: int) -> list[Bundle]:

@@ -177,7 +177,8 @@ def made_traces(long_mode: bool) -> dict[str, Trace]:
         for seed in SMALL[: 2 * schedules]:
             traces[f"{level}-{seed}"] = run(draw(level, seed), recipe_with(level, None)).trace
     bugs = [(level, mutant) for level in SWARMS for mutant in mutants_of(level) if mutant.law in ORACLES]
-    for level, mutant in bugs if long_mode else [bug for bug in bugs if bug[0] == "fifo"] + bugs[:8]:
+    some = [bug for bug in bugs if bug[0] == "fifo" or bug[1].name == "counts_bundles"] + bugs[:8]
+    for level, mutant in bugs if long_mode else some:
         shown_in = planted(level, mutant, range(40) if long_mode else SMALL)
         if shown_in is not None:
             traces[f"planted-{level}-{mutant.name}"] = shown_in

@@ -114,8 +114,8 @@ def disagreements(spark: SparkSession, directory: Path, names: list[str]) -> tup
 def test_check_verify_and_a_plain_oracle_say_the_same_of_every_promise(
     spark: SparkSession, tmp_path: Path, long_mode: bool
 ) -> None:
-    """40 traces, 600 in long mode, by 13 promises, in four ways."""
-    made = traces(600 if long_mode else 40, seed=1)
+    """16 traces, 600 in long mode, by 13 promises, in four ways."""
+    made = traces(600 if long_mode else 16, seed=1)
     for name, trace in made.items():
         trace.run.run_id = name
         write_trace(tmp_path, trace)

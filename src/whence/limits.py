@@ -25,6 +25,9 @@ SEQ_MAX = 2**40 - 1
 GROUP_NAME_CHARS_MAX = 64
 """It travels in every packet; long names would be paid for by every one of them."""
 
+GROUP_NAME_BYTES_MAX = 100
+"""It names the files of a group, in digits: longer names fit no file system. Over it: the group is not opened."""
+
 BUNDLE_EVENTS_MAX = 4096
 """Keeps the time to unpack one bundle below a millisecond."""
 

@@ -80,7 +80,7 @@ class Receipt:
                 await self._until_settled(last)
         except TimeoutError:
             raise OutcomeUnknownError(
-                f"after {timeout_s:g} s, {_listed(self.missing())} not known to have the events; they are on their way"
+                f"after {timeout_s:g} s, {_listed(self.missing())} not known to have the events; they may still come"
             ) from None
         if driver.settling.settled() < last:
             raise OutcomeUnknownError(

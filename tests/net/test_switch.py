@@ -460,3 +460,24 @@ def test_a_disk_that_takes_no_rows_does_not_stop_the_group(
 
     within(story())
     assert caplog.text.count("the trace is incomplete from now on") == 1
+
+
+@pytest.mark.parametrize("pid", [1.5, True, "x", None, -1, 1 << 40])
+def test_a_pid_that_is_none_is_refused_at_the_door(pid: Any) -> None:
+    async def main() -> None:
+        with pytest.raises(UsageError, match="a pid is a whole number"):
+            async with join(pid):
+                pass
+
+    within(main())
+
+
+@pytest.mark.parametrize("name", ["", "x" * 65, "漢" * 42, "\ud800", 7])
+def test_a_group_whose_name_cannot_be_kept_is_refused_in_a_sentence(name: Any, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with join(1, data=tmp_path, settings=fast()) as node:
+            with pytest.raises(UsageError, match="a group's name"):
+                await node.open(name, "total")
+            await node.open("漢" * 33, "total")
+
+    within(main())

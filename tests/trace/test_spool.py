@@ -17,7 +17,7 @@ from whence.trace.gathering import Gathering, gather
 from whence.trace.memory import Trace
 from whence.trace.reader import read_trace
 from whence.trace.schema import ACK_MANUAL, COLUMNS_OF, Kind
-from whence.trace.spool import Spool, read_segment
+from whence.trace.spool import ROWS_LOST, Spool, read_segment
 from whence.trace.writer import TraceWriter, write_trace
 
 
@@ -289,3 +289,32 @@ def test_a_gathered_trace_is_written_as_it_is_read(tmp_path: Path, monkeypatch: 
     assert rows == 95
     assert len(list((path / "kind=note").iterdir())) == 5
     assert read_trace(path).rows == gather([tmp_path / "spools"], "alps", "run", "1").rows
+
+
+def written(directory: Path) -> Path:
+    """Return a spool of one process with some flushes."""
+    spool = Spool(directory, "alps", "fifo", 7, 3)
+    for at in range(40):
+        spool.add(Kind.NOTE, row(Kind.NOTE, 7, 3, at))
+        spool.flush()
+    spool.close()
+    (path,) = directory.glob("*.rows")
+    return path
+
+
+def test_a_flipped_bit_in_a_spool_is_told_and_not_taken_for_its_end(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    whole = path.read_bytes()
+    assert gather([tmp_path], "alps", "run", "1").count() == 40
+    head = len(whole) // 41
+    for bit in range(8 * (head + 200), 8 * (len(whole) - 60), 97):
+        flipped = bytearray(whole)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
+        assert Gathering([tmp_path], "alps", "run", "1").incomplete == [(7, 3, ROWS_LOST)], bit
+
+
+def test_half_a_record_at_the_end_is_how_a_machine_dies(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    path.write_bytes(path.read_bytes()[:-5])
+    assert Gathering([tmp_path], "alps", "run", "1").incomplete == []

@@ -58,6 +58,7 @@ def merge(
     local(out, "--out")
     named = reading.read_mapping(mapping)
     files = reading.log_files(logs)
+    tell_unread(reading.unread_files(logs))
     with progress(quiet=json) as bar:
         bar.add_task("merging on Spark", total=None)
         spark = sessions.session(master, parse_settings(conf or []))
@@ -74,6 +75,13 @@ def merge(
     stdout().print(f"merged {done.rows:,} events into {out}{_beside(done)}")
     if done.rejected:
         complain(f"{done.rejected:,} rows have no place in the order; {out / batch.REJECTED_TO} says why of each")
+
+
+def tell_unread(files: list[Path]) -> None:
+    """Say which files are not read, so that nobody takes them for merged."""
+    if files:
+        named = ", ".join(str(file) for file in files[:5]) + (", …" if len(files) > 5 else "")
+        complain(f"{len(files):,} files are not read: logs are called .parquet, .ndjson, .jsonl or .json, not {named}")
 
 
 def _beside(done: "Merged") -> str:
@@ -126,6 +134,7 @@ def stream(
     if flush and not once:
         raise UsageError("--flush needs --once: a stream that goes on has nothing to be complete")
     named = reading.read_mapping(mapping)
+    tell_unread(reading.unread_files(logs))
     with progress(quiet=json) as bar:
         task = bar.add_task("merging on Spark", total=None)
         spark = sessions.session(master, parse_settings(conf or []))

@@ -19,7 +19,7 @@ from whence.core.link.reached import Reached
 from whence.core.ready import Item
 from whence.core.settings import by_name
 from whence.errors import JoinError, NameTakenError, NotMemberError, TraceError, UsageError
-from whence.limits import GROUP_NAME_CHARS_MAX, MERGED_PEER_ID_MAX
+from whence.limits import GROUP_NAME_BYTES_MAX, GROUP_NAME_CHARS_MAX, MERGED_PEER_ID_MAX
 from whence.net import tls
 from whence.net.clock import incarnation_now, steady_ns
 from whence.net.commit import Commit
@@ -70,8 +70,8 @@ class LiveNode:
         insecure: bool = False,
     ) -> None:
         """Prepare a node, and take its data directory. Raises UsageError, StorageError."""
-        if not 0 <= pid <= MERGED_PEER_ID_MAX:
-            raise UsageError(f"a pid is a number from 0 to {MERGED_PEER_ID_MAX}, not {pid}")
+        if type(pid) is not int or not 0 <= pid <= MERGED_PEER_ID_MAX:
+            raise UsageError(f"a pid is a whole number from 0 to {MERGED_PEER_ID_MAX}, not {pid!r}")
         self.settings = settings or NetSettings()
         self._data = DataDirectory(data, pid) if data is not None else None
         self.me = Process(pid, self._incarnation(pid))
@@ -225,8 +225,7 @@ class LiveNode:
     def _prepare(
         self, group: str, level: str, sink: Sink, given: Mapping[str, Any], *, durable: bool
     ) -> tuple[Driver, list[bytes]]:
-        if not 1 <= len(group) <= GROUP_NAME_CHARS_MAX:
-            raise UsageError(f"a group's name has 1 to {GROUP_NAME_CHARS_MAX} characters, not {len(group)}")
+        _check_name(group)
         if self.failure is not None:
             raise self.failure
         if group in self.drivers:
@@ -499,3 +498,15 @@ def _begun(role: Role, records: Sequence[bytes]) -> bool:
     """Tell whether earlier lives left something to take up; where members are fixed, a member must have written it."""
     fixed = bool(getattr(role.recipe, "durable", False))
     return any(record[:1] == OF_MEMBER for record in records) if fixed else bool(records)
+
+
+def _check_name(group: object) -> None:
+    """Look whether a group may be called so. Raises UsageError."""
+    if not isinstance(group, str) or not 1 <= len(group) <= GROUP_NAME_CHARS_MAX:
+        raise UsageError(f"a group's name is a text of 1 to {GROUP_NAME_CHARS_MAX} characters, not {group!r}")
+    try:
+        size = len(group.encode())
+    except UnicodeEncodeError:
+        raise UsageError(f"a group's name is text that can be written as UTF-8, and {group!r} is not") from None
+    if size > GROUP_NAME_BYTES_MAX:
+        raise UsageError(f"a group's name has at most {GROUP_NAME_BYTES_MAX} bytes as UTF-8, and {group!r} has {size}")

@@ -95,6 +95,20 @@ def log_files(path: Path) -> list[Path]:
     return logs
 
 
+def unread_files(path: Path) -> list[Path]:
+    """Return the files below a path that are not read because of how they are called.
+
+    Names that begin with . or _ are those of unfinished files, and meant to be passed over.
+    """
+    if path.is_file():
+        return []
+    below = [file for file in sorted(path.rglob("*")) if file.is_file()]
+    return [
+        file for file in below
+        if not is_log(file) and file.name[0] not in "._" and file.name != RUN_FILE and file.parent.name != MEMBERSHIP
+    ]  # fmt: skip
+
+
 def one_run(files: Iterable[Path]) -> None:
     """Look whether files are of one run at most: runs number their events alike. Raises UsageError."""
     runs = sorted({part for file in files for part in file.parts if part.startswith(_RUN)})

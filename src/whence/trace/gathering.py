@@ -28,7 +28,7 @@ from whence.trace.schema import (
     WHO,
     Kind,
 )
-from whence.trace.spool import NAME, NO_TRACE, ROWS_LOST, read_segment, segments
+from whence.trace.spool import NAME, NO_TRACE, ROWS_LOST, is_damaged, read_segment, segments
 
 _EVENT = slice(COLUMNS_OF[Kind.PUBLISH].index(M_PID), COLUMNS_OF[Kind.PUBLISH].index(M_SEQ) + 1)
 _HANDED = slice(COLUMNS_OF[Kind.DELIVER].index(M_PID), COLUMNS_OF[Kind.DELIVER].index(M_SEQ) + 1)
@@ -219,7 +219,8 @@ def _look_at(known: Life, handed: Handed, publishers: dict[tuple[int, int], int]
     for path in known.segments:
         head, rows = read_segment(path)
         heads.append(head)
-        known.lost = ROWS_LOST if head.get("lost") else known.lost
+        torn = is_damaged(path, last=path == known.segments[-1])
+        known.lost = ROWS_LOST if head.get("lost") or torn else known.lost
         for kind, row in rows:
             _note(known, kind, row)
             if kind is Kind.RESTART and known.taken is None and row[_AT_VALUE] is not None:

@@ -40,6 +40,8 @@ ROWS_LOST, NO_TRACE = "rows_lost", "no_trace"
 _HEADER = Layout("<II")
 _KINDS = tuple(Kind)
 _NUMBER = {kind: number for number, kind in enumerate(_KINDS)}
+SCANNED_BYTES = 1 << 20
+"""How far whole records are looked for after one that is not."""
 NAME = re.compile(r"spool-([0-9a-f]*)-(\d+)-(\d+)-(\d+)\.rows")
 
 
@@ -182,8 +184,33 @@ def read_segment(path: Path) -> tuple[dict[str, Any], Iterator[tuple[Kind, Row]]
     try:
         head = msgspec.msgpack.decode(next(records))
     except (StopIteration, msgspec.DecodeError) as error:
-        raise TraceError(f"{path} is no spool: {type(error).__name__}") from error
+        raise TraceError(f"{path} is no spool: it does not begin with a whole record that says whose it is") from error
     return head, _rows(path, records)
+
+
+def is_damaged(path: Path, *, last: bool) -> bool:
+    """Tell whether rows that were on file are there no more.
+
+    What is written goes to the end in one piece, so only the last record of the last segment can be half there. A
+    record that is there in full and wrong, whole records after a wrong one, or half a record before another segment
+    are damage.
+    """
+    end, size = whole_until(path, 0), path.stat().st_size
+    if end == size:
+        return False
+    with path.open("rb") as file:
+        file.seek(end)
+        rest = file.read(SCANNED_BYTES)
+    return not last or _is_whole(rest, 0, checked=False) or any(_is_whole(rest, at) for at in range(1, len(rest)))
+
+
+def _is_whole(rest: bytes, at: int, *, checked: bool = True) -> bool:
+    """Tell whether a record is there in full, with the checksum it says unless that is not asked."""
+    if len(rest) - at < _HEADER.size:
+        return False
+    length, checksum = _HEADER.unpack_from(rest, at)
+    body = memoryview(rest)[at + _HEADER.size : at + _HEADER.size + length]
+    return 0 < length == len(body) and (not checked or crc32(body) == checksum)
 
 
 def _records(path: Path, start: int, end: int | None) -> Iterator[bytes]:

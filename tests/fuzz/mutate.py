@@ -68,7 +68,7 @@ def some_welcome(random: Random) -> Welcome:
 
 def some_hello(random: Random) -> Hello:
     nonce = random.randbytes(NONCE_BYTES)
-    return Hello(edge(random, 0, 255), "whence", nonce, random.choice(("", "127.0.0.1", "h" * 255)), 4000)
+    return Hello(edge(random, 0, 255), "whence", nonce, random.choice(("", "127.0.0.1", "h" * 63)), 4000)
 
 
 def some_addresses(random: Random) -> Addresses:

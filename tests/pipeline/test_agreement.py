@@ -9,11 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-import pytest
 from pyspark.sql import SparkSession
 
-from tests.check.worlds import any_world, causal_world
-from tests.pipeline import plain_oracle
+from tests.check.worlds import any_world, causal_world, swapped
 from tests.pipeline.damage import WAYS, damaged, without_traffic
 from whence.check.judge import ORACLES, judge
 from whence.check.verdict import Verdict
@@ -139,13 +137,13 @@ def test_the_plain_oracle_shares_no_code_with_the_package() -> None:
     assert not [line for line in source.splitlines() if "import" in line and "whence" in line]
 
 
-@pytest.mark.parametrize("way", ["clean", "swapped"])
-def test_the_plain_oracle_finds_a_swap_by_itself(tmp_path: Path, way: str) -> None:
-    trace = causal_world(3, 4, 60)
-    if way == "swapped":
-        from tests.check.worlds import swapped
-
-        trace = swapped(trace, Random(1))
-    write_trace(tmp_path, trace)
-    answer = plain_oracle.judge(next(tmp_path.glob("run_id=*")))
-    assert answer["optimistic_causal"][0] == ("holds" if way == "clean" else "broken")
+def test_the_plain_oracle_finds_a_swap_by_itself(tmp_path: Path) -> None:
+    """Not every two deliveries that follow each other are cause and effect, but some are."""
+    world = causal_world(3, 4, 60)
+    told = []
+    for number, trace in enumerate([world, *(swapped(world, Random(seed)) for seed in range(20))]):
+        write_trace(tmp_path / str(number), trace)
+        (run,) = (tmp_path / str(number)).glob("run_id=*")
+        told.append(plain_oracle.judge(run)["optimistic_causal"][0])
+    assert told[0] == "holds"
+    assert "broken" in told[1:]

@@ -12,6 +12,7 @@ from random import Random
 from pyspark.sql import SparkSession
 
 from tests.check.worlds import any_world, causal_world, swapped
+from tests.pipeline import plain_oracle
 from tests.pipeline.damage import WAYS, damaged, without_traffic
 from whence.check.judge import ORACLES, judge
 from whence.check.verdict import Verdict

@@ -61,7 +61,7 @@ class Localized:
         self._limits = settings.limits
         self._spread = spread_of(settings)
         self._place: Place = state.place
-        self._place_of = state.place.overlay.place_of
+        self._overlay = state.place.overlay
         self._renumbered = state.place.overlay.renumbered
         self._suspects: Suspects = outbox.suspects
         self.inbox = inbox(state, outbox, settings.localized, self.first, self.duplicate)
@@ -201,7 +201,7 @@ class Localized:
         ready = Ready()
         pid, boot = sender
         outbox = self.outbox
-        peer = self._place_of.get(pid, NOBODY)
+        peer = self._overlay.place_of.get(pid, NOBODY)
         known = outbox.peers.get(peer)
         if known is None or not self._up:
             ready.notes.append(Note("drop", "stranger", peer=pid))
@@ -247,7 +247,7 @@ class Localized:
     def unreachable(self, peer: int, now: Instant) -> Ready:
         """Suspect a peer that did not take what it was sent."""
         ready = Ready()
-        place = self._place_of.get(peer, NOBODY)
+        place = self._overlay.place_of.get(peer, NOBODY)
         if self._up and place in self.outbox.peers:
             self.outbox.lost(place, now, ready)
         return self._wake(ready)
@@ -258,7 +258,7 @@ class Localized:
         if name == "consumed":
             self._consumed = argument
         elif name in ("suspect", "trust"):
-            place = self._place_of.get(argument, NOBODY)
+            place = self._overlay.place_of.get(argument, NOBODY)
             if place not in self.outbox.peers:
                 raise UsageError(f"{name}: process {argument} is not in reach")
             if self._suspects.force(place) if name == "suspect" else self._suspects.release(place):

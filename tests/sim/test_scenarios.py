@@ -291,7 +291,7 @@ def test_the_swarm_draws_every_shape_of_group_network_and_clock() -> None:
             ]
         )  # fmt: skip
     values = Counter(dimension for dimension, _ in drawn)
-    assert values == {"group": 4, "latency": 4, "links": 2, "bandwidth": 2, "both ways": 2, "drift": 2, "offset": 2,
+    assert values == {"group": 8, "latency": 4, "links": 2, "bandwidth": 2, "both ways": 2, "drift": 2, "offset": 2,
                       "sync": 2, "view": 2, "calm": 2}  # fmt: skip
     assert min(drawn.values()) >= 2
 

@@ -21,7 +21,7 @@ SHOWN_IN = {
     "sends_before_it_writes": 10, "takes_its_clock_for_taken": 104, "forgets_what_was_begun": 209,
     "believes_earlier_lives": 9,
     "counts_leases_from_receipt": 26, "looks_once_per_round": 54, "acts_at_once": 100,
-    "same_witness_after_restart": 44, "switches_witnesses_alone": 386, "grants_unregistered": 66,
+    "same_witness_after_restart": 44, "switches_witnesses_alone": 618, "grants_unregistered": 66,
     "serves_while_busy": 15, "fences_with_one": 11, "forgets_refusals": 6, "takes_late_tickets": 6,
     "founds_with_one_vote": 20, "needs_every_witness": 8, "never_walks": 8, "never_stops_leaving": 207,
     "epochs_in_memory": 10, "leaves_the_past": 75, "serves_once": 3,

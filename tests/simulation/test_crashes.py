@@ -17,7 +17,7 @@ from whence.cli.explore import breaks_the_same
 from whence.mutants import recipe_with
 from whence.sim import run as runs
 from whence.sim.crash import PROMISE
-from whence.sim.explore import explore, hunt, judged
+from whence.sim.explore import against, explore, hunt, judged
 from whence.sim.shrink import size_of
 from whence.sim.swarm import draw
 
@@ -106,10 +106,20 @@ def test_a_replay_names_shrinks_tells_and_keeps_a_crash(
 
 def test_a_schedule_shrinks_only_to_one_that_fails_in_the_same_place() -> None:
     scenario = draw(LEVEL, first_crash())
-    outcome, _ = judged(scenario, BUG)
+    outcome, (verdict,) = judged(scenario, BUG)
     assert outcome.crash is not None
-    assert breaks_the_same(PROMISE, outcome, BUG)(scenario)
+    assert breaks_the_same(verdict, outcome, BUG)(scenario)
     elsewhere = structs.replace(
         outcome, crash=structs.replace(outcome.crash, kind="KeyError in core/node.py Node.tick")
     )
-    assert not breaks_the_same(PROMISE, elsewhere, BUG)(scenario)
+    assert not breaks_the_same(verdict, elsewhere, BUG)(scenario)
+
+
+def test_a_schedule_shrinks_only_to_one_that_breaks_its_promise_in_the_same_way() -> None:
+    """Coverage is also broken where so few members are left that nobody can have a ticket."""
+    scenario = draw("optimistic", 8)
+    outcome, verdicts = judged(scenario, "never_walks", ["ticket_coverage"])
+    (broken,) = against(verdicts)
+    assert breaks_the_same(broken, outcome, "never_walks")(scenario)
+    other = [structs.replace(violation, sentence="process 3 broke it otherwise") for violation in broken.violations]
+    assert not breaks_the_same(structs.replace(broken, violations=other), outcome, "never_walks")(scenario)

@@ -7,6 +7,7 @@ A verdict that rests on absence (something did not happen) is worth nothing when
 says whether it rests on absence, and in an incomplete trace only findings that rest on rows that are there count.
 """
 
+import re
 from collections.abc import Sequence
 from enum import StrEnum
 
@@ -39,6 +40,11 @@ class Violation(Struct, frozen=True, kw_only=True):
     sentence: str
     evs: tuple[int, ...] = ()
     """The rows of this process that show it, by number; the last one is where it broke."""
+
+    @property
+    def kind(self) -> str:
+        """What is wrong, whoever did it: the sentence without its numbers."""
+        return re.sub(r"\d[\d,.]*", "#", self.sentence)
 
 
 class Verdict(Struct, frozen=True, kw_only=True):

@@ -130,7 +130,7 @@ def _tell(console: Console, level: str, seed: int, mutant: str | None, shrinking
         return verdicts
     if shrinking and broken[0].violations:
         stderr().print(f"shrinking the schedule of {size_of(scenario)} members, faults and events …", style="dim")
-        scenario = shrink(scenario, breaks_the_same(broken[0].promise, outcome, mutant))
+        scenario = shrink(scenario, breaks_the_same(broken[0], outcome, mutant))
         console.print(f"shrunk to {size_of(scenario)}: {scenario.nodes} members, {len(scenario.faults)} faults, "
                       f"{sum(publish.events for publish in scenario.publishes)} events")  # fmt: skip
     outcome, smallest = replayed(scenario, mutant)
@@ -184,15 +184,20 @@ def _as_json(caught: Caught) -> dict[str, Any]:
     return fields
 
 
-def breaks_the_same(promise: str, outcome: Outcome, mutant: str | None) -> Callable[[Scenario], bool]:
-    """Return what tells whether a smaller scenario breaks the same promise; fails in the same place, if it failed."""
+def breaks_the_same(broken: Verdict, outcome: Outcome, mutant: str | None) -> Callable[[Scenario], bool]:
+    """Return what tells whether a smaller scenario breaks a promise in the same way, or fails in the same place.
+
+    A promise can be broken in several ways, and some smaller scenarios break it because too little is left of them.
+    """
     crash = outcome.crash.kind if outcome.crash is not None else None
+    kinds = {violation.kind for violation in broken.violations}
 
     def breaks(smaller: Scenario) -> bool:
         outcome, verdicts = judged(smaller, mutant)
         if crash is not None:
             return outcome.crash is not None and outcome.crash.kind == crash
-        return any(verdict.promise == promise for verdict in against(verdicts))
+        found = [violation for verdict in against(verdicts) for violation in verdict.violations]
+        return any(violation.promise == broken.promise and violation.kind in kinds for violation in found)
 
     return breaks
 

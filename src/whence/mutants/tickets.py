@@ -372,6 +372,9 @@ class FencesTheUnheard(Walk):
     def on_fresh(self, sender: Process, claim: Claim) -> None:
         pass
 
+    def _may_fence(self) -> bool:
+        return True
+
 
 class FoundsUnasked(Founding):
     """Does not ask witnesses before it fences everybody."""

@@ -263,12 +263,34 @@ def test_so_many_witnesses_as_let_it_act_are_enough_whichever_sets_they_are_of()
     assert stage_of(path) is Stage.MET
 
 
-def test_who_founds_anew_fences_whom_too_few_witnesses_heard_lately() -> None:
+def waits(path: Path, times: int = 10) -> None:
+    """Let time pass in which nobody answers."""
+    for _ in range(times):
+        path.now += 1000
+        path.walk.tick(path.now, path.post)
+
+
+def test_who_founds_anew_fences_whom_most_witnesses_did_not_hear_lately() -> None:
+    """X2: as many must say so as must fence it; one that still hears it does not save it."""
     path = Path(own=None)
     path.walk.ask(0, path.post)
     path.walk.on_fresh(W1[0], VICTIM.claim)
-    while stage_of(path) is Stage.ASKING:
-        path.now += 1000
-        path.walk.tick(path.now, path.post)
+    path.walk.on_stale(W1[1], Stale(*VICTIM.claim, b""), path.post)
+    path.walk.on_stale(W1[2], Stale(*VICTIM.claim, b""), path.post)
+    waits(path)
     assert stage_of(path) is Stage.FENCING
-    assert path.asked(RequestFence) == list(W1)
+    assert set(path.asked(RequestFence)) == set(W1)
+
+
+def test_who_founds_anew_does_not_take_a_witness_it_does_not_hear_for_one_that_heard_nothing() -> None:
+    """X2: who is deaf to the coordinators may be deaf to their witnesses too, and be one itself."""
+    path = Path(own=None)
+    path.walk.ask(0, path.post)
+    path.walk.on_fresh(W1[0], VICTIM.claim)
+    path.walk.on_stale(W1[1], Stale(*VICTIM.claim, b""), path.post)
+    path.walk.on_stale(W1[2], Stale(*LAST.claim, b""), path.post)
+    waits(path)
+    assert stage_of(path) is Stage.ASKING, "the third was not heard, or spoke of another coordinator"
+    path.walk.on_stale(W1[0], Stale(*VICTIM.claim, b""), path.post)
+    waits(path)
+    assert stage_of(path) is Stage.FENCING, "its lease with the first one has ended since"

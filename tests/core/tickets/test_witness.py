@@ -61,7 +61,7 @@ def test_a_fence_for_one_ticket_leaves_the_others_alone() -> None:
 
 def test_a_probe_tells_who_renewed_within_a_lease_and_what_is_known_of_others() -> None:
     book = witness()
-    assert book.probe(Probe(4, 3), 0) is None
+    assert book.probe(Probe(4, 3), 0) == Stale(4, 3, b""), "it knows nothing of it"
     book.renew(renew(3), 0)
     assert book.probe(Probe(4, 3), LEASE_NS) == Fresh(4, 3)
     assert book.probe(Probe(4, 3), LEASE_NS + 1) == Stale(4, 3, renew(3).record)

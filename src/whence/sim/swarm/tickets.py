@@ -52,9 +52,9 @@ def draw(level: str, seed: int) -> Scenario:
     nodes = dice.randint(7, 9) if k == 2 else dice.randint(5, 7)
     settings = _settings(k, dice)
     rarely = Streams(seed).of("rare")
-    rare = rarely.choice((*RARE, *[""] * 14))
+    rare = rarely.choice((*RARE, *[""] * (16 - len(RARE))))
     safety = dice.randint(16, 20) if shape in ("stall", "deaf") else dice.randint(9, 15)
-    safety = 18 if rare == "amnesia" else safety
+    safety = {"amnesia": 18, "strangers": 23}.get(rare, safety)
     wanting = dice.sample(range(nodes), nodes if shape == "churn" else dice.randint(2, min(5, nodes - 1)))
     acts = _joining(wanting, dice)
     end = safety * TICKET_ROUND_NS
@@ -244,8 +244,29 @@ def _orphan(nodes: int, end: int, dice: Random) -> tuple[list[Fault], list[Act]]
     ], [*_joining(two, dice), asking]
 
 
-RARE: dict[str, Callable[[int, int, Random], tuple[list[Fault], list[Act]]]] = {"amnesia": _amnesia, "orphan": _orphan}
-"""What two rules are for and chance seldom meets: each is drawn once in sixteen schedules."""
+def _strangers(nodes: int, end: int, dice: Random) -> tuple[list[Fault], list[Act]]:
+    """Part a coordinator from the one that watches it; before it replaces it as a witness, let it lose a second one.
+
+    If it takes new witnesses without the word of most old ones, those of them that the other reaches first close it,
+    and it does not know.
+    """
+    joining = dice.sample(range(nodes), 3)
+    one, other, third = dice.sample(joining, 3)
+    lost = min((seed for seed in range(4) if seed not in joining), key=lambda seed: (seed - one) % nodes)
+    at = dice.randrange(8 * TICKET_ROUND_NS, 9 * TICKET_ROUND_NS)
+    later = at + int(dice.uniform(2.5, 4.5) * TICKET_ROUND_NS)
+    return [
+        Fault(kind="cut", at_ns=at, until_ns=end, nodes=[one], others=[other]),
+        Fault(kind="cut", at_ns=at, until_ns=end, nodes=[other], others=[one]),
+        Fault(kind="cut", at_ns=later, until_ns=end, nodes=[one], others=[lost]),
+        Fault(kind="slow", at_ns=later, until_ns=end, nodes=[third], others=[other], amount=20.0),
+    ], [Act(at_ns=MS + 2 * place * TICKET_ROUND_NS, node=pid, name="cjoin") for place, pid in enumerate(joining)]
+
+
+RARE: dict[str, Callable[[int, int, Random], tuple[list[Fault], list[Act]]]] = {
+    "amnesia": _amnesia, "orphan": _orphan, "strangers": _strangers,
+}  # fmt: skip
+"""What some rules are for and chance seldom meets: each is drawn once in sixteen schedules."""
 
 
 def _crashes(shape: str, mortal: list[int], k: int, wanting: list[int], end: int, dice: Random) -> list[Fault]:

@@ -303,9 +303,7 @@ class Desk:
             turn.post(sender, answer)
 
     def _on_probe(self, sender: Process, item: say.Probe, turn: Turn) -> None:
-        answer = self.witness.probe(item, turn.now)
-        if answer is not None:
-            turn.post(sender, answer)
+        turn.post(sender, self.witness.probe(item, turn.now))
 
     def _on_request_fence(self, sender: Process, item: say.RequestFence, turn: Turn) -> None:
         turn.post(sender, self.witness.fence(item))
@@ -365,7 +363,7 @@ class Desk:
             self._follow_founding(turn)
 
     def _on_stale(self, sender: Process, item: say.Stale, turn: Turn) -> None:
-        if self.seat is not None:
+        if self.seat is not None and item.record:
             self.seat.on_stale(unpack(item.record))
         elif self._founding is not None:
             self._founding.on_stale(sender, item, turn)

@@ -119,15 +119,15 @@ class Fresh(Item, frozen=True, tag=47):
 
 
 class Stale(Item, frozen=True, tag=63):
-    """It has not; this is the last record I have of it."""
+    """It has not; this is the last record I have of it, if I have one."""
 
     ticket: Ticket
     epoch: Epoch
     record: RecordBytes
 
     def sound(self) -> bool:
-        """Tell whether the record can be read."""
-        return readable(self.record)
+        """Tell whether the record can be read, if there is one."""
+        return _readable_or_none(self.record)
 
 
 class Exclude(Item, frozen=True, tag=48):

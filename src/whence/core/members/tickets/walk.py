@@ -6,8 +6,8 @@ and a witness's word shows the successor it registered before it could act on it
 Assumes: `drift_max` for the wait after a hard close; nothing about delays.
 The sentence that decides: a hard close needs a blocking set of every witness set the victim may still count; then one
 whole lease must pass on our clock since the last fence.
-It walks by registered pointers, never by hearsay. Whoever takes everybody for lost fences nobody of whom a majority of
-its witnesses says that it renewed a lease a moment ago: who hears nothing may be deaf.
+It walks by registered pointers, never by hearsay. Whoever takes everybody for lost fences only who renewed no lease
+lately by the word of so many witnesses that no majority is left: who hears nothing may be deaf, also to witnesses.
 Source: tickets_twolayer 4.7, 4.9, 4.10 (Lemmas A, B, C), X2; traps F2, F3, F11 to F14, F18, F20, F23, F25, F27, F28,
 F30.
 """
@@ -102,6 +102,7 @@ class Walk:
         self._best: Record | None = None
         self._acks: dict[Process, None] = {}
         self._fresh: dict[Process, None] = {}
+        self._stale: dict[Process, None] = {}
         self._leaves = False
         self._asked = 0
         self._retry_at: Instant = 0
@@ -141,13 +142,18 @@ class Walk:
         if self.stage is not Stage.ASKING or self._own is not None or claim != self._cur.claim or self._leaves:
             return
         self._fresh[sender] = None
+        self._stale.pop(sender, None)
         # Of any of its sets: who heard of it lately need not be in one we know of together, and it lives all the same.
         if len(self._fresh) >= majority(self._sets()[0]):
             self._step(Stage.MET)
 
     def on_stale(self, sender: Process, item: Stale, post: Post) -> None:
-        """Learn from a witness of before who took its place, and ask these too."""
-        if self.stage is not Stage.ASKING or self._own is not None:
+        """Count a witness that was not renewed with; learn from one of before who took its place, and ask these too."""
+        if self.stage is not Stage.ASKING or self._own is not None or (item.ticket, item.epoch) != self._cur.claim:
+            return
+        self._stale[sender] = None
+        self._fresh.pop(sender, None)
+        if not item.record:
             return
         record, known = unpack(item.record), self._best.version if self._best is not None else self._cur.version
         if record.claim != self._cur.claim or record.version <= known:
@@ -210,7 +216,17 @@ class Walk:
     # --- steps ---
 
     def _may_fence(self) -> bool:
-        return bool(self._sets())
+        """Tell whether silence is enough, or, where everybody is taken for lost, whether its witnesses say so too.
+
+        Those that must say so are as many as must fence it: whoever could close it can also learn that.
+        """
+        if self._own is not None or self._leaves:
+            return True
+        return all(self._is_lost(each) for each in self._sets())
+
+    def _is_lost(self, witnesses: Processes) -> bool:
+        """Tell whether so many witnesses have not been renewed with lately that no majority is left."""
+        return sum(each in self._stale or each in self._dead for each in witnesses) >= blocking(witnesses)
 
     def _ask(self, now: Instant, post: Post) -> None:
         self._asked += 1
@@ -284,7 +300,7 @@ class Walk:
             self._step(Stage.STUCK)
         else:
             self._cur, self._beyond, self._asked, self._best, self._acks = ahead, further, 0, None, {}
-            self._fresh, self._leaves = {}, False
+            self._fresh, self._stale, self._leaves = {}, {}, False
             self._step(Stage.ASKING)
             self._ask(now, post)
 

@@ -63,14 +63,14 @@ class Witness:
         kept = self._kept.get(item.ticket, {}).get(item.epoch)
         return AckFence(item.ticket, item.epoch, b"" if kept is None else kept.record)
 
-    def probe(self, item: Probe, now: Instant) -> Fresh | Stale | None:
+    def probe(self, item: Probe, now: Instant) -> Fresh | Stale:
         """Tell whether the epoch renewed its lease within one lease, and is not fenced; if not, what is known of it.
 
         Its record shows by whom this witness was replaced, if it was.
         """
         kept = self._kept.get(item.ticket, {}).get(item.epoch)
         if kept is None:
-            return None
+            return Stale(item.ticket, item.epoch, b"")
         if now - kept.seen > self._lease_ns or self.fenced(Claim(item.ticket, item.epoch)):
             return Stale(item.ticket, item.epoch, kept.record)
         return Fresh(item.ticket, item.epoch)

@@ -1,6 +1,7 @@
 """Five real processes under real faults: killed at random moments and at named persist points, stopped, parted.
 
     python -m tests.faults.run --level causal --kills 500 --points 50 --cuts 100 --stops 100
+    python -m tests.faults.run --level causal --kills 0 --points 50 --at "inside a bundle" --cuts 0 --stops 0
 
 A run is cut into episodes of some faults each, every one a fresh group of five that publishes 500 events a second.
 At the end of an episode everything heals, every process is started again, and the episode is judged: by the oracles,
@@ -384,6 +385,7 @@ def main() -> int:
     parser.add_argument("--level", choices=list(SETTINGS), default="causal")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--points", type=int, default=1, help="kills at each named persist point")
+    parser.add_argument("--at", choices=POINTS, help="kills at this point only, of all that are named")
     parser.add_argument("--cuts", type=int, default=5)
     parser.add_argument("--stops", type=int, default=5)
     parser.add_argument("--seed", type=int, default=7)
@@ -393,6 +395,7 @@ def main() -> int:
     kind = given.wires or ("namespaces" if can_have_namespaces() else "proxies")
     began, total, failed = time.monotonic(), Counter[str](), []
     faults = planned(given.level, given.kills, given.points, given.cuts, given.stops, seed=given.seed)
+    faults = [fault for fault in faults if not given.at or fault.point in ("", given.at)]
     number = 0
     for _ in range(ROUNDS):
         plan = list(episodes(still_to_throw(faults, total), given.episode))

@@ -318,3 +318,26 @@ def test_half_a_record_at_the_end_is_how_a_machine_dies(tmp_path: Path) -> None:
     path = written(tmp_path)
     path.write_bytes(path.read_bytes()[:-5])
     assert Gathering([tmp_path], "alps", "run", "1").incomplete == []
+
+
+def shortened(tmp_path: Path, *last: tuple[Kind, tuple[object, ...]]) -> Trace:
+    """Return a run in which process 1 delivered two events of process 0, whose spool tells of one and then of these."""
+    events = [{"m_pid": 0, "m_inc": 1, "m_seq": seq} for seq in (1, 2)]
+    told = (Kind.PUBLISH, row(Kind.PUBLISH, 0, 1, 1, **events[0]))
+    spooled(tmp_path, 0, 1, (Kind.JOIN, row(Kind.JOIN, 0, 1, 0)), told, *last)
+    delivered = [(Kind.DELIVER, row(Kind.DELIVER, 1, 1, ev, **event)) for ev, event in enumerate(events, 1)]
+    spooled(tmp_path, 1, 1, (Kind.JOIN, row(Kind.JOIN, 1, 1, 0)), *delivered)
+    return gather([tmp_path], "alps", "run", "1")
+
+
+def test_a_spool_that_ends_before_events_that_others_have_accuses_nobody(tmp_path: Path) -> None:
+    """Its end was cut off, or is not on file yet: that the event was never published would rest on missing rows."""
+    (verdict,) = judge(shortened(tmp_path), promises=["integrity"])
+    assert verdict.outcome is Outcome.UNKNOWN
+    assert "the rows of process 0" in verdict.sentence
+
+
+def test_who_told_of_its_end_published_nothing_else(tmp_path: Path) -> None:
+    (verdict,) = judge(shortened(tmp_path, (Kind.LEAVE, row(Kind.LEAVE, 0, 1, 2))), promises=["integrity"])
+    assert verdict.outcome is Outcome.BROKEN
+    assert "which nobody published" in verdict.sentence

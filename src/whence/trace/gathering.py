@@ -53,13 +53,23 @@ class Life(Struct):
     """Which of its deliveries the application had in hand when a life ended, and was handed again."""
 
 
+class Told(Struct):
+    """What is told of one publisher's events: the last number it published itself, and the last that was delivered."""
+
+    published: int = -1
+    delivered: int = -1
+    clock: int = 0
+    """When an event of it was delivered last."""
+
+
 class Gathering:
     """The spools of a group's processes as one trace, whose rows are read when they are asked for.
 
     A life that neither left nor was followed by an orderly end gets a crash row when a later life of its node exists.
     One that lost rows ends with a note whose number is too high, so that every reader finds the trace incomplete; one
     whose events were delivered, or that founded a group of fixed members, and that left no spool consists of such a
-    note. Memory holds one record of a spool at a time.
+    note; and one that did not leave, and whose spool ends before events of it that others delivered, lost rows too.
+    Memory holds one record of a spool at a time.
     """
 
     def __init__(
@@ -113,7 +123,7 @@ class Gathering:
             assert found is not None
             self._lives.setdefault((int(found[2]), int(found[3])), Life()).segments.append(path)
         heads: list[dict[str, Any]] = []
-        publishers: dict[tuple[int, int], int] = {}
+        publishers: dict[tuple[int, int], Told] = {}
         handed: dict[int, Handed] = {}
         for (node, _), known in sorted(self._lives.items()):
             heads += _look_at(known, handed.setdefault(node, Handed()), publishers)
@@ -121,11 +131,19 @@ class Gathering:
             raise TraceError(
                 f"no spool of group {self._group!r} was found; give the directories that live nodes wrote traces to"
             )
-        for (pid, inc), at in sorted(publishers.items()):
+        for (pid, inc), told in sorted(publishers.items()):
             if (pid, inc) not in self._lives:
-                self._lives[pid, inc] = Life(lost=NO_TRACE, clock=at, first_clock=at)
+                self._lives[pid, inc] = Life(lost=NO_TRACE, clock=told.clock, first_clock=told.clock)
+            elif told.delivered > told.published:
+                self._cut_off(pid, inc)
         founders: list[int] = next((head["founders"] for head in heads if head.get("founders")), [])
         return heads[0] | {"founders": founders}  # who comes back need not name them again
+
+    def _cut_off(self, pid: int, since: int) -> None:
+        """Note that the end of a process's spool is missing, unless its lives since then tell of their own ends."""
+        unended = [inc for node, inc in self._lives if node == pid and inc >= since and not self._lives[node, inc].left]
+        if unended:
+            self._lives[pid, max(unended)].lost = ROWS_LOST
 
     def _rows_of(self, life: tuple[int, int], told: dict[tuple[int, int], int]) -> Iterator[tuple[Kind, Row]]:
         """Yield the rows of a life, and those that say how it ended.
@@ -213,7 +231,7 @@ class Handed:
         self._last, self._batch = event, self._batch + 1 if goes_on else 1
 
 
-def _look_at(known: Life, handed: Handed, publishers: dict[tuple[int, int], int]) -> list[dict[str, Any]]:
+def _look_at(known: Life, handed: Handed, publishers: dict[tuple[int, int], Told]) -> list[dict[str, Any]]:
     """Read the rows of a life for what is known of it; return the heads of its segments."""
     heads, deliveries, manual = [], 0, False
     for path in known.segments:
@@ -229,7 +247,11 @@ def _look_at(known: Life, handed: Handed, publishers: dict[tuple[int, int], int]
             elif kind is Kind.DELIVER:
                 handed.add(known, deliveries, row[_HANDED])
                 deliveries += 1
-                publishers[row[_HANDED][:2]] = row[_AT_T_CLK]
+                told, seq = publishers.setdefault(row[_HANDED][:2], Told()), row[_HANDED][2]
+                told.delivered, told.clock = max(told.delivered, seq), row[_AT_T_CLK]
+            elif kind is Kind.PUBLISH:
+                told, seq = publishers.setdefault(row[_EVENT][:2], Told()), row[_EVENT][2]
+                told.published = max(told.published, seq)
             manual |= kind is Kind.NOTE and row[_AT_REASON] == ACK_MANUAL
     handed.manual = manual
     return heads

@@ -68,8 +68,10 @@ class Receipt:
 
         This process does not count, nor whoever is no member any more; of a causal group, all founders do, here or
         away. Raises OutcomeUnknownError, which names the members whose word is missing, after `timeout_s` or when the
-        group is closed.
+        group is closed; UsageError for a time below zero.
         """
+        if timeout_s is not None and timeout_s < 0:
+            raise UsageError(f"timeout_s is a number of seconds from 0 on, not {timeout_s:g}")
         first = await self.accepted()
         driver = self._flight.driver
         last = first.seq + self._count - 1

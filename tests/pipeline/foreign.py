@@ -57,7 +57,7 @@ class Case(NamedTuple):
 BAD_ROWS: tuple[Fields, ...] = (
     {"pid": "x"}, {"pid": None}, {"l": None}, {"seq": None}, {"l": "2.5"}, {"seq": "7 o'clock"}, {"l": "-1"},
     {"inc": "2147483648"}, {"k": "1048576"}, {"seq": "1099511627776"}, {"l": "8796093022208"}, {"grp": ""},
-    {"pid": "18446744073709551616"}, {"k_hi": "-4"}, {"r": "soon"},
+    {"pid": "18446744073709551616"}, {"k_hi": "-4"}, {"k_hi": "4"}, {"r": "soon"},
 )  # fmt: skip
 BAD_LINES = ('{"pid": 1, "seq"', "no json", "[1, 2]", '{"pid": 1, "seq": 1, "l": 1} {"pid": 1, "seq": 2, "l": 1}', "7")
 

@@ -144,6 +144,22 @@ def reasons_in(spark: SparkSession, out: Path) -> dict[str, str]:
     return {f"{Path(row['file']).name}:{row['row']}": row["reason"] for row in rows}
 
 
+def test_half_a_key_and_a_group_whose_directory_stands_for_none_are_set_aside(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Half a key, filled up from other columns, would be a place that nobody meant."""
+    whole = {"grp": "g", "pid": 1, "seq": 1, "l": 5}
+    changes: list[Row] = [{}, {"seq": 2, "k_hi": 4}, {"seq": 3, "k_lo": 4}, {"grp": "__HIVE_DEFAULT_PARTITION__"}]
+    (tmp_path / "log.ndjson").write_text("\n".join(json.dumps(whole | change) for change in changes))
+    done = merge_logs(spark, tmp_path / "log.ndjson", tmp_path / "out", 1)
+    assert (done.read, done.rows, done.rejected) == (4, 1, 3)
+    assert sorted(row["reason"] for row in spark.read.parquet(str(tmp_path / "out" / "_rejected")).collect()) == [
+        "grp is __HIVE_DEFAULT_PARTITION__, which stands for none in directories",
+        "one of k_hi and k_lo is missing",
+        "one of k_hi and k_lo is missing",
+    ]
+
+
 @pytest.mark.parametrize("by_group", [True, False])
 def test_rows_without_a_place_are_set_aside_each_with_its_reason(
     spark: SparkSession, tmp_path: Path, by_group: bool

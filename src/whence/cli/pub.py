@@ -31,9 +31,12 @@ def pub(
         str, typer.Option(help="Wait until all is accepted or settled: every other member has it.")
     ] = "settled",
     timeout: Annotated[
-        float | None, typer.Option(help="Wait so many seconds for settled, then say who is missing and exit with 2.")
+        float | None,
+        typer.Option(min=0, help="Wait so many seconds for settled, then say who is missing and exit with 2."),
     ] = None,
-    members: Annotated[int, typer.Option(help="Wait until the group has so many members, this one among them.")] = 2,
+    members: Annotated[
+        int, typer.Option(min=1, help="Wait until the group has so many members, this one among them.")
+    ] = 2,
     dead: Annotated[
         list[str] | None,
         typer.Option(

@@ -67,6 +67,8 @@ from whence.pipeline.logs import (
 from whence.pipeline.session import first_line
 
 FILE, ROW, RAW, REASON = "file", "row", "raw", "reason"
+NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+"""What Spark and Hive call the directory of rows without a value."""
 REJECTED: Final = (FILE, ROW, RAW, REASON)
 """What is told of a row that has no place: its file, its number there (of Parquet), the row as it was, and why."""
 
@@ -499,13 +501,15 @@ def _reason(of: Mapping[str, str]) -> str:
     is_made = f"({K_HI} is null or {K_LO} is null)"
     parts = [
         "case when bad then 'the line is no JSON object' end",
-        f"case when {GRP} in ('', '__HIVE_DEFAULT_PARTITION__') then 'grp is empty' end",
+        f"case when {GRP} = '' then 'grp is empty' end",
+        f"case when {GRP} = '{NO_PARTITION}' then 'grp is {NO_PARTITION}, which stands for none in directories' end",
         *_reasons_of_publisher(of),
         *_reasons_of(of, SEQ, ROOM[SEQ], is_made, f"not {HEARTBEAT}"),
         *_reasons_of(of, L, ROOM[L], is_made, "true"),
         *_reasons_of(of, INC, ROOM[INC], "true", None),
         *_reasons_of(of, K, ROOM[K], is_made, None),
         *(each for name in (R, *KEY) for each in _reasons_of(of, name, 63, "true", None)),
+        f"case when ({K_HI} is null) <> ({K_LO} is null) then 'one of {K_HI} and {K_LO} is missing' end",
     ]
     return f"coalesce({', '.join(parts)})"
 

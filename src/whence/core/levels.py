@@ -77,6 +77,7 @@ class Parts(NamedTuple):
     order: Callable[[Process, Settings], Order]
     node: Callable[..., Node] = Node
     spread: Callable[..., PrCast] = PrCast
+    direct: Callable[..., Direct] = Direct
     partial: Callable[..., PartialView] = PartialView
     full: Callable[..., FullView] = FullView
 
@@ -91,7 +92,7 @@ class Parts(NamedTuple):
         members = self.partial(*basics) if settings.views.view == "partial" else self.full(*basics, around.directory)
         spread: Spread
         if settings.direct.spread == "direct":
-            spread = Direct(members, settings.gossip, settings.direct, settings.limits, around.dice, around.now)
+            spread = self.direct(members, settings.gossip, settings.direct, settings.limits, around.dice, around.now)
         else:
             spread = self.spread(members, settings.gossip, around.dice, around.now)
         return self.node(me, order, spread, members, settings.limits)

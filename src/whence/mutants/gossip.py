@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from whence.core.levels import Parts
 from whence.core.ready import Ready
+from whence.core.spread.direct import Direct, Kept
 from whence.core.spread.gossip import Carried, PrCast, name_of
 from whence.types import Bundle
 
@@ -56,8 +57,19 @@ class PassesOnOnlyItsOwn(PrCast):
             self._carried.pop(name_of(bundle), None)
 
 
+class NeverMends(Direct):
+    """Trusts links: what one of them lost is never asked for."""
+
+    def _is_stuck(self, kept: Kept, missing: int) -> bool:
+        return False
+
+
 def _plant(kind: type[PrCast]) -> Callable[[Parts], Parts]:
     return lambda parts: parts._replace(spread=kind)
+
+
+def _never_mends(parts: Parts) -> Parts:
+    return parts._replace(direct=NeverMends)
 
 
 BUGS = (
@@ -67,4 +79,5 @@ BUGS = (
     ("drops_the_youngest", "agreement", "makes room by dropping what few members know", _plant(DropsTheYoungest)),
     ("carries_without_bound", "bounds", "never drops a bundle before its time", _plant(CarriesWithoutBound)),
     ("passes_on_only_its_own", "agreement", "leaves the spreading to the publisher", _plant(PassesOnOnlyItsOwn)),
+    ("never_mends", "agreement", "spreads directly, and asks for nothing that a link lost", _never_mends),
 )

@@ -6,12 +6,15 @@ from typing import Any
 
 from msgspec import structs
 
-from whence.sim.scenario import Clocks, Publish, Scenario
+from whence.sim.scenario import Clocks, Fault, Publish, Scenario
 from whence.sim.streams import Streams
 from whence.sim.swarm.weather import MS, ROUND_NS, draw_faults, draw_network
 
 LIVE: dict[str, Any] = {"spread": "direct", "view": "partial", "view_size": 64, "subs_max": 64, "unsubs_max": 64}
 """How live groups are opened: each member sends to all it knows, and knows all."""
+
+MEND_ROUNDS = 8
+"""Until what a link lost was told of, missed for a round, asked for, and asked for again elsewhere."""
 
 SETTLE_ROUNDS = 30
 """From healing until every lost member has been found: retries, reaching out, dropping the dead."""
@@ -23,9 +26,26 @@ def draw(level: str, seed: int) -> Scenario:
     shape = dice.choice(tuple(SHAPES))
     nodes, settings = SHAPES[shape](dice)
     scenario = _phased(level, seed, shape, nodes, settings, dice)
-    if level != "canary" and Streams(seed).of("spread").random() < 1 / 3:
-        return structs.replace(scenario, shape=f"{shape} live", settings=scenario.settings | LIVE)
+    live = Streams(seed).of("spread")
+    if level != "canary" and live.random() < 1 / 3:
+        scenario = structs.replace(scenario, shape=f"{shape} live", settings=scenario.settings | LIVE)
+        return _parted(scenario, live) if live.random() < 1 / 2 else scenario
     return scenario
+
+
+def _parted(scenario: Scenario, dice: Random) -> Scenario:
+    """Cut one link of a group that spreads directly, for a while, also after all else is healed: others mend it."""
+    one, other = dice.sample(range(scenario.nodes), 2)
+    at = scenario.live_from_ns + dice.randrange(4 * ROUND_NS)
+    rounds = dice.randint(1, 4)
+    lasts = Fault(
+        kind="cut", at_ns=at, until_ns=at + rounds * ROUND_NS, nodes=[one], others=[other], lasting=True
+    )  # fmt: skip
+    more = (rounds + MEND_ROUNDS) * ROUND_NS
+    return structs.replace(
+        scenario, faults=[*scenario.faults, lasts], deadline_ns=scenario.deadline_ns + more,
+        rest_at_ns=scenario.rest_at_ns + more, end_at_ns=scenario.end_at_ns + more,
+    )  # fmt: skip
 
 
 # --- the kinds of groups ---

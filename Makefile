@@ -22,7 +22,7 @@ demo: setup ## Watch groups communicate under faults, simulated and as eight liv
 	@$(BIN)/whence report out/demo --out out/demo/pipeline.html
 
 test: lint ## Check the style and types, then run every test with coverage of core and wire.
-	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup --cov --cov-config=pyproject.toml --cov-report=term
+	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup --cov --cov-config=pyproject.toml --cov-report=term --durations=15
 
 lint: setup ## Check style, format and types.
 	@$(BIN)/ruff check

@@ -61,7 +61,7 @@ def waited(bundles: list[Bundle], take: Callable[[Inbox], Awaitable[int]], count
         if counted:
             inbox.on_taken = lambda events: void(offsets.take(events))
             inbox.on_step = lambda *_: offsets.step()
-            inbox.on_handed = lambda bundle, held, mark, offset, payloads: offsets.hand(bundle, len(payloads))
+            inbox.on_handed = lambda bundle, held, mark, offset, payload: offsets.hand(bundle, 1)
             for bundle in bundles:
                 offsets.deliver(bundle)
         for position, bundle in enumerate(bundles):

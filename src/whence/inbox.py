@@ -11,7 +11,7 @@ An application that wants to be called instead is handed every batch at once, an
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from itertools import islice
 from typing import TypeAlias
@@ -67,8 +67,9 @@ class Ack(StrEnum):
         return cls(name)
 
 
-Handed: TypeAlias = Callable[[Bundle, int, Mark | None, int, Sequence[bytes]], None]
-"""Called when events are handed out: their bundle, how long it was held, its mark, where in it they begin, payloads."""
+Handed: TypeAlias = Callable[[Bundle, int, Mark | None, int, bytes | None], None]
+"""Called when an event is handed out: its bundle, how long that was held, its mark, where in it the event is, and the
+payload; None in place of it: all of the bundle."""
 
 _NOTHING: tuple[Delivery, ...] = ()
 
@@ -244,7 +245,7 @@ class Inbox:
         if found is not None and self.on_step is not None and self._handed - self._taken == 1 and batch is not None:
             self._handed += 1
             self._taken += 1
-            self.on_step(batch.bundle, batch.held_ns, batch._mark, found._offset, (found.payload,))
+            self.on_step(batch.bundle, batch.held_ns, batch._mark, found._offset, found.payload)
             return found
         if self.on_taken is not None and not self.manual:
             self._take_upto(self._handed)
@@ -255,7 +256,7 @@ class Inbox:
             found = self._begin(batch)
         assert batch is not None
         if self.on_handed is not None:
-            self.on_handed(batch.bundle, batch.held_ns, batch._mark, found._offset, (found.payload,))
+            self.on_handed(batch.bundle, batch.held_ns, batch._mark, found._offset, found.payload)
         if self.on_taken is not None:
             self._handed += 1
         elif found._offset == batch.bundle.count - 1:
@@ -363,7 +364,7 @@ class Inbox:
     def _hand(self, bundle: Bundle, hold_ns: int, mark: Mark | None) -> None:
         """Hand out a bundle as a whole."""
         if self.on_handed is not None:
-            self.on_handed(bundle, hold_ns, mark, 0, bundle.payloads())
+            self.on_handed(bundle, hold_ns, mark, 0, None)
         if self.on_taken is not None:
             self._handed += bundle.count
 

@@ -49,6 +49,12 @@ def test_clusters_keep_every_promise_under_a_swarm_of_faults(part: int, long_mod
         assert min(met.values()) >= 100 // PARTS, met
 
 
+def test_who_hears_neither_a_coordinator_nor_most_of_its_witnesses_leaves_it_alone() -> None:
+    """X2: the deaf one is a witness itself and another coordinator the second, so that only one of three can tell it
+    that the coordinator lives. One is no majority, and silence is no proof either."""
+    assert {verdict.outcome for verdict in judged(draw("optimistic", 5_551_222))[1]} == {Outcome.HOLDS}
+
+
 @pytest.mark.no_cover
 @pytest.mark.long
 def test_the_swarm_meets_everything_the_protocol_has_a_rule_for() -> None:

@@ -16,11 +16,11 @@ class Sink(Protocol):
 
     on_reached: Callable[[Bundle], None]
     """Called when the last event of a bundle is handed out, where nobody counts what is taken."""
-    on_handed: Callable[[Bundle, int, Mark | None, int, Sequence[bytes]], None] | None
+    on_handed: Callable[[Bundle, int, Mark | None, int, bytes | None], None] | None
     """Called before events are handed out: their bundle, how long it was held, its mark, where they begin, payloads."""
     on_taken: Callable[[int], None] | None
     """Called when the application has taken so many more events, in the order they were handed out."""
-    on_step: Callable[[Bundle, int, Mark | None, int, Sequence[bytes]], None] | None
+    on_step: Callable[[Bundle, int, Mark | None, int, bytes | None], None] | None
     """Called instead of both where one event is taken and the next of its bundle is handed out."""
     on_dropped: Callable[[Bundle], None]
     """Called when a bundle is left out because the application is too slow."""

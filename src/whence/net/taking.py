@@ -6,7 +6,7 @@ application is, core/offsets.py knows; it is asked only where a later life goes 
 acknowledges by itself.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from whence.core.levels import Recipe
 from whence.core.offsets import Offsets, Owed
@@ -94,11 +94,12 @@ class Taking:
 
     # --- what the application does ---
 
-    def _handed(self, bundle: Bundle, hold_ns: int, mark: Mark | None, offset: int, payloads: Sequence[bytes]) -> None:
+    def _handed(self, bundle: Bundle, hold_ns: int, mark: Mark | None, offset: int, payload: bytes | None) -> None:
         if self._scribe is not None and not self.over:
+            payloads = bundle.payloads() if payload is None else (payload,)
             self._scribe.handed(bundle, hold_ns, mark, offset, payloads)
         if self._offsets is not None:
-            self._offsets.hand(bundle, len(payloads))
+            self._offsets.hand(bundle, bundle.count if payload is None else 1)
 
     def _taken(self, events: int) -> None:
         assert self._offsets is not None
@@ -107,13 +108,14 @@ class Taking:
         for bundle in self._offsets.take(events):
             self._reached(bundle)
 
-    def _step(self, bundle: Bundle, hold_ns: int, mark: Mark | None, offset: int, payloads: Sequence[bytes]) -> None:
+    def _step(self, bundle: Bundle, hold_ns: int, mark: Mark | None, offset: int, payload: bytes | None) -> None:
         assert self._offsets is not None
+        assert payload is not None
         if self._scribe is not None:
             self._scribe.spool.flush()
         self._offsets.step()
         if self._scribe is not None and not self.over:
-            self._scribe.handed(bundle, hold_ns, mark, offset, payloads)
+            self._scribe.handed(bundle, hold_ns, mark, offset, (payload,))
 
     def _dropped(self, bundle: Bundle) -> None:
         if self._scribe is not None:

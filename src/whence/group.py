@@ -94,7 +94,8 @@ class Group:
         events = all_checked(payloads, self.publisher.events_limit)
         if until != Durability.ACCEPTED:
             _check_until(until)
-        size = sum(map(len, events))
+        # To copy many small ones is quicker than to ask each for its length.
+        size = len(b"".join(events)) if len(events) >= TURN_EVENTS else sum(map(len, events))
         receipt = self._load(events, size, alone=True) or await self._load_with_room(tuple(events), size)
         if receipt.full and (receipt.place or len(events) >= TURN_EVENTS):
             await asyncio.sleep(0)  # a loop of publishes must leave the others their turn

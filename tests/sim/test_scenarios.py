@@ -252,8 +252,8 @@ def test_a_drawn_scenario_is_sound_and_loses_at_most_one_member_for_good(seed: i
     known = [*range(scenario.nodes), *newcomers]
     assert all(publish.node in known and 0 <= publish.at_ns < stop for publish in scenario.publishes)
     for fault in scenario.faults:
-        assert 0 <= fault.at_ns < heal
-        assert fault.until_ns <= heal
+        assert 0 <= fault.at_ns < (stop if fault.lasting else heal)
+        assert fault.until_ns <= (stop if fault.lasting else heal)
         assert all(pid in known for pid in (*fault.nodes, *fault.others))
     for_good = [
         fault for fault in scenario.faults if fault.kind == "leave" or (fault.kind == "crash" and not fault.until_ns)

@@ -51,10 +51,10 @@ class Entry:
     """A bundle that was delivered, its number among those of its node, and how many of its events were handed out and
     taken."""
 
-    __slots__ = ("bundle", "handed", "number", "taken")
+    __slots__ = ("bundle", "count", "handed", "number", "taken")
 
-    def __init__(self, bundle: Bundle, number: int, taken: int) -> None:
-        self.bundle, self.number = bundle, number
+    def __init__(self, bundle: Bundle, number: int, count: int, taken: int) -> None:
+        self.bundle, self.number, self.count = bundle, number, count
         self.handed = self.taken = taken
 
 
@@ -125,14 +125,16 @@ class Offsets:
     def deliver(self, bundle: Bundle) -> tuple[int, int]:
         """Take a bundle that the member delivers. Return how many of its events the application has from an earlier
         life, and how many of the others it may have been handed without taking them."""
-        have, number = min(self._skip, bundle.count), 0
-        self._skip -= have
+        count, have, number = bundle.count, 0, 0
+        if self._skip:
+            have = min(self._skip, count)
+            self._skip -= have
         if self._resuming is not None:
             number = self._number(self._resuming, bundle)
             if self._begun:
-                have = min(self._taken_of(self._node(bundle)), bundle.count - 1)
-        if have < bundle.count:
-            entry = Entry(bundle, number, have)
+                have = min(self._taken_of(self._node(bundle)), count - 1)
+        if have < count:
+            entry = Entry(bundle, number, count, have)
             self._entries.append(entry)
             self._to_hand.append(entry)
         return have, self._handed_before(bundle, number, have)
@@ -140,10 +142,10 @@ class Offsets:
     def hand(self, bundle: Bundle, events: int) -> None:
         """Count events of a bundle that the application is handed now, in the order they were delivered."""
         waiting = self._to_hand
-        while waiting[0].bundle.last != bundle.last or waiting[0].bundle.process != bundle.process:
+        while (entry := waiting[0]).bundle is not bundle and not _ends_like(entry.bundle, bundle):
             waiting.popleft()  # left out: the application was too slow
         self._in_hand += events
-        self._note_handed(waiting[0], events)
+        self._note_handed(entry, events)
 
     def take(self, events: int) -> list[Bundle]:
         """Count events that the application has taken, in order; return the bundles of which it has all now."""
@@ -151,13 +153,14 @@ class Offsets:
         self._in_hand = max(0, self._in_hand - events)
         while events > 0:
             entry = self._entries[0]
-            some = min(events, entry.bundle.count - entry.taken)
+            some = min(events, entry.count - entry.taken)
             events -= some
             entry.taken += some
-            if entry.taken == entry.bundle.count:
+            is_whole = entry.taken == entry.count
+            if is_whole:
                 whole.append(entry.bundle)
                 self._entries.popleft()
-            self._count(entry.bundle, some, whole=entry.taken == entry.bundle.count)
+            self._count(entry.bundle, some, whole=is_whole)
         return whole
 
     def step(self) -> None:
@@ -206,7 +209,7 @@ class Offsets:
 
     def _note_handed(self, entry: Entry, events: int) -> None:
         entry.handed += events
-        if entry.handed == entry.bundle.count:
+        if entry.handed == entry.count:
             self._to_hand.popleft()
         if self._numbers is None:
             return
@@ -226,3 +229,8 @@ class Offsets:
         last, events = divmod(self._numbers.handed[self._node(bundle)], 1 << EVENT_BITS)
         handed = bundle.count if number < last else events if number == last else 0
         return max(0, handed - have)
+
+
+def _ends_like(one: Bundle, other: Bundle) -> bool:
+    """Tell whether the one is the other, whatever was cut from its front."""
+    return one.last == other.last and one.process == other.process

@@ -48,13 +48,13 @@ class Owed(NamedTuple):
 
 
 class Entry:
-    """A bundle that was delivered, its number among those of its node, and how many of its events were handed out and
-    taken."""
+    """A bundle that was delivered, its node and its number among those of it, and how many of its events were handed
+    out and taken."""
 
-    __slots__ = ("bundle", "count", "handed", "number", "taken")
+    __slots__ = ("bundle", "count", "handed", "node", "number", "taken")
 
-    def __init__(self, bundle: Bundle, number: int, count: int, taken: int) -> None:
-        self.bundle, self.number, self.count = bundle, number, count
+    def __init__(self, bundle: Bundle, node: int, number: int, count: int, taken: int) -> None:
+        self.bundle, self.node, self.number, self.count = bundle, node, number, count
         self.handed = self.taken = taken
 
 
@@ -125,19 +125,20 @@ class Offsets:
     def deliver(self, bundle: Bundle) -> tuple[int, int]:
         """Take a bundle that the member delivers. Return how many of its events the application has from an earlier
         life, and how many of the others it may have been handed without taking them."""
-        count, have, number = bundle.count, 0, 0
+        count, have, node, number, resuming = bundle.count, 0, 0, 0, self._resuming
         if self._skip:
             have = min(self._skip, count)
             self._skip -= have
-        if self._resuming is not None:
-            number = self._number(self._resuming, bundle)
+        if resuming is not None:
+            node = resuming.place_of(bundle.pid)
+            number = self._delivered[node] = self._delivered.get(node, resuming.taken()[node]) + 1
             if self._begun:
-                have = min(self._taken_of(self._node(bundle)), count - 1)
+                have = min(self._taken_of(node), count - 1)
         if have < count:
-            entry = Entry(bundle, number, count, have)
+            entry = Entry(bundle, node, number, count, have)
             self._entries.append(entry)
             self._to_hand.append(entry)
-        return have, self._handed_before(bundle, number, have)
+        return have, self._handed_before(count, node, number, have)
 
     def hand(self, bundle: Bundle, events: int) -> None:
         """Count events of a bundle that the application is handed now, in the order they were delivered."""
@@ -160,14 +161,14 @@ class Offsets:
             if is_whole:
                 whole.append(entry.bundle)
                 self._entries.popleft()
-            self._count(entry.bundle, some, whole=is_whole)
+            self._count(entry, some, whole=is_whole)
         return whole
 
     def step(self) -> None:
         """Count that the application has taken the event in hand, and is handed the next one of the same bundle."""
         entry = self._entries[0]
         entry.taken += 1
-        self._count(entry.bundle, 1, whole=False)
+        self._count(entry, 1, whole=False)
         self._note_handed(entry, 1)
 
     def owed(self) -> Owed:
@@ -187,25 +188,15 @@ class Offsets:
         assert resuming is not None
         return 0 if resuming.taken()[node] > numbers.messages[node] else self._begun.pop(node, 0)
 
-    def _count(self, bundle: Bundle, events: int, *, whole: bool) -> None:
+    def _count(self, entry: Entry, events: int, *, whole: bool) -> None:
         if self._numbers is None:
             return
         if self._resuming is None:
             self._numbers.take(events)
             return
-        node = self._node(bundle)
-        self._numbers.take_of(node, events, whole=whole)
+        self._numbers.take_of(entry.node, events, whole=whole)
         if whole:
-            self._resuming.take(bundle.pid)
-
-    def _node(self, bundle: Bundle) -> int:
-        return self._resuming.place_of(bundle.pid) if self._resuming is not None else 0
-
-    def _number(self, resuming: Resuming, bundle: Bundle) -> int:
-        """Return the number of a bundle that is delivered now among those of its node."""
-        node = self._node(bundle)
-        number = self._delivered[node] = self._delivered.get(node, resuming.taken()[node]) + 1
-        return number
+            self._resuming.take(entry.bundle.pid)
 
     def _note_handed(self, entry: Entry, events: int) -> None:
         entry.handed += events
@@ -216,18 +207,18 @@ class Offsets:
         if self._resuming is None:
             self._numbers.hand(0, self._numbers.taken + self._in_hand)
         else:
-            self._numbers.hand(self._node(entry.bundle), entry.number << EVENT_BITS | entry.handed)
+            self._numbers.hand(entry.node, entry.number << EVENT_BITS | entry.handed)
 
-    def _handed_before(self, bundle: Bundle, number: int, have: int) -> int:
+    def _handed_before(self, count: int, node: int, number: int, have: int) -> int:
         """Return how many of a bundle's next events an earlier life was handed."""
         if self._numbers is None:
             return 0
         if self._resuming is None:
-            again = min(self._again, bundle.count - have)
+            again = min(self._again, count - have)
             self._again -= again
             return again
-        last, events = divmod(self._numbers.handed[self._node(bundle)], 1 << EVENT_BITS)
-        handed = bundle.count if number < last else events if number == last else 0
+        last, events = divmod(self._numbers.handed[node], 1 << EVENT_BITS)
+        handed = count if number < last else events if number == last else 0
         return max(0, handed - have)
 
 

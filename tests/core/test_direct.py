@@ -77,6 +77,18 @@ def test_whoever_has_lacked_something_for_a_round_asks_for_the_rest_once_a_round
     assert ready.send == [Send((2,), Want(WANT.pack(3, 1, 3)), 1)], "a new round, a new try: it may be out of reach"
 
 
+def test_peers_that_keep_bundles_from_different_numbers_on_do_not_hide_what_is_missing() -> None:
+    """To one of them event 1 is the first that is missing here, to the other event 5; both are for a round."""
+    direct = direct_of()
+    told(direct, Push([one(3, 3), one(3, 4), one(3, 6)]))
+    for peer, first in ((PEER, 1), (Process(4, 1), 3)):
+        assert told(direct, have((3, 1, first, 7, 7)), peer)[1].send == []
+    round_of(direct)
+    assert told(direct, have((3, 1, 1, 7, 7)))[1].send == [Send((3,), Want(WANT.pack(3, 1, 1)), 1)]
+    round_of(direct)
+    assert told(direct, have((3, 1, 3, 7, 7)), Process(4, 1))[1].send == [Send((4,), Want(WANT.pack(3, 1, 5)), 1)]
+
+
 def test_who_is_gone_is_not_asked_for_its_own_bundles() -> None:
     for gone in ((9, 1), (3, 2)):
         direct = direct_of()

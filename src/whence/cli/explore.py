@@ -193,7 +193,10 @@ def breaks_the_same(broken: Verdict, outcome: Outcome, mutant: str | None) -> Ca
     kinds = {violation.kind for violation in broken.violations}
 
     def breaks(smaller: Scenario) -> bool:
-        outcome, verdicts = judged(smaller, mutant)
+        try:
+            outcome, verdicts = judged(smaller, mutant)
+        except UsageError:
+            return False  # too little is left of it to be a group
         if crash is not None:
             return outcome.crash is not None and outcome.crash.kind == crash
         found = [violation for verdict in against(verdicts) for violation in verdict.violations]

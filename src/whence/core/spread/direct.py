@@ -37,6 +37,9 @@ WANT = Layout("<HIQ")
 
 DIGEST_SENDERS_MAX = 2048
 
+STUCK_MAX = 16
+"""Missing numbers of a sender whose age is known. Full: the oldest is forgotten, most likely because it came."""
+
 SPREADS = ("gossip", "direct")
 
 
@@ -108,16 +111,16 @@ class DirectSettings(Struct, frozen=True, kw_only=True):
 class Kept:
     """What is known of one process: the numbers seen, and the bundles kept, oldest first."""
 
-    __slots__ = ("asked", "asked_round", "bundles", "seen", "stuck_at", "stuck_round")
+    __slots__ = ("asked", "asked_round", "bundles", "seen", "stuck")
 
     def __init__(self) -> None:
         self.seen = Seen()
         self.bundles: deque[Bundle] = deque()
         self.asked_round = -1
         self.asked = 0
-        self.stuck_at = 0
-        """The number that was missing when a peer last told of having it, and since which round it is."""
-        self.stuck_round = 0
+        self.stuck: dict[int, int] = {}
+        """Numbers that were missing when peers told of having them, and since which round. Peers that keep bundles from
+        different numbers on tell of different ones."""
 
     def missing(self, start: int = 1) -> int:
         """Return the first number from `start` on that was not seen."""
@@ -294,9 +297,10 @@ class Direct:
 
     def _is_stuck(self, kept: Kept, missing: int) -> bool:
         """Tell whether the same number was missing a round ago: what is still on its way is not asked for."""
-        if kept.stuck_at != missing:
-            kept.stuck_at, kept.stuck_round = missing, self._round
-        return kept.stuck_round < self._round
+        since = kept.stuck.setdefault(missing, self._round)
+        if len(kept.stuck) > STUCK_MAX:
+            del kept.stuck[next(iter(kept.stuck))]
+        return since < self._round
 
     def _answer(self, sender: Process, want: Want, ready: Ready) -> None:
         room = self._settings.mend_bytes

@@ -4,7 +4,11 @@ import pytest
 
 from tests.core.tickets.town import ROUND_NS, TICKETS, Town, town_of
 from whence.core.members.tickets import items as say
+from whence.core.members.tickets.joining import FULL_ROUNDS, Applicant
+from whence.core.members.tickets.records import Claim
+from whence.core.members.tickets.settings import TicketSettings
 from whence.core.ready import Item, Ready
+from whence.types import Process
 
 ALL = list(range(TICKETS))
 
@@ -110,3 +114,14 @@ def test_a_core_that_is_gone_is_founded_anew_though_its_witnesses_renewed_a_mome
     town.crash(4)
     rounds_until_acting(town, 6, 24)
     assert town.reasons().count("refounded") == 1
+
+
+def test_who_knows_only_of_coordinators_that_do_not_answer_asks_the_seeds_for_others() -> None:
+    """4.8: all it heard of may be dead, and others have founded the cluster anew."""
+    settings = TicketSettings(tickets=TICKETS, seeds="1,2,3,4")
+    applicant = Applicant(Process(9, 1), settings, lambda: 0.5)
+    applicant.want(0)
+    applicant.hear_owner(Claim(2, 5), Process(7, 1))
+    assert applicant.ask(0) == 7
+    assert {applicant.ask(now) for now in range(1, 9)} <= {1, 2, 3, 4}
+    assert applicant.ask(FULL_ROUNDS * settings.ticket_round_ns + 2) == 7, "it may have been slow"

@@ -143,9 +143,10 @@ class Applicant:
         self._found_from = now + self._settings.lease_ns + int(4 * self._dice() * self._settings.ticket_round_ns)
 
     def ask(self, now: Instant) -> int:
-        """Return whom to ask now: a coordinator heard of, or else a seed, which may know some.
+        """Return whom to ask now: a coordinator heard of, or else a seed, which may know others.
 
-        One that did not answer is passed over for a while: it may be dead, and others need not wait for that.
+        One that did not answer is passed over for a while: it may be dead, and others need not wait for that. Where
+        all heard of are, only a seed can tell of those that came after them.
         """
         if self._asked is not None:
             self._pass_over(self._asked, now)
@@ -153,11 +154,11 @@ class Applicant:
         self._tries += 1
         wait = min(4 * 2 ** min(self._tries, 6) * self._settings.answer_ns, 4 * self._settings.ticket_round_ns)
         self.next_at = now + int(wait * (0.5 + self._dice()))
-        owners = [owner for owner in self.owners() if self._full.get(owner, now) <= now] or self.owners()
+        others = [pid for pid in self._seeds if pid != self._me.pid]
+        owners = [owner for owner in self.owners() if self._full.get(owner, now) <= now or not others]
         if owners and self._dice() < 0.8:
             self._asked = owners[int(self._dice() * len(owners))]
             return self._asked.pid
-        others = [pid for pid in self._seeds if pid != self._me.pid]
         return others[int(self._dice() * len(others))] if others else self._me.pid
 
     def on_reject(self, sender: Process, now: Instant, *, full: bool) -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.check.scribe import GRP, Scribe
 from tests.check.worlds import with_columns
 from whence.check import determinism
-from whence.check.history import History
+from whence.check.history import AT_T_TRUE, History
 from whence.check.judge import ORACLES, PROMISES_OF, judge, promises_of
 from whence.check.verdict import VIOLATIONS_MAX, Outcome, Verdict
 from whence.errors import UsageError
@@ -362,6 +362,13 @@ def test_who_asked_in_time_has_a_ticket_unless_all_are_taken() -> None:
     gone = wishing()
     gone.crash(1)
     assert outcome(gone, "ticket_coverage") is HOLDS
+
+
+def test_a_wish_whose_time_nobody_knows_was_not_made_in_time() -> None:
+    untimed = wishing()
+    rows = untimed.trace.rows[Kind.NOTE]
+    rows[:] = [(*row[:AT_T_TRUE], None, *row[AT_T_TRUE + 1 :]) for row in rows]
+    assert outcome(untimed, "ticket_coverage") is HOLDS
 
 
 def test_after_healing_nobody_loses_a_ticket_that_it_did_not_give_back() -> None:

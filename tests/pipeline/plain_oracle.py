@@ -549,13 +549,46 @@ class Plain:
         ended = [row["t_true"] for row in self.of("crash", "leave") if row["t_true"] is not None]
         if any(sum(start <= other <= start + repair for other in ended) > k for start in ended):
             return "vacuous", 0
-        covers = self.covers(self.holds()[0])
-        bare = 0
+        holds = self.holds()[0]
+        covers = self.covers(holds)
+        bare = self._lost_tickets() + self._unserved(holds, tickets, self.phases["live_until"] - repair)
         for grp in self.groups:
             for ticket in range(tickets):
                 ends_at = [each["until"] for each in covers.get((grp, ticket), [])]
                 bare += not any(until is not None and until > self.phases["live_from"] for until in ends_at)
         return self.answer(0, bare, at_stake=tickets * len(self.groups))
+
+    def _last_wish(self, row: Row, grp: str, before: int | None) -> Row | None:
+        wishes = [
+            each for each in self.of("note")
+            if each["reason"] in ("ticket_asked", "ticket_given_back") and each["grp"] == grp
+            and (each["node"], each["inc"]) == (row["node"], row["inc"]) and (before is None or each["ev"] < before)
+        ]  # fmt: skip
+        return max(wishes, key=lambda each: each["ev"], default=None)
+
+    def _lost_tickets(self) -> int:
+        """Tickets that ended in the liveness phase without having been given back."""
+        lost = 0
+        for row in self.of("ticket_release"):
+            wish = self._last_wish(row, row["grp"], row["ev"])
+            inside = less(self.phases["live_from"], row["t_true"]) and row["t_true"] <= self.phases["live_until"]
+            lost += inside and (wish is None or wish["reason"] != "ticket_given_back")
+        return lost
+
+    def _unserved(self, holds: list[Row], tickets: int, asked_by: int) -> int:
+        """Processes that asked in time and have no ticket then, though some are free."""
+        ended = {(row["node"], row["inc"]) for row in self.of("crash", "leave")}
+        without = 0
+        for grp in self.groups:
+            lasting = [each for each in holds if each["grp"] == grp and less(self.phases["live_from"], each["until"])]
+            if len({each["ticket"] for each in lasting}) >= tickets:
+                continue
+            served = ended | {(each["node"], each["inc"]) for each in lasting}
+            for process in {(row["node"], row["inc"]) for row in self.of("note") if row["reason"] == "ticket_asked"}:
+                wish = self._last_wish({"node": process[0], "inc": process[1]}, grp, None)
+                if wish is not None and wish["reason"] == "ticket_asked" and wish["t_true"] is not None:
+                    without += process not in served and wish["t_true"] <= asked_by
+        return without
 
     # --- views ---
 

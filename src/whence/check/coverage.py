@@ -73,7 +73,8 @@ def _judge_served(
         owners = {hold.owner for _, hold in lasting}
         for process in dict.fromkeys(row[:2] for row in history.trace.rows[Kind.NOTE] if row[AT_REASON] == ASKED):
             wish = _last_wish(history, process, grp, None)
-            waits = wish is not None and wish[AT_REASON] == ASKED and wish[AT_T_TRUE] <= asked_by
+            asked_at = wish[AT_T_TRUE] if wish is not None and wish[AT_REASON] == ASKED else None
+            waits = asked_at is not None and asked_at <= asked_by
             if wish is not None and waits and process not in owners and not _ended(history, process):
                 sentence = (
                     f"{who(*process)} asked for a ticket and had none in the liveness phase, though some were free"

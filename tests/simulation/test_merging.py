@@ -10,7 +10,7 @@ from whence.check.streams import sequences, streams_diagram
 from whence.check.verdict import Outcome
 from whence.errors import UsageError
 from whence.mutants import mutants_of
-from whence.sim.explore import explore, judged
+from whence.sim.explore import against, explore, judged
 from whence.sim.merging import failover, settings_of
 from whence.sim.run import run
 from whence.sim.scenario import Act, Clocks, Fault
@@ -59,6 +59,12 @@ def test_when_a_merger_dies_all_sequences_stay_identical() -> None:
     assert 0 < len(lines[1, 1]) < len(longest) == 120
     assert "from merger 0" in streams_diagram(trace)
     assert all(verdict.holds for verdict in judge(trace))
+
+
+@pytest.mark.parametrize("seed", [8_120_259, 8_120_262])
+def test_schedules_that_once_broke_a_promise_hold_now(seed: int) -> None:
+    """Links so slow that no merger answered before the next was asked; a late event at one that only began to merge."""
+    assert not against(judged(draw("total", seed))[1])
 
 
 @pytest.mark.parametrize("faults", ["none", "swarm"])

@@ -16,6 +16,11 @@ EARLY_PIECES_MAX = 32
 """Pieces of a stream that overtook others. Full: further ones are dropped, and asked for again."""
 
 
+DOUBLINGS_MAX = 4
+"""An answer is waited for twice as long after each silence, up to so many times: where links are slow because much is
+under way, whoever asks one merger after another in vain makes them slower."""
+
+
 class Stage(Enum):
     """Where a follower is with its merger."""
 
@@ -46,6 +51,8 @@ class Following:
         """Pieces that overtook others, by the position they start at."""
         self._refusals = 0
         """Mergers in a row that could not go on without a gap."""
+        self._silences = 0
+        """Mergers in a row that did not answer in time."""
         self._beat_ns = beat_ns
         self._overdue_ns = beat_ns
         self._patience_ns = patience_ns
@@ -100,7 +107,7 @@ class Following:
                 self.switch(now, ready)
                 return False
             ready.notes.append(Note("reset", "gap", peer=sender.pid))
-        self._refusals = 0
+        self._refusals = self._silences = 0
         self.stage = Stage.FOLLOWING
         if self.last is None:
             self.last = key_from_bytes(item.last)
@@ -158,7 +165,8 @@ class Following:
         if self._beat_at > now + self._beat_ns:
             self._beat_at = now
         self._ask_for_what_is_missing(now, ready)
-        if now - self._heard_at > self._patience_ns:
+        if now - self._heard_at > self._patience_ns << self._silences:
+            self._silences = min(self._silences + 1, DOUBLINGS_MAX)
             self.switch(now, ready)
         elif now >= self._beat_at:
             if self.stage is Stage.ASKING:

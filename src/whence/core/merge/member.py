@@ -297,7 +297,8 @@ class MergeMember(Part):
         took = self._rt - published
         if took > self._timing.delta + self._timing.lead_max:
             self._count("g2_violation", 1)
-        if fate is Fate.LATE and self._settings.merge.late == "side":
+        # Who has only begun to merge serves nobody yet: whether it was late, the others tell.
+        if fate is Fate.LATE and self._settings.merge.late == "side" and self._desk is not None:
             self._late(bundle, took - self._timing.delta, ready)
         elif fate is not Fate.KEPT:
             self._drop(fate.value, bundle, ready)

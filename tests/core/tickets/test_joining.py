@@ -1,5 +1,7 @@
 """Who asks for a ticket gets one, whatever is lost on the way, and costs nobody else theirs (spec 4.8, 4.9; X1, X2)."""
 
+from random import Random
+
 import pytest
 
 from tests.core.tickets.town import ROUND_NS, TICKETS, Town, town_of
@@ -125,3 +127,14 @@ def test_who_knows_only_of_coordinators_that_do_not_answer_asks_the_seeds_for_ot
     assert applicant.ask(0) == 7
     assert {applicant.ask(now) for now in range(1, 9)} <= {1, 2, 3, 4}
     assert applicant.ask(FULL_ROUNDS * settings.ticket_round_ns + 2) == 7, "it may have been slow"
+
+
+def test_a_seed_that_did_not_answer_as_a_coordinator_is_not_asked_as_a_seed() -> None:
+    settings = TicketSettings(tickets=TICKETS, seeds="1,2,3,4")
+    dice = Random(3)
+    applicant = Applicant(Process(9, 1), settings, dice.random)
+    applicant.want(0)
+    applicant.hear_hint(Process(2, 1))
+    while applicant.ask(0) != 2:
+        pass
+    assert {applicant.ask(1) for _ in range(40)} == {1, 3, 4}

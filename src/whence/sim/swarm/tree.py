@@ -79,9 +79,13 @@ def draw(level: str, seed: int) -> Scenario:
         take_ns = _slow_applications(plan, nodes, Streams(seed).of("slow"))
     odd = Streams(seed).of("numbers")
     numbers = draw_numbers(nodes, odd) if odd.random() < 0.5 else []
+    more = 0
     if Streams(seed).of("timing").random() < 1 / 2:
         kind += " live"
         settings |= {"retry_ns_max": LocalizedSettings().retry_ns_max, **LIVE_TIMERS}
+        more = (
+            settings["suspect_ns"] + settings["retry_ns_max"]
+        )  # whoever must be suspected first is waited for so long
     return Scenario(
         level=level, seed=seed, shape=kind, nodes=nodes, numbers=numbers, settings=settings,
         publishes=plan.publishes, reactions=plan.reactions, faults=sorted(plan.faults, key=lambda fault: fault.at_ns),
@@ -89,8 +93,9 @@ def draw(level: str, seed: int) -> Scenario:
         network=_network(shape, dice, lossy=lossy),
         clocks=Clocks(offset_ns=dice.choice((0, 10**9)), drift_ppm=dice.choice((0, 20_000))),
         sync_ns=dice.choice((0, 2 * MS, 20 * MS)), take_ns=take_ns,
-        heal_at_ns=SAFETY_NS, live_from_ns=live_from, live_until_ns=live_from + LIVE_NS, deadline_ns=DEADLINE_NS,
-        rest_at_ns=live_from + LIVE_NS + REST_NS, end_at_ns=live_from + LIVE_NS + REST_NS + MS,
+        heal_at_ns=SAFETY_NS, live_from_ns=live_from, live_until_ns=live_from + LIVE_NS,
+        deadline_ns=DEADLINE_NS + more, rest_at_ns=live_from + LIVE_NS + REST_NS + more,
+        end_at_ns=live_from + LIVE_NS + REST_NS + more + MS,
     )  # fmt: skip
 
 

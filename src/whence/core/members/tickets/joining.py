@@ -154,8 +154,10 @@ class Applicant:
         self._tries += 1
         wait = min(4 * 2 ** min(self._tries, 6) * self._settings.answer_ns, 4 * self._settings.ticket_round_ns)
         self.next_at = now + int(wait * (0.5 + self._dice()))
+        passed = {owner.pid for owner, until in self._full.items() if until > now}
         others = [pid for pid in self._seeds if pid != self._me.pid]
-        owners = [owner for owner in self.owners() if self._full.get(owner, now) <= now or not others]
+        others = [pid for pid in others if pid not in passed] or others
+        owners = [owner for owner in self.owners() if owner.pid not in passed or not others]
         if owners and self._dice() < 0.8:
             self._asked = owners[int(self._dice() * len(owners))]
             return self._asked.pid

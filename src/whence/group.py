@@ -21,7 +21,7 @@ from whence.inbox import Batches, Inbox, LateEvents
 from whence.limits import BOOT_MAX, PEER_ID_MAX
 from whence.net.driver import Driver
 from whence.publisher import Publisher, all_checked, checked
-from whence.receipt import Durability, Receipt
+from whence.receipt import Durability, Receipt, check_stores, check_timeout
 from whence.types import Level, Process
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Group:
         if type(payload) is not bytes:
             payload = checked(payload)
         if until != Durability.ACCEPTED:
-            _check_until(until)
+            self._check_until(until, timeout_s)
         receipt = self._load((payload,), len(payload))
         if receipt is None:
             receipt = await self._load_with_room((payload,), len(payload))
@@ -93,7 +93,7 @@ class Group:
         """Publish events as one bundle; like `publish` otherwise."""
         events = all_checked(payloads, self.publisher.events_limit)
         if until != Durability.ACCEPTED:
-            _check_until(until)
+            self._check_until(until, timeout_s)
         # To copy many small ones is quicker than to ask each for its length.
         size = len(b"".join(events)) if len(events) >= TURN_EVENTS else sum(map(len, events))
         receipt = self._load(events, size, alone=True) or await self._load_with_room(tuple(events), size)
@@ -110,6 +110,14 @@ class Group:
         if receipt is None:
             raise self.publisher.pressure()
         return receipt
+
+    def _check_until(self, until: str, timeout_s: float | None) -> None:
+        """Refuse what nobody can wait for before anything is published. Raises UsageError."""
+        if until not in Durability.__members__.values():
+            raise UsageError(f"until is accepted, stored or settled, not {until!r}")
+        if until == Durability.STORED:
+            check_stores(self._driver.stores)
+        check_timeout(timeout_s)
 
     async def _reach(self, receipt: Receipt, until: str, timeout_s: float | None) -> None:
         if until == Durability.STORED:
@@ -358,12 +366,6 @@ class TypedGroup(Generic[Typed]):
             return self._decode(delivery.payload), delivery
         except msgspec.DecodeError as error:
             raise UsageError(f"event {tuple(delivery.event)} is no value of this type: {error}") from None
-
-
-def _check_until(until: str) -> None:
-    """Refuse what nobody can wait for before anything is published. Raises UsageError."""
-    if until not in Durability.__members__.values():
-        raise UsageError(f"until is accepted, stored or settled, not {until!r}")
 
 
 __all__ = ["Batch", "Delivery", "Durability", "Group", "LateEvent", "Receipt", "Status", "TypedGroup"]

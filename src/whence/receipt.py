@@ -57,8 +57,7 @@ class Receipt:
     async def stored(self) -> EventId:
         """Wait until the events survive a crash of this process. Raises StorageError, UsageError."""
         await self.accepted()
-        if not self._flight.driver.stores:
-            raise UsageError("this group stores nothing; open it with durable=True and a data directory")
+        check_stores(self._flight.driver.stores)
         assert self._flight.stored is not None
         await asyncio.shield(self._flight.stored)
         return self.event
@@ -70,8 +69,7 @@ class Receipt:
         away. Raises OutcomeUnknownError, which names the members whose word is missing, after `timeout_s` or when the
         group is closed; UsageError for a time below zero.
         """
-        if timeout_s is not None and timeout_s < 0:
-            raise UsageError(f"timeout_s is a number of seconds from 0 on, not {timeout_s:g}")
+        check_timeout(timeout_s)
         first = await self.accepted()
         driver = self._flight.driver
         last = first.seq + self._count - 1
@@ -108,6 +106,18 @@ class Receipt:
             except TimeoutError:
                 log.warning("group %r waits for settled: %s behind", driver.group, _listed(self.missing()))
                 patience_s *= 2
+
+
+def check_stores(stores: bool) -> None:
+    """Raise UsageError where nothing is ever stored."""
+    if not stores:
+        raise UsageError("this group stores nothing; open it with durable=True and a data directory")
+
+
+def check_timeout(timeout_s: object) -> None:
+    """Raise UsageError for what is no time to wait."""
+    if timeout_s is not None and not (isinstance(timeout_s, int | float) and timeout_s >= 0):
+        raise UsageError(f"timeout_s is a number of seconds from 0 on, not {timeout_s!r}")
 
 
 def _listed(pids: tuple[int, ...]) -> str:

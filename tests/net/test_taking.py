@@ -283,6 +283,43 @@ def test_with_manual_acknowledgement_nothing_else_takes() -> None:
     within(main())
 
 
+def test_what_was_not_handed_out_or_is_over_cannot_be_acknowledged() -> None:
+    async def main() -> None:
+        async with nodes(2) as started:
+            here, there = await asyncio.gather(*[node.open("alps", settings=QUICK) for node in started])
+            await here.gathered(2)
+            await publish(here, 1)
+            (taken,) = await take(there, 1)
+            for wrong in ("0", 0):
+                with pytest.raises(UsageError, match=f"not {type(wrong).__name__}"):
+                    there.ack(wrong)  # type: ignore[arg-type]
+            await there.close()
+            with pytest.raises(ClosedError):
+                there.ack(taken)
+
+    within(main())
+
+
+def test_a_call_that_cannot_be_waited_for_publishes_nothing() -> None:
+    """Whoever puts its arguments right and calls again would publish twice."""
+
+    async def main() -> None:
+        async with nodes(2) as started:
+            here, there = await asyncio.gather(*[node.open("alps", settings=QUICK) for node in started])
+            await here.gathered(2)
+            await there.gathered(2)
+            for wrong in ({"until": "stored"}, {"until": "nope"}, *({"until": "settled", "timeout_s": time}
+                          for time in (-1, float("nan"), "3"))):  # fmt: skip
+                with pytest.raises(UsageError):
+                    await here.publish(b"wrong", **wrong)  # type: ignore[arg-type]
+                with pytest.raises(UsageError):
+                    await here.publish_many([b"wrong"], **wrong)  # type: ignore[arg-type]
+            await here.publish(b"right")
+            assert (await there.next(timeout=20)).payload == b"right"
+
+    within(main())
+
+
 def test_where_members_remember_a_bundle_is_settled_when_its_last_event_was_taken(tmp_path: Path) -> None:
     """Handed out is not enough: a life that ends with it in hand needs it again."""
 

@@ -9,7 +9,7 @@ inside a bundle.
 """
 
 from random import Random
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct, structs
 
@@ -55,7 +55,7 @@ def draw(level: str, seed: int) -> Scenario:
     for at in range(4):
         group = dice.randrange(len(plan.groups))
         plan.publishes.append(Publish(at_ns=live_from + at * 90 * MS, node=dice.randrange(nodes), group=group))
-    settings = {
+    settings: dict[str, Any] = {
         "tree": ",".join(map(str, plan.parents)),
         "groups": ";".join(" ".join(map(str, sorted(members))) for members in plan.groups),
         "f": f,

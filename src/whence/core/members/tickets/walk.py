@@ -206,7 +206,12 @@ class Walk:
         return self._retry_at if self.stage in (Stage.ASKING, Stage.FENCING) else None
 
     def waits_for(self) -> Processes:
-        """Return the witnesses whose fence is still needed, or would do: those of every set that is not blocked yet."""
+        """Return the witnesses whose word is still needed, or would do: that they fence the victim, or, where everybody
+        is taken for lost, first that it renewed no lease with them."""
+        if self.stage is Stage.ASKING and self._own is None and self._asked >= PROBED_MAX:
+            heard = (*self._fresh, *self._stale, *self._dead)
+            unheard = [witness for each in self._sets() for witness in each if witness not in heard]
+            return tuple(dict.fromkeys(unheard))
         if self.stage is not Stage.FENCING:
             return ()
         open_sets = [witnesses for witnesses in self._sets() if not self._blocked(witnesses)]

@@ -47,7 +47,7 @@ PUBLISHERS_MAX: Final = 32
 
 _UNREST: Final = (Kind.LEAVE, Kind.CRASH, Kind.RESTART, Kind.GAP)
 _KEY: Final = (K_HI, K_MID, K_LO)
-_SLOT, _PLACE, _IS_PUBLISH, _OK = "slot", "place", "is_publish", "ok"
+_SLOT, _OWN_SLOT, _PLACE, _IS_PUBLISH, _OK = "slot", "own_slot", "place", "is_publish", "ok"
 _ORDERS: Final = (causal.CAUSAL, causal.OPTIMISTIC)
 
 
@@ -123,7 +123,7 @@ def lines_table(events: DataFrame, quiet: dict[str, Quiet], wanted: set[str]) ->
     extra = [*_about_payloads(wanted), *_about_keys(wanted)]
     rows = with_slots(events.filter(_is_one_of(Kind.PUBLISH, Kind.DELIVER) & F.col(RUN_ID).isin(list(quiet))), quiet)
     known = rows.select(
-        RUN_ID, NODE, EV, _SLOT, (F.col(M_SEQ) - F.col("first")).alias(_PLACE),
+        RUN_ID, NODE, EV, _SLOT, _OWN_SLOT, (F.col(M_SEQ) - F.col("first")).alias(_PLACE),
         (F.col(KIND) == Kind.PUBLISH.value).alias(_IS_PUBLISH), (F.col(NODE) == F.col(M_PID)).alias("is_own"),
         *extra,
     )  # fmt: skip
@@ -158,10 +158,14 @@ def with_slots(rows: DataFrame, quiet: dict[str, Quiet]) -> DataFrame:
     if len(quiet) == 1 and all((pid, inc, first) == (at, slots[0][3], 1) for _, _, pid, inc, at, first in slots):
         # One large run whose publishers are numbered like slots: no look-up for each of its rows.
         known = F.col(M_PID).between(0, len(slots) - 1) & (F.col(M_INC) == slots[0][3]) & (F.col(GRP) == slots[0][1])
-        return rows.withColumns({_SLOT: F.when(known, F.col(M_PID)), "first": F.lit(1)})
+        own = F.when(F.col(NODE).between(0, len(slots) - 1), F.col(NODE))
+        return rows.withColumns({_SLOT: F.when(known, F.col(M_PID)), "first": F.lit(1), _OWN_SLOT: own})
     shape = f"{RUN_ID} string, {GRP} string, {M_PID} int, {M_INC} int, {_SLOT} int, first bigint"
     table = rows.sparkSession.createDataFrame(slots, shape)
-    return rows.join(F.broadcast(table), [RUN_ID, GRP, M_PID, M_INC], "left")
+    own = table.select(RUN_ID, F.col(M_PID).alias(NODE), F.col(_SLOT).alias(_OWN_SLOT))
+    return rows.join(F.broadcast(table), [RUN_ID, GRP, M_PID, M_INC], "left").join(
+        F.broadcast(own), [RUN_ID, NODE], "left"
+    )
 
 
 def _about_payloads(wanted: set[str]) -> list[str]:
@@ -193,6 +197,13 @@ def events_table(lines: DataFrame, wanted: set[str], slots: int) -> DataFrame:
         haves = [F.min(F.when(~publish, F.col(f"reach_{at}"))) for at in range(slots)]
         enough = [F.coalesce(have >= need, F.lit(True)) for have, need in zip(haves, needs, strict=True)]
         shown.append(reduce(Column.__and__, enough).alias("in_order"))
+        # A publisher knows its own events; to whom causes must be handed first, it is handed them as others are.
+        handed = [
+            F.min(F.when(~publish, F.when(F.col(_OWN_SLOT) == at, F.col("reach_own")).otherwise(F.col(f"reach_{at}"))))
+            for at in range(slots)
+        ]
+        enough = [F.coalesce(have >= need, F.lit(True)) for have, need in zip(handed, needs, strict=True)]
+        shown.append(reduce(Column.__and__, enough).alias("handed_in_order"))
     if T_TRUE in _about_payloads(wanted):
         shown += [
             F.max(F.when(publish, F.col(T_TRUE))).alias("sent_at"),
@@ -244,7 +255,11 @@ def runs_shown(each: DataFrame, runs: DataFrame, wanted: set[str]) -> DataFrame:
         ]
     if "follows" in each.columns:
         shown.append(F.sum(F.when(F.col("follows"), F.col("delivered")).otherwise(0)).alias("followers"))
-    flags = [name for name in ("in_order", "as_sent", "by_key", "by_place", "above") if name in each.columns]
+    flags = [
+        name
+        for name in ("in_order", "handed_in_order", "as_sent", "by_key", "by_place", "above")
+        if name in each.columns
+    ]
     return known.groupBy(RUN_ID).agg(*shown, *(F.bool_and(name).alias(name) for name in flags))
 
 
@@ -291,7 +306,8 @@ def _proof(promise: str, shown: dict[str, Any]) -> Verdict | None:
     elif promise == fifo.PROMISE:
         at_stake = shown["successors"]
     elif promise in _ORDERS:
-        holds, at_stake = shown["in_order"], shown["followers"]
+        holds = shown["in_order"] if promise == causal.CAUSAL else shown["handed_in_order"]
+        at_stake = shown["followers"]
     elif promise in (total.PROMISE, keys.PROMISE):
         # Where every member delivered everything, keys that grow along deliveries are also different.
         everywhere = shown["least"] == members > 1 and shown["events"] > 1

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
+from msgspec import structs
 from pyspark.sql import SparkSession
 
 from tests.check.worlds import any_world, causal_world, swapped
 from tests.pipeline import plain_oracle
-from tests.pipeline.damage import WAYS, damaged, without_traffic
+from tests.pipeline.damage import WAYS, change, damaged, steps_swapped, without_traffic
 from whence.check.judge import ORACLES, judge
 from whence.check.verdict import Verdict
 from whence.mutants import mutants_of, recipe_with
@@ -23,6 +24,7 @@ from whence.sim.swarm import SWARMS, draw
 from whence.sim.workload import simulation
 from whence.trace.memory import Trace
 from whence.trace.reader import read_trace
+from whence.trace.schema import Kind
 from whence.trace.writer import write_trace
 
 LEVELS = ("eventual", "fifo", "optimistic", "causal", "total", "cbcast", "barriers", "neighbourhood")
@@ -124,6 +126,23 @@ def test_check_verify_and_a_plain_oracle_say_the_same_of_every_promise(
         for promise in plain_oracle.PROMISES:
             assert seen[promise, "broken"], promise
             assert seen[promise, "holds"], promise
+
+
+def test_traces_of_which_different_things_were_said_once(spark: SparkSession, tmp_path: Path) -> None:
+    """A publisher that is handed its own event after one that follows it; a run with a publication without a time."""
+    bases = dict(clean_traces(1))
+    changed = [damaged(bases["fifo-none-1"], steps_swapped, seed) for seed in (497, 1, 2)]
+    untimed = bases["causal-swarm-1"]
+    assert untimed.run.phases is not None
+    change(untimed, Kind.PUBLISH, 0, t_true=None)
+    untimed.run = structs.replace(untimed.run, phases=structs.replace(untimed.run.phases, deadline_ns=1), digest=None)
+    made = {f"apart-{number}": trace for number, trace in enumerate([*changed, untimed]) if trace is not None}
+    for name, trace in made.items():
+        trace.run.run_id = name
+        write_trace(tmp_path, trace)
+    wrong, seen = disagreements(spark, tmp_path, list(made))
+    assert not wrong, "\n".join(wrong)
+    assert seen["optimistic_causal", "broken"]
 
 
 def test_every_way_of_damage_can_be_done_to_some_trace() -> None:

@@ -158,8 +158,8 @@ def with_slots(rows: DataFrame, quiet: dict[str, Quiet]) -> DataFrame:
     if len(quiet) == 1 and all((pid, inc, first) == (at, slots[0][3], 1) for _, _, pid, inc, at, first in slots):
         # One large run whose publishers are numbered like slots: no look-up for each of its rows.
         known = F.col(M_PID).between(0, len(slots) - 1) & (F.col(M_INC) == slots[0][3]) & (F.col(GRP) == slots[0][1])
-        own = F.when(F.col(NODE).between(0, len(slots) - 1), F.col(NODE))
-        return rows.withColumns({_SLOT: F.when(known, F.col(M_PID)), "first": F.lit(1), _OWN_SLOT: own})
+        of_node = F.when(F.col(NODE).between(0, len(slots) - 1), F.col(NODE))
+        return rows.withColumns({_SLOT: F.when(known, F.col(M_PID)), "first": F.lit(1), _OWN_SLOT: of_node})
     shape = f"{RUN_ID} string, {GRP} string, {M_PID} int, {M_INC} int, {_SLOT} int, first bigint"
     table = rows.sparkSession.createDataFrame(slots, shape)
     own = table.select(RUN_ID, F.col(M_PID).alias(NODE), F.col(_SLOT).alias(_OWN_SLOT))

@@ -20,8 +20,13 @@ _MS = 1_000_000
 
 
 def debts_after_healing(tables: Tables) -> DataFrame:
-    """Return what is owed in the liveness phase of runs that have one, with when it was delivered (null: never)."""
+    """Return what is owed in the liveness phase of runs that have one, with when it was delivered (null: never).
+
+    Runs in which some publication has no true time are left out: nobody knows whether it fell into that phase.
+    """
     phased = tables.runs.filter("live_from is not null").select(RUN_ID, "live_from", "live_until", "deadline_ns")
+    untimed = tables.published.filter(F.col(T_TRUE).isNull()).select(RUN_ID).distinct()
+    phased = phased.join(untimed, RUN_ID, "left_anti")
     steady = (
         tables.stays.join(F.broadcast(phased), RUN_ID)
         .filter((F.col("since") <= F.col("live_from")) & (F.col("until") == AFTER_ALL))

@@ -158,7 +158,8 @@ class Group:
 
         Where the group was opened with `ack="manual"`, nothing else takes: what was not acknowledged comes again in the
         next life of a member that remembers. Elsewhere it takes what is in hand without asking for more. Raises
-        UsageError for what was not handed out here in this life, ClosedError after the end.
+        UsageError for what was not handed out here in this life, ClosedError where it cannot be counted any more. What
+        a group handed out before it was closed may be acknowledged after that.
         """
         self._inbox.ack(upto)
 

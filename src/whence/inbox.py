@@ -297,7 +297,7 @@ class Inbox:
         """Count an event or a batch as taken, and all before it; None: all that was handed out. Raises UsageError."""
         if not isinstance(upto, Delivery | Batch | None):
             raise UsageError(f"a delivery or a batch is acknowledged, not {type(upto).__name__}")
-        if self._closing or (self._ended and self.is_over()):
+        if self._ended and self.is_over():
             raise ClosedError("the group is closed; what was not acknowledged comes again where its level remembers")
         if self.on_taken is None or self._start is None:
             return

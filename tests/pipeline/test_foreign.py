@@ -15,7 +15,7 @@ from whence.pipeline import stream
 from whence.pipeline.batch import merge_logs
 from whence.pipeline.stream import Rules, manifests, read_manifest, read_released, run_stream
 
-CASES, CASES_BRIEF = 200, 6
+CASES, CASES_BRIEF = 200, 4
 FATES = ("released", "late", "twice", "rejected")
 
 

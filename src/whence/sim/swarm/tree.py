@@ -83,9 +83,8 @@ def draw(level: str, seed: int) -> Scenario:
     if Streams(seed).of("timing").random() < 1 / 2:
         kind += " live"
         settings |= {"retry_ns_max": LocalizedSettings().retry_ns_max, **LIVE_TIMERS}
-        more = (
-            settings["suspect_ns"] + settings["retry_ns_max"]
-        )  # whoever must be suspected first is waited for so long
+        # Whoever must be suspected first is waited for so long.
+        more = settings["suspect_ns"] + settings["retry_ns_max"]
     return Scenario(
         level=level, seed=seed, shape=kind, nodes=nodes, numbers=numbers, settings=settings,
         publishes=plan.publishes, reactions=plan.reactions, faults=sorted(plan.faults, key=lambda fault: fault.at_ns),

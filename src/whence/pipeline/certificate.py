@@ -197,13 +197,16 @@ def events_table(lines: DataFrame, wanted: set[str], slots: int) -> DataFrame:
         haves = [F.min(F.when(~publish, F.col(f"reach_{at}"))) for at in range(slots)]
         enough = [F.coalesce(have >= need, F.lit(True)) for have, need in zip(haves, needs, strict=True)]
         shown.append(reduce(Column.__and__, enough).alias("in_order"))
-        # A publisher knows its own events; to whom causes must be handed first, it is handed them as others are.
-        handed = [
-            F.min(F.when(~publish, F.when(F.col(_OWN_SLOT) == at, F.col("reach_own")).otherwise(F.col(f"reach_{at}"))))
-            for at in range(slots)
-        ]
-        enough = [F.coalesce(have >= need, F.lit(True)) for have, need in zip(handed, needs, strict=True)]
-        shown.append(reduce(Column.__and__, enough).alias("handed_in_order"))
+        if causal.OPTIMISTIC in wanted:
+            # A publisher knows its own events; to whom causes must be handed first, it is handed them as others are.
+            handed = [
+                F.min(
+                    F.when(~publish, F.when(F.col(_OWN_SLOT) == at, F.col("reach_own")).otherwise(F.col(f"reach_{at}")))
+                )
+                for at in range(slots)
+            ]
+            enough = [F.coalesce(have >= need, F.lit(True)) for have, need in zip(handed, needs, strict=True)]
+            shown.append(reduce(Column.__and__, enough).alias("handed_in_order"))
     if T_TRUE in _about_payloads(wanted):
         shown += [
             F.max(F.when(publish, F.col(T_TRUE))).alias("sent_at"),

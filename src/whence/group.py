@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 import msgspec
 
+from whence.arguments import check_count, check_timeout
 from whence.core.coordinated import named
 from whence.core.members.tickets.joining import Status
 from whence.delivery import Batch, Delivery, LateEvent
@@ -21,7 +22,7 @@ from whence.inbox import Batches, Inbox, LateEvents
 from whence.limits import BOOT_MAX, PEER_ID_MAX
 from whence.net.driver import Driver
 from whence.publisher import Publisher, all_checked, checked
-from whence.receipt import Durability, Receipt, check_stores, check_timeout
+from whence.receipt import Durability, Receipt, check_stores
 from whence.types import Level, Process
 
 if TYPE_CHECKING:
@@ -143,6 +144,7 @@ class Group:
         Raises TimeoutError after `timeout` seconds without one, ClosedError once the group is closed and everything was
         handed out, or what ended it.
         """
+        check_timeout(timeout, "timeout")
         self._inbox.check_iterable()
         delivery = self._inbox.next_now()
         if delivery is not None:
@@ -214,6 +216,8 @@ class Group:
 
         Raises JoinError after `timeout_s`, and UsageError for more than it can ever know (`view_size`).
         """
+        check_count("count", count)
+        check_timeout(timeout_s)
         bound = self._driver.role.others_max()
         if bound is not None and count > bound + 1:
             raise UsageError(
@@ -246,6 +250,7 @@ class Group:
         Raises NotCoordinatorError or LeaseSuspendedError, which say why, if that takes longer than `timeout_s`; it is
         asked for all the same until `cleave`. Raises UsageError where one is asked for already, or there are none.
         """
+        check_timeout(timeout_s)
         self._driver.act("cjoin", 0)
         await self._unrefused(timeout_s)
         status = self._driver.ticket()
@@ -257,6 +262,7 @@ class Group:
 
         Raises what publishing would raise, if that takes longer than `timeout_s`.
         """
+        check_timeout(timeout_s)
         self._node.live.check_act(self.name, "publish")
         status = self._driver.ticket()
         if status is not None and status.standing == "none":
@@ -285,6 +291,7 @@ class Group:
         Raises UsageError without one, and for the last coordinator, which must stay; OutcomeUnknownError if nobody
         took it over within `timeout_s`: it will be found closed all the same.
         """
+        check_timeout(timeout_s)
         driver = self._driver
         driver.act("cleave", 0)
         try:
@@ -299,12 +306,13 @@ class Group:
         Helps where more than k witnesses are gone, and only then (`ticket().waits_for`); given wrongly, two may act at
         once. Raises UsageError if it was heard of a moment ago, or the level has no tickets.
         """
-        if not 0 <= pid <= PEER_ID_MAX or not 0 <= boot <= BOOT_MAX:
+        if pid not in range(PEER_ID_MAX + 1) or boot not in range(BOOT_MAX + 1):
             raise UsageError(f"a process is a pid up to {PEER_ID_MAX} and a boot up to {BOOT_MAX}, not {pid}:{boot}")
         self._driver.act("declare_dead", named(Process(pid, boot)))
 
     async def noted(self, kind: str, timeout_s: float = 30.0) -> None:
         """Wait until the member has noted something at least once, such as ticket_acquire. Raises JoinError."""
+        check_timeout(timeout_s)
         try:
             async with asyncio.timeout(timeout_s):
                 await self._driver.until(lambda: self._driver.counts[kind] > 0 or self._driver.left)

@@ -87,8 +87,6 @@ class Inbox:
         on_batch: Callable[[Batch], None] | None = None,
         ack: Ack = Ack.NEXT,
     ) -> None:
-        if events_max < 1:
-            raise UsageError(f"inbox_events_max must be at least 1, not {events_max}")
         if on_batch is not None and not receive:
             raise UsageError("receive=False takes no deliveries, so on_batch would never be called; give one of them")
         self.events = 0

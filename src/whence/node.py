@@ -16,6 +16,15 @@ from typing import Any
 
 from msgspec import structs
 
+from whence.arguments import (
+    check_callable,
+    check_count,
+    check_seconds,
+    check_settings,
+    check_timeout,
+    pids_of,
+    texts_of,
+)
 from whence.core.link.greeting import HOST_CHARS_MAX, is_host
 from whence.delivery import Batch
 from whence.errors import ClosedError, EventsLostError, JoinError, UsageError
@@ -171,6 +180,14 @@ class Node:
         is left again.
         """
         live = self.live
+        for seconds, wait in (("flush_s", flush_s), ("publish_wait_s", publish_wait_s)):
+            check_seconds(seconds, wait)
+        check_timeout(timeout_s)
+        check_count("inbox_events_max", inbox_events_max)
+        check_callable("on_batch", on_batch)
+        check_callable("on_lost", on_lost)
+        check_settings(settings)
+        beginners = pids_of("founders", founders)
         inbox = Inbox(
             str(level), inbox_events_max, Overflow.parse(overflow), receive=receive, on_batch=on_batch,
             ack=Ack.parse(ack),
@@ -178,7 +195,7 @@ class Node:
         inbox.on_pause = live.pause_for
         inbox.rtt_ns = live.switch.detector.rtt_ns
         driver = await live.open(
-            name, str(level), inbox, settings or {}, founders=founders, durable=durable, timeout_s=timeout_s
+            name, str(level), inbox, settings or {}, founders=beginners, durable=durable, timeout_s=timeout_s
         )
         group = Group(self, driver, inbox, flush_s=flush_s, wait_s=publish_wait_s, on_lost=on_lost)
         self.groups[name] = group
@@ -235,13 +252,13 @@ def join(
 
     reached_at = endpoint(advertise) if advertise is not None else None
     served_at = endpoint(metrics) if metrics is not None else None
-    calls = [endpoint(contact) for contact in contacts]
+    calls = [endpoint(contact) for contact in texts_of("contacts", contacts, "127.0.0.1:4000")]
     return Node(make, endpoint(listen), calls, reached_at, status=status, metrics=served_at)
 
 
-def endpoint(text: str) -> tuple[str, int]:
+def endpoint(text: object) -> tuple[str, int]:
     """Split host:port. Raises UsageError."""
-    host, colon, port = text.rpartition(":")
+    host, colon, port = text.rpartition(":") if isinstance(text, str) else ("", "", "")
     if not colon or not (port.isascii() and port.isdecimal()) or int(port) > 65535:
         raise UsageError(f"an address is host:port, such as 127.0.0.1:4000, not {text!r}")
     return _ascii_host(host.strip("[]") or "0.0.0.0"), int(port)

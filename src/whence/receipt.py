@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable
 from enum import StrEnum
 
+from whence.arguments import check_timeout
 from whence.errors import OutcomeUnknownError, UsageError, WhenceError
 from whence.net.driver import Driver
 from whence.types import Bundle, EventId, Process
@@ -112,12 +113,6 @@ def check_stores(stores: bool) -> None:
     """Raise UsageError where nothing is ever stored."""
     if not stores:
         raise UsageError("this group stores nothing; open it with durable=True and a data directory")
-
-
-def check_timeout(timeout_s: object) -> None:
-    """Raise UsageError for what is no time to wait."""
-    if timeout_s is not None and not (isinstance(timeout_s, int | float) and timeout_s >= 0):
-        raise UsageError(f"timeout_s is a number of seconds from 0 on, not {timeout_s!r}")
 
 
 def _listed(pids: tuple[int, ...]) -> str:

@@ -466,6 +466,15 @@ def test_only_the_last_view_counts_but_never_may_it_name_its_owner() -> None:
     assert "itself" in verdict_on(with_views((0, (0, 1)), (0, (1, 2)), (1, (0,)), (2, (0,))), "views").sentence
 
 
+def test_without_true_time_only_an_owner_in_its_own_view_can_be_accused() -> None:
+    """When a view was held, and who was there then, needs a time that all share."""
+    timeless = with_views((0, (1,)), (1, (0,)), (2, (0,)))
+    timeless.trace.rows[Kind.VIEW] = [(*row[:4], None, *row[5:]) for row in timeless.trace.rows[Kind.VIEW]]
+    assert outcome(timeless, "views") is UNKNOWN
+    timeless.row(Kind.VIEW, 0, dests=(0,), t_true=None)
+    assert outcome(timeless, "views") is BROKEN
+
+
 def test_full_views_need_no_rows() -> None:
     assert outcome(Scribe(), "views") is UNKNOWN
     assert outcome(Scribe(parameters={"view": "full"}), "views") is VACUOUS

@@ -1,6 +1,7 @@
 """The door: open, publish, iterate, close, on real sockets."""
 
 import asyncio
+import math
 from pathlib import Path
 from typing import Any
 
@@ -405,15 +406,45 @@ def test_what_cannot_be_opened_is_refused_in_a_sentence(tmp_path: Path) -> None:
                     await stored.open("andes", level, founders=[0, 1, 2], durable=True)
             with pytest.raises(SettingError, match=r"three at least .* \(founders=\[0, 1, 2\], --founders 0,1,2\)"):
                 await started[0].open("andes", "optimistic", write=True)
-            for founders in ([0, 0], [-1], [1 << 15]):
+            for founders in ([0, 0], [-1], [1 << 15], "12", 3, [0, "1"]):
                 with pytest.raises(UsageError, match="founders are different pids from 0 to 32767"):
-                    await started[0].open("andes", founders=founders)
+                    await started[0].open("andes", founders=founders)  # type: ignore[arg-type]
             with pytest.raises(UsageError, match="characters"):
                 await started[0].open("")
             with pytest.raises(UsageError, match="overflow"):
                 await started[0].open("andes", overflow="explode")
 
     within(main())
+
+
+def test_arguments_of_the_wrong_kind_get_a_sentence() -> None:
+    """At the door, before anything has happened: not a TypeError from within, and not a wait that never ends."""
+
+    async def main() -> None:
+        async with nodes(1) as (node,):
+            wrong: dict[str, Any] = {
+                "timeout_s": "x", "flush_s": -1, "publish_wait_s": math.inf, "inbox_events_max": 1.5, "on_batch": 3,
+                "on_lost": "x", "settings": "view_size",
+            }  # fmt: skip
+            for name, value in wrong.items():
+                with pytest.raises(UsageError, match=f"^{name} "):
+                    await node.open("andes", **{name: value})
+            group = await node.open("alps", settings=QUICK)
+            for wait in (math.nan, -1, "1"):
+                with pytest.raises(UsageError, match="timeout is a number of seconds"):
+                    await group.next(wait)  # type: ignore[arg-type]
+            for count in ("x", 0, 2.5):
+                with pytest.raises(UsageError, match="count is a whole number from 1"):
+                    await group.gathered(count)  # type: ignore[arg-type]
+            with pytest.raises(UsageError, match="a process is a pid"):
+                group.declare_dead("1", 1)  # type: ignore[arg-type]
+
+    within(main())
+    for contacts in ("127.0.0.1:4000", [5], 7, b"127.0.0.1:4000"):
+        with pytest.raises(UsageError, match="contacts are a list of texts"):
+            join(0, contacts=contacts)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="an address is host:port"):
+        join(0, listen=4000)  # type: ignore[arg-type]
 
 
 def test_named_founders_found_one_group_together() -> None:

@@ -597,7 +597,8 @@ class Plain:
         if not rows:
             return ("vacuous" if self.parameters.get("view") == "full" else "unknown"), 0
         own = sum(row["node"] in (row["dests"] or ()) for row in rows)
-        if self.phases is None:
+        standing = [row for kind in ("view", "join", "leave", "crash") for row in self.of(kind)]
+        if self.phases is None or any(row["t_true"] is None for row in standing):
             return self.answer(own, at_stake=1, unknown=True)
         wrong = absent = 0
         for grp in self.groups:

@@ -4,7 +4,7 @@ After healing, at the end of the run: (a) no view of a live member names a node 
 the faults stopped; (b) every member since the liveness phase began was named in another live member's view at one of
 the times they were written down since, or gossip could never reach it (views of a few change all the time, so that one
 look proves nothing); (c) at no time does a view name its owner (lpbcast: a view holds others); (d) every process that
-has been up since the liveness phase began is a member.
+has been up since the liveness phase began is a member. All but (c) need true time: who was there, and since when.
 """
 
 from whence.check.closure import Process
@@ -14,6 +14,9 @@ from whence.trace.memory import Phases, Row
 from whence.trace.schema import COLUMNS_OF, DESTS, GRP, Kind
 
 PROMISE = "views"
+
+_TIMED = (Kind.VIEW, Kind.JOIN, Kind.LEAVE, Kind.CRASH)
+"""What tells who was there, who knew whom, and since when."""
 
 _AT_GRP, _AT_VIEW = COLUMNS_OF[Kind.VIEW].index(GRP), COLUMNS_OF[Kind.VIEW].index(DESTS)
 
@@ -27,15 +30,19 @@ def judge(history: History) -> Verdict:
         return unknown(PROMISE, "the trace has no view rows, and the run does not say that views are full")
     findings = Findings(PROMISE, history.incomplete)
     _judge_owners(findings, rows)
-    if history.run.phases is not None:
+    if history.run.phases is not None and _is_timed(history):
         for grp in history.run.groups:
             _judge_end(history, findings, grp, history.run.phases)
     elif not findings.count:
-        return unknown(PROMISE, "the run does not say when its faults stopped")
+        return unknown(PROMISE, "the run does not say when its faults stopped, or its rows have no true time")
     return findings.verdict(
         "at the end every member is in another's view, and views name only the living",
         at_stake=len(rows), nothing="no view was written down",
     )  # fmt: skip
+
+
+def _is_timed(history: History) -> bool:
+    return all(row[AT_T_TRUE] is not None for kind in _TIMED for row in history.trace.rows[kind])
 
 
 def _judge_owners(findings: Findings, rows: list[Row]) -> None:
@@ -97,15 +104,11 @@ def _named_since(history: History, grp: str, since: int, live: list[Process]) ->
     named: dict[int, bool] = {}
     living = dict.fromkeys(live)
     for row in history.trace.rows[Kind.VIEW]:
-        if row[_AT_GRP] == grp and _since(row, since) and history.process_of(row) in living:
+        if row[_AT_GRP] == grp and row[AT_T_TRUE] >= since and history.process_of(row) in living:
             for node in row[_AT_VIEW] or ():
                 if node != row[0]:
                     named[node] = True
     return named
-
-
-def _since(row: Row, time: int) -> bool:
-    return row[AT_T_TRUE] is not None and row[AT_T_TRUE] >= time
 
 
 def _outside(history: History, since: int, live: list[Process]) -> list[Process]:

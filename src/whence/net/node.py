@@ -190,8 +190,6 @@ class LiveNode:
 
         Without `timeout_s` it waits for founders as long as it takes.
         """
-        if len(set(founders)) < len(founders) or not all(0 <= pid <= MERGED_PEER_ID_MAX for pid in founders):
-            raise UsageError(f"founders are different pids from 0 to {MERGED_PEER_ID_MAX}, not {list(founders)}")
         self._named[group] = list(founders)
         driver, records = self._prepare(
             group, level, sink, settings_of(level, founders, given, udp=self.settings.udp), durable=durable

@@ -107,6 +107,10 @@ def _excused(tables: Docket) -> DataFrame:
     return tickets.excused_runs(tables).withColumn("excused", F.lit(True))
 
 
+def _timeless(tables: Docket) -> DataFrame:
+    return views.untimed_runs(tables).withColumn("timeless", F.lit(True))
+
+
 Fact: TypeAlias = tuple[tuple[str, ...], Callable[[Docket], DataFrame], dict[str, float | int | str | bool]]
 
 _FACTS: Final[tuple[Fact, ...]] = (
@@ -120,6 +124,7 @@ _FACTS: Final[tuple[Fact, ...]] = (
     ((total.PROMISE,), total.comparable_groups, {"comparable": 0}),
     ((keys.PROMISE,), keys.keyed_rows, {"keyed": 0}),
     ((views.PROMISE, bounds.PROMISE), _noted, {"views": 0, "bounded": 0}),
+    ((views.PROMISE,), _timeless, {"timeless": False}),
     ((tickets.PROMISE,), _held, {"holds": 0, "timed": True, "possible": 0}),
     ((tickets.COVERAGE,), _excused, {"excused": False}),
     (
@@ -184,8 +189,8 @@ def _cannot_tell() -> Column:
             "the trace has no view rows, and the run does not say that views are full",
         )
         .when(
-            _is(views.PROMISE) & (F.col("views") > 0) & F.col("live_from").isNull(),
-            "the run does not say when its faults stopped",
+            _is(views.PROMISE) & (F.col("views") > 0) & (F.col("live_from").isNull() | F.col("timeless")),
+            NO_PHASES,
         )
     )
 

@@ -2,7 +2,7 @@
 
 (a) No last view of a live member names a node that was gone for good before the faults stopped; (b) every member since
 the liveness phase began was named by another live member since; (c) no view ever names its owner; (d) every process
-that has been up since the liveness phase began is a member.
+that has been up since the liveness phase began is a member. All but (c) need true time: who was there, and since when.
 """
 
 from pyspark.sql import DataFrame, Window
@@ -19,6 +19,7 @@ def against_views(tables: Tables) -> DataFrame:
     """Return views that name their owner or the gone, and processes that nobody knows or that were never let in."""
     seen = tables.of(Kind.VIEW).select(*PROCESS, INC, EV, GRP, T_TRUE, F.col(DESTS).alias("view"))
     phased = tables.runs.filter("live_from is not null").select(RUN_ID, "live_from", "heal_at")
+    phased = phased.join(untimed_runs(tables), RUN_ID, "left_anti")
     watched = seen.select(RUN_ID).distinct().join(F.broadcast(phased), RUN_ID)
     members = _members(tables)
     return union(
@@ -28,6 +29,13 @@ def against_views(tables: Tables) -> DataFrame:
             _unnamed(seen, members, watched),
             _shut_out(tables, members, watched),
         ]
+    )
+
+
+def untimed_runs(tables: Tables) -> DataFrame:
+    """Return the runs in which a row that tells who was there, or who knew whom, has no true time."""
+    return (
+        tables.of(Kind.VIEW, Kind.JOIN, Kind.LEAVE, Kind.CRASH).filter(F.col(T_TRUE).isNull()).select(RUN_ID).distinct()
     )
 
 

@@ -1,0 +1,60 @@
+"""What callers hand over, checked at the door: wrong input gets a sentence before anything has happened."""
+
+from collections.abc import Iterable, Mapping
+from math import isfinite
+from typing import Any
+
+from whence.errors import UsageError
+from whence.limits import MERGED_PEER_ID_MAX
+
+
+def check_seconds(name: str, value: object) -> None:
+    """Raise UsageError for what is no length of time."""
+    if not isinstance(value, int | float) or not isfinite(value) or value < 0:
+        raise UsageError(f"{name} is a number of seconds from 0 on, not {value!r}")
+
+
+def check_timeout(value: object, name: str = "timeout_s") -> None:
+    """Raise UsageError for what is no time to wait; None is as long as it takes."""
+    if value is not None:
+        check_seconds(name, value)
+
+
+def check_count(name: str, value: object) -> None:
+    """Raise UsageError for what is not a number of things from 1 on."""
+    if not isinstance(value, int) or value < 1:
+        raise UsageError(f"{name} is a whole number from 1 on, not {value!r}")
+
+
+def check_callable(name: str, value: object) -> None:
+    """Raise UsageError for what cannot be called; None calls nobody."""
+    if value is not None and not callable(value):
+        raise UsageError(f"{name} is a function, not {value!r}")
+
+
+def check_settings(value: object) -> None:
+    """Raise UsageError for what are not settings by name; None is none."""
+    if value is not None and not (isinstance(value, Mapping) and all(isinstance(name, str) for name in value)):
+        raise UsageError(f"settings are given by name, such as {{'view_size': 8}}, not {value!r}")
+
+
+def pids_of(name: str, value: object) -> list[int]:
+    """Return different pids as a list. Raises UsageError."""
+    pids: list[Any] = _listed(value)
+    known = all(type(pid) is int and 0 <= pid <= MERGED_PEER_ID_MAX for pid in pids)
+    if not known or len(set(pids)) < len(pids) or pids == [value]:
+        raise UsageError(f"{name} are different pids from 0 to {MERGED_PEER_ID_MAX}, such as [1, 2, 3], not {value!r}")
+    return pids
+
+
+def texts_of(name: str, value: object, such_as: str) -> list[str]:
+    """Return texts as a list; one text alone is not a list of its letters. Raises UsageError."""
+    texts: list[Any] = _listed(value)
+    if not all(isinstance(text, str) for text in texts) or texts == [value]:
+        raise UsageError(f'{name} are a list of texts such as ["{such_as}"], not {value!r}')
+    return texts
+
+
+def _listed(value: object) -> list[Any]:
+    """Return many as a list, and what is one alone as a list of that, which is then no right answer."""
+    return list(value) if isinstance(value, Iterable) and not isinstance(value, str | bytes) else [value]

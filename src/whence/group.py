@@ -66,7 +66,7 @@ class Group:
         """Publish an event, waiting for room if need be.
 
         Returns once it will be handed to the member this turn or when there is room, or with `until` once it is stored
-        or settled; for settled it waits `timeout_s` (see Receipt.settled). Raises BackPressureError after
+        or settled, for which it waits `timeout_s` (see Receipt). Raises BackPressureError after
         `publish_wait_s` without room, PayloadError for what is not bytes, LimitError for a payload that no bundle can
         carry, NotMemberError, ClosedError, StorageError, UsageError without the right to write. At level `optimistic`
         NotCoordinatorError or LeaseSuspendedError, at level `total` StalledError: each says why and when to retry.
@@ -122,7 +122,7 @@ class Group:
 
     async def _reach(self, receipt: Receipt, until: str, timeout_s: float | None) -> None:
         if until == Durability.STORED:
-            await receipt.stored()
+            await receipt.stored(timeout_s)
         else:
             await receipt.settled(timeout_s)
 

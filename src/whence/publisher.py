@@ -27,6 +27,7 @@ from whence.limits import BUNDLE_BYTES_MAX, BUNDLE_EVENTS_MAX
 from whence.net.driver import Driver
 from whence.net.pace import QUICK_S
 from whence.net.switch import LIGHT_BYTES
+from whence.patience import saying
 from whence.receipt import Flight, Receipt
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ class Publisher:
                 return None
         fresh = flight is None
         if flight is None:
-            self._flight = flight = Flight(driver, self.loop)
+            self._flight = flight = Flight(driver, self.loop, self.obstacle)
         at = len(flight.payloads)
         flight.payloads += payloads
         flight.size += size
@@ -160,21 +161,22 @@ class Publisher:
         obstacle = self._obstacle()
         try:
             async with asyncio.timeout(self._wait_s):
-                while True:
-                    await asyncio.sleep(0)
-                    now = self._obstacle()
-                    obstacle = now or obstacle
-                    if now == "inbox":
-                        await self._inbox.room()
-                    elif now == "outbox":
-                        await self._switch.relief()
-                    elif now == "member":
-                        await asyncio.sleep(AGAIN_S)
-                    elif now == "credit":
-                        await self._driver.relief.wait()
-                    receipt = self.load(payloads, size)
-                    if receipt is not None:
-                        return receipt
+                with saying(lambda: f"group {self._driver.group!r} waits for room: {self.obstacle(obstacle)}"):
+                    while True:
+                        await asyncio.sleep(0)
+                        now = self._obstacle()
+                        obstacle = now or obstacle
+                        if now == "inbox":
+                            await self._inbox.room()
+                        elif now == "outbox":
+                            await self._switch.relief()
+                        elif now == "member":
+                            await asyncio.sleep(AGAIN_S)
+                        elif now == "credit":
+                            await self._driver.relief.wait()
+                        receipt = self.load(payloads, size)
+                        if receipt is not None:
+                            return receipt
         except TimeoutError:
             raise self.pressure(obstacle) from None
 
@@ -312,6 +314,13 @@ class Publisher:
             behind = [pid for pid, size in waiting.items() if size > high] or list(waiting)
             return BackPressureError("outbox_high_bytes", high, max(waiting.values(), default=0), _named(behind))
         return self._driver.settling.pressure()
+
+    def obstacle(self, obstacle: str | None = None) -> str:
+        """Say which limit is reached, and who is behind."""
+        why = self.pressure(obstacle)
+        if not isinstance(why, BackPressureError):
+            return str(why)
+        return f"{why.name} is {why.value}" + (f", and {why.behind} must take more" if why.behind else "")
 
 
 def checked(payload: bytes | bytearray | memoryview) -> bytes:

@@ -1,19 +1,14 @@
 """What a publisher can know of its events: accepted, stored, settled; and the bundle they travel in until then."""
 
 import asyncio
-import logging
 from collections.abc import Callable
 from enum import StrEnum
 
 from whence.arguments import check_timeout
 from whence.errors import OutcomeUnknownError, UsageError, WhenceError
 from whence.net.driver import Driver
+from whence.patience import saying
 from whence.types import Bundle, EventId, Process
-
-log = logging.getLogger("whence.net")
-
-PATIENCE_S = 5.0
-"""Who waits for `settled` so long is told in the log whose word is missing; again after twice the time, and so on."""
 
 
 class Durability(StrEnum):
@@ -55,12 +50,24 @@ class Receipt:
         await self._flight.accepted()
         return self.event
 
-    async def stored(self) -> EventId:
-        """Wait until the events survive a crash of this process. Raises StorageError, UsageError."""
-        await self.accepted()
+    async def stored(self, timeout_s: float | None = None) -> EventId:
+        """Wait until the events survive a crash of this process.
+
+        Raises OutcomeUnknownError, which says what it waits for, after `timeout_s`; StorageError, UsageError.
+        """
+        check_timeout(timeout_s)
         check_stores(self._flight.driver.stores)
         assert self._flight.stored is not None
-        await asyncio.shield(self._flight.stored)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.accepted()
+                with saying(lambda: f"group {self._flight.driver.group!r} waits for the disk"):
+                    await asyncio.shield(self._flight.stored)
+        except TimeoutError:
+            why = "the disk" if self.full else f"room ({self._flight.obstacle()})"
+            raise OutcomeUnknownError(
+                f"after {timeout_s:g} s the events wait for {why}; they are stored as soon as that is there"
+            ) from None
         return self.event
 
     async def settled(self, timeout_s: float | None = None) -> EventId:
@@ -78,7 +85,8 @@ class Receipt:
             return first
         try:
             async with asyncio.timeout(timeout_s):
-                await self._until_settled(last)
+                with saying(lambda: f"group {driver.group!r} waits for settled: {_listed(self.missing())} behind"):
+                    await driver.until(lambda: driver.settling.settled() >= last or driver.left)
         except TimeoutError:
             raise OutcomeUnknownError(
                 f"after {timeout_s:g} s, {_listed(self.missing())} not known to have the events; they may still come"
@@ -95,18 +103,6 @@ class Receipt:
         Raises OutcomeUnknownError before the events have numbers; await `accepted` first.
         """
         return self._flight.driver.settling.missing(self.event.seq + self._count - 1)
-
-    async def _until_settled(self, last: int) -> None:
-        """Wait, and say in the log whom for where that takes long."""
-        driver, patience_s = self._flight.driver, PATIENCE_S
-        while True:
-            try:
-                async with asyncio.timeout(patience_s):
-                    await driver.until(lambda: driver.settling.settled() >= last or driver.left)
-                return
-            except TimeoutError:
-                log.warning("group %r waits for settled: %s behind", driver.group, _listed(self.missing()))
-                patience_s *= 2
 
 
 def check_stores(stores: bool) -> None:
@@ -125,11 +121,13 @@ def _listed(pids: tuple[int, ...]) -> str:
 class Flight:
     """The events that will travel as one bundle. Who does not ask for their fate pays nothing for being told it."""
 
-    __slots__ = ("_known", "driver", "first", "on_wanted", "payloads", "process", "refusal", "size", "stored",
-                 "wanted")  # fmt: skip
+    __slots__ = ("_known", "driver", "first", "obstacle", "on_wanted", "payloads", "process", "refusal", "size",
+                 "stored", "wanted")  # fmt: skip
 
-    def __init__(self, driver: Driver, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, driver: Driver, loop: asyncio.AbstractEventLoop, obstacle: Callable[[], str]) -> None:
         self.driver = driver
+        self.obstacle = obstacle
+        """Say what it waits for while the member does not take it."""
         self.payloads: list[bytes] = []
         self.size = 0
         self.process: Process | None = None
@@ -160,7 +158,8 @@ class Flight:
                 self._known = asyncio.get_running_loop().create_future()
             if self.on_wanted is not None:
                 self.on_wanted()
-            await asyncio.shield(self._known)
+            with saying(lambda: f"group {self.driver.group!r} waits for room: {self.obstacle()}"):
+                await asyncio.shield(self._known)
         if self.refusal is not None:
             raise self.refusal
 

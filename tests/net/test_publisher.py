@@ -1,6 +1,7 @@
 """What a publish that returned has accepted is delivered, or its publisher hears that it is not."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -374,7 +375,7 @@ def test_settled_does_not_wait_for_the_publishers_own_application(level: str, tm
 def test_who_waits_for_settled_can_ask_whom_for_and_stops_waiting_in_time(
     spread: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("whence.receipt.PATIENCE_S", 0.05)
+    monkeypatch.setattr("whence.patience.PATIENCE_S", 0.05)
 
     async def main() -> None:
         async with nodes(3, first=0) as started:
@@ -391,6 +392,35 @@ def test_who_waits_for_settled_can_ask_whom_for_and_stops_waiting_in_time(
             assert "process 2 is behind" in caplog.text
             with pytest.raises(OutcomeUnknownError, match=r"process.* 2"):
                 await here.publish(b"y", until="settled", timeout_s=0.2)
+
+    within(main())
+
+
+def test_who_waits_for_stored_is_told_what_for_and_stops_waiting_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What was accepted may wait for room, and nothing on the disk of this process makes any."""
+    monkeypatch.setattr("whence.patience.PATIENCE_S", 0.05)
+
+    async def main() -> None:
+        async with AsyncExitStack() as stack:
+            one = await stack.enter_async_context(join(0, data=tmp_path / "0"))
+            two = await stack.enter_async_context(join(1, data=tmp_path / "1", contacts=[one.address]))
+            options: dict[str, Any] = {
+                "founders": [0, 1], "settings": CRAMPED, "durable": True, "publish_wait_s": 0.3,
+            }  # fmt: skip
+            here, _ = await asyncio.gather(*[node.open("alps", "causal", **options) for node in (one, two)])
+            await two.close()
+
+            async def publish_on() -> None:
+                while True:
+                    await here.publish(bytes(100), until="stored", timeout_s=0.2)
+
+            with pytest.raises(OutcomeUnknownError, match=r"wait for room \(retained_bytes_max // 4 is 1024, and proc"):
+                await publish_on()
+            assert re.search(r"waits for room: retained_bytes_max // 4 is 1024, and process 1 must", caplog.text)
+            with pytest.raises(EventsLostError):
+                await here.close()
 
     within(main())
 

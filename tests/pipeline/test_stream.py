@@ -22,7 +22,7 @@ from tests.pipeline.logs import FIRST_LANDING, Row, in_order, key_of, made_log, 
 from whence.cli.app import run
 from whence.core.clocks.stamp import Timing
 from whence.core.order.merged import Merger, entry_of
-from whence.errors import InternalError, UsageError
+from whence.errors import InternalError, StorageError, UsageError
 from whence.limits import MergeLimits
 from whence.pipeline import stream
 from whence.pipeline.batch import merge_logs
@@ -38,6 +38,7 @@ from whence.pipeline.stream import (
     read_released,
     run_stream,
 )
+from whence.store.lock import locked
 from whence.trace.writer import write_trace
 from whence.types import Process, packed
 
@@ -383,3 +384,27 @@ def test_directories_that_do_not_belong_together_are_refused(spark: SparkSession
     shutil.rmtree(tmp_path / "work")
     with pytest.raises(UsageError, match="lacks the checkpoint"):
         streamed(spark, tmp_path, CALM)
+
+
+def test_two_streams_do_not_share_a_directory(spark: SparkSession, tmp_path: Path) -> None:
+    write_files(tmp_path / "logs", made_log(5, events=20), 1, 0)
+    for name in ("work", "out"):
+        with (
+            locked(tmp_path / name / ".lock", "", ""),
+            pytest.raises(StorageError, match=rf"--{name}: .* is in use in process {os.getpid()}"),
+        ):
+            streamed(spark, tmp_path, CALM)
+    streamed(spark, tmp_path, CALM)  # and what held it is gone with the one that had it
+
+
+def test_a_stream_does_not_write_where_it_reads_nor_twice_to_one_place(spark: SparkSession, tmp_path: Path) -> None:
+    write_files(tmp_path / "logs", made_log(5, events=20), 1, 0)
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    for there, work, what in (
+        (out, tmp_path / "x" / ".." / "out", "needs a directory of its own"),
+        (logs / "out", tmp_path / "work", "--out: .* would be read as logs"),
+        (out, logs, "--work: .* would be read as logs"),
+    ):
+        with pytest.raises(UsageError, match=what):
+            run_stream(spark, logs, there, work, CALM, {}, once=True, flush=True)
+    assert not out.exists()

@@ -25,6 +25,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -43,6 +44,7 @@ from whence.pipeline.normalise import Reader, tolerant
 from whence.pipeline.session import first_line, is_connected
 from whence.pipeline.unique import IS_FIRST, with_first
 from whence.places import local
+from whence.store.lock import locked
 
 Mode: TypeAlias = Literal["evidence", "frontier"]
 
@@ -126,7 +128,7 @@ class Merging:
         held.keep_only(self._before(_LAST).held)
 
     def step(self, files: DataFrame, batch: int) -> None:
-        """Merge a micro-batch, unless it is committed already. Raises UsageError and InternalError."""
+        """Merge a micro-batch, unless it is committed already. Raises UsageError, StorageError, InternalError."""
         name = f"{batch:08d}"
         if not _manifest_file(self._out, name).exists():
             self._commit(name, files, self._before(name))
@@ -372,6 +374,40 @@ def run_stream(
         )
     for path, option in ((out, "--out"), (work, "--work")):
         local(path, option)
+    _check_apart(logs, out, work)
+    with ExitStack() as held:
+        for path, what in ((work, "--work:"), (out, "--out:")):
+            held.enter_context(locked(path / ".lock", what, "one stream at a time writes there"))
+        _run(
+            spark,
+            logs,
+            out,
+            work,
+            rules,
+            mapping,
+            once=once,
+            flush=flush,
+            strict=strict,
+            files_per_batch=files_per_batch,
+            every_seconds=every_seconds,
+            on_step=on_step,
+        )
+
+
+def _check_apart(logs: Path, out: Path, work: Path) -> None:
+    """Refuse directories that would be read as logs or written twice. Raises UsageError."""
+    if out.resolve() == work.resolve():
+        raise UsageError(f"--work: {work} is where --out is; what is pending needs a directory of its own")
+    for path, option in ((out, "--out"), (work, "--work")):
+        if path.resolve().is_relative_to(logs.resolve()):
+            raise UsageError(f"{option}: {path} lies within {logs}, and would be read as logs; choose another place")
+
+
+def _run(
+    spark: SparkSession, logs: Path, out: Path, work: Path, rules: Rules, mapping: Mapping[str, str],
+    *, once: bool, flush: bool, strict: bool, files_per_batch: int, every_seconds: int,
+    on_step: Callable[[Manifest], None] | None,
+) -> None:  # fmt: skip
     files = log_files(logs)
     checkpoint = work / "checkpoint"
     if manifests(out) and not checkpoint.exists():

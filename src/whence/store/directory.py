@@ -9,18 +9,17 @@ its process must not be taken for one that lived before. What the directory once
     groups/    what each group keeps
 """
 
-import fcntl
 import os
 import weakref
 from pathlib import Path
-from typing import IO
 from zlib import crc32
 
 from msgspec import DecodeError, Struct, json
 
 from whence.errors import StorageError, UsageError
 from whence.limits import BOOT_MAX
-from whence.store.log import WHAT_TO_DO, make_directory, sync_directory
+from whence.store.lock import locked
+from whence.store.log import WHAT_TO_DO, sync_directory
 
 FORMAT = 1
 
@@ -40,7 +39,7 @@ class DataDirectory:
     def __init__(self, path: Path, pid: int) -> None:
         """Take it for a process. Raises StorageError where that cannot be, UsageError where it is another's."""
         self.path = path
-        self._lock = _locked(path)
+        self._lock = locked(path / "lock", "the data directory", "each node has a directory of its own")
         try:
             found = _found(path)
             if found is not None and found.pid not in (pid, _ANYBODY):
@@ -114,31 +113,6 @@ _ANYBODY = -1
 """Directories of the first format have only a count of lives, and do not say whose they are."""
 
 _HELD: "weakref.WeakSet[DataDirectory]" = weakref.WeakSet()
-
-
-def _locked(path: Path) -> IO[bytes]:
-    """Return the lock file, locked. The system lets it go when this process ends, however it ends."""
-    name = path / "lock"
-    try:
-        make_directory(path)
-        lock = os.fdopen(os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0)
-    except OSError as error:
-        raise StorageError(f"the data directory {path} cannot be used: {error.strerror or error}") from error
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        lock.truncate(0)
-        lock.write(b"%d\n" % os.getpid())
-    except BlockingIOError:
-        holder = lock.read(32).decode(errors="replace").strip() or "unknown"
-        lock.close()
-        raise StorageError(
-            f"the data directory {path} is in use by another node, in process {holder} of this system; each node has "
-            "a directory of its own"
-        ) from None
-    except OSError as error:
-        lock.close()
-        raise StorageError(f"the data directory {path} cannot be locked: {error.strerror or error}") from error
-    return lock
 
 
 def _found(path: Path) -> Identity | None:

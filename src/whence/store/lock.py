@@ -1,0 +1,34 @@
+"""A directory that one process at a time may use."""
+
+import fcntl
+import os
+from pathlib import Path
+from typing import IO
+
+from whence.errors import StorageError
+from whence.store.log import make_directory
+
+
+def locked(file: Path, what: str, rule: str) -> IO[bytes]:
+    """Return a lock file, locked. The system lets it go when this process ends, however it ends.
+
+    `what` is the directory in words, and `rule` what to do where another process has it. Raises StorageError.
+    """
+    path = file.parent
+    try:
+        make_directory(path)
+        lock = os.fdopen(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0)
+    except OSError as error:
+        raise StorageError(f"{what} {path} cannot be used: {error.strerror or error}") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock.truncate(0)
+        lock.write(b"%d\n" % os.getpid())
+    except BlockingIOError:
+        holder = lock.read(32).decode(errors="replace").strip() or "unknown"
+        lock.close()
+        raise StorageError(f"{what} {path} is in use in process {holder} of this system; {rule}") from None
+    except OSError as error:
+        lock.close()
+        raise StorageError(f"{what} {path} cannot be locked: {error.strerror or error}") from error
+    return lock

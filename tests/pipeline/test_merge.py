@@ -160,6 +160,28 @@ def test_half_a_key_and_a_group_whose_directory_stands_for_none_are_set_aside(
     ]
 
 
+def test_publishers_that_others_write_differently_are_neither_mixed_up_nor_taken_for_two(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A number that was rounded is another's; a UUID is the same in capitals; what is not UTF-8 is no name."""
+    whole = '{"pid": %s, "seq": 1, "l": 5}'
+    uuid = "5F0C9D2E-1B3A-4C5D-8E6F-7A8B9C0D1E2F"
+    names = ("9007199254740993.0", "9.007199254740995e15", "1.8446744073709551615e19", "9007199254740993", "17.0",
+             "18446744073709551615", f'"{uuid}"', f'"{uuid.lower()}"')  # fmt: skip
+    lines = [whole.encode() % name.encode() for name in names]
+    lines += [b'{"publisher": "\xff", "seq": 1, "l": 5}', b'{"publisher": "\xfe", "seq": 1, "l": 5}']
+    (tmp_path / "log.ndjson").write_bytes(b"\n".join(lines))
+    done = merge_logs(spark, tmp_path / "log.ndjson", tmp_path / "out", 1)
+    assert (done.read, done.rows, done.twice, done.rejected) == (10, 4, 1, 5)
+    merged = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert {row["publisher"] or str(row["pid"]) for row in merged} == {
+        "9007199254740993", "17", "18446744073709551615", uuid.lower(),
+    }  # fmt: skip
+    reasons = [row["reason"] for row in spark.read.parquet(str(tmp_path / "out" / "_rejected")).collect()]
+    assert sorted(reason == "the line is not UTF-8" for reason in reasons) == [False] * 3 + [True] * 2
+    assert all("no whole number" in reason for reason in reasons if "UTF-8" not in reason)
+
+
 @pytest.mark.parametrize("by_group", [True, False])
 def test_rows_without_a_place_are_set_aside_each_with_its_reason(
     spark: SparkSession, tmp_path: Path, by_group: bool

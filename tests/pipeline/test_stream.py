@@ -1,6 +1,7 @@
 """The streaming merge releases what the batch merge would, once each and in order, whatever kills it and when."""
 
 import gzip
+import json
 import os
 import shutil
 import signal
@@ -408,3 +409,13 @@ def test_a_stream_does_not_write_where_it_reads_nor_twice_to_one_place(spark: Sp
         with pytest.raises(UsageError, match=what):
             run_stream(spark, logs, there, work, CALM, {}, once=True, flush=True)
     assert not out.exists()
+
+
+def test_a_publisher_called_by_a_number_is_not_the_one_that_has_it(spark: SparkSession, tmp_path: Path) -> None:
+    """By frontier each is waited for: what the one has said releases nothing of what the other may still say."""
+    (tmp_path / "logs").mkdir()
+    rows = [{"pid": 1, "seq": seq, "l": 10 * seq} for seq in range(1, 6)] + [{"publisher": "1", "seq": 1, "l": 15}]
+    (tmp_path / "logs" / "a.ndjson").write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
+    streamed(spark, tmp_path, Rules(mode="frontier", silent=10**6), flush=False)
+    last = read_manifest(tmp_path / "out", manifests(tmp_path / "out")[-1])
+    assert (last.rows["released"], last.rows["pending"]) == (1, 5)  # the other may still say something at 15

@@ -277,7 +277,7 @@ class Reader:
         return raw.select(
             "*", F.col("_metadata.file_path").alias(_RAW_FILE), F.col("_metadata.row_index").alias(_RAW_AT),
             F.to_json(F.struct(*(F.col(_quoted(name)) for name in raw.columns))).alias(_RAW_ROW),
-            F.lit(False).alias(_RAW_BAD),
+            F.lit(None).cast("string").alias(_RAW_BAD),
         )  # fmt: skip
 
 
@@ -303,11 +303,12 @@ def _json_rows(spark: SparkSession, paths: list[str], fields: Mapping[str, Any])
     objects = F.from_json(F.concat(F.lit("["), F.col("value"), F.lit("]")), f"array<{_ddl(fields)}>")
     rows = text.select("value", _quoted(_RAW_FILE), objects.alias("objects"))
     one = F.get(F.col("objects"), F.lit(0))
-    is_one = (F.size("objects") == 1) & one.isNotNull()
+    is_one = F.coalesce((F.size("objects") == 1) & one.isNotNull(), F.lit(False))
+    bad = F.when(~F.is_valid_utf8("value"), "the line is not UTF-8").when(~is_one, "the line is no JSON object")
     return rows.select(
         *(one.getField(name).alias(name) for name in fields),
         F.make_valid_utf8("value").alias(_RAW_ROW), F.col(_quoted(_RAW_FILE)),
-        F.lit(None).cast("bigint").alias(_RAW_AT), (~F.coalesce(is_one, F.lit(False))).alias(_RAW_BAD),
+        F.lit(None).cast("bigint").alias(_RAW_AT), bad.alias(_RAW_BAD),
     )  # fmt: skip
 
 
@@ -399,7 +400,7 @@ def _sql(kinds: Types) -> tuple[list[str], list[str]]:
     numbers = {name: _number(name, of.get(name, ABSENT)) for name in (INC, SEQ, R, L, K, *KEY)}
     word, digits = _publisher_word(of.get(PID, ABSENT))
     names = [f"nullif({_text(PUBLISHER, of)}, '')"] if PUBLISHER in of else []
-    uuids = [f"if({_text(PID, of)} rlike '{_UUID}', {_text(PID, of)}, null)"] if _may_be_text(of) else []
+    uuids = [f"if({_text(PID, of)} rlike '{_UUID}', lower({_text(PID, of)}), null)"] if _may_be_text(of) else []
     has_pid = f"{_G}{PID} is not null" if PID in of else "false"
     spoken = f"if({has_pid}, {uuids[0] if uuids else 'cast(null as string)'}, {names[0] if names else 'null'})"
     parsed = [
@@ -439,8 +440,15 @@ def _number(name: str, kind: str) -> str:
     if kind in (TEXT, BYTES):
         text = given if kind == TEXT else f"cast({given} as string)"
         exact = _decimal(text)
-        return f"coalesce(try_cast({text} as bigint), if({exact} = floor({exact}), try_cast({exact} as bigint), null))"
+        is_whole = f"{exact} = floor({exact}) and abs({exact}) < {_EXACT}"
+        return f"coalesce({_long(text)}, if({is_whole}, try_cast({exact} as bigint), null))"
     return "cast(null as bigint)"
+
+
+def _long(text: str) -> str:
+    """Return digits as a number. What has a fraction was perhaps a double in between, and is exact only below _EXACT:
+    a line of JSON says 9007199254740993.0, and its parser passes on 9.007199254740992E15."""
+    return f"if({text} rlike '[.eE]', null, try_cast({text} as bigint))"
 
 
 def _decimal(text: str) -> str:
@@ -455,6 +463,8 @@ def _publisher_word(kind: str) -> tuple[str, str]:
     given = f"{_G}{PID}"
     exact = given if kind == DECIMAL else _decimal(f"cast({given} as string)")
     is_big = f"{exact} = floor({exact}) and {exact} > {2**63 - 1}BD and {exact} < {2**64}BD"
+    if kind != DECIMAL:
+        is_big = f"{is_big} and not cast({given} as string) rlike '[.eE]'"
     word = f"coalesce({number}, if({is_big}, try_cast({exact} - {2**64}BD as bigint), null))"
     return word, f"if({is_big}, cast(cast({exact} as decimal(20, 0)) as string), null)"
 
@@ -500,7 +510,7 @@ def _reason(of: Mapping[str, str]) -> str:
     """Return why a row has no place in the order: the first thing that is wrong with it."""
     is_made = f"({K_HI} is null or {K_LO} is null)"
     parts = [
-        "case when bad then 'the line is no JSON object' end",
+        "bad",
         f"case when {GRP} = '' then 'grp is empty' end",
         f"case when {GRP} = '{NO_PARTITION}' then 'grp is {NO_PARTITION}, which stands for none in directories' end",
         *_reasons_of_publisher(of),

@@ -166,3 +166,5 @@ def test_every_command_that_needs_an_extra_says_so_in_one_sentence(bare: Path, t
         assert done.returncode == 2, f"{command}: {done.stderr}"
         assert MISSING_EXTRA.search(done.stderr), f"{command}: {done.stderr}"
         assert done.stderr.count("\n") == 1, done.stderr
+        if command.split()[0] in ("verify", "report", "metrics", "merge", "stream", "sweep"):
+            assert "whence[spark]" in done.stderr, f"{command}: {done.stderr}"

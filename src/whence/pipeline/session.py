@@ -13,15 +13,12 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, Final
 
-from whence.errors import UsageError
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.logger import PySparkLogger
+from pyspark.sql import SparkSession
 
-try:
-    from pyspark import SparkConf, SparkContext
-    from pyspark.java_gateway import launch_gateway
-    from pyspark.logger import PySparkLogger
-    from pyspark.sql import SparkSession
-except ImportError as error:  # pragma: no cover - the extra is part of every tested environment
-    raise UsageError("this command needs Spark; install it with: pip install 'whence[spark]'") from error
+from whence.errors import UsageError
 
 LOCAL: Final = "local[*]"
 JAVA_MIN: Final = 17

@@ -68,6 +68,31 @@ def test_a_lease_that_ran_out_suspends_and_a_renewed_one_resumes() -> None:
     assert 0 < status.lease_left_ns <= SETTINGS.lease_ns
 
 
+@pytest.mark.parametrize("asks", [True, False])
+def test_a_coordinator_without_a_majority_gives_up_for_who_asks_and_in_the_end_by_itself(asks: bool) -> None:
+    """A founder heard two seeds of three, and one of them crashed: by the other's word it lives, and it never acts.
+
+    Neither it could go on nor anybody take over (F29 speaks only of who was fenced somewhere)."""
+    town = Town()
+    town.lost = lambda source, target, item: {source, target} == {0, 3}
+    town.cjoin(0)
+    while not town.acting():
+        town.step()
+    seat = town.desks[0].seat
+    assert seat is not None
+    assert [witness.pid for witness in seat.record.witnesses] == [1, 2]
+    town.crash(1)
+    town.lost = lambda source, target, item: False
+    if asks:
+        town.cjoin(4)
+    town.rounds(3 * SETTINGS.lease_rounds)
+    assert not town.acting()
+    town.rounds((9 if asks else 20) * SETTINGS.lease_rounds)
+    assert town.covered() == ALL
+    assert all(epoch > seat.claim.epoch for _, epoch, _ in town.acting().values())
+    assert 0 in town.acting(), "it asks again by itself"
+
+
 def test_a_coordinator_that_slept_says_how_long_its_lease_has_been_over() -> None:
     town = town_of(1)
     seat = town.desks[0].seat

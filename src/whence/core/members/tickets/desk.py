@@ -329,7 +329,9 @@ class Desk:
             self._deny(sender, Claim(item.ticket, item.epoch), turn, unknown="ackcjoin_lost")
 
     def _on_exclude(self, sender: Process, item: say.Exclude, turn: Turn) -> None:
-        if (seat := self._seat_of(item)) is not None and seat.standing is not Standing.CLOSED:
+        if (seat := self._seat_of(item)) is not None:
+            seat.yield_to_walk(turn)
+        if seat is not None and seat.standing is not Standing.CLOSED:
             leaving = seat.standing is Standing.LEAVING
             turn.post(sender, say.AckExclude(item.ticket, item.epoch, leaving, pack(seat.record)))
         else:

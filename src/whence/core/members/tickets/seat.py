@@ -65,6 +65,10 @@ SHUN_ROUNDS = 8
 WITHDRAW_ROUNDS = 2
 """Ticket rounds after which a change of witnesses that does not go through is withdrawn."""
 
+YIELD_LEASES, HOPELESS_LEASES = 4, 16
+"""Leases' times for which a coordinator goes without before it gives up its claim to whoever walks the ring, and by
+itself. Too few witnesses may be left of a set for a majority while each of the others says that it lives."""
+
 ABSORBED_KEPT = 16
 """Leavers whose repeated farewells are still answered."""
 
@@ -496,6 +500,12 @@ class Seat:
             self._release(turn)
             self.walk = self.pending = None
 
+    def yield_to_walk(self, turn: Turn) -> None:
+        """Close for somebody who walks the ring, where nothing was acted for in long and may never be again."""
+        suspended = turn.now - self._suspended_since
+        if not self.may_act(turn.now) and suspended > YIELD_LEASES * self._settings.lease_ns:
+            self.close(turn)
+
     def final_record(self) -> Record:
         """Return the record with the last event published under it."""
         ticket = self.claim.ticket
@@ -524,9 +534,9 @@ class Seat:
             self.close(turn)
         if self.standing in (Standing.LEAVING, Standing.CLOSED) or self.may_act(turn.now):
             return
-        suspended = turn.now - self._suspended_since
-        never = self.standing is Standing.ACQUIRING and suspended > 4 * self._settings.lease_ns
-        if never or self._is_widowed() or (self._fenced_by and suspended > 2 * self._settings.lease_ns):
+        leases = (turn.now - self._suspended_since) / self._settings.lease_ns
+        never = leases > (YIELD_LEASES if self.standing is Standing.ACQUIRING else HOPELESS_LEASES)
+        if never or self._is_widowed() or (self._fenced_by and leases > 2):
             self.close(turn)
 
     def _is_overtaken(self) -> bool:

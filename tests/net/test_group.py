@@ -447,12 +447,19 @@ def test_arguments_of_the_wrong_kind_get_a_sentence() -> None:
         join(0, listen=4000)  # type: ignore[arg-type]
 
 
-def test_named_founders_found_one_group_together() -> None:
+@pytest.mark.parametrize("level", ["fifo", "optimistic", "causal", "tree"])
+def test_named_founders_found_one_group_together_in_whatever_order_they_are_named(level: str) -> None:
     async def main() -> None:
         async with nodes(3) as started:
-            groups = await asyncio.gather(*[node.open("alps", founders=[1, 2, 3], settings=QUICK) for node in started])
+            settings = QUICK if level == "fifo" else {"spread": "tree"} if level == "tree" else {}
+            real = "causal" if level == "tree" else level
+            orders = ([1, 2, 3], [3, 1, 2], [2, 3, 1])
+            opening = [node.open("alps", real, founders=order, settings=settings)
+                       for node, order in zip(started, orders, strict=True)]  # fmt: skip
+            groups = await asyncio.gather(*opening)
             for group in groups:
                 await group.gathered(3, DEADLINE_S)
+            await groups[2].ready_to_publish()
             await groups[2].publish(b"x")
             assert [d.payload for d in await take(groups[0], 1)] == [b"x"]
 

@@ -142,7 +142,7 @@ def settings_of(
                 "level optimistic must know on whose word tickets rest: name the processes that begin the group, three "
                 "at least and the same ones at every member (founders=[0, 1, 2], --founders 0,1,2)"
             )
-        chosen["seeds"] = ",".join(map(str, founders))
+        chosen["seeds"] = ",".join(map(str, sorted(founders)))
     return chosen | dict(given)
 
 

@@ -18,6 +18,7 @@ from whence.errors import (
     ClosedError,
     EventsLostError,
     LimitError,
+    OutcomeUnknownError,
     PayloadError,
     StalledError,
     WhenceError,
@@ -29,6 +30,7 @@ from whence.net.pace import QUICK_S
 from whence.net.switch import LIGHT_BYTES
 from whence.patience import saying
 from whence.receipt import Flight, Receipt
+from whence.types import Bundle
 
 if TYPE_CHECKING:
     from whence.node import Node
@@ -97,6 +99,7 @@ class Publisher:
         if kept_bytes < self._bytes_limit[1]:
             self._bytes_limit = ("retained_bytes_max // 4", kept_bytes)
         self._events_max, self._bytes_max = self.events_limit[1], self._bytes_limit[1]
+        driver.on_unheard = self._unheard
         self._flush_later = driver.guarded(self.flush)
         self._turn_ends = driver.guarded(self._end_of_turn)
 
@@ -245,6 +248,15 @@ class Publisher:
         self._driver.count("reject", type(why).__name__)
         flight.refuse(why)
         self._note_lost(EventsLostError(flight.payloads, why))
+
+    def _unheard(self, bundle: Bundle) -> None:
+        """Tell of events that were sent in vain, as far as can be known."""
+        numbers = f"{bundle.first}" if bundle.count == 1 else f"{bundle.first} to {bundle.last}"
+        why = OutcomeUnknownError(
+            f"no merger said within delta that it has event {numbers}; what comes later comes too late for its place"
+        )
+        self._driver.count("reject", "unheard")
+        self._note_lost(EventsLostError(bundle.payloads(), why))
 
     def _note_lost(self, lost: EventsLostError) -> None:
         driver = self._driver

@@ -1,6 +1,6 @@
 """Members of a merged group: publishing, merging, following, switching, topics, relays, restarts, guards."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from random import Random
 
 import pytest
@@ -16,7 +16,7 @@ from whence.core.merge.items import Alive, Aside, Batch, Bye, Follow, Offer, Ope
 from whence.core.merge.member import MergeMember
 from whence.core.merge.settings import TotalSettings
 from whence.core.node import Life
-from whence.core.ready import Delivery, Gap, Item, Late, Ready
+from whence.core.ready import Delivery, Gap, Item, Late, Ready, Unheard
 from whence.errors import LimitError, NotMemberError, StalledError, UsageError
 from whence.types import Process, Span, packed
 from whence.wire.codec import decode, encode
@@ -44,6 +44,7 @@ class Group:
         self.cut: list[tuple[int, int]] = []
         """Ways that nothing passes: from, to."""
         self.gaps: dict[int, list[Span]] = {}
+        self.unheard: dict[int, list[bytes]] = defaultdict(list)
         for pid in pids:
             self.start(pid, 1)
         for pid in pids:
@@ -68,6 +69,8 @@ class Group:
                 self.keys[pid].append(step.mark.key)
             elif isinstance(step, Late):
                 self.late[pid] += step.bundle.payloads()
+            elif isinstance(step, Unheard):
+                self.unheard[pid] += step.bundle.payloads()
             elif isinstance(step, Gap):
                 self.gaps.setdefault(pid, []).extend(step.spans)
         for note in ready.notes:
@@ -180,6 +183,36 @@ def test_what_was_not_acknowledged_in_time_is_given_up() -> None:
     group.run(30)
     assert not len(group.members[2]._outbox)
     assert group.delivered[2] == [b"x"]
+    group.run(100)
+    assert not group.unheard, "it came in the stream: only the word that it was there got lost"
+
+
+def test_a_publisher_is_told_of_what_nobody_is_known_to_have() -> None:
+    """Accepted and then lost on every way: whoever published it hears of it, once, and of nothing else."""
+    group = Group(4)
+    group.lost = (Offer, Batch)
+    group.publish(2, b"a", b"b")
+    group.publish(3, b"c")
+    group.publish(0, b"merged here")
+    group.run(15)
+    assert not group.unheard
+    group.run(100)
+    assert group.unheard == {2: [b"a", b"b"], 3: [b"c"]}
+    group.lost = ()
+    group.publish(2, b"d")
+    group.run(100)
+    assert group.unheard == {2: [b"a", b"b"], 3: [b"c"]}
+    assert group.delivered[1] == [b"d"]
+
+
+def test_who_leaves_is_told_of_what_nobody_is_known_to_have() -> None:
+    group = Group(3)
+    group.lost = (Offer,)
+    group.publish(2, b"x")
+    group.do(2, group.members[2].leave(group.now))
+    group.run(40)
+    assert group.members[2].life is Life.LEFT
+    assert group.unheard == {2: [b"x"]}
 
 
 def test_a_late_event_comes_beside_the_stream_at_the_merger_and_its_followers() -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.net.live import take, within
+from whence.core.merge.items import Batch, Offer
+from whence.errors import EventsLostError
 from whence.group import Group
 from whence.node import Node, join
 
@@ -63,5 +65,34 @@ def test_a_group_goes_on_when_its_founder_is_gone(tmp_path: Path) -> None:
             await groups[3].ready_to_publish()
             await groups[3].publish(b"x")
             assert [[delivery.payload for delivery in await reader] for reader in readers] == [[b"x"]] * 3
+
+    within(main())
+
+
+def test_a_publisher_hears_that_no_merger_has_its_events(tmp_path: Path) -> None:
+    """At its next call and at once in `on_lost`; what is published after that goes its way."""
+
+    async def main() -> None:
+        async with members(tmp_path, [5, 6, 7], [5, 6, 7]) as opened:
+            groups = [group for _, group in opened]
+            here = groups[2]
+            await here.ready_to_publish()
+            assert here._driver.member._desk is None  # type: ignore[attr-defined]
+            send = here._driver._outside.send
+            here._driver._outside.send = lambda group, to, item, boot: (  # type: ignore[method-assign]
+                0 if isinstance(item, Offer | Batch) else send(group, to, item, boot)
+            )
+            heard: list[EventsLostError] = []
+            here.publisher._on_lost = heard.append
+            await here.publish(b"x")
+            while not heard:
+                await asyncio.sleep(0.02)
+            assert heard[0].payloads == [b"x"]
+            with pytest.raises(EventsLostError, match=r"no merger said within delta that it has event 1"):
+                await here.publish(b"y")
+            here._driver._outside.send = send  # type: ignore[method-assign]
+            reader = asyncio.create_task(take(groups[0], 1))
+            await here.publish(b"z")
+            assert [delivery.payload for delivery in await reader] == [b"z"]
 
     within(main())

@@ -92,6 +92,12 @@ class Returned(Struct, frozen=True, gc=False):
     group: int = 0
 
 
+class Unheard(Struct, frozen=True, gc=False):
+    """Tell the application that nobody said in time that it has this publication: it may be delivered nowhere."""
+
+    bundle: Bundle
+
+
 class Late(Struct, frozen=True, gc=False):
     """Hand a bundle that came after its place to the side output."""
 
@@ -119,7 +125,7 @@ class Ready(Struct):
 
     persist: list[bytes] = field(default_factory=list)
     send: list[Send] = field(default_factory=list)
-    deliver: list[Delivery | Gap | Late | Returned] = field(default_factory=list)
+    deliver: list[Delivery | Gap | Late | Returned | Unheard] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     wake_at: Instant | None = None
     mark: Mark | None = None

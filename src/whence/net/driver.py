@@ -19,7 +19,7 @@ from whence.core.members.full import Directory
 from whence.core.members.tickets.joining import Status
 from whence.core.offsets import Owed
 from whence.core.order.begun import OWN_LOST, own_lost
-from whence.core.ready import Delivery, Gap, Gauge, Late, Metric, Ready, Returned
+from whence.core.ready import Delivery, Gap, Gauge, Late, Metric, Ready, Returned, Unheard
 from whence.core.spread.direct import Push
 from whence.core.stages import Member, Resuming
 from whence.errors import ClosedError, InternalError, NotMemberError, Refusal, StorageError, UsageError, WhenceError
@@ -65,6 +65,8 @@ class Driver:
         self.counts: Counter[str] = Counter()
         self.telemetry: Telemetry | None = None
         self.failure: WhenceError | None = None
+        self.on_unheard: Callable[[Bundle], None] = lambda bundle: None
+        """Called with a publication that nobody said in time to have."""
         self._outside = outside
         self._sink = sink
         self._scribe = scribe
@@ -394,7 +396,7 @@ class Driver:
         finally:
             self._performing = False
 
-    def _deliver(self, step: Delivery | Gap | Late | Returned) -> None:
+    def _deliver(self, step: Delivery | Gap | Late | Returned | Unheard) -> None:
         if isinstance(step, Returned):
             self._taking.tell(step.bundle)
         elif isinstance(step, Delivery):
@@ -415,6 +417,8 @@ class Driver:
             if self.telemetry is not None:
                 self.telemetry.skipped(events)
             self._sink.skip(step)
+        elif isinstance(step, Unheard):
+            self.on_unheard(step.bundle)
         else:
             if self._scribe is not None:
                 self._scribe.late(step)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple, cast
 
-from whence.core.ready import Delivery, Gap, Item, Late, Note, Ready, Returned
+from whence.core.ready import Delivery, Gap, Item, Late, Note, Ready, Returned, Unheard
 from whence.core.stages import Grouped, Member
 from whence.errors import NotMemberError, RemoteProtocolError, UsageError
 from whence.sim.application import Application
@@ -402,7 +402,7 @@ class SimProcess:
         self._record.sent(targets, len(frame) - payload_bytes, payload_bytes)
         self._world.network.send(self.pid, targets, frame, payload_bytes)
 
-    def _deliver(self, step: Delivery | Gap | Late | Returned) -> None:
+    def _deliver(self, step: Delivery | Gap | Late | Returned | Unheard) -> None:
         if isinstance(step, Delivery):
             if self.application is not None:
                 self.application.deliver(step)
@@ -415,6 +415,8 @@ class SimProcess:
                 self._record.published(step.bundle, None, None if destinations is None else destinations(step.group))
         elif isinstance(step, Gap):
             self._record.skipped(step)
+        elif isinstance(step, Unheard):
+            self._world.effective["unheard"] += 1
         else:
             self._record.late(step)
 

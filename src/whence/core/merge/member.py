@@ -124,7 +124,8 @@ class MergeMember(Part):
         if self._merger is not None:
             self._arrive(entry_of(key, now, self._topic, bundle), self._rt, ready)
         worth_until = self._clock.physical(stamp) + self._timing.delta
-        self._outbox.send(bundle, self._topic, self._targets, now, worth_until, ready, own=True)
+        tell = self._desk is None  # who merges has it
+        self._outbox.send(bundle, self._topic, self._targets, now, worth_until, ready, own=True, tell=tell)
         return bundle, self._end(now, ready)
 
     def refusal(self, now: Instant) -> StalledError | None:
@@ -230,6 +231,8 @@ class MergeMember(Part):
             self._clock.observe(self._rt, stamp)
             if following.topics == ALL_TOPICS:
                 self._tell_hole(bundle, ready)
+            if bundle.pid == self.me.pid:
+                self._outbox.came(bundle)
             ready.deliver.append(Delivery(bundle, 0, self._mark(key)))
 
     def _tell_hole(self, bundle: Bundle, ready: Ready) -> None:
@@ -369,6 +372,7 @@ class MergeMember(Part):
             self._tell_alive(now, ready)
         if self.life is Life.LEAVING and (not len(self._outbox) or self._rt >= self._leave_by):
             self._step(Life.LEFT)
+            self._outbox.tell_all(ready)
             ready.notes.append(Note("leave"))
             return ready
         return self._end(now, ready)

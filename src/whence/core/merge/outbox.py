@@ -1,8 +1,9 @@
 """Publications on their way: sent to every merger, and again until acknowledged or too late to matter.
 
 Promises: a publication reaches every merger that can be reached within δ, unless all its copies are lost; after δ it is
-given up, because it would only be late. What is lost is lost: nobody asks for it again. How much may be on its way
-follows from how long acknowledgements take (pace.py).
+given up, because it would only be late. Where nobody acknowledged it at all, and it does not come in the stream either,
+its publisher is told after a while. What is lost is lost: nobody asks for it again. How much may be on its way follows
+from how long acknowledgements take (pace.py).
 Costs: one acknowledgement per publication and merger.
 """
 
@@ -10,19 +11,22 @@ from collections.abc import Sequence
 
 from whence.core.merge.items import NAME, Batch, Offer
 from whence.core.merge.pace import Pace
-from whence.core.ready import Gauge, Item, Ready, Send
+from whence.core.ready import Gauge, Item, Ready, Send, Unheard
 from whence.types import Bundle, Instant
 
 
 class Parcel:
     """One publication, who has not acknowledged it, and until when it is worth sending."""
 
-    __slots__ = ("item", "last_tick", "resend_at", "sent_at", "targets")
+    __slots__ = ("item", "last_tick", "resend_at", "sent_at", "targets", "unheard")
 
     def __init__(
-        self, item: Item, targets: tuple[int, ...], sent_at: Instant, resend_at: Instant, last_tick: int
-    ) -> None:
+        self, item: Item, targets: tuple[int, ...], sent_at: Instant, resend_at: Instant, last_tick: int,
+        unheard: Bundle | None,
+    ) -> None:  # fmt: skip
         self.item = item
+        self.unheard = unheard
+        """Of what our application must be told if it stays so; None once somebody has it."""
         self.targets = targets
         self.sent_at = sent_at
         self.resend_at = resend_at
@@ -32,12 +36,15 @@ class Parcel:
 class Outbox:
     """All publications of one process, and those a relay passes on, that somebody has not acknowledged."""
 
-    def __init__(self, resend_ns: int, delta_ns: int, parcels_max: int) -> None:
+    def __init__(self, resend_ns: int, delta_ns: int, parcels_max: int, doubt_ns: int) -> None:
         self.pace = Pace(delta_ns)
         self._delta_ns = max(resend_ns, delta_ns)
         self._resend_ns = resend_ns
         self._parcels_max = parcels_max
         self._parcels: dict[tuple[int, int, int], Parcel] = {}
+        self._doubt_ns = doubt_ns
+        self._doubtful: dict[tuple[int, int, int], tuple[Bundle, Instant]] = {}
+        """Publications of ours that nobody acknowledged, and when the application is told of them."""
         self.bytes = 0
         """Of payloads that somebody has not acknowledged."""
         self.given_up = 0
@@ -48,29 +55,35 @@ class Outbox:
 
     def send(
         self, bundle: Bundle, topic: int, targets: tuple[int, ...], now: Instant, last_tick: int, ready: Ready,
-        *, own: bool,
+        *, own: bool, tell: bool = False,
     ) -> None:  # fmt: skip
-        """Send a publication, and keep it to send it again until the clock is past `last_tick`."""
+        """Send a publication, and keep it to send it again until the clock is past `last_tick`.
+
+        `tell`: nobody has it yet, and if nobody acknowledges it the application must know.
+        """
         if not targets:
             return
         short = own and topic == 0 and bundle.count == 1
         item: Item = Offer(bundle.first, bundle.stamp, bundle.body) if short else Batch(bundle, topic)
         while len(self._parcels) >= self._parcels_max:
-            self._drop(next(iter(self._parcels)))
-            self.given_up += 1
+            self._give_up(next(iter(self._parcels)), now, ready)
         name = (bundle.pid, bundle.boot, bundle.first)
         if name in self._parcels:
             self._drop(name)
-        self._parcels[name] = Parcel(item, targets, now, now + self.pace.resend_ns(self._resend_ns), last_tick)
+        self._parcels[name] = Parcel(
+            item, targets, now, now + self.pace.resend_ns(self._resend_ns), last_tick, bundle if tell else None
+        )
         self.bytes += item.payload_bytes()
         ready.send.append(Send(targets, item))
 
     def taken(self, by: int, names: bytes, now: Instant) -> None:
         """Learn what has arrived at a merger."""
         for name in NAME.iter_unpack(names):
+            self._doubtful.pop(name, None)
             parcel = self._parcels.get(name)
             if parcel is not None and by in parcel.targets:
                 parcel.targets = tuple([target for target in parcel.targets if target != by])
+                parcel.unheard = None
                 if not parcel.targets:
                     self.pace.acknowledged(parcel.sent_at, now, self.bytes)
                     self._drop(name)
@@ -80,18 +93,48 @@ class Outbox:
         resend_ns = self.pace.resend_ns(self._resend_ns)
         for name, parcel in list(self._parcels.items()):
             if rt > parcel.last_tick or parcel.last_tick > last_tick_max:
-                self._drop(name)
-                self.given_up += 1
+                self._give_up(name, now, ready)
             elif now >= parcel.resend_at or parcel.resend_at > now + self._delta_ns:
                 parcel.resend_at = now + resend_ns
                 ready.send.append(Send(parcel.targets, parcel.item))
+        for name, (_, tell_at) in list(self._doubtful.items()):
+            if now >= tell_at or tell_at > now + self._doubt_ns:
+                self._tell(name, ready)
+
+    def _give_up(self, name: tuple[int, int, int], now: Instant, ready: Ready) -> None:
+        unheard = self._parcels[name].unheard
+        self._drop(name)
+        self.given_up += 1
+        if unheard is not None:
+            if len(self._doubtful) >= self._parcels_max:
+                self._tell(next(iter(self._doubtful)), ready)
+            self._doubtful[name] = (unheard, now + self._doubt_ns)
+
+    def _tell(self, name: tuple[int, int, int], ready: Ready) -> None:
+        ready.deliver.append(Unheard(self._doubtful.pop(name)[0]))
+
+    def tell_all(self, ready: Ready) -> None:
+        """Tell of everything that nobody is known to have, because nothing more will be heard."""
+        for parcel in self._parcels.values():
+            if parcel.unheard is not None:
+                ready.deliver.append(Unheard(parcel.unheard))
+        for name in list(self._doubtful):
+            self._tell(name, ready)
+
+    def came(self, bundle: Bundle) -> None:
+        """Learn that a publication of ours came in the stream: whether or not a merger said so, it has its place."""
+        name = (bundle.pid, bundle.boot, bundle.first)
+        self._doubtful.pop(name, None)
+        if name in self._parcels:
+            self._parcels[name].unheard = None
 
     def _drop(self, name: tuple[int, int, int]) -> None:
         self.bytes -= self._parcels.pop(name).item.payload_bytes()
 
     def wake_at(self) -> Instant | None:
-        """Return when something is sent again."""
-        return min([parcel.resend_at for parcel in self._parcels.values()], default=None)
+        """Return when something is sent again, or told."""
+        told = [tell_at for _, tell_at in self._doubtful.values()]
+        return min([*[parcel.resend_at for parcel in self._parcels.values()], *told], default=None)
 
     def spoil(self, last_tick: int) -> None:
         """Claim that everything is worth sending until then: what a fault may do."""

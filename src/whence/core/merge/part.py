@@ -56,10 +56,12 @@ class Part:
         self._published = 0
         self._topic = 0
         delta_ns = settings.timing.delta * merge.tick_ns
-        self._outbox = Outbox(settings.resend_ns, delta_ns, settings.limits.outbox_bundles_max)
+        self._patience_ns = merge.patience_beats * merge.beat_ns
+        self._outbox = Outbox(
+            settings.resend_ns, delta_ns, settings.limits.outbox_bundles_max, doubt_ns=delta_ns + self._patience_ns
+        )
         self._roles = Roles(me, settings)
         self._targets: tuple[int, ...] = ()
-        self._patience_ns = merge.patience_beats * merge.beat_ns
         self._merger: Merger | None = None
         self._desk: Desk | None = None
         self._following: Following | None = None

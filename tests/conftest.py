@@ -17,7 +17,7 @@ from xdist.scheduler import LoadScopeScheduling
 settings.register_profile("normal", derandomize=True, deadline=None)
 settings.register_profile("long", max_examples=2_000, deadline=None, print_blob=True)
 
-UNMEASURED = ("bench", "check", "faults", "pipeline", "store", "system", "tidy", "trace")
+UNMEASURED = ("bench", "check", "faults", "pipeline", "recorded", "store", "system", "tidy", "trace")
 """Rooms whose tests are about something else than core and wire; their coverage is not asked for."""
 
 

@@ -241,9 +241,8 @@ class Walk:
             self._probe([witness for each in self._sets() for witness in each], post)
 
     def _probe(self, witnesses: list[Process], post: Post) -> None:
-        for witness in dict.fromkeys(witnesses):
-            if witness not in self._fresh:
-                post(witness, Probe(*self._cur.claim))
+        for witness in dict.fromkeys(witnesses):  # those too that said it lives: that may have been its last lease
+            post(witness, Probe(*self._cur.claim))
 
     def _begin_fencing(self, now: Instant, post: Post) -> None:
         self._step(Stage.FENCING)

@@ -292,9 +292,7 @@ def test_who_founds_anew_does_not_take_a_witness_it_does_not_hear_for_one_that_h
     waits(path)
     assert stage_of(path) is Stage.ASKING, "the third was not heard, or spoke of another coordinator"
     assert path.walk.waits_for() == (W1[2],), "and an operator is told whose word is missing"
-    assert path.asked(Probe).count(W1[0]) > 2, (
-        "who said that it lives is asked again: that may have been its last lease"
-    )
+    assert path.asked(Probe).count(W1[0]) > 2, "who said that it lives is asked again: its lease may end"
     path.walk.on_stale(W1[0], Stale(*VICTIM.claim, b""), path.post)
     waits(path)
     assert stage_of(path) is Stage.FENCING, "its lease with the first one has ended since"

@@ -204,8 +204,8 @@ class Group:
 
     @property
     def skipped(self) -> int:
-        """Return how many events were given up here."""
-        return self._driver.counts["skipped"]
+        """Return how many events were given up here, those among them that a full inbox dropped."""
+        return self._driver.counts["skipped"] + self._inbox.dropped
 
     def members(self) -> tuple[int, ...]:
         """Return the other members known now; of a causal group, all there are, here or away."""

@@ -11,7 +11,7 @@ An application that wants to be called instead is handed every batch at once, an
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from itertools import islice
 from typing import TypeAlias
@@ -30,7 +30,9 @@ LATE_MAX = 4096
 """Late events waiting for their reader. Full: the oldest go, and are counted."""
 
 GAPS_MAX = 4096
-"""Spans of a gap that wait for the next delivery. Full: the oldest go."""
+"""Spans of a gap that wait for the next delivery. Full: the oldest go, and a reset called GAPS_LOST tells of it."""
+
+GAPS_LOST = "gaps"
 
 RESETS_MAX = 16
 """Kinds of resets that wait for the next delivery: members know fewer."""
@@ -180,8 +182,7 @@ class Inbox:
     def skip(self, gap: Gap) -> None:
         """Keep word of a gap for the next delivery."""
         if self._receive:
-            self._gaps += gap.spans
-            del self._gaps[:-GAPS_MAX]
+            self._gaps, self._resets = _bounded((*self._gaps, *gap.spans), self._resets)
 
     def reset(self, reason: str) -> None:
         """Keep word of a reset for the next delivery."""
@@ -407,8 +408,9 @@ class Inbox:
             self.on_reached(bundle)
         else:
             first._dropped += gone._dropped + bundle.count
-        first.gaps = (*gone.gaps, Span(bundle.pid, bundle.boot, bundle.first, bundle.last), *first.gaps)[-64:]
-        first.resets = tuple(dict.fromkeys((*gone.resets, *first.resets)))
+        here = Span(bundle.pid, bundle.boot, bundle.first, bundle.last)
+        gaps, resets = _bounded((*gone.gaps, here, *first.gaps), dict.fromkeys((*gone.resets, *first.resets)))
+        first.gaps, first.resets = tuple(gaps), tuple(resets)
 
     def _pause(self, pause: bool) -> None:
         self._paused = pause
@@ -466,3 +468,16 @@ class LateEvents:
         if event is None:
             raise StopAsyncIteration
         return event
+
+
+def _bounded(spans: Iterable[Span], resets: dict[str, None]) -> tuple[list[Span], dict[str, None]]:
+    """Return spans with those that follow each other joined, the newest if they are too many, and what to say then."""
+    gaps: dict[tuple[int, int, int], Span] = {}
+    """By process and the number after the last."""
+    for span in spans:
+        before = gaps.pop((span.pid, span.boot, span.first), None)
+        joined = span if before is None else span._replace(first=before.first)
+        gaps[joined.pid, joined.boot, joined.last + 1] = joined
+    if len(gaps) > GAPS_MAX:
+        resets = {**resets, GAPS_LOST: None}
+    return list(gaps.values())[-GAPS_MAX:], resets

@@ -4,9 +4,12 @@ import asyncio
 import errno
 import gc
 import os
+import shutil
 import threading
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -253,5 +256,42 @@ def test_what_is_taken_after_a_group_was_closed_is_told_and_counted(tmp_path: Pa
         assert await life(3) == [b"0", b"1", b"2"]
         rest = await life(2)
         assert rest in ([b"3", b"4"], [b"2", b"3"]), "one that was handed out and not asked beyond may come again"
+
+    within(main())
+
+
+@pytest.mark.parametrize("spread", ["direct", "tree"])
+def test_an_older_copy_of_a_journal_is_found_out_before_its_numbers_are_used_again(tmp_path: Path, spread: str) -> None:
+    """Even by who publishes at once: opening waits for the word of those who can be reached."""
+    pids = [2, 40, 700]
+
+    @asynccontextmanager
+    async def opened(*who: int) -> AsyncIterator[list[Group]]:
+        async with AsyncExitStack() as stack:
+            started: list[Node] = []
+            for pid in who:
+                contacts = [node.address for node in started]
+                node = join(pid, contacts=contacts, data=tmp_path / str(pid), status=False)
+                started.append(await stack.enter_async_context(node))
+            options: dict[str, Any] = {"founders": pids, "durable": True, "settings": {"spread": spread}}
+            yield list(await asyncio.gather(*[node.open("alps", "causal", **options) for node in started]))
+
+    async def all_publish(payload: bytes) -> None:
+        async with opened(*pids) as groups:
+            receipts = [await group.publish(payload, until="stored") for group in groups]
+            for group in groups:
+                await take(group, 3)
+            for receipt in receipts:
+                await receipt.settled(timeout_s=20)
+
+    async def main() -> None:
+        await all_publish(b"first")
+        shutil.copytree(tmp_path / "700", tmp_path / "older")
+        await all_publish(b"second")
+        shutil.rmtree(tmp_path / "700")
+        (tmp_path / "older").rename(tmp_path / "700")
+        with pytest.raises(StorageError, match="its journal does not know of them: an older data directory"):
+            async with opened(*pids) as groups:
+                await groups[2].publish(b"third", until="stored")
 
     within(main())

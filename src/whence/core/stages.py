@@ -138,6 +138,15 @@ class Resuming(Protocol):
         """Return the place of a process among the nodes: its messages are counted there."""
 
 
+@runtime_checkable
+class Returning(Protocol):
+    """A member whose later lives go on with its numbers: others know whether its journal is the newest."""
+
+    def unanswered(self) -> tuple[int, ...]:
+        """Return the processes that can tell how much they have of what was published here, and have not, in this
+        life."""
+
+
 class Member(Protocol):
     """The door a driver knocks at: one input, one Ready. Node is the usual one; a level may bring its own."""
 

@@ -18,6 +18,7 @@ from whence.core.link.presence import Place, Presence, presence
 from whence.core.link.reached import Reached
 from whence.core.ready import Item
 from whence.core.settings import by_name
+from whence.core.stages import Returning
 from whence.errors import JoinError, NameTakenError, NotMemberError, TraceError, UsageError
 from whence.limits import GROUP_NAME_BYTES_MAX, GROUP_NAME_CHARS_MAX, MERGED_PEER_ID_MAX
 from whence.net import tls
@@ -45,6 +46,10 @@ from whence.wire.items import Packet
 log = logging.getLogger("whence.net")
 
 LOOPBACK = ("127.", "localhost", "::1")
+
+ANSWER_S, ALONE_S, POLL_S = 3.0, 0.5, 0.005
+"""How long a member that returns waits for those it is connected to, and for anybody at all, to say what they have of
+what it published; and how often it looks."""
 
 LAST_WORD_S = 0.25
 """How long a fixed member that is closed stays to say what its application has taken: several times as long as it takes
@@ -196,7 +201,7 @@ class LiveNode:
         )
         try:
             async with asyncio.timeout(timeout_s):
-                if _begun(driver.role, records):
+                if returns := _begun(driver.role, records):
                     driver.restore(records)
                     self._founders[group] = getattr(driver.member, "founders", [])
                 if driver.joined:
@@ -204,6 +209,8 @@ class LiveNode:
                 else:
                     await self._enter(driver, founders)
                 await driver.until(lambda: driver.joined or driver.left)
+                if returns:
+                    await self._answers(driver)
         except TimeoutError:
             entrance = self._entering.get(group)
             why = f"; it waits for {entrance.waits_for}" if entrance is not None and entrance.waits_for else ""
@@ -219,6 +226,25 @@ class LiveNode:
             self._meet(driver, said)
         driver.offer_again()
         return driver
+
+    async def _answers(self, driver: Driver) -> None:
+        """Wait for the word of those who can be reached on how much they have of what was published here.
+
+        Whose journal is an older copy hears it before its numbers are used for other events. Raises StorageError.
+        """
+        member = driver.member
+        if not isinstance(member, Returning):
+            return
+        everybody = len(member.unanswered())
+        began = asyncio.get_running_loop().time()
+        while not driver.left and driver.failure is None and (silent := member.unanswered()):
+            waited_s = asyncio.get_running_loop().time() - began
+            linked = any(pid in self.switch.peers and self.switch.peers[pid].link is not None for pid in silent)
+            if waited_s > ANSWER_S or (not linked and (len(silent) < everybody or waited_s > ALONE_S)):
+                break
+            await asyncio.sleep(POLL_S)
+        if driver.failure is not None:
+            raise driver.failure
 
     def _prepare(
         self, group: str, level: str, sink: Sink, given: Mapping[str, Any], *, durable: bool

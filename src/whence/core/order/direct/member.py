@@ -147,6 +147,10 @@ class Direct:
         bundle = told.bundle if told is not None else self.state.settled_last
         return bundle.last if bundle is not None and bundle.boot == self.me.boot else 0
 
+    def unanswered(self) -> tuple[int, ...]:
+        """Return who has not said in this life how much it has of what was published here."""
+        return tuple(node for node, peer in self._peers.items() if not peer.answered)
+
     def checkpoint(self) -> list[bytes]:
         """Return records that come to the same as all persisted so far; the driver may put them in their place."""
         return [journal.encode(entry) for entry in (self._begun(), *self.state.entries())]
@@ -203,6 +207,7 @@ class Direct:
         node, me = sender.pid, self.state.me
         match item:
             case Has(has, reached) if len(has) == len(reached) == self._nodes:
+                self._peers[node].answered = True  # what comes with a message may have been said long ago
                 self._acknowledged(sender, has[me], reached[me], now, ready)
             case Probe():
                 self._look(ready)

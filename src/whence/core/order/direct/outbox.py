@@ -26,11 +26,25 @@ NEVER = 1 << 62
 class Peer:
     """How things stand with one other node."""
 
-    __slots__ = ("acked", "backoff", "begun", "boot", "came", "heard_at", "place", "retry_at", "sent", "since")
+    __slots__ = (
+        "acked",
+        "answered",
+        "backoff",
+        "begun",
+        "boot",
+        "came",
+        "heard_at",
+        "place",
+        "retry_at",
+        "sent",
+        "since",
+    )
 
     def __init__(self, retry_ns: int, place: int) -> None:
         self.place = place
         """Among the members."""
+        self.answered = False
+        """It said in this life of ours how much it has."""
         self.acked = 0
         """Its application has so many of this node's messages."""
         self.came = 0

@@ -163,6 +163,11 @@ class Localized:
         else:
             state.mark_named(known, entry.source, entry.number)
 
+    def unanswered(self) -> tuple[int, ...]:
+        """Return who in reach has not said in this life how much it has of what was sent to it."""
+        peers = self.outbox.peers.items()
+        return tuple(self._overlay.processes[place] for place, peer in peers if not peer.answered)
+
     def checkpoint(self) -> list[bytes]:
         """Return records that come to the same as all persisted so far; the driver may put them in their place."""
         entries = entries_of(self.state, self._steps, self.fence.remembered())

@@ -31,9 +31,11 @@ NEVER = 1 << 62
 class Peer:
     """How things stand with one node in reach."""
 
-    __slots__ = ("backlog", "backoff", "boot", "floor_told", "heard_at", "retry_at", "sent", "since", "top")
+    __slots__ = ("answered", "backlog", "backoff", "boot", "floor_told", "heard_at", "retry_at", "sent", "since", "top")
 
     def __init__(self, retry_ns: int) -> None:
+        self.answered = False
+        """It said in this life of ours what it has."""
         self.boot = 0
         self.heard_at: Instant = -NEVER
         self.since: Instant = 0
@@ -151,6 +153,7 @@ class Outbox:
 
     def acknowledged(self, target: int, ack: Ack, now: Instant, ready: Ready) -> None:
         """Take a target's word for what it has."""
+        self.peers[target].answered = True
         if ack.upto > self.state.numbered(target):
             ready.notes.append(Note("reject", OWN_LOST, peer=target))
             return

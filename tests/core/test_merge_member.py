@@ -205,6 +205,28 @@ def test_a_publisher_is_told_of_what_nobody_is_known_to_have() -> None:
     assert group.delivered[1] == [b"d"]
 
 
+def test_a_publisher_is_told_when_the_stream_passes_what_it_published() -> None:
+    """What a merger took and then lost, or took too late, was acknowledged all the same."""
+    group = Group(4)
+    group.publish(2, b"forgotten")
+    for pid in (0, 1):
+        group.members[pid]._merger = group.members[pid]._new_merger()
+    group.lost = (Offer,)
+    group.publish(3, b"too late")
+    late = next(iter(group.members[3]._outbox._parcels.values())).item
+    group.run(30)
+    group.lost = ()
+    assert not group.unheard, "nothing has come that follows them"
+    group.publish(2, b"next")
+    group.run(30)
+    assert group.unheard == {2: [b"forgotten"], 3: [b"too late"]}
+    for pid in (0, 1):
+        group.do(pid, group.members[pid].receive(Process(3, 1), late, group.now))
+    assert group.delivered[2] == group.delivered[3] == [b"next"]
+    group.run(200)
+    assert group.unheard == {2: [b"forgotten"], 3: [b"too late"]}, "and each is told once"
+
+
 def test_who_leaves_is_told_of_what_nobody_is_known_to_have() -> None:
     group = Group(3)
     group.lost = (Offer,)

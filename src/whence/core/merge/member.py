@@ -124,8 +124,12 @@ class MergeMember(Part):
         if self._merger is not None:
             self._arrive(entry_of(key, now, self._topic, bundle), self._rt, ready)
         worth_until = self._clock.physical(stamp) + self._timing.delta
-        tell = self._desk is None  # who merges has it
-        self._outbox.send(bundle, self._topic, self._targets, now, worth_until, ready, own=True, tell=tell)
+        following = self._following
+        self._outbox.send(
+            bundle, self._topic, self._targets, now, worth_until, ready, own=True,
+            tell=self._desk is None,  # who merges has it
+            key=key if following is not None and following.topics == ALL_TOPICS else None,
+        )  # fmt: skip
         return bundle, self._end(now, ready)
 
     def refusal(self, now: Instant) -> StalledError | None:
@@ -233,6 +237,7 @@ class MergeMember(Part):
                 self._tell_hole(bundle, ready)
             if bundle.pid == self.me.pid:
                 self._outbox.came(bundle)
+            self._outbox.passed(key, ready)
             ready.deliver.append(Delivery(bundle, 0, self._mark(key)))
 
     def _tell_hole(self, bundle: Bundle, ready: Ready) -> None:
@@ -433,6 +438,7 @@ class MergeMember(Part):
                 if self._following is None or not 0 < argument <= ALL_TOPICS:
                     raise UsageError("a follower names its topics by the bits of a positive 63-bit number")
                 self._following.topics = argument
+                self._outbox.look_no_more()
                 self._following.begin(now, ready)
             case _:
                 raise UsageError(f"members of this level know no act {name!r}; there are switch, topic, subscribe")

@@ -1,14 +1,15 @@
 """Publications on their way: sent to every merger, and again until acknowledged or too late to matter.
 
 Promises: a publication reaches every merger that can be reached within δ, unless all its copies are lost; after δ it is
-given up, because it would only be late. Where nobody acknowledged it at all, and it does not come in the stream either,
-its publisher is told after a while. What is lost is lost: nobody asks for it again. How much may be on its way follows
-from how long acknowledgements take (pace.py).
+given up, because it would only be late. Where the stream passes its place without it, its publisher is told; where
+nobody acknowledged it and there is no stream, after a while. What is lost is lost: nobody asks for it again. How much
+may be on its way follows from how long acknowledgements take (pace.py).
 Costs: one acknowledgement per publication and merger.
 """
 
 from collections.abc import Sequence
 
+from whence.core.clocks.stamp import MergeKey
 from whence.core.merge.items import NAME, Batch, Offer
 from whence.core.merge.pace import Pace
 from whence.core.ready import Gauge, Item, Ready, Send, Unheard
@@ -45,6 +46,9 @@ class Outbox:
         self._doubt_ns = doubt_ns
         self._doubtful: dict[tuple[int, int, int], tuple[Bundle, Instant]] = {}
         """Publications of ours that nobody acknowledged, and when the application is told of them."""
+        self._unseen: dict[tuple[int, int, int], tuple[MergeKey, Bundle]] = {}
+        """Publications of ours that have not come in the stream, with their places, in this order. Full: the oldest
+        goes, which was acknowledged, or is told of in time."""
         self.bytes = 0
         """Of payloads that somebody has not acknowledged."""
         self.given_up = 0
@@ -55,11 +59,12 @@ class Outbox:
 
     def send(
         self, bundle: Bundle, topic: int, targets: tuple[int, ...], now: Instant, last_tick: int, ready: Ready,
-        *, own: bool, tell: bool = False,
+        *, own: bool, tell: bool = False, key: MergeKey | None = None,
     ) -> None:  # fmt: skip
         """Send a publication, and keep it to send it again until the clock is past `last_tick`.
 
-        `tell`: nobody has it yet, and if nobody acknowledges it the application must know.
+        `tell`: nobody has it yet, and if nobody acknowledges it the application must know. `key`: its place in the
+        stream that is followed here; if that passes without it, the application must know, too.
         """
         if not targets:
             return
@@ -73,14 +78,17 @@ class Outbox:
         self._parcels[name] = Parcel(
             item, targets, now, now + self.pace.resend_ns(self._resend_ns), last_tick, bundle if tell else None
         )
+        if key is not None:
+            self._unseen[name] = (key, bundle)
+            if len(self._unseen) > self._parcels_max:
+                del self._unseen[next(iter(self._unseen))]
         self.bytes += item.payload_bytes()
         ready.send.append(Send(targets, item))
 
     def taken(self, by: int, names: bytes, now: Instant) -> None:
         """Learn what has arrived at a merger."""
         for name in NAME.iter_unpack(names):
-            self._doubtful.pop(name, None)
-            parcel = self._parcels.get(name)
+            parcel = self._parcels.get(name)  # what comes after δ is of one that was too late
             if parcel is not None and by in parcel.targets:
                 parcel.targets = tuple([target for target in parcel.targets if target != by])
                 parcel.unheard = None
@@ -111,6 +119,7 @@ class Outbox:
             self._doubtful[name] = (unheard, now + self._doubt_ns)
 
     def _tell(self, name: tuple[int, int, int], ready: Ready) -> None:
+        self._unseen.pop(name, None)
         ready.deliver.append(Unheard(self._doubtful.pop(name)[0]))
 
     def tell_all(self, ready: Ready) -> None:
@@ -124,6 +133,24 @@ class Outbox:
     def came(self, bundle: Bundle) -> None:
         """Learn that a publication of ours came in the stream: whether or not a merger said so, it has its place."""
         name = (bundle.pid, bundle.boot, bundle.first)
+        self._unseen.pop(name, None)
+        self._doubt_no_more(name)
+
+    def passed(self, key: MergeKey, ready: Ready) -> None:
+        """Learn how far the stream is: what should have come before, and did not, was left out of it."""
+        while self._unseen:
+            name, (place, bundle) = next(iter(self._unseen.items()))
+            if place >= key:
+                return
+            del self._unseen[name]
+            self._doubt_no_more(name)
+            ready.deliver.append(Unheard(bundle))
+
+    def look_no_more(self) -> None:
+        """Forget what has not come in the stream: it is not followed any more, or not all of it."""
+        self._unseen.clear()
+
+    def _doubt_no_more(self, name: tuple[int, int, int]) -> None:
         self._doubtful.pop(name, None)
         if name in self._parcels:
             self._parcels[name].unheard = None

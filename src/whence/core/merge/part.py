@@ -97,6 +97,7 @@ class Part:
     def _merge(self) -> Desk:
         """Begin to merge, and to serve whoever follows."""
         self._merger = self._merger or self._new_merger()
+        self._outbox.look_no_more()
         self._desk = Desk(self._settings.limits, self._settings.merge.beat_ns, self._patience_ns)
         return self._desk
 

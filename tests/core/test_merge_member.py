@@ -165,6 +165,20 @@ def test_pieces_of_the_stream_that_got_lost_are_asked_for_again() -> None:
     assert group.delivered[2] == [b"first", b"second"]
 
 
+def test_who_merges_again_in_the_same_life_goes_on_counting() -> None:
+    """A piece of its first stream that comes late must not fill a place of the second: followers ask by position."""
+    group = Group(3)
+    for number in range(5):
+        group.publish(2, b"%d" % number)
+    group.run(40)
+    merger = group.members[0]
+    assert merger._desk is not None
+    end = merger._desk.log.end
+    assert end == 5
+    merger._resign(group.now, Ready())
+    assert merger._merge().log.start == end
+
+
 def test_publications_that_got_lost_are_sent_again_within_delta() -> None:
     group = Group(3)
     group.lost = (Offer,)

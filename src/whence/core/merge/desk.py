@@ -45,10 +45,10 @@ class Follower:
 class Log:
     """What was released, by position and by key."""
 
-    def __init__(self, bundles_max: int, bytes_max: int) -> None:
+    def __init__(self, bundles_max: int, bytes_max: int, start: int) -> None:
         self.floor: MergeKey = FIRST_KEY
         """Nothing above this key that this merger took is missing."""
-        self.start = 0
+        self.start = start
         """The position of the first entry."""
         self._bundles_max = bundles_max
         self._bytes_max = bytes_max
@@ -120,8 +120,10 @@ class Log:
 class Desk:
     """The log and its followers."""
 
-    def __init__(self, limits: MergeLimits, beat_ns: int, patience_ns: int) -> None:
-        self.log = Log(limits.log_bundles_max, limits.log_bytes_max)
+    def __init__(self, limits: MergeLimits, beat_ns: int, patience_ns: int, start: int = 0) -> None:
+        """Begin to serve at a position: who merges again in the same life goes on counting, so that no piece of before
+        that comes late is taken for one of now."""
+        self.log = Log(limits.log_bundles_max, limits.log_bytes_max, start)
         self._followers_max = limits.followers_max
         self._followers: dict[int, Follower] = {}
         self._beat_ns = beat_ns

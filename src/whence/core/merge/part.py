@@ -64,6 +64,8 @@ class Part:
         self._targets: tuple[int, ...] = ()
         self._merger: Merger | None = None
         self._desk: Desk | None = None
+        self._next_position = 0
+        """Where the log of this life goes on when this member merges again."""
         self._following: Following | None = None
         self._warm_at = 0
         """A follower that became a merger follows on until this tick: then all publishers have known of it for δ."""
@@ -98,7 +100,8 @@ class Part:
         """Begin to merge, and to serve whoever follows."""
         self._merger = self._merger or self._new_merger()
         self._outbox.look_no_more()
-        self._desk = Desk(self._settings.limits, self._settings.merge.beat_ns, self._patience_ns)
+        merge = self._settings.merge
+        self._desk = Desk(self._settings.limits, merge.beat_ns, self._patience_ns, self._next_position)
         return self._desk
 
     def _follow(self, last: MergeKey | None, now: Instant, ready: Ready) -> None:
@@ -128,6 +131,7 @@ class Part:
         """Merge no more: another does. What is held comes in its stream."""
         assert self._merger is not None
         if self._desk is not None:
+            self._next_position = self._desk.log.end
             if self._desk.followers():
                 ready.send.append(Send(self._desk.followers(), Bye()))
             self._follow(self._merger.last, now, ready)

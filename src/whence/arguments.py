@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
 from whence.errors import UsageError
@@ -30,6 +31,12 @@ def check_callable(name: str, value: object) -> None:
     """Raise UsageError for what cannot be called; None calls nobody."""
     if value is not None and not callable(value):
         raise UsageError(f"{name} is a function, not {value!r}")
+
+
+def check_path(name: str, value: object) -> None:
+    """Raise UsageError for what is no place in a file system; None is none."""
+    if value is not None and not (isinstance(value, str | Path) and str(value).strip()):
+        raise UsageError(f"{name} is a directory, as text or pathlib.Path, not {value!r}")
 
 
 def check_settings(value: object) -> None:

@@ -38,6 +38,9 @@ class _Thread:
 
     def do(self, work: Coroutine[Any, Any, Result], timeout_s: float | None = None) -> Result:
         """Run a coroutine there and wait for its result. Raises what it raises, or TimeoutError."""
+        if self._loop.is_closed():
+            work.close()
+            raise ClosedError("the node is closed")
         future: Future[Result] = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result(timeout_s)
@@ -61,16 +64,18 @@ class Group:
         self._fetched: deque[live.Delivery] = deque()
         """What was handed out over there, and not yielded here yet."""
 
-    def publish(self, payload: bytes, *, until: str = "accepted") -> EventId:
+    def publish(self, payload: bytes, *, until: str = "accepted", timeout_s: float | None = None) -> EventId:
         """Publish an event; return its identity once `until` is reached. Raises as Group.publish does."""
-        return self._thread.do(self._published([payload], until))
+        return self._thread.do(self._published([payload], until, timeout_s))
 
-    def publish_many(self, payloads: Sequence[bytes], *, until: str = "accepted") -> EventId:
+    def publish_many(
+        self, payloads: Sequence[bytes], *, until: str = "accepted", timeout_s: float | None = None
+    ) -> EventId:
         """Publish events as one bundle; return the first one's identity."""
-        return self._thread.do(self._published(payloads, until))
+        return self._thread.do(self._published(payloads, until, timeout_s))
 
-    async def _published(self, payloads: Sequence[bytes], until: str) -> EventId:
-        receipt = await self.group.publish_many(payloads, until=until)
+    async def _published(self, payloads: Sequence[bytes], until: str, timeout_s: float | None) -> EventId:
+        receipt = await self.group.publish_many(payloads, until=until, timeout_s=timeout_s)
         return await receipt.accepted()
 
     def gathered(self, count: int, timeout_s: float = 30.0) -> None:
@@ -171,6 +176,7 @@ class Node:
             self._thread.do(self._node.__aenter__())
         except BaseException:
             self._thread.close()
+            self._thread = None
             raise
         return self
 
@@ -178,9 +184,12 @@ class Node:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close every group and connection; see whence.node.Node."""
-        assert self._thread is not None
-        self._thread.do(self._node.__aexit__(kind, error, trace))
-        self._thread.close()
+        thread, self._thread = self._thread, None
+        assert thread is not None
+        try:
+            thread.do(self._node.__aexit__(kind, error, trace))
+        finally:
+            thread.close()
 
     @property
     def address(self) -> str:
@@ -189,7 +198,8 @@ class Node:
 
     def open(self, name: str, level: str = "fifo", **options: Any) -> Group:
         """Become a member of a group; see whence.node.Node.open."""
-        assert self._thread is not None
+        if self._thread is None:
+            raise ClosedError("the node is not running; use it inside `with whence.blocking.join(...)`")
         return Group(self._thread, self._thread.do(self._node.open(name, level, **options)))
 
 

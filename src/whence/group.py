@@ -160,8 +160,8 @@ class Group:
 
         Where the group was opened with `ack="manual"`, nothing else takes: what was not acknowledged comes again in the
         next life of a member that remembers. Elsewhere it takes what is in hand without asking for more. Raises
-        UsageError for what was not handed out here in this life, ClosedError where it cannot be counted any more. What
-        a group handed out before it was closed may be acknowledged after that.
+        UsageError where that is counted, for what was not handed out here in this life; ClosedError where it cannot be
+        counted any more. What a group handed out before it was closed may be acknowledged after that.
         """
         self._inbox.ack(upto)
 
@@ -337,7 +337,10 @@ class Group:
         At level `causal` members are fixed: this one is away until a later life of the process opens the group again,
         and what it published and not everybody has waits for that, or is lost if no data directory keeps it. Wait for
         `settled` first where that matters. What the application has in hand is taken, unless it acknowledges itself.
+        Closing it again does nothing.
         """
+        if self._node.groups.get(self.name) is not self:
+            return
         self.take_in_hand()
         await self.publisher.drain()
         await self._node.live.leave(self.name)

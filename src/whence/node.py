@@ -14,11 +14,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from msgspec import structs
+from msgspec import ValidationError, convert, structs
 
 from whence.arguments import (
     check_callable,
     check_count,
+    check_path,
     check_seconds,
     check_settings,
     check_timeout,
@@ -27,7 +28,7 @@ from whence.arguments import (
 )
 from whence.core.link.greeting import HOST_CHARS_MAX, is_host
 from whence.delivery import Batch
-from whence.errors import ClosedError, EventsLostError, JoinError, UsageError
+from whence.errors import ClosedError, EventsLostError, JoinError, SettingError, UsageError
 from whence.group import Group
 from whence.inbox import Ack, Inbox, Overflow
 from whence.net.node import LiveNode
@@ -165,8 +166,8 @@ class Node:
         `durable` keeps what is published here in the data directory until every member has it, so that `stored` can be
         waited for; at levels `optimistic` and `total`, which deliver in time or not at all, it is refused.
         `overflow` says what happens when the application does not take its deliveries: `pause` (publishers of this
-        group wait until it does, here and at the other members), `drop` (the oldest go, and the next delivery tells of
-        the gap), `close` (the iterator raises SlowConsumerError).
+        group wait until it does: here at `inbox_events_max`, the other members once 4 MiB are under way to it), `drop`
+        (the oldest go, and the next delivery tells of the gap), `close` (the iterator raises SlowConsumerError).
         `on_batch` is called with every batch as soon as its turn has come, a little sooner than an iterator has it. It
         must not take long: nothing else happens meanwhile. It may call `publish_nowait`. What it raises goes to the
         loop's exception handler, and deliveries go on. A batch is taken when the call returns.
@@ -238,9 +239,11 @@ def join(
     files = (certificate, key, authority)
     if any(files) and not all(files):
         raise UsageError("certificate, key and authority belong together; give all three or none")
-    net = settings or NetSettings()
+    net = checked_settings(settings)
     if cluster is not None:
         net = structs.replace(net, cluster=cluster)
+    for name, path in (("data", data), ("trace", trace)):
+        check_path(name, path)
     table = Permits(permits)
     safety = Safety(Path(certificate), Path(key), Path(authority)) if certificate and key and authority else None
 
@@ -254,6 +257,18 @@ def join(
     served_at = endpoint(metrics) if metrics is not None else None
     calls = [endpoint(contact) for contact in texts_of("contacts", contacts, "127.0.0.1:4000")]
     return Node(make, endpoint(listen), calls, reached_at, status=status, metrics=served_at)
+
+
+def checked_settings(settings: object) -> NetSettings:
+    """Return a node's settings, the usual ones for None. Raises UsageError, SettingError."""
+    if settings is None:
+        return NetSettings()
+    if not isinstance(settings, NetSettings):
+        raise UsageError(f"settings are whence.NetSettings(…), not {settings!r}")
+    try:
+        return convert(structs.asdict(settings), NetSettings)
+    except ValidationError as error:
+        raise SettingError(f"NetSettings: {error}") from None
 
 
 def endpoint(text: object) -> tuple[str, int]:

@@ -4,7 +4,7 @@ import pytest
 
 from tests.net.live import QUICK
 from whence import blocking
-from whence.errors import JoinError, LimitError, NotCoordinatorError
+from whence.errors import ClosedError, JoinError, LimitError, NotCoordinatorError
 from whence.limits import BUNDLE_BYTES_MAX
 
 
@@ -46,3 +46,18 @@ def test_a_script_obtains_a_ticket_and_gives_it_back() -> None:
         assert after.standing == "none"
         with pytest.raises(NotCoordinatorError, match="has not asked for a ticket"):
             there.publish(b"y")
+
+
+def test_a_node_that_does_not_run_says_so() -> None:
+    node = blocking.join(1, status=False)
+    with pytest.raises(ClosedError, match="use it inside"):
+        node.open("alps")
+    with node:
+        group = node.open("alps", settings=QUICK)
+        group.publish(b"x", until="settled", timeout_s=5)
+        group.close()
+        group.close()
+    with pytest.raises(ClosedError, match="use it inside"):
+        node.open("alps")
+    with pytest.raises(ClosedError, match="the node is closed"):
+        group.publish(b"y")

@@ -17,6 +17,7 @@ import pytest
 from whence.cli.node import Told, node, openings_of, understood
 from whence.core.levels import LEVELS
 from whence.errors import UsageError
+from whence.net.certs import make_member
 from whence.net.permits import Permits
 from whence.net.proxy import free_port
 from whence.net.settings import settings_of
@@ -264,7 +265,8 @@ def test_a_file_that_cannot_be_is_refused_and_the_place_named(line: str, sentenc
         (("top", "--socket", "nowhere.sock"), "no node answers"),
         (("certs", "member", 1, "--dir", "nowhere"), "holds no authority"),
         (("certs", "member", 99999), "a pid is"),
-        (("gather", "nowhere", "--group", "alps", "--out", "nowhere"), "no spool"),
+        (("certs", "member", 7, "--days", "-5"), "greater than or equal to 1"),
+        (("gather", "nowhere", "--group", "alps", "--out", "nowhere"), "nowhere does not exist"),
         (("gather", "nowhere", "--group", "alps", "--out", "nowhere", "--healed-s", 0), "--one-clock"),
     ],
 )
@@ -281,6 +283,10 @@ def test_certificates_are_made_and_found_fit(tmp_path: Path) -> None:
     assert checks["certificates"]["state"] == "fine"
     os.chmod(tmp_path / "member-1.key", 0o644)
     assert json.loads(whence("doctor", "--certs", tmp_path, "--json"))["checks"]["certificates"]["state"] == "worse"
+    os.chmod(tmp_path / "member-1.key", 0o600)
+    whence("doctor", "--certs", tmp_path)
+    make_member(tmp_path, 3, -5)
+    whence("doctor", "--certs", tmp_path, code=1)  # it has expired
     whence("doctor", "--certs", tmp_path / "nowhere", code=1)
     whence("doctor", "--listen", "192.0.2.1:1", code=1)
 

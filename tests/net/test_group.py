@@ -20,9 +20,11 @@ from whence.errors import (
     SettingError,
     SlowConsumerError,
     UsageError,
+    WhenceError,
 )
 from whence.group import Batch, Group
 from whence.limits import BUNDLE_BYTES_MAX, BUNDLE_EVENTS_MAX
+from whence.net.settings import NetSettings
 from whence.node import endpoint
 from whence.publisher import ALONE_S, FLUSH_BYTES
 from whence.types import ANY_BOOT, Process, packed
@@ -446,6 +448,28 @@ def test_arguments_of_the_wrong_kind_get_a_sentence() -> None:
             join(0, contacts=contacts)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="an address is host:port"):
         join(0, listen=4000)  # type: ignore[arg-type]
+    badly: list[tuple[dict[str, Any], str]] = [
+        ({"data": 5}, "data is a directory"), ({"data": ""}, "data is a directory"),
+        ({"trace": 5}, "trace is a directory"), ({"settings": {}}, "settings are whence.NetSettings"),
+        ({"permits": {"g": "rw"}}, "permits are a table"), ({"permits": {"g": {"five": "r"}}}, "permits are a table"),
+        ({"settings": NetSettings(stall_ns="x")}, "NetSettings: .*stall_ns"),  # type: ignore[arg-type]
+    ]  # fmt: skip
+    for wrong_too, said in badly:
+        with pytest.raises(WhenceError, match=said):
+            join(0, **wrong_too)
+
+
+def test_a_group_is_closed_once_and_again_without_harm() -> None:
+    async def main() -> None:
+        async with nodes(1) as (node,):
+            group = await node.open("alps", settings=QUICK)
+            await group.close()
+            await group.close()
+            again = await node.open("alps", settings=QUICK)
+            await group.close()  # which is another one
+            await again.publish(b"x")
+
+    within(main())
 
 
 @pytest.mark.parametrize("level", ["fifo", "optimistic", "causal", "tree"])

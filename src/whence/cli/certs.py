@@ -20,7 +20,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 def ca(
     directory: Directory = Path("certs"),
     cluster: Annotated[str, typer.Option(help="Goes into the authority's name.")] = "whence",
-    days: Annotated[int, typer.Option(help="How long it is valid.")] = AUTHORITY_DAYS,
+    days: Annotated[int, typer.Option(min=1, help="How many days it is valid.")] = AUTHORITY_DAYS,
     json: Json = False,
 ) -> None:
     """Make an authority, once. Its key signs members: keep it where no member runs."""
@@ -35,7 +35,7 @@ def ca(
 def member(
     pids: Annotated[list[int], typer.Argument(help="The members' pids.")],
     directory: Directory = Path("certs"),
-    days: Annotated[int, typer.Option(help="How long they are valid.")] = MEMBER_DAYS,
+    days: Annotated[int, typer.Option(min=1, help="How many days they are valid.")] = MEMBER_DAYS,
     json: Json = False,
 ) -> None:
     """Make certificates and keys for members: member-PID.pem and member-PID.key."""

@@ -145,13 +145,20 @@ def _java() -> tuple[str, str]:
     return FINE, f"{spark} on Java {version[1]}"
 
 
+def _pid_in(certificate: Path) -> int:
+    """Return whose certificate it is by its name."""
+    return int(certificate.stem.removeprefix("member-"))
+
+
 def _certs(directory: Path) -> tuple[str, str]:
     members = sorted(directory.glob("member-*.pem"))
     if not members:
         return BROKEN, f"{directory} holds no member-*.pem; make some with whence certs member"
     try:
         for certificate in members:
-            Safety(certificate, certificate.with_suffix(".key"), directory / "ca.pem")
+            safety = Safety(certificate, certificate.with_suffix(".key"), directory / "ca.pem")
+            if doubts := safety.doubts(_pid_in(certificate)):
+                return BROKEN, f"peers will refuse this process: {doubts}"
             if os.stat(certificate.with_suffix(".key")).st_mode & 0o077:
                 return WORSE, f"{certificate.with_suffix('.key')} can be read by others; chmod 600 it"
     except (OSError, WhenceError) as error:

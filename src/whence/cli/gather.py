@@ -44,6 +44,9 @@ def gather(
     """
     if healed_s is not None and not one_clock:
         raise UsageError("--healed-s needs --one-clock: without true time nobody can tell what was published since")
+    for spool in spools:
+        if not spool.exists():
+            raise UsageError(f"{spool} does not exist; give the directories that live nodes wrote traces to")
     found = Gathering(spools, group, run_id, __version__, one_clock=one_clock)
     if healed_s is not None:
         found.run.phases = _phases(found, int(healed_s * SECOND_NS), int(deadline_s * SECOND_NS))

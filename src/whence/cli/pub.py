@@ -84,6 +84,8 @@ def pub(
             for process in ended:
                 joined.declare_dead(*process)
             await joined.ready_to_publish()
+            if len(joined.members()) + 1 < members:
+                complain(f"waiting until group {group!r} has {members} members (--members)")
             await joined.gathered(members)
             receipt = None
             while lines := await loop.run_in_executor(None, lines_in.some):

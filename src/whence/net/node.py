@@ -454,6 +454,11 @@ class LiveNode:
             self.switch.counts["no_such_group"] += 1
             return
         if group in self.permits.closed and not self.permits.admits(packet):
+            if not driver.counts["reject:not_permitted"]:
+                log.warning(
+                    "process %d sent what it has no right to in group %r; it is dropped (told once)",
+                    packet.pid, group,
+                )  # fmt: skip
             driver.count("reject", "not_permitted", packet.pid)
             return
         if isinstance(item, Reached):

@@ -32,6 +32,7 @@ class Permits:
     def __init__(self, table: Mapping[str, Mapping[int, str]] | None = None) -> None:
         """Read a table such as {"alps": {1: "rw", 2: "r"}}. Raises UsageError for unknown rights."""
         self._rights: dict[str, dict[int, frozenset[str]]] = {}
+        _check_table(table)
         for group, rights in (table or {}).items():
             for pid, letters in rights.items():
                 unknown = [letter for letter in letters if letter not in RIGHTS]
@@ -74,3 +75,16 @@ def bundles_in(item: Item) -> Iterator[Bundle]:
             yield value
         elif isinstance(value, list | tuple):
             yield from (each for each in value if isinstance(each, Bundle))
+
+
+def _check_table(table: object) -> None:
+    """Raise UsageError for what is no table of rights."""
+    if table is None:
+        return
+    if not isinstance(table, Mapping) or not all(
+        isinstance(group, str)
+        and isinstance(rights, Mapping)
+        and all(str(pid).isdecimal() and isinstance(letters, str) for pid, letters in rights.items())
+        for group, rights in table.items()
+    ):
+        raise UsageError(f"permits are a table such as {{'alps': {{1: 'rw', 2: 'r'}}}}, not {table!r}")

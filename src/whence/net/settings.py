@@ -59,7 +59,7 @@ class NetSettings(Struct, frozen=True, kw_only=True):
             value = getattr(self, name)
             if isinstance(value, int) and not isinstance(value, bool) and value < 1:
                 raise SettingError(f"{name} must be at least 1, not {value}")
-        if not 1 <= len(self.cluster) <= 64:
+        if not 1 <= len(str(self.cluster)) <= 64:
             raise SettingError(f"cluster must have 1 to 64 characters, not {len(self.cluster)}")
         if self.outbox_high_bytes >= self.outbox_bytes_max:
             raise SettingError("outbox_high_bytes must be below outbox_bytes_max, or publishers never wait")

@@ -176,7 +176,7 @@ def test_a_causal_member_that_is_closed_stays_one_and_comes_back_with_its_data(s
             async with join(1, data=tmp_path / "1", contacts=[one.address]) as two:
                 there = await opened(two)
                 await there.publish(b"after")
-                assert [each.payload for each in await take(there, 2)] == [b"after", b"meanwhile"]
+                assert {each.payload for each in await take(there, 2)} == {b"after", b"meanwhile"}
                 assert [each.payload for each in await take(here, 2)] == [b"meanwhile", b"after"]
 
     within(main())

@@ -15,7 +15,15 @@ from tests.net.test_commands import running, whence
 from whence.cli.app import run as command
 from whence.cli.top import page
 from whence.core.merge.items import Offer
-from whence.errors import ClosedError, JoinError, LeaseSuspendedError, NotCoordinatorError, StalledError, UsageError
+from whence.errors import (
+    ClosedError,
+    EventsLostError,
+    JoinError,
+    LeaseSuspendedError,
+    NotCoordinatorError,
+    StalledError,
+    UsageError,
+)
 from whence.group import Group
 from whence.net import clock
 from whence.net.clock import wall_ns
@@ -369,6 +377,10 @@ def test_late_events_and_resets_come_to_the_application_beside_and_with_the_stre
             merger._driver._sink.reset("gap")
             await merger.publish(b"third")
             assert (await anext(aiter(merger))).resets == ("gap",)
+            while not other.lost:
+                await asyncio.sleep(0.02)
+            with pytest.raises(EventsLostError, match="stuck"):  # its publisher hears that the stream has passed it
+                await other.close()
 
     within(main())
 

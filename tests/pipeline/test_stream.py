@@ -387,6 +387,14 @@ def test_directories_that_do_not_belong_together_are_refused(spark: SparkSession
         streamed(spark, tmp_path, CALM)
 
 
+def test_what_was_merged_elsewhere_is_not_taken_for_merged_here(spark: SparkSession, tmp_path: Path) -> None:
+    """With the --work of another --out, nothing would be read again, and the command would say that all is merged."""
+    write_files(tmp_path / "logs", made_log(5, events=20), 1, 0)
+    streamed(spark, tmp_path, CALM)
+    with pytest.raises(UsageError, match=r"does not belong to .*other: what it has merged is not there"):
+        run_stream(spark, tmp_path / "logs", tmp_path / "other", tmp_path / "work", CALM, {}, once=True, flush=True)
+
+
 def test_two_streams_do_not_share_a_directory(spark: SparkSession, tmp_path: Path) -> None:
     write_files(tmp_path / "logs", made_log(5, events=20), 1, 0)
     for name in ("work", "out"):

@@ -374,24 +374,16 @@ def run_stream(
         )
     for path, option in ((out, "--out"), (work, "--work")):
         local(path, option)
+    files = log_files(logs)
     _check_apart(logs, out, work)
+    Reader(spark, mapping).check(files, str(logs))
     with ExitStack() as held:
         for path, what in ((work, "--work:"), (out, "--out:")):
             held.enter_context(locked(path / ".lock", what, "one stream at a time writes there"))
         _run(
-            spark,
-            logs,
-            out,
-            work,
-            rules,
-            mapping,
-            once=once,
-            flush=flush,
-            strict=strict,
-            files_per_batch=files_per_batch,
-            every_seconds=every_seconds,
-            on_step=on_step,
-        )
+            spark, logs, out, work, rules, mapping, once=once, flush=flush, strict=strict,
+            files_per_batch=files_per_batch, every_seconds=every_seconds, on_step=on_step,
+        )  # fmt: skip
 
 
 def _check_apart(logs: Path, out: Path, work: Path) -> None:
@@ -403,16 +395,28 @@ def _check_apart(logs: Path, out: Path, work: Path) -> None:
             raise UsageError(f"{option}: {path} lies within {logs}, and would be read as logs; choose another place")
 
 
+def _check_pair(out: Path, work: Path, checkpoint: Path) -> None:
+    """Refuse directories that do not belong together; begin anew where nothing was committed. Raises UsageError."""
+    if manifests(out):
+        if not checkpoint.exists():
+            raise UsageError(
+                f"--work: {work} does not belong to {out}: it lacks the checkpoint of what was merged there"
+            )
+    elif any(path.name.isdecimal() for path in checkpoint.glob("commits/*")):
+        raise UsageError(
+            f"--work: {work} does not belong to {out}: what it has merged is not there; give both as before, or others"
+        )
+    else:
+        shutil.rmtree(checkpoint, ignore_errors=True)  # of a first step that broke off: Spark takes it for another's
+
+
 def _run(
     spark: SparkSession, logs: Path, out: Path, work: Path, rules: Rules, mapping: Mapping[str, str],
     *, once: bool, flush: bool, strict: bool, files_per_batch: int, every_seconds: int,
     on_step: Callable[[Manifest], None] | None,
 ) -> None:  # fmt: skip
-    files = log_files(logs)
     checkpoint = work / "checkpoint"
-    if manifests(out) and not checkpoint.exists():
-        raise UsageError(f"--work: {work} does not belong to {out}: it lacks the checkpoint of what was merged there")
-    Reader(spark, mapping).check(files, str(logs))
+    _check_pair(out, work, checkpoint)
     source = spark.readStream.format("binaryFile").schema(_FILES_DDL).option("maxFileAge", _ANY_AGE)
     source = source.option("recursiveFileLookup", "true").option("maxFilesPerTrigger", files_per_batch)
     merging = Merging(spark, Held(spark, work / "held", mapping), out, work, rules, strict=strict)

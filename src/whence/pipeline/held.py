@@ -128,10 +128,9 @@ class Held:
         is_sound = F.col(REASON).isNull()
         clock, l_ = F.when(is_sound, F.col(R)), F.when(is_sound, F.col(L))
         ticks = F.when(~F.col(HEARTBEAT), l_)
-        # A publisher called 17 is not the one whose number that is.
-        called = F.when(F.col(PUBLISHER).rlike("^[0-9]+$"), F.concat(F.lit("publisher "), PUBLISHER)).otherwise(
-            F.col(PUBLISHER)
-        )
+        # A publisher called 17 is not the one whose number that is; in quotes, no name is taken for another.
+        quoted = F.concat(F.lit('"'), PUBLISHER, F.lit('"'))
+        called = F.when(F.col(PUBLISHER).rlike('^([0-9]+$|")'), quoted).otherwise(F.col(PUBLISHER))
         name = F.coalesce(called, F.col(PID).cast("string")) if by_publisher else F.lit(None).cast("string")
         found = (
             self.rows(files)

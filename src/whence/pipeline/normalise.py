@@ -75,14 +75,16 @@ REJECTED: Final = (FILE, ROW, RAW, REASON)
 _FILES_LOOKED_AT, _LINES_LOOKED_AT = 200, 1000
 """Files of NDJSON, and lines of each, in which a column must show that is asked for."""
 _VALUE_SHOWN: Final = 100
+GRP_BYTES_MAX: Final = 200
+"""A group has a directory of its own, whose name some characters make longer; file systems take 255 bytes."""
 _EXACT: Final = 1 << 53
 """Whole numbers below this are exact as doubles."""
 _UUID: Final = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 _NAME: Final = re.compile(r"`((?:[^`]|``)+)`")
 _DOTTED: Final = re.compile(r"(?<![\w.`])[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
-_LITERAL: Final = re.compile(r"'[^']*'")
-_CAST: Final = re.compile(r"\bcast\s*\(", re.IGNORECASE)
-"""What cannot be cast is null, and so is what does not fit: a number must not become another one."""
+_LITERAL: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`""", re.DOTALL)
+_CAST: Final = re.compile(rf"({_LITERAL.pattern})|\bcast\s*\(", re.IGNORECASE | re.DOTALL)
+"""What cannot be cast is null, and so is what does not fit: a number must not become another one. Not in literals."""
 
 Shape: TypeAlias = str
 """Files of one shape are read together: those with the same columns, or NDJSON."""
@@ -161,7 +163,7 @@ class Reader:
 
     def __init__(self, spark: SparkSession, mapping: Mapping[str, str]) -> None:
         self._spark = spark
-        self._mapping = {name: _CAST.sub("try_cast(", expression) for name, expression in mapping.items()}
+        self._mapping = {name: _CAST.sub(_tried, expression) for name, expression in mapping.items()}
         self._schemas: dict[Shape, StructType] = {}
         self._fields: dict[str, Any] = dict.fromkeys(COLUMNS)
         """Of lines of JSON: names, each with None for text or with the names within it."""
@@ -310,6 +312,11 @@ def _json_rows(spark: SparkSession, paths: list[str], fields: Mapping[str, Any])
         F.make_valid_utf8("value").alias(_RAW_ROW), F.col(_quoted(_RAW_FILE)),
         F.lit(None).cast("bigint").alias(_RAW_AT), bad.alias(_RAW_BAD),
     )  # fmt: skip
+
+
+def _tried(found: re.Match[str]) -> str:
+    """Return a cast that gives null where it cannot be, and a literal as it is."""
+    return found[1] if found[1] is not None else "try_cast("
 
 
 def _ddl(fields: Mapping[str, Any] | None) -> str:
@@ -512,6 +519,7 @@ def _reason(of: Mapping[str, str]) -> str:
     parts = [
         "bad",
         f"case when {GRP} = '' then 'grp is empty' end",
+        f"case when octet_length({GRP}) > {GRP_BYTES_MAX} then 'grp has more than {GRP_BYTES_MAX} bytes' end",
         f"case when {GRP} = '{NO_PARTITION}' then 'grp is {NO_PARTITION}, which stands for none in directories' end",
         *_reasons_of_publisher(of),
         *_reasons_of(of, SEQ, ROOM[SEQ], is_made, f"not {HEARTBEAT}"),

@@ -9,6 +9,7 @@ from rich.markup import escape
 from whence.check.verdict import Outcome
 from whence.cli.check import BROKEN
 from whence.cli.output import (
+    VIOLATIONS_SHOWN,
     complain,
     parse_settings,
     print_json,
@@ -64,9 +65,9 @@ def verify(
         complain(f"set aside: {each.path}{rows}: {each.reason}")
     if json:
         by_run = {judged.run.run_id: verdicts_by_name(judged.verdicts) for judged in done.runs}
-        every = [verdict for judged in done.runs for verdict in judged.verdicts]
+        every = [{"run": each.run.run_id, **witness} for each in done.runs for witness in witnesses(each.verdicts)]
         print_json(
-            done.runs[0].run.seed, runs=by_run, verdicts=_worst(by_run), violations=witnesses(every),
+            done.runs[0].run.seed, runs=by_run, verdicts=_worst(by_run), violations=every[:VIOLATIONS_SHOWN],
             set_aside=[{"path": each.path, "reason": each.reason, "rows": each.rows} for each in done.set_aside],
         )  # fmt: skip
     else:

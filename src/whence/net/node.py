@@ -209,8 +209,8 @@ class LiveNode:
                 else:
                     await self._enter(driver, founders)
                 await driver.until(lambda: driver.joined or driver.left)
-                if returns:
-                    await self._answers(driver)
+            if returns:
+                await self._answers(driver)
         except TimeoutError:
             entrance = self._entering.get(group)
             why = f"; it waits for {entrance.waits_for}" if entrance is not None and entrance.waits_for else ""

@@ -76,7 +76,10 @@ _FILES_LOOKED_AT, _LINES_LOOKED_AT = 200, 1000
 """Files of NDJSON, and lines of each, in which a column must show that is asked for."""
 _VALUE_SHOWN: Final = 100
 GRP_BYTES_MAX: Final = 200
-"""A group has a directory of its own, whose name some characters make longer; file systems take 255 bytes."""
+"""A group has a directory of its own; file systems take names of 255 bytes."""
+_ESCAPED: Final = r"""'"#%\'*/:=?\\{[]^'"""
+_ESCAPED_BYTES: Final = f"octet_length({GRP}) + 2 * (length({GRP}) - length(translate({GRP}, {_ESCAPED}, '')))"
+"""Characters for which Spark writes three in the name of a directory, and how long that is then."""
 _EXACT: Final = 1 << 53
 """Whole numbers below this are exact as doubles."""
 _UUID: Final = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
@@ -519,7 +522,8 @@ def _reason(of: Mapping[str, str]) -> str:
     parts = [
         "bad",
         f"case when {GRP} = '' then 'grp is empty' end",
-        f"case when octet_length({GRP}) > {GRP_BYTES_MAX} then 'grp has more than {GRP_BYTES_MAX} bytes' end",
+        f"case when octet_length({GRP}) > {GRP_BYTES_MAX // 3} and {_ESCAPED_BYTES} > {GRP_BYTES_MAX} "
+        f"then 'grp has more than {GRP_BYTES_MAX} bytes as the name of a directory' end",
         f"case when {GRP} = '{NO_PARTITION}' then 'grp is {NO_PARTITION}, which stands for none in directories' end",
         *_reasons_of_publisher(of),
         *_reasons_of(of, SEQ, ROOM[SEQ], is_made, f"not {HEARTBEAT}"),

@@ -26,19 +26,8 @@ NEVER = 1 << 62
 class Peer:
     """How things stand with one other node."""
 
-    __slots__ = (
-        "acked",
-        "answered",
-        "backoff",
-        "begun",
-        "boot",
-        "came",
-        "heard_at",
-        "place",
-        "retry_at",
-        "sent",
-        "since",
-    )
+    __slots__ = ("acked", "answered", "backoff", "begun", "boot", "came", "heard_at", "place", "retry_at", "sent",
+                 "since")  # fmt: skip
 
     def __init__(self, retry_ns: int, place: int) -> None:
         self.place = place

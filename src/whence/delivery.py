@@ -24,6 +24,7 @@ class Origin(Struct, frozen=True, gc=False):
     resets: tuple[str, ...]
     mark: Mark | None
     redelivered: int
+    ordinal: int
 
 
 class Delivery(Struct, frozen=True, gc=False):
@@ -55,7 +56,8 @@ class Delivery(Struct, frozen=True, gc=False):
 
     @property
     def position(self) -> int:
-        """Return its place among all events handed out here in this group; where members remember, in all lives."""
+        """Return its place among all events delivered here in this group. Where members remember it is the same in all
+        lives: what was in hand when a process died comes again with the position it had."""
         return self._origin.position + self._offset
 
     @property
@@ -135,6 +137,8 @@ class Batch(Struct, eq=False, gc=False):
     """How many of its first events an earlier life may have been handed, and died before they were taken."""
     _dropped: int = 0
     """Events left out just before it."""
+    _ordinal: int = 0
+    """Events delivered before it in this life, where what is taken is counted."""
 
     @property
     def count(self) -> int:
@@ -167,7 +171,7 @@ class Batch(Struct, eq=False, gc=False):
         latency_ns = None if rtt_ns is None else rtt_ns // 2 + self.held_ns
         return Origin(
             bundle.pid, bundle.boot, bundle.first, self.level, self.position, self.held_ns, latency_ns, self.gaps,
-            self.resets, self._mark, self.redelivered,
+            self.resets, self._mark, self.redelivered, self._ordinal,
         )  # fmt: skip
 
     def rest(self, gone: int) -> "Batch":
@@ -175,7 +179,7 @@ class Batch(Struct, eq=False, gc=False):
         bundle, mark = cut(self.bundle, self._mark, gone)
         return Batch(
             bundle, self.position + gone, self.level, self.held_ns, self._rtt_ns, mark,
-            redelivered=max(0, self.redelivered - gone),
+            redelivered=max(0, self.redelivered - gone), _ordinal=self._ordinal + gone,
         )  # fmt: skip
 
 

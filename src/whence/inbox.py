@@ -116,9 +116,8 @@ class Inbox:
         """Those that were not."""
         self._quick: Iterator[Delivery] = iter(_NOTHING)
         """All of those but the last, where nothing has to be done for one but to hand it out."""
-        self._start: int | None = None
-        self._handed = self._taken = 0
-        """The first position of this life; events handed out, and taken, since: where `on_taken` wants to know."""
+        self._delivered = self._handed = self._taken = 0
+        """Events of this life that were delivered, handed out and taken, where `on_taken` wants to know."""
         self._late: deque[LateEvent] = deque()
         self._gaps: list[Span] = []
         self._resets: dict[str, None] = {}
@@ -134,11 +133,8 @@ class Inbox:
         """Queue a delivered bundle, or call the application with it. It has the first `have` events of it from an
         earlier life, and may have been handed the next `again` of them."""
         bundle, mark = step.bundle, step.mark
-        if self.on_taken is not None:
-            if have:
-                bundle, mark = cut(bundle, mark, have)
-            if self._start is None:
-                self._start = position
+        if have and self.on_taken is not None:
+            bundle, mark = cut(bundle, mark, have)
         if not self._receive:
             self._waive(bundle, step.hold_ns, mark)
             return
@@ -147,6 +143,9 @@ class Inbox:
         batch = Batch(bundle, position, self._level, step.hold_ns, self.rtt_ns, mark)
         if again:
             batch.redelivered = again
+        if self.on_taken is not None:
+            batch._ordinal = self._delivered
+            self._delivered += bundle.count
         if self._gaps or self._resets:
             batch.gaps, batch.resets = tuple(self._gaps), tuple(self._resets)
             self._gaps.clear()
@@ -298,11 +297,11 @@ class Inbox:
             raise UsageError(f"a delivery or a batch is acknowledged, not {type(upto).__name__}")
         if self._ended and self.is_over():
             raise ClosedError("the group is closed; what was not acknowledged comes again where its level remembers")
-        if self.on_taken is None or self._start is None:
+        if self.on_taken is None:
             return
         handed = self._handed
         if upto is not None:
-            handed = upto.position - self._start + (upto.count if isinstance(upto, Batch) else 1)
+            handed = upto._ordinal + upto.count if isinstance(upto, Batch) else upto._origin.ordinal + upto._offset + 1
         if not 0 <= handed <= self._handed:
             raise UsageError("only what this group handed out in this life can be acknowledged")
         self._take_upto(handed)

@@ -111,6 +111,26 @@ def test_numbers_of_the_first_format_are_taken_over(tmp_path: Path) -> None:
     assert (again.taken, again.messages[:3]) == (71, [3, 0, 5])
 
 
+def test_numbers_of_the_third_format_are_taken_over_and_checked(tmp_path: Path) -> None:
+    """It has no positions of what is in hand; a flipped bit is seen before it is turned into the present one."""
+    steps = Steps(bytearray(Steps.BYTES))
+    steps.take_of(2, 5, whole=True)
+    steps.hand(2, 1 << 16 | 5)
+    words = 4 + 2 * CLOCK_NODES_MAX
+    third = bytes(steps._memory)[: 8 * words] + pack("<Q", 3 << 57 | 3)
+    (tmp_path / "steps").write_bytes(third)
+    taken_over = Steps.at(tmp_path / "steps")
+    assert (taken_over.taken, taken_over.messages[2], taken_over.handed[2]) == (5, 1, 1 << 16 | 5)
+    assert not taken_over.displaced
+    assert set(taken_over.places) == {(0, 0)}
+    for byte in (16, 8 * 6, len(third) - 8):
+        damaged = bytearray(third)
+        damaged[byte] ^= 4
+        (tmp_path / "damaged").write_bytes(damaged)
+        with pytest.raises(StorageError, match="damaged"):
+            Steps.at(tmp_path / "damaged")
+
+
 class Watched:
     """Memory of which the first so many writes survive."""
 

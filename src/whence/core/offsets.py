@@ -21,6 +21,17 @@ EVENT_BITS = 16
 """How far a node's events were handed out is the number of a message and, in so many bits, events of it."""
 
 
+class Delivered(NamedTuple):
+    """What is known of a bundle that a member delivers."""
+
+    have: int
+    """How many of its events the application has from an earlier life."""
+    again: int
+    """How many of the others it may have been handed without taking them."""
+    position: int
+    """The place of the first that it has not."""
+
+
 class Numbers(Protocol):
     """What is kept across lives, each number written in one piece. `store.steps` says what they mean."""
 
@@ -29,10 +40,14 @@ class Numbers(Protocol):
     handed: list[int]
     messages: list[int]
     begun: list[int]
+    places: list[tuple[int, int]]
+    displaced: dict[tuple[int, int], tuple[int, int]]
 
     def take(self, events: int) -> None: ...
     def take_of(self, node: int, events: int, *, whole: bool) -> None: ...
     def hand(self, node: int, handed: int) -> None: ...
+    def place(self, node: int, position: int, count: int) -> None: ...
+    def displace(self, node: int, number: int, position: int, count: int) -> None: ...
     def tell(self) -> None: ...
     def reach(self, taken: int, told: int) -> None: ...
     def catch_up(self, messages: Sequence[int]) -> None: ...
@@ -48,13 +63,14 @@ class Owed(NamedTuple):
 
 
 class Entry:
-    """A bundle that was delivered, its node and its number among those of it, and how many of its events were handed
-    out and taken."""
+    """A bundle that was delivered, its node and its number among those of it, the position of its first event, and how
+    many of its events were handed out and taken."""
 
-    __slots__ = ("bundle", "count", "handed", "node", "number", "taken")
+    __slots__ = ("bundle", "count", "handed", "node", "number", "position", "taken")
 
-    def __init__(self, bundle: Bundle, node: int, number: int, count: int, taken: int) -> None:
-        self.bundle, self.node, self.number, self.count = bundle, node, number, count
+    def __init__(self, bundle: Bundle, node: int, number: int, position: int, taken: int) -> None:
+        self.bundle, self.node, self.number, self.position = bundle, node, number, position
+        self.count = bundle.count
         self.handed = self.taken = taken
 
 
@@ -78,11 +94,8 @@ class Offsets:
         """By node, the number of the last message that was delivered in this life."""
         self._again = 0
         """Events that an earlier life handed out, and nobody took, where the same ones come first again."""
-
-    @property
-    def position(self) -> int:
-        """Return the place of the first event that was not taken, in all lives."""
-        return self._numbers.taken if self._numbers is not None else 0
+        self.position = self._first_position()
+        """The next place that no event ever had."""
 
     # --- a later life ---
 
@@ -99,6 +112,7 @@ class Offsets:
             numbers.reach(taken, told)
             self._skip, self._skip_told = numbers.taken - taken, numbers.told - told
             self._again = max(0, numbers.handed[0] - numbers.taken)
+        self.position = self._first_position()
 
     def resumed(self) -> None:
         """Learn that the member has read its journal, which may know more than the numbers do."""
@@ -122,9 +136,8 @@ class Offsets:
 
     # --- delivered, handed out, taken ---
 
-    def deliver(self, bundle: Bundle) -> tuple[int, int]:
-        """Take a bundle that the member delivers. Return how many of its events the application has from an earlier
-        life, and how many of the others it may have been handed without taking them."""
+    def deliver(self, bundle: Bundle) -> Delivered:
+        """Take a bundle that the member delivers."""
         count, have, node, number, resuming = bundle.count, 0, 0, 0, self._resuming
         if self._skip:
             have = min(self._skip, count)
@@ -134,11 +147,16 @@ class Offsets:
             number = self._delivered[node] = self._delivered.get(node, resuming.taken()[node]) + 1
             if self._begun:
                 have = min(self._taken_of(node), count - 1)
+        again, position = self._handed_before(count, node, number, have), self.position
         if have < count:
-            entry = Entry(bundle, node, number, count, have)
+            if resuming is not None and (kept := self._kept_position(node, number)) is not None:
+                position = kept + have
+            else:
+                self.position += count - have
+            entry = Entry(bundle, node, number, position - have, have)
             self._entries.append(entry)
             self._to_hand.append(entry)
-        return have, self._handed_before(count, node, number, have)
+        return Delivered(have, again, position)
 
     def hand(self, bundle: Bundle, events: int) -> None:
         """Count events of a bundle that the application is handed now, in the order they were delivered."""
@@ -146,6 +164,8 @@ class Offsets:
         while (entry := waiting[0]).bundle is not bundle and not _ends_like(entry.bundle, bundle):
             waiting.popleft()  # left out: the application was too slow
         self._in_hand += events
+        if self._resuming is not None and self._numbers is not None:
+            self._note_place(self._numbers, entry)
         self._note_handed(entry, events)
 
     def take(self, events: int) -> list[Bundle]:
@@ -180,6 +200,39 @@ class Offsets:
         return Owed(numbers.taken - begun, numbers.told - self._skip_told, [entry.bundle for entry in self._entries])
 
     # --- small things ---
+
+    def _first_position(self) -> int:
+        """Return the first place that no earlier life gave away: all of a bundle has its places when its first event is
+        handed out, so that it keeps them whatever comes before it in a later life."""
+        numbers = self._numbers
+        if numbers is None:
+            return 0
+        if self._resuming is None:
+            return numbers.taken
+        places = (*numbers.places, *numbers.displaced.values())
+        return max(numbers.taken, *[position + count for position, count in places])
+
+    def _kept_position(self, node: int, number: int) -> int | None:
+        """Return the place of the first event of a node's message that an earlier life was handed some of."""
+        numbers = self._numbers
+        assert numbers is not None
+        last = numbers.handed[node] >> EVENT_BITS
+        if number > last:
+            return None
+        position, count = numbers.places[node] if number == last else numbers.displaced.get((node, number), (0, 0))
+        return position if count else None
+
+    def _note_place(self, numbers: Numbers, entry: Entry) -> None:
+        """Keep the places of a bundle that is handed out, and of the one before it of its node if that is in hand."""
+        node, number, last = entry.node, entry.number, numbers.handed[entry.node] >> EVENT_BITS
+        if number < last:
+            if (node, number) not in numbers.displaced:
+                numbers.displace(node, number, entry.position, entry.count)
+            return
+        if number > last and last > numbers.messages[node]:
+            numbers.displace(node, last, *numbers.places[node])
+        if numbers.places[node] != (entry.position, entry.count):
+            numbers.place(node, entry.position, entry.count)
 
     def _taken_of(self, node: int) -> int:
         """Return how many events of a node's next message were taken, unless its journal says that all were."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from whence.core.offsets import Offsets
+from whence.core.offsets import Delivered, Offsets
 from whence.core.order.localized.recipe import Causal
 from whence.types import Bundle
 
@@ -25,23 +25,23 @@ class CountsBundles(Offsets):
 class SkipsBegunBundles(Offsets):
     """Leaves out a bundle of which an earlier life had taken some."""
 
-    def deliver(self, bundle: Bundle) -> tuple[int, int]:
-        have, again = super().deliver(bundle)
-        if 0 < have < bundle.count:
-            self.take(bundle.count - have)
-            return bundle.count, 0
-        return have, again
+    def deliver(self, bundle: Bundle) -> Delivered:
+        delivered = super().deliver(bundle)
+        if 0 < delivered.have < bundle.count:
+            self.take(bundle.count - delivered.have)
+            return delivered._replace(have=bundle.count, again=0)
+        return delivered
 
 
 class BeginsBundlesAgain(Offsets):
     """Hands out a bundle from its first event on, whatever an earlier life had taken of it."""
 
-    def deliver(self, bundle: Bundle) -> tuple[int, int]:
-        have, again = super().deliver(bundle)
-        if 0 < have < bundle.count:
+    def deliver(self, bundle: Bundle) -> Delivered:
+        delivered = super().deliver(bundle)
+        if 0 < delivered.have < bundle.count:
             self._entries[-1].taken = 0
-            return 0, again
-        return have, again
+            return delivered._replace(have=0)
+        return delivered
 
 
 class ForgetsWhatWasTaken(Offsets):

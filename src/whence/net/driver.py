@@ -60,7 +60,6 @@ class Driver:
         self.group = role.group
         self.joined = False
         self.left = False
-        self.position = 0
         self.published = 0
         self.counts: Counter[str] = Counter()
         self.telemetry: Telemetry | None = None
@@ -112,7 +111,6 @@ class Driver:
         """The member, if it finds again by itself what the application has not taken."""
         self._taking = Taking(sink, scribe, self._steps, self._resuming, self._note_taken)
         self._taking.begin(role.recipe, sink)
-        self.position = self._taking.position
         self._held_back: Callable[[], bool] | None = getattr(self.member, "held_back", None)
         """Whether publishing more would make something come too late, at levels where it can."""
         self.may_hold_back = self._held_back is not None
@@ -120,6 +118,11 @@ class Driver:
         self.may_refuse = self._refusal is not None
         self.settling = Settling(self.group, role.me.pid, self.member, self.credit, outside)
         self._checkpoint_bytes: Callable[[], int] = getattr(self.member, "checkpoint_bytes", int)
+
+    @property
+    def position(self) -> int:
+        """Return the next place that no event ever had here; where members remember, in all lives."""
+        return self._taking.position
 
     # --- inputs ---
 
@@ -138,7 +141,6 @@ class Driver:
         if self._steps is not None:
             rewritten = [_decode_steps(record[1:]) for record in records if record[:1] == OF_STEPS]
             self._taking.resume(*(rewritten[-1] if rewritten else (0, 0)))
-            self.position = self._taking.position
             for record in records:
                 if record[:1] == OF_UNTAKEN:
                     self._deliver(Delivery(_decode_bundle(record[1:])))
@@ -400,12 +402,10 @@ class Driver:
         if isinstance(step, Returned):
             self._taking.tell(step.bundle)
         elif isinstance(step, Delivery):
-            have, again = self._taking.deliver(step.bundle)
+            have, again, position = self._taking.deliver(step.bundle)
             if have == step.bundle.count:
                 self._note_taken(step.bundle)
                 return
-            position = self.position
-            self.position = position + step.bundle.count - have
             if self.telemetry is not None:
                 self.telemetry.delivered(step.bundle, step.hold_ns)
             self._sink.take(step, position, have, again)

@@ -9,7 +9,7 @@ acknowledges by itself.
 from collections.abc import Callable
 
 from whence.core.levels import Recipe
-from whence.core.offsets import Offsets, Owed
+from whence.core.offsets import Delivered, Offsets, Owed
 from whence.core.ready import Mark
 from whence.core.stages import Resuming
 from whence.net.role import Sink
@@ -38,6 +38,7 @@ class Taking:
         self.over = False
         """The member has left: what came before is still handed out, and nothing is owed."""
         self._offsets: Offsets | None = None
+        self._delivered = 0
         sink.on_reached, sink.on_dropped = reached, self._dropped
         if steps is not None:
             sink.is_over = lambda: steps.closed
@@ -56,8 +57,8 @@ class Taking:
 
     @property
     def position(self) -> int:
-        """Return the place of the first event that was not taken, in all lives."""
-        return self._offsets.position if self._offsets is not None else 0
+        """Return the next place that no event ever had: where a later life goes on, in all lives."""
+        return self._offsets.position if self._offsets is not None else self._delivered
 
     # --- a later life ---
 
@@ -77,9 +78,13 @@ class Taking:
 
     # --- what the member delivers ---
 
-    def deliver(self, bundle: Bundle) -> tuple[int, int]:
-        """Return how many events of a bundle the application has; of the others, how many it may have been handed."""
-        return self._offsets.deliver(bundle) if self._offsets is not None else (0, 0)
+    def deliver(self, bundle: Bundle) -> Delivered:
+        """Take a bundle that the member delivers; return what the application has of it."""
+        if self._offsets is not None:
+            return self._offsets.deliver(bundle)
+        position = self._delivered
+        self._delivered = position + bundle.count
+        return Delivered(0, 0, position)
 
     def tell(self, bundle: Bundle) -> None:
         """Tell the application of a publication, unless an earlier life did; what a trace tells is on file before."""

@@ -106,7 +106,7 @@ class Application:
 
     def deliver(self, step: Delivery) -> None:
         """Take what the member delivers: at once, or when its turn comes."""
-        have, _ = self._offsets.deliver(step.bundle)
+        have = self._offsets.deliver(step.bundle).have
         if have < step.bundle.count:
             self._queue.append((step, have))
             if not self._world.take_ns:

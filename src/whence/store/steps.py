@@ -15,6 +15,7 @@ The highest bits of a word check the others, so that no flipped bit passes for a
 
 import mmap
 import os
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,21 +24,27 @@ from whence.limits import BUNDLE_EVENTS_MAX, CLOCK_NODES_MAX
 from whence.store.log import WHAT_TO_DO, make_directory
 
 _TAKEN, _TOLD, _TAKEN_BY_BIT, _WORDS = 0, 1, 2, 4
-_HANDED, _FORMAT = _WORDS + CLOCK_NODES_MAX, _WORDS + 2 * CLOCK_NODES_MAX
+_HANDED, _PLACED, _DISPLACED = [_WORDS + part * CLOCK_NODES_MAX for part in (1, 2, 3)]
+DISPLACED_MAX = 512
+"""Messages in hand, besides the newest of each node, whose places are known to a later life. Full: the oldest go, and
+come again at places that no event had."""
+_FORMAT = _DISPLACED + 2 * DISPLACED_MAX
 """The places of the numbers."""
 _PLACES = _FORMAT + 1
 _BYTES = 8 * _PLACES
 
-_FORMAT_NOW = 3
+_FORMAT_NOW = 4
 _CHECK, _VALUE_BITS = 127, 57
 """A word is a number and, above it, what is left of it after division: every single bit makes a difference to that."""
 _VALUE = (1 << _VALUE_BITS) - 1
-_FORMER_BYTES = 8 * _HANDED
-"""A file of the first format has no more: it counts whole messages, and the parity of their sum tells which counts."""
+_FIRST_BYTES, _THIRD_BYTES = 8 * _HANDED, 8 * (_PLACED + 1)
+"""A file of the first format counts whole messages, and the parity of their sum tells which counts; one of the third
+has no places."""
 
-_EVENT_BITS = 16
+_EVENT_BITS, _NODE_BITS = 16, 10
 _MESSAGE = 1 << _EVENT_BITS + 1
 assert BUNDLE_EVENTS_MAX < 1 << _EVENT_BITS
+assert CLOCK_NODES_MAX <= 1 << _NODE_BITS
 
 
 class Steps:
@@ -60,8 +67,21 @@ class Steps:
         """Events the application has taken."""
         self.told = numbers[_TOLD]
         """Publications the application was told of."""
-        self.handed = numbers[_HANDED:_FORMAT]
+        self.handed = numbers[_HANDED:_PLACED]
         """How far it was handed events of each node, whatever of that it has taken; as the caller counts."""
+        self.places = [_place(word) for word in numbers[_PLACED:_DISPLACED]]
+        """The position of the first event of the message of each node it was last handed some of, and its events."""
+        keys, places = numbers[_DISPLACED:_FORMAT:2], numbers[_DISPLACED + 1 : _FORMAT : 2]
+        self._displaced = {slot: key for slot, key in enumerate(keys) if key}
+        self.displaced = {
+            (key % (1 << _NODE_BITS), key >> _NODE_BITS): _place(places[slot]) for slot, key in self._displaced.items()
+        }
+        """The same of messages before that, by node and number, of which some was in hand then."""
+        in_hand = [
+            slot for slot, key in self._displaced.items() if key >> _NODE_BITS > self.messages[key % (1 << _NODE_BITS)]
+        ]
+        self._slots = deque([*sorted(set(range(DISPLACED_MAX)) - set(in_hand)), *in_hand])
+        """Where the next is written."""
 
     BYTES = _BYTES
 
@@ -111,6 +131,26 @@ class Steps:
             self.handed[node] = handed
             self._places[_HANDED + node] = handed % _CHECK << _VALUE_BITS | handed
 
+    def place(self, node: int, position: int, count: int) -> None:
+        """Note which places a node's message has, before its first event is handed out. What was noted of the one
+        before is gone: `displace` it where it is in hand."""
+        self.places[node] = position, count
+        self._places[_PLACED + node] = _sealed(position << _EVENT_BITS | count)
+
+    def displace(self, node: int, number: int, position: int, count: int) -> None:
+        """Keep the places of a message in hand that is not the last that the node was handed some of."""
+        slot = self._slots[0]
+        self._slots.rotate(-1)
+        former = self._displaced.pop(slot, None)
+        if former is not None:
+            self.displaced.pop((former % (1 << _NODE_BITS), former >> _NODE_BITS), None)
+        place = _DISPLACED + 2 * slot
+        self.displaced[node, number] = position, count
+        key = self._displaced[slot] = number << _NODE_BITS | node
+        self._places[place] = 0  # whoever is killed before the last of these leaves none
+        self._places[place + 1] = _sealed(position << _EVENT_BITS | count)
+        self._places[place] = _sealed(key)
+
     def catch_up(self, messages: Sequence[int]) -> None:
         """Learn that more messages were taken than are counted here: the machine died before they were."""
         behind = [node for node, taken in enumerate(messages) if taken > self.messages[node]]
@@ -149,22 +189,33 @@ def _sealed(number: int) -> int:
     return number % _CHECK << _VALUE_BITS | number
 
 
-def _checked(places: Sequence[int]) -> list[int]:
+def _place(word: int) -> tuple[int, int]:
+    """Return a position and a number of events."""
+    return word >> _EVENT_BITS, word % (1 << _EVENT_BITS)
+
+
+def _checked(places: Sequence[int], written_as: int = _FORMAT_NOW) -> list[int]:
     """Return the numbers that are written. Raises ValueError where one is none that was."""
     numbers = [word & _VALUE for word in places]
     wrong = [place for place, word in enumerate(places) if _sealed(numbers[place]) != word]
-    if wrong or numbers[_FORMAT] not in (0, _FORMAT_NOW) or (not numbers[_FORMAT] and any(numbers)):
-        raise ValueError(f"the number at byte {8 * (wrong[0] if wrong else _FORMAT)} was never written")
+    if wrong or numbers[-1] not in (0, written_as) or (not numbers[-1] and any(numbers)):
+        raise ValueError(f"the number at byte {8 * (wrong[0] if wrong else len(numbers) - 1)} was never written")
     return numbers
 
 
 def _convert(path: Path) -> None:
     """Put a file of the present format in the place of an earlier one. Raises OSError."""
-    if path.stat().st_size == _FORMER_BYTES:
-        former = memoryview(path.read_bytes()).cast("Q").tolist()
+    size = path.stat().st_size
+    if size not in (_FIRST_BYTES, _THIRD_BYTES):
+        return
+    former = memoryview(path.read_bytes()).cast("Q").tolist()
+    if size == _FIRST_BYTES:
         words = [messages * _MESSAGE for messages in former[_WORDS:]]
         words[0] |= sum(former[_WORDS:]) & 1
-        _put(path, [*former[:_WORDS], *words, *[0] * CLOCK_NODES_MAX])
+        numbers = [*former[:_WORDS], *words, *[0] * CLOCK_NODES_MAX]
+    else:
+        *numbers, _ = _checked(former, 3)
+    _put(path, [*numbers, *[0] * (_FORMAT - len(numbers))])
 
 
 def _put(path: Path, numbers: list[int]) -> None:

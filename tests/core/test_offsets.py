@@ -1,0 +1,128 @@
+"""Positions: every place names one event and every event has one place, in all lives of a process."""
+
+from collections import deque
+from collections.abc import Sequence
+from struct import pack
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from whence.core.offsets import Offsets
+from whence.store.steps import DISPLACED_MAX, Steps
+from whence.types import Bundle, EventId
+
+
+class Fetching:
+    """A member that fetches again what was not taken, publisher by publisher, in any order between them."""
+
+    def __init__(self, nodes: int) -> None:
+        self._taken = [0] * nodes
+
+    def resume(self, taken: Sequence[int], told: int, begun: Sequence[int] = ()) -> None:
+        self._taken = list(taken[: len(self._taken)])
+
+    def take(self, process: int) -> None:
+        self._taken[process] += 1
+
+    def taken(self) -> Sequence[int]:
+        return self._taken
+
+    def place_of(self, process: int) -> int:
+        return process
+
+
+class Consumer:
+    """An application that is handed events, takes them and is killed; its numbers survive."""
+
+    def __init__(self, sizes: Sequence[Sequence[int]]) -> None:
+        """`sizes`: the events of each message of each publisher."""
+        self._sizes = sizes
+        self._memory = bytearray(Steps.BYTES)
+        self.places: dict[EventId, set[int]] = {}
+        self.events: dict[int, set[EventId]] = {}
+        self._taken: set[EventId] = set()
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin a life, as one that was killed goes on."""
+        steps = Steps(self._memory)
+        self._member = Fetching(len(self._sizes))
+        self._offsets = Offsets(steps, self._member)
+        self._offsets.resume()
+        self._offsets.resumed()
+        self._fetched = list(self._member.taken())
+        self._queue: deque[tuple[Bundle, int, int]] = deque()
+        self._in_hand: deque[EventId] = deque()
+
+    def deliver(self, node: int) -> None:
+        """Deliver the next message of a publisher, if it has one."""
+        number = self._fetched[node]
+        if number == len(self._sizes[node]):
+            return
+        self._fetched[node] += 1
+        count = self._sizes[node][number]
+        first = 1 + sum(self._sizes[node][:number])
+        bundle = Bundle(node, 1, first, pack("<I", 1) * count, b"x" * count, b"")
+        have, again, position = self._offsets.deliver(bundle)
+        assert have + again <= count
+        self._queue.append((bundle, have, position - have))
+
+    def hand(self, events: int) -> None:
+        """Hand out events of the first bundle that is here."""
+        if not self._queue:
+            return
+        bundle, begin, base = self._queue.popleft()
+        end = min(begin + events, bundle.count)
+        self._offsets.hand(bundle, end - begin)
+        for at in range(begin, end):
+            event = EventId(bundle.pid, bundle.boot, bundle.first + at)
+            assert event not in self._taken
+            self.places.setdefault(event, set()).add(base + at)
+            self.events.setdefault(base + at, set()).add(event)
+            self._in_hand.append(event)
+        if end < bundle.count:
+            self._queue.appendleft((bundle, end, base))
+
+    def take(self, events: int) -> None:
+        """Take what is in hand, at most so much."""
+        events = min(events, len(self._in_hand))
+        self._taken |= {self._in_hand.popleft() for _ in range(events)}
+        self._offsets.take(events)
+
+
+SIZES = st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=8), min_size=1, max_size=4)
+DOINGS = st.lists(st.tuples(st.sampled_from("ddddhhhttk"), st.integers(0, 5)), min_size=30, max_size=80)
+
+
+@given(SIZES, DOINGS)
+def test_a_position_names_one_event_in_all_lives(sizes: list[list[int]], doings: list[tuple[str, int]]) -> None:
+    """Whatever is in hand when a process is killed, and whatever comes before it in the next life."""
+    consumer = Consumer(sizes)
+    for doing, many in doings:
+        if doing == "d":
+            consumer.deliver(many % len(sizes))
+        elif doing == "h":
+            consumer.hand(many + 1)
+        elif doing == "t":
+            consumer.take(many + 1)
+        else:
+            consumer.begin()
+    assert all(len(places) == 1 for places in consumer.places.values())
+    assert all(len(events) == 1 for events in consumer.events.values())
+
+
+@pytest.mark.parametrize("beyond", [0, 10])
+def test_beyond_the_limit_what_was_in_hand_gets_new_positions_that_no_event_had(beyond: int) -> None:
+    count = DISPLACED_MAX + 1 + beyond
+    consumer = Consumer([[1] * count, [1]])
+    for life in range(4):
+        if life == 1:
+            consumer.deliver(1)
+            consumer.hand(1)
+        for _ in range(count):
+            consumer.deliver(0)
+            consumer.hand(1)
+        consumer.begin()
+    assert all(len(events) == 1 for events in consumer.events.values()), "a position never names two"
+    assert any(len(places) > 1 for places in consumer.places.values()) is (beyond > 0)

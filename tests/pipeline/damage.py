@@ -166,6 +166,31 @@ def row_told_twice_differently(trace: Trace, dice: Random) -> Trace | None:
     return trace
 
 
+def number_claimed_twice(trace: Trace, dice: Random) -> Trace | None:
+    """A row of another kind or of another event has the number of one that is there: which is true?"""
+    one, other = pick(trace, dice, Kind.DELIVER, Kind.PUBLISH), pick(trace, dice, Kind.DELIVER, Kind.PUBLISH)
+    if one is None or other is None or one == other:
+        return None
+    place = trace.rows[one[0]][one[1]][:3]
+    row = trace.rows[other[0]][other[1]]
+    trace.rows[other[0]].append(with_columns(row, other[0], node=place[0], inc=place[1], ev=place[2]))
+    return trace
+
+
+def last_number_claimed_twice(trace: Trace, dice: Random) -> Trace | None:
+    """Without both rows nothing seems to be missing."""
+    chosen = pick(trace, dice, Kind.DELIVER)
+    if chosen is None:
+        return None
+    who = trace.rows[Kind.DELIVER][chosen[1]][:2]
+    last = max(each[2] for rows in trace.rows.values() for each in rows if each[:2] == who)
+    for hold_ns in (1, 2):
+        trace.rows[Kind.DELIVER].append(
+            with_columns(trace.rows[Kind.DELIVER][chosen[1]], Kind.DELIVER, ev=last + 1, hold_ns=hold_ns)
+        )
+    return trace
+
+
 def delivered_again(trace: Trace, dice: Random) -> Trace | None:
     chosen = pick(trace, dice, Kind.DELIVER)
     if chosen is None:
@@ -201,6 +226,20 @@ def checksum_altered(trace: Trace, dice: Random) -> Trace | None:
     if chosen is None:
         return None
     change(trace, *chosen, payload_crc=1, payload_bytes=dice.choice([None, 3]))
+    return trace
+
+
+def checksums_lost(trace: Trace, dice: Random) -> Trace | None:
+    """Of one delivery, of all, or of everything."""
+    rows = trace.rows[Kind.DELIVER]
+    one = pick(trace, dice, Kind.DELIVER)
+    if one is None:
+        return None
+    way = dice.randint(0, 2)
+    for place in [one[1]] if way == 0 else range(len(rows)):
+        change(trace, Kind.DELIVER, place, payload_crc=None)
+    for place in range(len(trace.rows[Kind.PUBLISH])) if way == 2 else ():
+        change(trace, Kind.PUBLISH, place, payload_crc=None)
     return trace
 
 
@@ -293,6 +332,20 @@ def live_and_nobody_founded(trace: Trace, dice: Random) -> Trace | None:
 
 def keyed(trace: Trace, kind: Kind) -> list[int]:
     return [place for place, row in enumerate(trace.rows[kind]) if value(kind, row, "k_hi") is not None]
+
+
+def keys_lost(trace: Trace, dice: Random) -> Trace | None:
+    """Of one row, of half the deliveries, of all of them, or of everything."""
+    deliveries, publications = keyed(trace, Kind.DELIVER), keyed(trace, Kind.PUBLISH)
+    if not deliveries:
+        return None
+    way = dice.randint(0, 3)
+    nothing: dict[str, Any] = dict.fromkeys(KEY)
+    for place in (deliveries[:1], deliveries[::2], deliveries, deliveries)[way]:
+        change(trace, Kind.DELIVER, place, **nothing)
+    for place in publications if way == 3 else ():
+        change(trace, Kind.PUBLISH, place, **nothing)
+    return trace
 
 
 def published_keys_swapped(trace: Trace, dice: Random) -> Trace | None:
@@ -409,7 +462,8 @@ def nothing_happened(trace: Trace, dice: Random) -> Trace | None:
 WAYS: Final[tuple[Way, ...]] = (
     deliveries_swapped, many_deliveries_swapped, steps_swapped, publications_swapped, delivery_lost_on_disk,
     publication_lost_on_disk, delivery_never_made, publication_never_told, gap_never_told, join_never_told,
-    rows_shipped_twice, row_told_twice_differently, delivered_again, published_again, shuffled, checksum_altered,
+    rows_shipped_twice, row_told_twice_differently, number_claimed_twice, last_number_claimed_twice, checksums_lost,
+    keys_lost, delivered_again, published_again, shuffled, checksum_altered,
     delivered_what_nobody_published, published_in_anothers_name, addressed_to_few, over_its_bound, view_altered,
     clock_of_one_shifted, without_true_time, some_without_true_time, live_and_nobody_founded, published_keys_swapped,
     keys_swapped_everywhere, delivered_keys_swapped, one_key_for_two, tenure_never_ended, tenure_begun_earlier,

@@ -6,6 +6,7 @@ being read beside docs/guarantees.md. `judge(directory)` returns {promise: (outc
 """
 
 import json
+from collections import Counter
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,11 @@ class Plain:
         self.phases = self.run.get("phases")
         self.groups: dict[str, list[int]] = self.run["groups"]
         self.complete = self._is_complete()
+        numbers = [(row["node"], row["inc"], row["ev"]) for row in self.rows]
+        if not self.complete:  # where two rows claim one number, neither is believed
+            claims = Counter(numbers)
+            claimed_twice = {number for number in numbers if claims[number] > 1}
+            self.rows = [row for row, number in zip(self.rows, numbers, strict=True) if number not in claimed_twice]
         self.lines = self._lines()
         self.published: dict[Event, Row] = {}
         self.republished: list[Row] = []
@@ -252,6 +258,7 @@ class Plain:
 
     def integrity(self) -> Answer:
         wrong = len(self.republished)
+        one_sum = 0
         for event, row in self.published.items():
             wrong += row["node"] != event[1] or (row["inc"] != event[2] and not self.durable)
         for process, mine in self.first.items():
@@ -264,9 +271,10 @@ class Plain:
                     or less(row["t_true"], origin["t_true"])
                     or any(differ(row[name], origin[name]) for name in ("payload_bytes", "payload_crc"))
                 )
+                one_sum += (row["payload_crc"] is None) != (origin["payload_crc"] is None)
         if any(row["t_true"] is None for row in self.published.values()):
             wrong += len(self.impossible())
-        return self.answer(wrong, len(self.unpublished), at_stake=self.deliveries())
+        return self.answer(wrong, len(self.unpublished), at_stake=self.deliveries(), doubts=one_sum)
 
     def no_duplicates(self) -> Answer:
         return self.answer(len(self.repeats), at_stake=self.deliveries())
@@ -398,7 +406,9 @@ class Plain:
                     wrong += publishes and key <= max(known.get(event[0], [(-1,)]))
                     known.setdefault(event[0], []).append(key)
             del line
-        return self.answer(wrong, at_stake=keyed)
+        rows = len(own) + self.deliveries()
+        bare = rows - keyed if keyed or self.run["level"] == "total" else 0
+        return self.answer(wrong, at_stake=keyed, doubts=bare)
 
     def debts(self) -> list[tuple[Process, Event]] | None:
         """What is owed once the faults have stopped; None where the run does not say when that was."""

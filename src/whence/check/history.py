@@ -6,6 +6,7 @@ it where it remembers across crashes (`run.durable`). Clocks play no part, so li
 ones.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 from operator import itemgetter
@@ -71,8 +72,10 @@ class History:
     """A run as the oracles see it: events numbered, one line of steps per process, memberships, happened-before."""
 
     def __init__(self, trace: Trace) -> None:
-        self.trace, self.twice = _each_once(trace)
-        """The rows, and how many were there twice: a row that is the same in all its columns was shipped again."""
+        self._told, self.twice = _each_once(trace)
+        """How many rows were there twice: one that is the same in all its columns was shipped again."""
+        self.trace, self.contested = _undisputed(self._told)
+        """The rows; and how many were left out because others claim the same number: nobody knows which is true."""
         self.run: Run = trace.run
         self.published: list[Row] = []
         """The publish row of every event; an event's place in it is its number here."""
@@ -183,7 +186,7 @@ class History:
     def _numbers(self) -> dict[tuple[int, int], list[int]]:
         """The numbers of all rows of every life of every node."""
         numbers: dict[tuple[int, int], list[int]] = {}
-        for rows in self.trace.rows.values():
+        for rows in self._told.rows.values():
             for row in rows:
                 who = row[:2]
                 if who in numbers:
@@ -291,9 +294,18 @@ class History:
 
 def _each_once(trace: Trace) -> tuple[Trace, int]:
     """Return a trace without the rows that are in it a second time, column by column, and how many those were."""
-    names = {(kind, *row[:3]) for kind, rows in trace.rows.items() for row in rows}
-    if len(names) == trace.count():
+    if len({row[:3] for rows in trace.rows.values() for row in rows}) == trace.count():
         return trace, 0
     once = Trace(trace.run)
     once.rows = {kind: list(dict.fromkeys(rows)) for kind, rows in trace.rows.items()}
     return once, trace.count() - once.count()
+
+
+def _undisputed(trace: Trace) -> tuple[Trace, int]:
+    """Return a trace without rows that are different and have the same number in one life, and how many those were."""
+    claims = Counter(row[:3] for rows in trace.rows.values() for row in rows)
+    if len(claims) == trace.count():
+        return trace, 0
+    known = Trace(trace.run)
+    known.rows = {kind: [row for row in rows if claims[row[:3]] == 1] for kind, rows in trace.rows.items()}
+    return known, trace.count() - known.count()

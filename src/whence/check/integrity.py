@@ -2,7 +2,8 @@
 
 Assumes nothing of the level. An event is published once, by the process whose name it carries; a delivery shows the
 payload's size and checksum as published; the receiver is among the event's destinations and is a member, by its own
-program order, when it delivers. One look at every delivery.
+program order, when it delivers. Writers that keep no checksums leave payloads uncompared; where one was kept on one
+side alone, nobody can tell. One look at every delivery.
 """
 
 from whence.check.closure import Process
@@ -27,12 +28,16 @@ def judge(history: History) -> Verdict:
         event = EventId(*row[KEY_OF][1:])
         sentence = f"{who(row[0], row[1])} delivered {what(event)}, which nobody published in group {row[AT_GRP]!r}"
         findings.add(row[:2], sentence, grp=row[AT_GRP], ids=[event], evs=[row[2]], rests_on_absence=True)
+    lost_sums = 0
     for process, rows in history.delivered.items():
         _judge_deliveries(history, findings, process, rows)
+        lost_sums += sum(map(_lacks_a_sum, map(history.published.__getitem__, rows), rows.values()))
     _judge_causes(history, findings)
     return findings.verdict(
         f"{counted(history.deliveries, 'delivery', 'deliveries')} of events as they were published",
         at_stake=history.deliveries, nothing="nothing was delivered",
+        doubts=f"{counted(lost_sums, 'delivery', 'deliveries')} cannot be compared with what was published: "
+        "only one of the two has a checksum" if lost_sums else None,
     )  # fmt: skip
 
 
@@ -70,6 +75,10 @@ def _judge_deliveries(history: History, findings: Findings, process: Process, ro
             name_of = history.id_of(event)
             sentence = f"{who(row[0], row[1])} delivered {what(name_of)}, {wrong}"
             findings.add(row[:2], sentence, grp=grp, ids=[name_of], evs=[row[2]])
+
+
+def _lacks_a_sum(origin: Row, row: Row) -> bool:
+    return (origin[_SUMS[0]] is None) != (row[_SUMS[1]] is None)
 
 
 def _is_member(history: History, process: Process, grp: str, place: tuple[int, int]) -> bool:

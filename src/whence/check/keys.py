@@ -2,8 +2,9 @@
 
 Per group, on rows that have a key (k_hi, k_mid, k_lo): a delivery shows the key that was published; no two events have
 the same; each process delivers in increasing key; and what a process publishes has a greater key than everything it
-published or delivered before. Readers of the merged order sort by the key alone, so a wrong one is a wrong order. One
-look at every publication and first delivery.
+published or delivered before. Readers of the merged order sort by the key alone, so a wrong one is a wrong order. Where
+some rows have a key and others lost it, or all did at the level that gives them, nobody can tell. One look at every
+publication and first delivery.
 """
 
 from typing import TypeAlias
@@ -14,6 +15,9 @@ from whence.trace.memory import Row
 from whence.trace.schema import COLUMNS_OF, K_HI, K_LO, Kind
 
 PROMISE = "keys"
+
+LEVEL = "total"
+"""Where every row of an event has a key."""
 
 Key: TypeAlias = tuple[int, int, int]
 
@@ -27,6 +31,7 @@ def judge(history: History) -> Verdict:
     findings = Findings(PROMISE, history.incomplete)
     own = [key_of(Kind.PUBLISH, row) for row in history.published]
     keyed = sum(key is not None for key in own)
+    rows = len(own) + history.deliveries
     _judge_alone(history, findings, own)
     for process in history.lines:
         keyed += _judge_deliveries(history, findings, own, history.delivered[process])
@@ -34,7 +39,13 @@ def judge(history: History) -> Verdict:
     return findings.verdict(
         f"{counted(keyed, 'key')} are one per event and grow along every delivery and cause",
         at_stake=keyed, nothing="no row has a key",
+        doubts=bare(keyed, rows) if keyed < rows and (keyed or history.run.level == LEVEL) else None,
     )  # fmt: skip
+
+
+def bare(keyed: int, rows: int) -> str:
+    """Say that rows have no key where others have, or all should."""
+    return f"{rows - keyed:,} of {counted(rows, 'publication and delivery', 'publications and deliveries')} have no key"
 
 
 def key_of(kind: Kind, row: Row) -> Key | None:

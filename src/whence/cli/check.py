@@ -38,6 +38,11 @@ def check(
     verdicts = judge_history(history, promise or None)
     if history.twice:
         complain(f"{history.twice:,} rows of {told.run.run_id} are there twice and were used once")
+    if history.contested:
+        complain(
+            f"{history.contested:,} rows of {told.run.run_id} claim numbers that other rows have, and were left out: "
+            "nobody can tell which are true"
+        )
     drawn = draw_stories(history, verdicts, directory(pictures, "--pictures")) if pictures is not None else []
     if json:
         print_json(

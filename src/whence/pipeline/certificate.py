@@ -214,7 +214,8 @@ def events_table(lines: DataFrame, wanted: set[str], slots: int) -> DataFrame:
             F.max(F.when(~publish, F.col(T_TRUE))).alias("last_at"),
         ]
     if integrity.PROMISE in wanted:
-        shown.append((_is_one(PAYLOAD_CRC) & _is_one(PAYLOAD_BYTES)).alias("as_sent"))
+        summed = F.count(PAYLOAD_CRC).isin(F.lit(0), F.count("*"))
+        shown.append((_is_one(PAYLOAD_CRC) & _is_one(PAYLOAD_BYTES) & summed).alias("as_sent"))
     if _about_keys(wanted):
         grows = F.coalesce(F.col("key") > F.col("heard"), F.lit(True)) & F.col(K_HI).isNotNull()
         shown += [

@@ -199,6 +199,13 @@ def read_events(
         after = rows_by_run(lives, "rows", F.col("rows"))
         gone = {run_id: rows - after.get(run_id, 0) for run_id, rows in before.items()}
         aside += _set_aside(gone, "rows that are there twice")
+        if contested := rows_by_run(lives, "contested", F.col("rows") - F.col("numbers")):
+            # Rows that differ and have one number: nobody knows which is true. The lives still tell of the number.
+            claims = events.groupBy(RUN_ID, NODE, INC, EV).agg(F.count("*").alias("claims")).filter("claims > 1")
+            left_out = claims.groupBy(RUN_ID).agg(F.sum("claims").alias("rows")).collect()
+            contested |= {row[RUN_ID]: row["rows"] for row in left_out}
+            aside += _set_aside(contested, "rows whose numbers other rows claim: nobody can tell which are true")
+            events = events.join(F.broadcast(claims), [RUN_ID, NODE, INC, EV], "left_anti")
     return Events(
         runs_table(spark, found, promises or {}), founders_table(spark, found), events.withColumn(LIFE, life_of(found)),
         lives.filter("node is not null"), aside, found.bytes < SMALL_BYTES,

@@ -21,7 +21,7 @@ from whence.pipeline.promises import (
     total,
     views,
 )
-from whence.trace.schema import BOUND, INC, NODE, T_TRUE, VALUE, Kind
+from whence.trace.schema import BOUND, INC, NODE, PAYLOAD_CRC, T_TRUE, VALUE, Kind
 
 NO_PHASES = "the run does not say when its faults stopped, or its rows have no true time"
 NO_MEMBERSHIP = "the rows have no true time, so nobody can tell who was a member when an event was published"
@@ -78,7 +78,9 @@ def _untimed(tables: Docket) -> DataFrame:
 
 def _delivered(tables: Docket) -> DataFrame:
     return tables.delivered.groupBy(RUN_ID).agg(
-        F.count("*").alias("deliveries"), F.count_if(F.col(RANK) > 0).alias("successors")
+        F.count("*").alias("deliveries"),
+        F.count_if(F.col(RANK) > 0).alias("successors"),
+        F.count_if(F.col(PAYLOAD_CRC).isNull() != F.col(f"o_{PAYLOAD_CRC}").isNull()).alias("one_sum"),
     )
 
 
@@ -122,7 +124,7 @@ _FACTS: Final[tuple[Fact, ...]] = (
     ),
     ((causal.CAUSAL, causal.OPTIMISTIC), causal.followers_delivered, {"followers": 0}),
     ((total.PROMISE,), total.comparable_groups, {"comparable": 0}),
-    ((keys.PROMISE,), keys.keyed_rows, {"keyed": 0}),
+    ((keys.PROMISE,), keys.keyed_rows, {"keyed": 0, "to_key": 0}),
     ((views.PROMISE, bounds.PROMISE), _noted, {"views": 0, "bounded": 0}),
     ((views.PROMISE,), _timeless, {"timeless": False}),
     ((tickets.PROMISE,), _held, {"holds": 0, "timed": True, "possible": 0}),
@@ -201,8 +203,20 @@ def _doubts() -> Column:
         f"{NO_MEMBERSHIP}, and ", counted(F.col("doubts"), "cause", "causes"), " may have been owed and never came"
     )
     debts = text(f"{NO_MEMBERSHIP}, and ", counted(F.col("unsure"), "delivery", "deliveries"), " may be owed")
-    return F.when(_is(causal.CAUSAL) & (F.col("doubts") > 0), causes).when(
-        _is(arrival.AGREEMENT) & F.col("owes_all") & (F.col("unsure") > 0), debts
+    sums = text(
+        counted(F.col("one_sum"), "delivery", "deliveries"),
+        " cannot be compared with what was published: only one of the two has a checksum",
+    )
+    some_keyed = (F.col("keyed") > 0) | (F.col("level") == "total")
+    bare = text(
+        F.format_number(F.col("to_key") - F.col("keyed"), 0), " of ",
+        counted(F.col("to_key"), "publication and delivery", "publications and deliveries"), " have no key",
+    )  # fmt: skip
+    return (
+        F.when(_is(causal.CAUSAL) & (F.col("doubts") > 0), causes)
+        .when(_is(arrival.AGREEMENT) & F.col("owes_all") & (F.col("unsure") > 0), debts)
+        .when(_is(integrity.PROMISE) & (F.col("one_sum") > 0), sums)
+        .when(_is(keys.PROMISE) & some_keyed & (F.col("keyed") < F.col("to_key")), bare)
     )
 
 

@@ -2,7 +2,8 @@
 
 Keys grow along every edge that generates happened-before, program order between publications and from a delivery to
 the next publication, and along every process's deliveries; the rest follows because order is transitive. One running
-maximum per process and group each. Rows without a key say nothing.
+maximum per process and group each. Rows without a key say nothing; where others have one, or the level gives one to
+all, that is no proof.
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -43,9 +44,9 @@ def against_keys(tables: Tables) -> DataFrame:
 
 
 def keyed_rows(tables: Tables) -> DataFrame:
-    """Return how many publications and first deliveries of every run have a key."""
+    """Return how many publications and first deliveries every run has, and how many of them have a key."""
     rows = union([tables.published.select(RUN_ID, K_HI), tables.delivered.select(RUN_ID, K_HI)])
-    return rows.groupBy(RUN_ID).agg(F.count(K_HI).alias("keyed"))
+    return rows.groupBy(RUN_ID).agg(F.count(K_HI).alias("keyed"), F.count("*").alias("to_key"))
 
 
 def _shared(tables: Tables) -> DataFrame:

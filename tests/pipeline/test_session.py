@@ -1,6 +1,10 @@
 """Starting Spark: what cannot work is said before, what Java says at every start is left out, the rest passed on."""
 
 import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -81,3 +85,28 @@ def test_what_java_says_is_told_by_its_cause() -> None:
     assert first_line(Exception(called)) == called.strip()
     assert first_line(ValueError("\n one \n two")) == "one"
     assert first_line(ValueError()) == "ValueError"
+
+
+def test_sigterm_ends_java_too() -> None:
+    """A Java whose memory is full would not see that whoever started it has gone."""
+    program = (
+        "import sys, time\nfrom pyspark import SparkContext\nfrom whence.pipeline.session import session\nsession()\n"
+        "java = SparkContext._gateway.proc.pid\nprint(java, flush=True)\nimport os, signal\n"
+        "os.kill(java, signal.SIGSTOP)\ntime.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        java = int(process.stdout.readline())
+        process.terminate()
+        assert process.wait(60) == -signal.SIGTERM
+    deadline = time.monotonic() + 60
+    while _runs(java) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not _runs(java)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False

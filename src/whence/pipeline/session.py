@@ -6,11 +6,12 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from threading import Thread
+from threading import Thread, current_thread, main_thread
 from typing import Any, Final
 
 from pyspark import SparkConf, SparkContext
@@ -92,9 +93,24 @@ def _start_java(conf: SparkConf) -> None:
     Thread(target=_pass_on, args=(reads,), name="java says", daemon=True).start()
     try:
         launch: Any = launch_gateway
-        SparkContext._ensure_initialized(gateway=launch(conf, {"stderr": writes}))
+        gateway = launch(conf, {"stderr": writes})
+        SparkContext._ensure_initialized(gateway=gateway)
+        _end_together(gateway.proc)
     finally:
         os.close(writes)
+
+
+def _end_together(java: "subprocess.Popen[bytes]") -> None:
+    """Have SIGTERM end Java too: one whose memory is full does not see that whoever started it has gone."""
+    if current_thread() is not main_thread() or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        return
+
+    def end(number: int, frame: object) -> None:
+        java.kill()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, end)
 
 
 def _pass_on(pipe: int) -> None:

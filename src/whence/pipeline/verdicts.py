@@ -120,7 +120,7 @@ _FACTS: Final[tuple[Fact, ...]] = (
     ((arrival.AGREEMENT,), _unsure, {"unsure": 0}),
     (
         (integrity.PROMISE, duplicates.PROMISE, fifo.PROMISE), _delivered,
-        {"deliveries": 0, "successors": 0},
+        {"deliveries": 0, "successors": 0, "one_sum": 0},
     ),
     ((causal.CAUSAL, causal.OPTIMISTIC), causal.followers_delivered, {"followers": 0}),
     ((total.PROMISE,), total.comparable_groups, {"comparable": 0}),

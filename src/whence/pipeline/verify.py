@@ -4,7 +4,7 @@ The names, the meaning and the answers are those of `whence check`; the code is 
 a witness for the other. A finding that rests on absence counts only in runs whose rows are all there.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -19,12 +19,25 @@ from whence.errors import TraceError, UsageError
 from whence.pipeline.certificate import PROVABLE, proofs
 from whence.pipeline.columns import EVS, IDS_SHOWN, KIND, PROMISE, RUN_ID, SENTENCE
 from whence.pipeline.docket import PROMISES, Docket, violations_table
-from whence.pipeline.events import Events, Input, SetAside, find_input, read_events, runs_table
+from whence.pipeline.events import (
+    Events,
+    Input,
+    SetAside,
+    find_input,
+    founders_table,
+    read_events,
+    rows_by_run,
+    runs_table,
+)
 from whence.pipeline.session import first_line, is_local, suit
 from whence.pipeline.verdicts import verdict_table, witness_table
 from whence.trace.memory import Run
 from whence.trace.schema import GRP, INC, NODE, Kind
 from whence.types import EventId
+
+ROWS_AT_ONCE = 2_000_000
+"""Rows of runs that are judged together where one pass does not settle them: a judgement holds what it has found of all
+of them at once. A run with more is judged alone."""
 
 
 class Judged(NamedTuple):
@@ -84,8 +97,8 @@ def _verified(spark: SparkSession, found: Input, names: list[str] | None, certif
         try:
             judged = proofs(events, wanted) if certify or (certify is None and not events.is_small) else {}
             open_ones = {run: [each for each in wanted[run] if each not in judged.get(run, {})] for run in wanted}
-            if any(open_ones.values()):
-                tables = Docket(still_open(spark, events, found, open_ones))
+            for some in batches(events, open_ones):
+                tables = Docket(still_open(spark, events, found, some))
                 try:
                     for run_id, verdicts in _judged(tables).items():
                         judged.setdefault(run_id, {}).update(verdicts)
@@ -99,15 +112,35 @@ def _verified(spark: SparkSession, found: Input, names: list[str] | None, certif
     return Verified(by_run, events.set_aside)
 
 
+def batches(events: Events, open_ones: dict[str, list[str]]) -> Iterator[dict[str, list[str]]]:
+    """Return the runs that something is left to judge of, as many at a time as have no more than ROWS_AT_ONCE rows."""
+    left = {run_id: promises for run_id, promises in open_ones.items() if promises}
+    rows = rows_by_run(events.lives, "all_rows", F.col("rows")) if len(left) > 1 else {}
+    batch: dict[str, list[str]] = {}
+    room = ROWS_AT_ONCE
+    for run_id, promises in left.items():
+        room -= rows.get(run_id, 0)
+        if batch and room < 0:
+            yield batch
+            batch, room = {}, ROWS_AT_ONCE - rows.get(run_id, 0)
+        batch[run_id] = promises
+    if batch:
+        yield batch
+
+
 def still_open(spark: SparkSession, events: Events, found: Input, open_ones: dict[str, list[str]]) -> Events:
-    """Return the events of the runs that something is left to judge of; deliveries only where it rests on them."""
+    """Return the events of some runs that something is left to judge of; deliveries only where it rests on them."""
     by_deliveries = [run for run, promises in open_ones.items() if set(promises) & set(PROVABLE)]
     by_others = [run for run, promises in open_ones.items() if promises and run not in by_deliveries]
     rows = events.events
-    if len(by_deliveries) < len(open_ones):
+    if len(by_deliveries) < len(found.runs):
         rest = F.col(RUN_ID).isin(by_others) & (F.col(KIND) != Kind.DELIVER.value)
         rows = rows.filter(F.col(RUN_ID).isin(by_deliveries) | rest)
-    return events._replace(events=rows, runs=runs_table(spark, found, open_ones))
+    some = found._replace(runs={run_id: found.runs[run_id] for run_id in open_ones})
+    return events._replace(
+        events=rows, runs=runs_table(spark, some, open_ones), founders=founders_table(spark, some),
+        lives=events.lives.filter(F.col(RUN_ID).isin(list(open_ones))),
+    )  # fmt: skip
 
 
 def _judged(tables: Docket) -> dict[str, dict[str, Verdict]]:

@@ -21,10 +21,10 @@ def check_timeout(value: object, name: str = "timeout_s") -> None:
         check_seconds(name, value)
 
 
-def check_count(name: str, value: object) -> None:
-    """Raise UsageError for what is not a number of things from 1 on."""
-    if not isinstance(value, int) or value < 1:
-        raise UsageError(f"{name} is a whole number from 1 on, not {value!r}")
+def check_count(name: str, value: object, least: int = 1) -> None:
+    """Raise UsageError for what is not a number of things."""
+    if not isinstance(value, int) or value < least:
+        raise UsageError(f"{name} is a whole number from {least} on, not {value!r}")
 
 
 def check_callable(name: str, value: object) -> None:
@@ -37,6 +37,12 @@ def check_path(name: str, value: object) -> None:
     """Raise UsageError for what is no place in a file system; None is none."""
     if value is not None and not (isinstance(value, str | Path) and str(value).strip()):
         raise UsageError(f"{name} is a directory, as text or pathlib.Path, not {value!r}")
+
+
+def check_flag(name: str, value: object) -> None:
+    """Raise UsageError for what is neither True nor False."""
+    if not isinstance(value, bool):
+        raise UsageError(f"{name} is True or False, not {value!r}")
 
 
 def check_settings(value: object) -> None:

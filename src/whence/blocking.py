@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from whence import group as live
 from whence import node as door
+from whence.arguments import check_count
 from whence.errors import ClosedError
 from whence.net.run import loop_factory
 from whence.types import EventId
@@ -106,6 +107,7 @@ class Group:
     def take(self, count: int, timeout_s: float | None = None) -> Iterator[live.Delivery]:
         """Yield so many deliveries, fewer if the group ends or none comes for `timeout_s`. The last is taken when it
         was yielded and asked past; what is not yielded comes with the next call."""
+        check_count("count", count, least=0)
         for left in range(count, 0, -1):
             try:
                 delivery = self._next(timeout_s, left)

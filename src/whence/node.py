@@ -19,6 +19,7 @@ from msgspec import ValidationError, convert, structs
 from whence.arguments import (
     check_callable,
     check_count,
+    check_flag,
     check_path,
     check_seconds,
     check_settings,
@@ -187,6 +188,8 @@ class Node:
         check_count("inbox_events_max", inbox_events_max)
         check_callable("on_batch", on_batch)
         check_callable("on_lost", on_lost)
+        for flag, given in (("write", write), ("receive", receive), ("durable", durable)):
+            check_flag(flag, given)
         check_settings(settings)
         beginners = pids_of("founders", founders)
         inbox = Inbox(
@@ -244,6 +247,9 @@ def join(
         net = structs.replace(net, cluster=cluster)
     for name, path in (("data", data), ("trace", trace)):
         check_path(name, path)
+    if not isinstance(status, bool):
+        check_path("status", status)
+    check_flag("insecure", insecure)
     table = Permits(permits)
     safety = Safety(Path(certificate), Path(key), Path(authority)) if certificate and key and authority else None
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.net.live import QUICK
 from whence import blocking
-from whence.errors import ClosedError, JoinError, LimitError, NotCoordinatorError
+from whence.errors import ClosedError, JoinError, LimitError, NotCoordinatorError, UsageError
 from whence.limits import BUNDLE_BYTES_MAX
 
 
@@ -27,6 +27,8 @@ def test_errors_come_out_where_the_call_was_made() -> None:
         group = node.open("alps")
         with pytest.raises(LimitError):
             group.publish(bytes(BUNDLE_BYTES_MAX + 1))
+        with pytest.raises(UsageError, match="count is a whole number from 0"):
+            list(group.take(-1))
     with blocking.join(1) as node, pytest.raises(JoinError), blocking.join(2, listen=node.address):
         pass
 

@@ -427,7 +427,7 @@ def test_arguments_of_the_wrong_kind_get_a_sentence() -> None:
         async with nodes(1) as (node,):
             wrong: dict[str, Any] = {
                 "timeout_s": "x", "flush_s": -1, "publish_wait_s": math.inf, "inbox_events_max": 1.5, "on_batch": 3,
-                "on_lost": "x", "settings": "view_size",
+                "on_lost": "x", "settings": "view_size", "write": "x", "receive": 1, "durable": "yes",
             }  # fmt: skip
             for name, value in wrong.items():
                 with pytest.raises(UsageError, match=f"^{name} "):
@@ -450,6 +450,7 @@ def test_arguments_of_the_wrong_kind_get_a_sentence() -> None:
         join(0, listen=4000)  # type: ignore[arg-type]
     badly: list[tuple[dict[str, Any], str]] = [
         ({"data": 5}, "data is a directory"), ({"data": ""}, "data is a directory"),
+        ({"status": 5}, "status is a directory"), ({"insecure": "no"}, "insecure is True or False"),
         ({"trace": 5}, "trace is a directory"), ({"settings": {}}, "settings are whence.NetSettings"),
         ({"permits": {"g": "rw"}}, "permits are a table"), ({"permits": {"g": {"five": "r"}}}, "permits are a table"),
         ({"settings": NetSettings(stall_ns="x")}, "NetSettings: .*stall_ns"),  # type: ignore[arg-type]

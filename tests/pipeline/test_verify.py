@@ -367,7 +367,7 @@ def test_certificates_agree_with_the_oracles_and_settle_clean_runs(
 
 
 def test_a_key_that_does_not_grow_breaks_the_promise_of_keys(spark: SparkSession, tmp_path: Path) -> None:
-    """Along what a process published and delivered before; equal is not greater. Where a row has no key it stays open."""
+    """Along what a process published and delivered before; equal is not greater, and rows without one prove nothing."""
     keys = {"grows": (6, 0), "same": (5, 2), "falls": (5, 0), "delivered": (5, 1)}
     for name, last in keys.items():
         trace = stamped(last)

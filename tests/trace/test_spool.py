@@ -11,6 +11,7 @@ import pytest
 from whence.check.history import History
 from whence.check.judge import judge
 from whence.check.verdict import Outcome
+from whence.cli.app import run as command
 from whence.cli.gather import write_gathered
 from whence.errors import TraceError
 from whence.trace.gathering import Gathering, gather
@@ -289,6 +290,24 @@ def test_a_gathered_trace_is_written_as_it_is_read(tmp_path: Path, monkeypatch: 
     assert rows == 95
     assert len(list((path / "kind=note").iterdir())) == 5
     assert read_trace(path).rows == gather([tmp_path / "spools"], "alps", "run", "1").rows
+
+
+def test_what_is_gathered_again_replaces_its_own_run_and_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for grp in ("alps", "andes"):
+        spool = Spool(tmp_path / grp, grp, "fifo", 0, 1)
+        spool.add(Kind.NOTE, row(Kind.NOTE, 0, 1, 0, reason="x"))
+        spool.close()
+
+    def gathered_of(grp: str, *more: str) -> int:
+        return command(["gather", str(tmp_path / grp), "--group", grp, "--out", str(tmp_path / "out"), *more])
+
+    assert gathered_of("alps") == 0
+    assert gathered_of("alps") == 0, "nodes go on writing: the newest picture of a run takes its place"
+    assert gathered_of("andes") == 2
+    assert "has a run 'live' of group alps already; give another --run-id or --out" in capsys.readouterr().err
+    assert gathered_of("andes", "--run-id", "second") == 0
 
 
 def written(directory: Path) -> Path:

@@ -7,10 +7,10 @@ import typer
 
 from whence import __version__
 from whence.cli.output import complain, directory, print_json
-from whence.errors import UsageError
+from whence.errors import TraceError, UsageError
 from whence.sim.scenario import SECOND_NS
 from whence.trace.gathering import Gathering
-from whence.trace.memory import Phases, Trace
+from whence.trace.memory import Phases, Run, Trace
 from whence.trace.spool import NO_TRACE, ROWS_LOST
 
 INCOMPLETE = {NO_TRACE: "took part, and left no trace here: give its directory too", ROWS_LOST: "lost rows"}
@@ -50,7 +50,8 @@ def gather(
     found = Gathering(spools, group, run_id, __version__, one_clock=one_clock)
     if healed_s is not None:
         found.run.phases = _phases(found, int(healed_s * SECOND_NS), int(deadline_s * SECOND_NS))
-    path, rows = write_gathered(directory(out, "--out"), found)
+    _check_free(directory(out, "--out"), found.run)
+    path, rows = write_gathered(out, found)
     for node, inc, why in found.incomplete:
         complain(f"process {node}, life {inc}, {INCOMPLETE[why]}; what rests on that will be unknown")
     run = found.run
@@ -58,6 +59,19 @@ def gather(
         print_json(0, trace=str(path), rows=rows, nodes=run.nodes, level=run.level, durable=run.durable)
     else:
         complain(f"{rows:,} rows of {len(run.nodes)} processes: {path}")
+
+
+def _check_free(out: Path, run: Run) -> None:
+    """Raise UsageError where another group's run has this name: what is gathered again replaces its own run alone."""
+    from whence.trace.reader import read_run
+
+    try:
+        before = read_run(out / f"run_id={run.run_id}")
+    except TraceError:
+        return
+    if before.groups.keys() != run.groups.keys() or before.level != run.level:
+        names = ", ".join(sorted(before.groups))
+        raise UsageError(f"{out} has a run {run.run_id!r} of group {names} already; give another --run-id or --out")
 
 
 def write_gathered(out: Path, found: Gathering) -> tuple[Path, int]:

@@ -36,7 +36,7 @@ def metrics(
         bar.add_task("measuring on Spark", total=None)
         found = events.find_input(traces)
         into = measuring.check_free(directory(out, "--out"), overwrite=overwrite)
-        spark = session.session(master, parse_settings(conf or []))
+        spark = session.session(master, parse_settings(conf or [], "--conf"))
         with measuring.measures(spark, found) as tables:
             written = measuring.write_metrics(tables, into, overwrite=overwrite)
     if json:
@@ -63,7 +63,7 @@ def report(
     with progress(quiet=json) as bar:
         bar.add_task("judging and measuring on Spark", total=None)
         found = events.find_input(traces)
-        spark = session.session(master, parse_settings(conf or []))
+        spark = session.session(master, parse_settings(conf or [], "--conf"))
         judged = reporting.write_report(spark, traces, out, found)
     if json:
         print_json(0, runs=len(judged.runs), report=str(out), broken=judged.broken)

@@ -61,7 +61,7 @@ def merge(
     tell_unread(reading.unread_files(logs))
     with progress(quiet=json) as bar:
         bar.add_task("merging on Spark", total=None)
-        spark = sessions.session(master, parse_settings(conf or []))
+        spark = sessions.session(master, parse_settings(conf or [], "--conf"))
         partitions = sessions.suit(spark, sum(file.stat().st_size for file in files))
         done = batch.merge_logs(
             spark, logs, out, partitions, named, groups=group or None, by_group=not one, strict=strict
@@ -137,7 +137,7 @@ def stream(
     tell_unread(reading.unread_files(logs))
     with progress(quiet=json) as bar:
         task = bar.add_task("merging on Spark", total=None)
-        spark = sessions.session(master, parse_settings(conf or []))
+        spark = sessions.session(master, parse_settings(conf or [], "--conf"))
         partitions = sessions.suit(spark, 0)
         rules = streaming.Rules(
             epsilon=epsilon, delta=delta, mode="frontier" if mode == "frontier" else "evidence", silent=silent,

@@ -112,6 +112,7 @@ def parse_settings(pairs: list[str], option: str = "--set") -> dict[str, str]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name:
-            raise UsageError(f"{option} takes key=value, such as fanout=4, not {pair!r}")
+            such_as = "spark.driver.memory=4g" if option == "--conf" else "fanout=4"
+            raise UsageError(f"{option} takes key=value, such as {such_as}, not {pair!r}")
         settings[name.strip()] = value.strip()
     return settings

@@ -58,7 +58,7 @@ def verify(
         bar.add_task("judging on Spark", total=None)
         judging.asked(promise)
         found = events.find_input(traces)
-        spark = sessions.session(master, parse_settings(conf or []))
+        spark = sessions.session(master, parse_settings(conf or [], "--conf"))
         done = judging.verify(spark, traces, promise or None, found=found)
     for each in done.set_aside:
         rows = "" if each.rows is None else f" ({each.rows:,} rows)"

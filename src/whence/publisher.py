@@ -99,7 +99,7 @@ class Publisher:
         if kept_bytes < self._bytes_limit[1]:
             self._bytes_limit = ("retained_bytes_max // 4", kept_bytes)
         self._events_max, self._bytes_max = self.events_limit[1], self._bytes_limit[1]
-        driver.on_unheard = self._unheard
+        driver.ports.on_unheard = self._unheard
         self._flush_later = driver.guarded(self.flush)
         self._turn_ends = driver.guarded(self._end_of_turn)
 
@@ -245,7 +245,7 @@ class Publisher:
             raise lost
 
     def _lose(self, flight: Flight, why: WhenceError) -> None:
-        self._driver.count("reject", type(why).__name__)
+        self._driver.ports.count("reject", type(why).__name__)
         flight.refuse(why)
         self._note_lost(EventsLostError(flight.payloads, why))
 
@@ -255,7 +255,7 @@ class Publisher:
         why = OutcomeUnknownError(
             f"no merger said within delta that it has event {numbers}; what comes later comes too late for its place"
         )
-        self._driver.count("reject", "unheard")
+        self._driver.ports.count("reject", "unheard")
         self._note_lost(EventsLostError(bundle.payloads(), why))
 
     def _note_lost(self, lost: EventsLostError) -> None:

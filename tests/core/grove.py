@@ -63,7 +63,8 @@ class Grove:
             for target in send.to:
                 item = decode(encode("g", sender, [send.item])).items[0]
                 self.flying.append((sender, target, item))
-        for step in ready.deliver:
+        published = [] if ready.published is None else [ready.published]
+        for step in [*published, *ready.deliver]:
             self.steps[node] = self.steps.get(node, 0) + 1
             assert isinstance(step, Delivery | Returned)
             name = EventId(step.bundle.pid, step.bundle.boot, step.bundle.first)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from whence.core.offsets import Offsets
-from whence.net.driver import Driver
+from whence.core.runner import Runner
 from whence.store.directory import DataDirectory
 from whence.store.log import DiskFile, Log
 from whence.store.steps import Steps
@@ -95,13 +95,13 @@ def _sent() -> None:
     """Die when a delivery is about to be made whose Ready has sent something; what was sent has left the process."""
 
     def make(original: Any) -> Any:
-        def replaced(driver: Driver, step: object) -> None:
-            driver._outside.switch.flush()  # type: ignore[attr-defined]
+        def replaced(runner: Runner, step: object) -> None:
+            runner._transport.outside.switch.flush()  # type: ignore[attr-defined]
             die()
 
         return replaced
 
-    _replace(Driver, "_deliver", make)
+    _replace(Runner, "_deliver", make)
 
 
 def _in_place() -> None:
@@ -145,14 +145,14 @@ _ARMS: dict[str, Callable[[], None]] = {
     "half written": _half_written,
     "before sync": _before(DiskFile, "sync"),
     "after sync": _after(Log, "sync"),
-    "durable, nothing sent": _before(Driver, "_committed"),
+    "durable, nothing sent": _before(Runner, "committed"),
     "sent, nothing delivered": _sent,
     "publication not counted": _before(Steps, "tell"),
     "delivery not counted": _both(_before, "take", "take_of"),
     "delivery counted": _both(_after, "take", "take_of"),
     INSIDE: _before(Offsets, "step"),
     "between two numbers": _both(_before, "_write_word", "hand"),
-    "before acknowledged": _after(Driver, "_perform"),
+    "before acknowledged": _after(Runner, "perform"),
     "new journal written": _written,
     "new journal in place": _in_place,
     BOOT: _booted,

@@ -2,6 +2,8 @@
 
 import asyncio
 import shutil
+import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -125,6 +127,57 @@ def test_an_older_data_directory_is_refused_as_soon_as_another_knows_better(spre
             async with join(2, data=tmp_path / "old", contacts=[one.address]) as two:
                 with pytest.raises(StorageError, match="process 1 has events that this one published"):
                     await opened([two], [1, 2], spread=spread)
+
+    within(main())
+
+
+DIES_FOUNDING = """
+import asyncio, os, sys
+from pathlib import Path
+from whence.net.driver import Driver
+from whence.node import join
+
+Driver.found = lambda *_: os.kill(os.getpid(), 9)
+
+async def main():
+    contacts = sys.argv[3:]
+    async with join(5656, contacts=contacts, data=Path(sys.argv[1])) as node:
+        await node.open("alps", "causal", founders=[1212, 3434, 5656], settings={"spread": sys.argv[2]})
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("spread", ["direct", "tree"])
+def test_a_founder_that_died_while_the_group_began_comes_back_with_its_data_directory(
+    spread: str, tmp_path: Path
+) -> None:
+    """The others had begun, and it had not written anything down: nor had it said anything. A directory that does not
+    know the life that they began with is another's."""
+    founders = [1212, 3434, 5656]
+
+    async def main() -> None:
+        async with (
+            join(1212, data=tmp_path / "1212") as one,
+            join(3434, contacts=[one.address], data=tmp_path / "3434") as two,
+        ):
+            opening = asyncio.create_task(opened([one, two], founders, spread=spread))
+            words = [sys.executable, "-c", DIES_FOUNDING, str(tmp_path / "5656"), spread, one.address, two.address]
+            dying = await asyncio.create_subprocess_exec(*words)
+            assert await dying.wait() == -signal.SIGKILL
+            groups = await opening
+            await asyncio.sleep(1.1)  # two directories that know nothing of each other have lives by the time alone
+            async with join(5656, contacts=[one.address], data=tmp_path / "elsewhere") as other:
+                with pytest.raises(JoinError, match="its members are fixed"):
+                    await opened([other], founders, spread=spread)
+            async with join(5656, contacts=[one.address], data=tmp_path / "elsewhere") as other:
+                with pytest.raises(JoinError, match="its members are fixed"):
+                    await opened([other], founders, spread=spread)
+            await asyncio.sleep(1.1)
+            for word in (b"first", b"second"):
+                async with join(5656, contacts=[one.address, two.address], data=tmp_path / "5656") as back:
+                    groups[2:] = await opened([back], founders, spread=spread)
+                    await exchanged(groups, word)
 
     within(main())
 

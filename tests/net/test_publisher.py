@@ -318,9 +318,9 @@ def test_a_bug_in_a_callback_ends_the_group_and_everybody_hears_it(where: str) -
             if where == "publish":
                 driver.publish = broken  # type: ignore[assignment, method-assign]
             elif where == "send":
-                driver._outside = type("Broken", (), {"send": broken, "members": lambda *_: []})()
+                driver.ports.outside = type("Broken", (), {"send": broken, "members": lambda *_: []})()
             elif where == "deliver":
-                driver._sink.take = broken  # type: ignore[assignment, method-assign]
+                driver.ports.sink.take = broken  # type: ignore[assignment, method-assign]
             elif where == "wake":
                 driver._settle = broken  # type: ignore[method-assign]
             elif where == "report":

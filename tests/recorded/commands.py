@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import chdir, redirect_stdout
+from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,34 +25,34 @@ VARIES = ("wall_seconds", "seconds", "started", "spread_over_s")
 """Values that differ from run to run: only their type is written down."""
 
 SIMULATED = (
-    "simulate --level fifo --nodes 5 --events 10 --seed 9 --out fifo --json",
-    "simulate --level optimistic --nodes 6 --events 10 --seed 10 --faults swarm --out optimistic --json",
-    "simulate --level causal --nodes 5 --events 10 --seed 11 --set spread=tree --out causal --json",
-    "simulate --level total --nodes 5 --events 10 --seed 12 --out total --json",
-    "simulate --level neighbourhood --nodes 5 --events 10 --seed 13 --out rival --json",
-    "check fifo --json",
-    "check rival --promise causal --json",
+    "simulate --level fifo --nodes 5 --events 10 --seed 9 --out fifo.d --json",
+    "simulate --level optimistic --nodes 6 --events 10 --seed 10 --faults swarm --out optimistic.d --json",
+    "simulate --level causal --nodes 5 --events 10 --seed 11 --set spread=tree --out causal.d --json",
+    "simulate --level total --nodes 5 --events 10 --seed 12 --out total.d --json",
+    "simulate --level neighbourhood --nodes 5 --events 10 --seed 13 --out rival.d --json",
+    "check fifo.d --json",
+    "check rival.d --promise causal --json",
     "explore --level fifo --schedules 3 --seed 5 --json",
     "explore --level fifo --replay 6 --json",
-    "explore --level fifo --mutant ignores_gaps --schedules 40 --seed 5 --json",
+    "explore --level fifo --mutant skips_silently --schedules 40 --seed 5 --json",
     "explore --level fifo --mutant nonsense --json",
-    "tune total --json",
+    "tune total.d --json",
     "size --members 30 --json",
     "simulate --level nonsense --json",
-    "check nowhere --json",
+    "check nowhere.d --json",
 )
 """The same seed gives the same values."""
 
 ON_SPARK = (
-    "verify fifo rival --json",
-    "merge total --out merged --json",
-    "stream total --out streamed --work work --idle 0 --json",
-    "metrics fifo total --out tables --json",
-    "report fifo --out page.html --json",
-    "sweep plan.toml --out swept --json",
+    "verify fifo.d rival.d --json",
+    "merge total.d --out merged.d --json",
+    "stream total.d --out streamed.d --work work.d --once --flush --json",
+    "metrics fifo.d total.d --out tables.d --json",
+    "report fifo.d --out page.html --json",
+    "sweep plan.toml --out swept.d --json",
 )
 
-BY_SHAPE = ("certs ca --dir certs --json", "certs member 4 5 --dir certs --json", "doctor --json")
+BY_SHAPE = ("certs ca --dir certs.d --json", "certs member 4 5 --dir certs.d --json", "doctor --json")
 """What they say depends on the machine, or is drawn."""
 
 PLAN = 'repeat = 2\nfaults = "none"\n[grid]\nlevel = ["fifo"]\nnodes = [4]\nevents = [6]\n'
@@ -61,12 +61,13 @@ PLAN = 'repeat = 2\nfaults = "none"\n[grid]\nlevel = ["fifo"]\nnodes = [4]\neven
 def documents(commands: tuple[str, ...], at: Path) -> Iterator[tuple[str, Any]]:
     """Run commands in a directory, one after the other; yield each with the object that it prints."""
     (at / "plan.toml").write_text(PLAN, encoding="utf-8")
-    with chdir(at):
-        for command in commands:
-            with redirect_stdout(StringIO()) as out:
-                code = run(command.split())
-            assert out.getvalue().count("\n") == 1, f"{command}: {out.getvalue()}"
-            yield command, {"exit": code, "json": json.loads(out.getvalue())}
+    for command in commands:
+        words = [str(at / word) if Path(word).suffix in (".d", ".toml", ".html") else word for word in command.split()]
+        with redirect_stdout(StringIO()) as out:
+            code = run(words)
+        printed = out.getvalue().replace(f"{at}/", "")
+        assert printed.count("\n") == 1, f"{command}: {printed}"
+        yield command, {"exit": code, "json": json.loads(printed)}
 
 
 def live_documents(at: Path) -> Iterator[tuple[str, Any]]:
@@ -130,6 +131,14 @@ def recorded() -> dict[str, Any]:
     """Return the table."""
     table: dict[str, Any] = json.loads(TABLE.read_text(encoding="utf-8"))
     return table
+
+
+def changed(at: Path, *, on_spark: bool) -> dict[str, Any]:
+    """Return what commands print now, where that is not what was written down."""
+    table = recorded()["on Spark" if on_spark else "without"]
+    now = json.loads(json.dumps(made(at, on_spark=on_spark)))
+    assert sorted(now) == sorted(table)
+    return {command: document for command, document in now.items() if table[command] != document}
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """What was recorded is what runs do now, to the byte: schedules of every level, spread and rival, gathered spools."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -19,10 +18,6 @@ def test_every_recorded_run_leaves_the_digest_that_was_written_down() -> None:
     assert {name: digest for name, digest in now.items() if table[name] != digest} == {}
 
 
-@pytest.mark.parametrize("where", ["without", "on Spark"])
-def test_what_commands_print_for_scripts_is_what_was_written_down(where: str, tmp_path: Path) -> None:
+def test_what_commands_print_for_scripts_is_what_was_written_down(tmp_path: Path) -> None:
     """Names and values under --json; only the shape where the machine decides: python -m tests.recorded.commands."""
-    table = commands.recorded()[where]
-    now = json.loads(json.dumps(commands.made(tmp_path, on_spark=where == "on Spark")))
-    assert sorted(now) == sorted(table)
-    assert {command: document for command, document in now.items() if table[command] != document} == {}
+    assert commands.changed(tmp_path, on_spark=False) == {}

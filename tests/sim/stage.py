@@ -6,7 +6,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from tests.sim.world import MS, ONE_MS, Socket
-from whence.core.ready import Delivery, Gauge, Item, Ready, Send
+from whence.core.ready import Delivery, Gauge, Item, Ready, Returned, Send
 from whence.core.spread.gossip import Gossip
 from whence.errors import NotMemberError
 from whence.sim.clock import Clock
@@ -78,7 +78,9 @@ class Scripted:
     def publish(self, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
         if self.refuses:
             raise NotMemberError("the script refuses")
-        return packed(self.me, 1, payloads), self._answer("publish", now)
+        bundle, ready = packed(self.me, 1, payloads), self._answer("publish", now)
+        ready.published = Returned(bundle)
+        return bundle, ready
 
     def receive(self, sender: Process, item: Item, now: Instant) -> Ready:
         return self._answer("receive", now, (sender, number_in(item)))

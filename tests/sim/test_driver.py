@@ -9,10 +9,13 @@ from hypothesis import strategies as st
 from tests.sim.stage import SYNC_NS, Stage, gaps_in_numbers, letter, told
 from tests.sim.world import MS
 from whence.core.ready import Delivery, Gap, Late, Note, Ready, Send
+from whence.core.runner import OF_MEMBER, Done
 from whence.sim.clock import Clock
-from whence.sim.process import INBOX_COPIES_MAX, SimProcess, Told
+from whence.sim.ports import SimRunner
+from whence.sim.process import INBOX_COPIES_MAX, SimProcess
+from whence.sim.storage import SimStorage
 from whence.trace.schema import COLUMNS_OF, Kind
-from whence.types import Process, Span, packed
+from whence.types import Bundle, Process, Span, packed
 
 # --- durability: what the peers of a crashed process may know ---
 
@@ -67,53 +70,59 @@ def test_whatever_peers_were_told_survives_a_crash_at_any_time(schedule: Schedul
     assert broken_laws(SimProcess, schedule) == []
 
 
-class SendsFirst(SimProcess):
-    """A wrong driver: does everything else before it persists."""
+class SendsFirst(SimRunner):
+    """Does everything else before it persists."""
 
-    def _apply(self, ready: Ready, told: Told | None = None) -> None:
-        self._perform(Ready(send=ready.send, deliver=ready.deliver))
-        super()._apply(Ready(persist=ready.persist))
-
-
-class SyncsLater(SimProcess):
-    """A wrong driver: takes what is written for durable."""
-
-    def _apply(self, ready: Ready, told: Told | None = None) -> None:
-        self.disk.write(ready.persist)
-        self._perform(ready)
+    def apply(self, ready: Ready, stored: Done | None = None, kept: Bundle | None = None) -> None:
+        self.perform(Ready(send=ready.send, deliver=ready.deliver))
+        super().apply(Ready(persist=ready.persist))
 
 
-class LetsOthersPass(SimProcess):
-    """A wrong driver: what has nothing to persist goes ahead of what waits for the disk."""
+class SyncsLater(SimRunner):
+    """Takes what is written for durable."""
 
-    def _apply(self, ready: Ready, told: Told | None = None) -> None:
+    def apply(self, ready: Ready, stored: Done | None = None, kept: Bundle | None = None) -> None:
+        self.process.disk.write([OF_MEMBER + record for record in ready.persist])
+        self.perform(ready)
+
+
+class LetsOthersPass(SimRunner):
+    """What has nothing to persist goes ahead of what waits for the disk."""
+
+    def apply(self, ready: Ready, stored: Done | None = None, kept: Bundle | None = None) -> None:
         if ready.persist:
-            super()._apply(ready)
+            super().apply(ready)
         else:
-            self._perform(ready)
+            self.perform(ready)
 
 
-class SyncsWithoutWaiting(SimProcess):
-    """A wrong driver: one sync commits what was written after it began, too."""
+class SyncsWithoutWaiting(SimStorage):
+    """One sync commits what was written after it began, too."""
 
     def _commit(self, sync: tuple[int, int, int]) -> None:
-        super()._commit((sync[0], len(self._uncommitted), sync[2]))
+        super()._commit((sync[0], len(self._pending), sync[2]))
 
 
-class DeliversFirst(SimProcess):
-    """A wrong driver: the application hears of it before the peers do."""
+class DeliversFirst(SimRunner):
+    """The application hears of it before the peers do."""
 
-    def _perform(self, ready: Ready) -> None:
-        super()._perform(Ready(deliver=ready.deliver))
-        self._loop.at(self._loop.now + MS, self._perform_late, (self.boot, Ready(send=ready.send)))
+    def perform(self, ready: Ready) -> None:
+        super().perform(Ready(deliver=ready.deliver))
+        loop = self.process._loop
+        loop.at(loop.now + MS, self._perform_late, Ready(send=ready.send))
 
-    def _perform_late(self, late: tuple[int, Ready]) -> None:
-        boot, ready = late
-        if self.up and self.boot == boot:
-            super()._perform(ready)
+    def _perform_late(self, ready: Ready) -> None:
+        if not self.stopped:
+            super().perform(ready)
 
 
-WRONG_DRIVERS: list[tuple[type[SimProcess], str]] = [
+def process_with(kind: type[SimRunner | SimStorage]) -> type[SimProcess]:
+    """Return a process that is driven wrongly."""
+    part = "runner_type" if issubclass(kind, SimRunner) else "storage_type"
+    return type(kind.__name__, (SimProcess,), {part: kind})
+
+
+WRONG_DRIVERS: list[tuple[type[SimRunner | SimStorage], str]] = [
     (SendsFirst, "a crash forgot what peers or the application were told"),
     (SyncsLater, "a crash forgot what peers or the application were told"),
     (SyncsWithoutWaiting, "a crash forgot what peers or the application were told"),
@@ -123,11 +132,13 @@ WRONG_DRIVERS: list[tuple[type[SimProcess], str]] = [
 
 
 @pytest.mark.parametrize(("driver", "law"), WRONG_DRIVERS, ids=lambda of: getattr(of, "__name__", ""))
-def test_a_driver_that_breaks_the_contract_is_caught_by_the_law_it_breaks(driver: type[SimProcess], law: str) -> None:
+def test_a_driver_that_breaks_the_contract_is_caught_by_the_law_it_breaks(
+    driver: type[SimRunner | SimStorage], law: str
+) -> None:
     """The law above has teeth: on some of a few dozen plain schedules it finds every one of these bugs."""
     steps = [(0, True), (MS, True), (MS + 1, False)]
     tried = [Schedule(steps, at * MS // 2, damage) for at in range(16) for damage in ("lost", "torn")]
-    assert any(law in broken_laws(driver, schedule) for schedule in tried)
+    assert any(law in broken_laws(process_with(driver), schedule) for schedule in tried)
     assert not any(broken_laws(SimProcess, schedule) for schedule in tried)
 
 
@@ -174,7 +185,7 @@ def test_a_disk_that_syncs_at_once_delays_nothing() -> None:
     stage.do(told(1), told(2))
     assert (stage.sent(), stage.delivered()) == ([(0, 1), (0, 1)], [1, 2])
     stage.process.crash("lost")
-    assert stage.process.disk.recover() == [b"1", b"2"]
+    assert stage.process.disk.recover() == [OF_MEMBER + b"1", OF_MEMBER + b"2"]
 
 
 def test_a_sync_of_an_earlier_life_commits_nothing_of_the_next() -> None:
@@ -226,7 +237,7 @@ def test_a_doomed_process_stops_between_any_two_effects_and_has_done_a_prefix_of
         assert done == ALL_EFFECTS[: len(done)]
         assert not stage.process.up
         assert len(stage.heard) == sum(kind == "send" for kind, _ in done)
-        assert stage.process.disk.recover() == [b"record"]
+        assert stage.process.disk.recover() == [OF_MEMBER + b"record"]
         assert stage.records(Kind.CRASH)[0]["ev"] == max(row[2] for rows in stage.rows.values() for row in rows)
         assert gaps_in_numbers(stage.rows) == []
         assert stage.effective["crash_between_effects"] == 1

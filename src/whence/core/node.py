@@ -7,7 +7,7 @@ receive: guard -> membership or spread (first sight? pass it on) -> order.admit 
 from collections.abc import Sequence
 from enum import Enum
 
-from whence.core.ready import Gauge, Item, Note, Ready
+from whence.core.ready import Gauge, Item, Note, Ready, Returned
 from whence.core.stages import Members, Order, Spread
 from whence.errors import NotMemberError, UsageError
 from whence.limits import Limits
@@ -84,7 +84,7 @@ class Node:
         self._limits.check(len(payloads), len(body), self._published)
         bundle = Bundle(*self.me, self._published + 1, sizes, body, self._order.stamp(now))
         self._published += bundle.count
-        ready = Ready()
+        ready = Ready(published=Returned(bundle))
         self._order.publish(bundle, now, ready)
         self._spread.publish(bundle, now, ready)
         return bundle, self._wake(ready)

@@ -1,12 +1,13 @@
 """What the driver must now do, and in which order. The one output of every input to a node.
 
-The driver's contract, for simulator and network alike:
+The contract of whoever carries it out (core/runner.py, for simulator and network alike):
 
 1. `persist` is durable before anything below happens. Otherwise a crash forgets what peers were told.
-2. `send` goes out next. It may be lost on the way; it is never reordered before an earlier Ready's `persist`.
-3. `deliver` reaches the application in this order, once.
-4. `notes` go to the trace.
-5. `wake_at`: call tick at that time on the process's clock, or earlier. Replaces every earlier wake_at;
+2. `published` is told to the application and the trace, before anybody else hears of it.
+3. `send` goes out next. It may be lost on the way; it is never reordered before an earlier Ready's `persist`.
+4. `deliver` reaches the application in this order, once.
+5. `notes` go to the trace.
+6. `wake_at`: call tick at that time on the process's clock, or earlier. Replaces every earlier wake_at;
    None leaves it as it is.
 
 A driver that stops between any two of these steps has crashed, and the node must be built anew from what persisted.
@@ -83,10 +84,8 @@ class Gap(Struct, frozen=True, gc=False):
 
 
 class Returned(Struct, frozen=True, gc=False):
-    """Tell the application that its publication is durable: the call returns, or was found done after a crash.
-
-    A Ready that publishes begins with it; the driver then tells before it sends.
-    """
+    """Tell the application that its publication is durable: the call returns; among deliveries, that it was found done
+    after a crash."""
 
     bundle: Bundle
     group: int = 0
@@ -124,6 +123,7 @@ class Ready(Struct):
     """Everything one input caused."""
 
     persist: list[bytes] = field(default_factory=list)
+    published: Returned | None = None
     send: list[Send] = field(default_factory=list)
     deliver: list[Delivery | Gap | Late | Returned | Unheard] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)

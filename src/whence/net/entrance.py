@@ -36,6 +36,7 @@ class Entrance:
         switch: Switch,
         contacts: Contacts,
         begin: Callable[[list[Process]], None],
+        go_on: Callable[[list[Process]], None],
     ) -> None:
         self.heard = asyncio.Event()
         """Set when anybody said anything, came or went."""
@@ -49,6 +50,9 @@ class Entrance:
         self._switch = switch
         self._contacts = contacts
         self._begin = begin
+        self._go_on = go_on
+        self.returns = False
+        """The group began with an earlier life of this process."""
         self._asked_ns = 0
         self._said = ""
 
@@ -71,6 +75,10 @@ class Entrance:
         listing = next((said for said in members if self._lists_us(said)), None)
         if listing is not None:
             self._begin(listing.presence.founding())
+        elif (former := next((said for said in members if self._lists_former(said)), None)) is not None:
+            log.info("group %r began with an earlier life of this process, which had not written anything", self._group)
+            self.returns = True
+            self._go_on(former.presence.founding())
         elif members:
             self._join([said.process.pid for said in members])
         elif not self._named and not self._unclear():
@@ -95,6 +103,15 @@ class Entrance:
                 f"are {sorted(self._named)}: name the same ones everywhere"
             )
         return True
+
+    def _lists_former(self, said: Said) -> bool:
+        """Tell whether a member says that the group began with an earlier life of this process that its data directory
+        knows: it died before it had written anything, so that it said nothing in the group either."""
+        role = self._driver.role
+        former = [founder for founder in said.presence.founding() if founder.pid == self._me]
+        known = self._driver.keeps_journal and any(founder.boot in role.lives for founder in former)
+        pids = sorted(founder.pid for founder in said.presence.founding())
+        return known and pids == sorted(self._named) and bool(getattr(role.recipe, "durable", False))
 
     def _join(self, members: list[int]) -> None:
         role = self._driver.role

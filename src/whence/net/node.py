@@ -17,6 +17,7 @@ from whence.core.levels import LEVELS, stores_events
 from whence.core.link.presence import Place, Presence, presence
 from whence.core.link.reached import Reached
 from whence.core.ready import Item
+from whence.core.runner import OF_MEMBER
 from whence.core.settings import by_name
 from whence.core.stages import Returning
 from whence.errors import JoinError, NameTakenError, NotMemberError, TraceError, UsageError
@@ -25,7 +26,7 @@ from whence.net import tls
 from whence.net.clock import incarnation_now, steady_ns
 from whence.net.commit import Commit
 from whence.net.contacts import Contacts
-from whence.net.driver import OF_MEMBER, Driver
+from whence.net.driver import Driver
 from whence.net.entrance import Entrance
 from whence.net.otel import Telemetry
 from whence.net.permits import Permits
@@ -207,7 +208,7 @@ class LiveNode:
                 if driver.joined:
                     self._tell(group, Place.MEMBER)
                 else:
-                    await self._enter(driver, founders)
+                    returns = await self._enter(driver, founders)
                 await driver.until(lambda: driver.joined or driver.left)
             if returns:
                 await self._answers(driver)
@@ -277,10 +278,11 @@ class LiveNode:
             raise UsageError(f"group {group!r} remembers its members across restarts; restart this process to return")
         me = self._begin_life(group)
         kept, records = self._journal(group)
-        role = Role(group, level, recipe, settings, me, self._random.random, self._is_first_life(group))
+        lives = tuple(self._data.lives) if self._data is not None else ()
+        role = Role(group, level, recipe, settings, me, self._random.random, self._is_first_life(group), lives)
         scribe = self._scribe(role)
         driver = Driver(role, self, sink, scribe, kept, durable=durable)
-        driver.telemetry = telemetry
+        driver.ports.telemetry = telemetry
         self.drivers[group] = driver
         self._roster.open(role)
         if scribe is not None and not self._is_first_life(group):
@@ -330,19 +332,25 @@ class LiveNode:
         )  # fmt: skip
         return Scribe(spool, role.me, role.group)
 
-    async def _enter(self, driver: Driver, founders: Sequence[int]) -> None:
-        """Begin the group or ask to be let in, whichever is right."""
+    async def _enter(self, driver: Driver, founders: Sequence[int]) -> bool:
+        """Begin the group or ask to be let in, whichever is right; return whether an earlier life was one of its
+        founders."""
         group = driver.group
 
         def begin(processes: list[Process]) -> None:
             self._founders[group] = processes
             driver.found([founder for founder in processes if founder.pid != self.me.pid])
 
-        entrance = Entrance(driver, founders, self._roster, self.switch, self.contacts, begin)
+        def go_on(processes: list[Process]) -> None:
+            self._founders[group] = processes
+            driver.go_on_from_nothing(processes)
+
+        entrance = Entrance(driver, founders, self._roster, self.switch, self.contacts, begin, go_on)
         self._entering[group] = entrance
         self._tell(group, Place.WANTS)
         self.switch.ask([peer.pid for peer in self.switch.peers.values() if peer.link is not None])
         await entrance.pass_through()
+        return entrance.returns
 
     def _drop(self, group: str) -> None:
         driver = self.drivers.pop(group, None)
@@ -459,7 +467,7 @@ class LiveNode:
                     "process %d sent what it has no right to in group %r; it is dropped (told once)",
                     packet.pid, group,
                 )  # fmt: skip
-            driver.count("reject", "not_permitted", packet.pid)
+            driver.ports.count("reject", "not_permitted", packet.pid)
             return
         if isinstance(item, Reached):
             if packet.to_boot == driver.role.me.boot:
@@ -478,7 +486,7 @@ class LiveNode:
             packet, driver.role.me, driver.published, lambda pid: self._roster.member(group, pid)
         )
         for _ in range(refused):
-            driver.count("reject", "contradicted", packet.pid)
+            driver.ports.count("reject", "contradicted", packet.pid)
         if genuine is not None:
             driver.packet(genuine, sender, size)
 

@@ -73,6 +73,8 @@ class Role(NamedTuple):
     dice: Callable[[], float]
     is_first_life: bool = False
     """No life of this process came before, as far as its data directory knows."""
+    lives: tuple[int, ...] = ()
+    """Incarnations of earlier lives that its data directory knows."""
 
     def others_max(self) -> int | None:
         """Return how many other members a member can know at most; None where the level has no such bound."""

@@ -29,10 +29,13 @@ class Taking:
         steps: Steps | None,
         resuming: Resuming | None,
         reached: Callable[[Bundle], None],
+        *,
+        flushes: bool = False,
     ) -> None:
         """Have the sink say what is handed out and taken, as far as somebody wants to know. `reached` is told of every
-        bundle of which the application has all."""
+        bundle of which the application has all. `flushes`: what is published is on file at once."""
         self._scribe, self._steps, self._reached = scribe, steps, reached
+        self._flushes = flushes or steps is not None
         self._replays = steps is not None and resuming is None
         self._resuming = resuming
         self.over = False
@@ -86,14 +89,16 @@ class Taking:
         self._delivered = position + bundle.count
         return Delivered(0, 0, position)
 
-    def tell(self, bundle: Bundle) -> None:
-        """Tell the application of a publication, unless an earlier life did; what a trace tells is on file before."""
+    def tell(self, bundle: Bundle, mark: Mark | None) -> None:
+        """Tell the application of a publication, unless an earlier life did. Where a later life offers it again, the
+        trace tells of it before."""
         offsets, scribe = self._offsets, self._scribe
         if offsets is not None and offsets.was_told():
             return
         if scribe is not None:
-            scribe.published(bundle, None)
-            scribe.spool.flush()
+            scribe.published(bundle, mark)
+            if self._flushes:
+                scribe.spool.flush()
         if offsets is not None:
             offsets.tell()
 

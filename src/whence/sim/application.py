@@ -38,10 +38,10 @@ class Application:
         "_is_away",
         "_numbers",
         "_offsets",
-        "_owed",
         "_planned",
         "_queue",
         "_record",
+        "_replays",
         "_world",
     )  # fmt: skip
 
@@ -51,8 +51,8 @@ class Application:
         """`heard` is told of every bundle that was handed out; `is_away` tells whether the process stands still."""
         self._world, self._record, self._dice, self._heard, self._is_away = world, record, dice, heard, is_away
         self._numbers = Steps(bytearray(Steps.BYTES))
-        self._owed = Owed(0, 0, [])
-        """Kept with the journal: what the member's first record does not tell of."""
+        self._replays = False
+        """The member says again what the application has not taken."""
         self._queue: deque[tuple[Delivery, int]] = deque()
         """What was delivered and not handed out: bundles, and how many events of each were."""
         self._in_hand: list[EventId] = []
@@ -66,13 +66,13 @@ class Application:
         """Begin a life with its member."""
         assert self._world.offsets is not None
         self._boot = boot
-        self._offsets = self._world.offsets(self._numbers, member if isinstance(member, Resuming) else None)
+        resuming = member if isinstance(member, Resuming) else None
+        self._offsets, self._replays = self._world.offsets(self._numbers, resuming), resuming is None
         self._in_batches = self._dice.random() < BATCHES_PART
 
-    def resume(self) -> list[Bundle]:
-        """Go on from an earlier life; return what its journal keeps for the application alone."""
-        self._offsets.resume(self._owed.taken, self._owed.told)
-        return self._owed.bundles
+    def resume(self, taken: int, told: int) -> None:
+        """Go on from an earlier life, whose journal begins after so much was taken and told."""
+        self._offsets.resume(taken, told)
 
     def resumed(self) -> None:
         """Learn that the member has read its journal."""
@@ -89,11 +89,11 @@ class Application:
         self._queue.clear()
         self._planned = False
         if damage == "wiped":
-            self._numbers, self._owed = Steps(bytearray(Steps.BYTES)), Owed(0, 0, [])
+            self._numbers = Steps(bytearray(Steps.BYTES))
 
-    def keep(self) -> None:
-        """Keep what is owed with a journal that is rewritten now."""
-        self._owed = self._offsets.owed()
+    def owed(self) -> Owed | None:
+        """Return what a journal that is rewritten must keep; None where what was not taken is fetched again."""
+        return self._offsets.owed() if self._replays else None
 
     # --- what it is told and handed ---
 

@@ -23,6 +23,10 @@ from whence.store.log import WHAT_TO_DO, sync_directory
 
 FORMAT = 1
 
+LIVES_MAX = 256
+"""Lives that a directory knows by their incarnations. Full: the oldest go, and a group that began with one of them, of
+which nothing was written down, does not let its process in again."""
+
 
 class Identity(Struct, frozen=True, kw_only=True):
     """Whose a directory is, as the file `identity` says in its first line; the second is a checksum of it."""
@@ -31,6 +35,8 @@ class Identity(Struct, frozen=True, kw_only=True):
     pid: int
     incarnation: int
     groups: list[str] = []
+    lives: list[int] = []
+    """The incarnations of the last lives, this one included."""
 
 
 class DataDirectory:
@@ -52,7 +58,9 @@ class DataDirectory:
         self.is_new = found is None
         """No process lived here before, as far as can be seen."""
         before = found or Identity(format=FORMAT, pid=pid, incarnation=0)
-        self._identity = Identity(format=FORMAT, pid=pid, incarnation=before.incarnation, groups=before.groups)
+        self._identity = Identity(
+            format=FORMAT, pid=pid, incarnation=before.incarnation, groups=before.groups, lives=before.lives
+        )
         _HELD.add(self)
 
     def begin_life(self, at_least: int) -> int:
@@ -62,6 +70,11 @@ class DataDirectory:
             raise StorageError(f"{self.path} has seen incarnation {incarnation}, and they end at {BOOT_MAX}")
         self._write(incarnation, self._identity.groups)
         return incarnation
+
+    @property
+    def lives(self) -> list[int]:
+        """The incarnations of the last lives that began here, this one included."""
+        return self._identity.lives
 
     def stem(self, group: str) -> Path:
         """Return what the paths of a group's files begin with."""
@@ -86,7 +99,10 @@ class DataDirectory:
         self._lock.close()
 
     def _write(self, incarnation: int, groups: list[str]) -> None:
-        identity = Identity(format=FORMAT, pid=self._identity.pid, incarnation=incarnation, groups=groups)
+        lives = self._identity.lives
+        if incarnation != self._identity.incarnation:
+            lives = [*lives, incarnation][-LIVES_MAX:]
+        identity = Identity(format=FORMAT, pid=self._identity.pid, incarnation=incarnation, groups=groups, lives=lives)
         text = json.encode(identity)
         file, fresh = self.path / _IDENTITY, self.path / f".{_IDENTITY}.unfinished"
         try:

@@ -37,7 +37,7 @@ from whence.core.merge.roster import to_record
 from whence.core.merge.settings import ALL_TOPICS, TOPICS_MAX
 from whence.core.node import Life
 from whence.core.order.merged import BUNDLE, Entry, Fate, entry_of, key_of
-from whence.core.ready import Delivery, Gap, Gauge, Item, Late, Metric, Note, Ready, Send
+from whence.core.ready import Delivery, Gap, Gauge, Item, Late, Metric, Note, Ready, Returned, Send
 from whence.errors import LimitError, NotMemberError, StalledError, UsageError
 from whence.types import Bundle, Instant, Process, pack_payloads
 
@@ -120,7 +120,7 @@ class MergeMember(Part):
         bundle = Bundle(*self.me, self._published + 1, sizes, body, self._clock.write(stamp))
         key = self._key(stamp, bundle)
         self._published += bundle.count
-        ready.mark = self._mark(key)
+        ready.published, ready.mark = Returned(bundle), self._mark(key)
         if self._merger is not None:
             self._arrive(entry_of(key, now, self._topic, bundle), self._rt, ready)
         worth_until = self._clock.physical(stamp) + self._timing.delta

@@ -21,7 +21,7 @@ from whence.core.members.suspects import Suspects
 from whence.core.order.localized.heads import NODES, NUMBER_END
 from whence.core.order.localized.links import Cost
 from whence.core.order.localized.shapes import NOBODY
-from whence.core.ready import Delivery, Gauge, Item, Note, Ready, Send
+from whence.core.ready import Delivery, Gauge, Item, Note, Ready, Returned, Send
 from whence.core.spread.tree import TreeMember
 from whence.core.varint import Reader, packed
 from whence.errors import LimitError, NotMemberError, UsageError
@@ -108,7 +108,7 @@ class Neighbourhood(TreeMember):
         self._limits.check(len(payloads), sum(map(len, payloads)), self._published)
         bundle = bundled(self.me, self._published + 1, payloads)
         self._published += bundle.count
-        ready = Ready()
+        ready = Ready(published=Returned(bundle, group))
         if self._place.me in self._place.overlay.table(group).is_member:
             ready.deliver.append(Delivery(bundle))
         self._queue.append((group, bundle))

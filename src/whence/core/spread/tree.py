@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 from whence.core.members.overlay import GROUPS_MAX, OverlaySettings, Place
 from whence.core.order.localized.links import Cost
 from whence.core.order.localized.shapes import NOBODY
-from whence.core.ready import Delivery, Gauge, Item, Note, Ready, Send
+from whence.core.ready import Delivery, Gauge, Item, Note, Ready, Returned, Send
 from whence.core.varint import Reader
 from whence.errors import NotMemberError, UsageError
 from whence.limits import Limits
@@ -127,7 +127,7 @@ class TreeMember:
         self._limits.check(len(payloads), sum(map(len, payloads)), self._published)
         bundle = packed(self.me, self._published + 1, payloads)
         self._published += bundle.count
-        ready = Ready()
+        ready = Ready(published=Returned(bundle, group))
         stamp = self.order.stamp(group, bundle)
         if self._place.me in self._place.overlay.table(group).is_member:
             ready.deliver.append(Delivery(bundle))

@@ -94,7 +94,8 @@ class Direct:
         """
         ready, state = Ready(notes=[Note("join")]), self.state
         entries = [journal.decode(record) for record in records]
-        self.founders = founders_in(entries, state.processes, self._spread)
+        told = founders_in(entries, state.processes, self._spread)
+        self.founders = told if entries else self.founders
         if not entries:
             self._persist(self._begun(), ready)  # it crashed before it had begun
         for entry in entries:
@@ -171,7 +172,7 @@ class Direct:
         bundle = packed(self.me, self._published + 1, payloads)
         self._check_limits(bundle)
         self._published += bundle.count
-        ready, state = Ready(deliver=[Returned(bundle), Delivery(bundle)]), self.state
+        ready, state = Ready(published=Returned(bundle), deliver=[Delivery(bundle)]), self.state
         told = state.publish(bundle)
         if state.remembers:
             self._has_written = told.has

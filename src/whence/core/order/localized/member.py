@@ -110,7 +110,8 @@ class Localized:
         """
         ready = Ready(notes=[Note("join")])
         entries = [journal.decode(record) for record in records]
-        self.founders = founders_in(entries, self._place.overlay.processes, self._spread)
+        told = founders_in(entries, self._place.overlay.processes, self._spread)
+        self.founders = told if entries else self.founders
         if not entries:
             self._persist(self._begun(), ready)  # it crashed before it had begun
         for entry in entries:
@@ -195,7 +196,7 @@ class Localized:
         self._check_limits(payloads)
         bundle = packed(self.me, self._published + 1, payloads)
         self._published += bundle.count
-        ready = Ready()
+        ready = Ready(published=Returned(bundle, group))
         record = self.state.admit(bundle, group, NOBODY, 0, self.state.shapes.none, (), {})
         self._persist(Admitted(bundle, group, NOBODY, 0, b"", (), {}, {}), ready)
         self._processed(record, NOBODY, 0, now, ready)
@@ -378,7 +379,7 @@ class Localized:
         """Hand the application its next steps, unless it has them from an earlier life."""
         if last == NOBODY:
             self._steps += 1
-            if self._steps > self._consumed:
+            if self._steps > self._consumed and ready.published is None:  # found in the journal
                 ready.deliver.append(Returned(record.bundle, record.group))
         if record.route.delivers:
             self._steps += 1

@@ -1,0 +1,348 @@
+"""The one executor of Ready: what an input caused is done here, in the simulator and in the network alike.
+
+Laws. What a Ready persists is durable before anything else of it happens, and no Ready overtakes one that still waits
+for the disk. Then the application is told of a publication, what is to be sent goes out, deliveries are made, notes are
+written, and the next tick is planned: in this order. What an application does while it is handed something comes after
+the rest of the Ready that handed it over. A later life begins with what is owed to the application, then with what its
+member persisted.
+
+Pure: time, disk, network, application and trace are ports. Each world brings its own, and its faults.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias, cast
+
+import msgspec
+
+from whence.core.offsets import Owed
+from whence.core.ready import Delivery, Gap, Item, Late, Mark, Note, Ready, Returned, Unheard
+from whence.core.stages import Grouped, Member
+from whence.errors import NotMemberError, StorageError, UsageError, WhenceError
+from whence.types import Bundle, Instant
+
+OF_MEMBER, OF_DRIVER, OF_STEPS, OF_UNTAKEN, OF_UNTOLD = b"M", b"P", b"S", b"D", b"R"
+"""The first byte of a journal record: the member's own, a bundle that is kept for the member; and where a journal was
+rewritten, how far the application was, what it had not taken, and publications it was not told of."""
+
+NEVER = 1 << 63
+
+Done: TypeAlias = Callable[[WhenceError | None], None]
+"""Called once something is durable, or never will be."""
+
+Marked: TypeAlias = tuple[bytes, bytes]
+"""A record and the mark before it."""
+
+_encode_bundle = msgspec.msgpack.Encoder().encode
+_decode_bundle = msgspec.msgpack.Decoder(Bundle).decode
+_decode_steps = msgspec.msgpack.Decoder(tuple[int, int]).decode
+
+
+class Storage(Protocol):
+    """Where records become durable."""
+
+    def write(self, records: Sequence[bytes], done: Done, mark: bytes = b"") -> None:
+        """Append records, each behind the mark; call `done` once they are durable, in the order of the writes."""
+
+
+class Transport(Protocol):
+    """How items leave."""
+
+    def send(self, to: tuple[int, ...], item: Item, boot: int) -> int:
+        """Send an item to some peers, to one life of them or any; return its size on the wire."""
+
+
+class Application(Protocol):
+    """Whom deliveries are for."""
+
+    def accepted(self, bundle: Bundle, *, kept: bool) -> None:
+        """Learn that the member publishes a bundle; nothing of that has happened yet. `kept`: it is written down for
+        the member."""
+
+    def published(self, step: Returned, mark: Mark | None) -> None:
+        """Learn that a publication is as durable as it will be, before anybody else does."""
+
+    def deliver(self, step: Delivery) -> None:
+        """Take a bundle."""
+
+    def skip(self, step: Gap) -> None:
+        """Take word of events that will never come."""
+
+    def late(self, step: Late) -> None:
+        """Take a bundle that came after its place."""
+
+    def unheard(self, step: Unheard) -> None:
+        """Take word of a publication that nobody may have."""
+
+    def noted(self, note: Note) -> None:
+        """Take word of what the member says of itself."""
+
+    def refused(self, refusal: WhenceError) -> None:
+        """Take word of an input that the member refuses."""
+
+    def resume(self, taken: int, told: int) -> None:
+        """Go on from an earlier life, whose journal begins after so much was taken and told."""
+
+    def resumed(self) -> None:
+        """Learn that the member has read its journal."""
+
+    def owed(self) -> Owed | None:
+        """Return what a journal that is rewritten must keep for the application; None where it need not."""
+
+
+class Recorder(Protocol):
+    """Who writes the trace."""
+
+    def sent(self, to: tuple[int, ...], item: Item, size: int) -> None:
+        """Write down copies that leave."""
+
+
+class Timer(Protocol):
+    """The process's clock."""
+
+    def now(self) -> Instant:
+        """Return the time that members of this level go by."""
+
+    def plan(self, wake_at: Instant) -> None:
+        """Have the runner woken then, or earlier, and not when it was planned before."""
+
+
+class Ports(NamedTuple):
+    """A world, as a runner sees it."""
+
+    transport: Transport
+    application: Application
+    timer: Timer
+    storage: Storage | None = None
+    """None: nothing is kept, and nothing waits."""
+    recorder: Recorder | None = None
+    failed: Callable[[Exception], object] | None = None
+    """Told of a bug: the member's state is unknown, and it must not go on. None: whoever gave the input is."""
+
+
+class Runner:
+    """Runs one member for one life."""
+
+    def __init__(self, member: Member, ports: Ports) -> None:
+        self.member = member
+        self.stopped = False
+        self.member_persists = False
+        """The member has written something down itself."""
+        self._ports = ports
+        self._transport, self._application, self._timer = ports.transport, ports.application, ports.timer
+        self._storage, self._recorder = ports.storage, ports.recorder
+        self._waiting: deque[tuple[Ready, Done | None]] = deque()
+        """Readies that wait for the disk, each with whom to tell when it is durable."""
+        self._performing = False
+        self._next: deque[Ready] = deque()
+        """Readies of what an application did while it was handed something."""
+        self._wake_at = NEVER
+
+    @property
+    def waits(self) -> bool:
+        """Tell whether something waits for the disk."""
+        return bool(self._waiting)
+
+    # --- inputs ---
+
+    def feed(self, step: Callable[..., Ready], *given: object) -> None:
+        """Give the member an input that nobody waits for. One that it refuses is counted; any other error is a bug,
+        except StorageError: what earlier lives left is not to be used, and whoever opens the group is told."""
+        try:
+            ready = step(*given, self._timer.now())
+        except (UsageError, NotMemberError) as refusal:
+            self._application.refused(refusal)
+            return
+        except StorageError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the member's state is unknown: it must not go on
+            self._fail(error)
+            return
+        if self._storage is None:
+            self.perform(ready)
+        else:
+            self.apply(ready)
+
+    def ask(self, step: Callable[..., Ready], *given: object) -> None:
+        """Give the member an input whose giver hears of a refusal. Raises what the member raises."""
+        self.apply(step(*given, self._timer.now()))
+
+    def publish(
+        self, payloads: Sequence[bytes], stored: Done | None = None, *, group: int | None = None, keep: bool = False
+    ) -> Bundle:
+        """Publish a bundle; `stored` is told once it is durable. `keep` makes it so where the member does not.
+
+        Raises what the member raises.
+        """
+        now = self._timer.now()
+        if group is None:
+            bundle, ready = self.member.publish(payloads, now)
+        else:
+            bundle, ready = cast(Grouped, self.member).publish_to(group, payloads, now)
+        kept = keep and not ready.persist  # a member that keeps its own events needs no second book of them
+        self._application.accepted(bundle, kept=kept)
+        if kept:
+            self.tell(ready)  # a later life offers it again: it must be known by then to have been published
+            self.apply(ready, stored, bundle)
+        else:
+            self.apply(ready, stored)
+        return bundle
+
+    def wake(self) -> None:
+        """Give the member the tick that was planned."""
+        self._wake_at = NEVER
+        self.feed(self.member.tick)
+
+    def plan(self, wake_at: Instant) -> None:
+        """Plan a tick, whatever was planned before."""
+        self._wake_at = wake_at
+        self._timer.plan(wake_at)
+
+    def stop(self, error: WhenceError | None = None, *, at_once: bool = False) -> None:
+        """Run no more; whoever waits for the disk is told, where there is something to tell. What the application did
+        while it was handed something is still done, unless the process died: `at_once`."""
+        self.stopped = True
+        waiting, self._waiting = self._waiting, deque()
+        if at_once:
+            self._next.clear()
+        for _, stored in waiting:
+            if stored is not None and error is not None:
+                stored(error)
+
+    # --- a later life ---
+
+    def restore(self, records: Sequence[bytes]) -> list[Bundle]:
+        """Take up what earlier lives persisted: first what the application is owed, then the member's own.
+
+        Return the bundles that were kept for the member. Raises StorageError.
+        """
+        own = [record[1:] for record in records if record[:1] == OF_MEMBER]
+        self.member_persists = bool(own)
+        rewritten = [_decode_steps(record[1:]) for record in records if record[:1] == OF_STEPS]
+        application = self._application
+        application.resume(*(rewritten[-1] if rewritten else (0, 0)))
+        for record in records:
+            if record[:1] == OF_UNTAKEN:
+                application.deliver(Delivery(_decode_bundle(record[1:])))
+            elif record[:1] == OF_UNTOLD:
+                application.published(Returned(_decode_bundle(record[1:])), None)
+        self.feed(self.member.restore, own)
+        application.resumed()
+        return [_decode_bundle(record[1:]) for record in records if record[:1] == OF_DRIVER]
+
+    def unfinished(self) -> list[tuple[bytes, Bundle]]:
+        """Return what the application is still owed by steps that the member has made, where a later life goes on."""
+        owed = self._application.owed()
+        if owed is None:
+            return []
+        unfinished = [(OF_UNTAKEN, bundle) for bundle in owed.bundles]
+        for ready, _ in self._waiting:
+            if ready.published is not None:
+                unfinished.append((OF_UNTOLD, ready.published.bundle))
+            unfinished += [
+                (OF_UNTAKEN if isinstance(step, Delivery) else OF_UNTOLD, step.bundle)
+                for step in ready.deliver
+                if isinstance(step, Delivery | Returned)
+            ]
+        return unfinished
+
+    def checkpoint(self, kept: Sequence[Bundle] = ()) -> list[Marked] | None:
+        """Return records that stand for the whole journal and all that waits for the disk, with the bundles that are
+        kept for the member; None where only the member knows which of its records still count."""
+        checkpoint: Callable[[], list[bytes]] | None = getattr(self.member, "checkpoint", None)
+        if checkpoint is None and self.member_persists:
+            return None
+        records: list[Marked] = [(OF_MEMBER, record) for record in checkpoint()] if checkpoint is not None else []
+        owed = self._application.owed()
+        if owed is not None:
+            records.append((OF_STEPS, msgspec.msgpack.encode((owed.taken, owed.told))))
+        bundles = [*((OF_DRIVER, bundle) for bundle in kept), *self.unfinished()]
+        return records + [(mark, _encode_bundle(bundle)) for mark, bundle in bundles]
+
+    # --- the contract ---
+
+    def apply(self, ready: Ready, stored: Done | None = None, kept: Bundle | None = None) -> None:
+        """Persist, then do the rest. `kept` is a publication that is written down for the member."""
+        storage = self._storage
+        if storage is None or not (ready.persist or kept is not None or self._waiting):
+            self.perform(ready)
+            if stored is not None:
+                stored(None)
+            return
+        self.member_persists = self.member_persists or bool(ready.persist)
+        self._waiting.append((ready, stored))
+        if kept is None:
+            storage.write(ready.persist, self.committed, OF_MEMBER)
+        else:
+            storage.write([_encode_bundle(kept)], self.committed, OF_DRIVER)
+
+    def committed(self, error: WhenceError | None) -> None:
+        """Learn that the first Ready that waits is durable, or never will be."""
+        if not self._waiting:
+            return  # stopped meanwhile
+        if error is not None:
+            self._fail(error)
+            return
+        ready, stored = self._waiting.popleft()
+        self.perform(ready)
+        if stored is not None:
+            stored(None)
+
+    def perform(self, ready: Ready) -> None:
+        """Do what a durable Ready asks for; what the application does meanwhile comes after it."""
+        if self._performing:
+            self._next.append(ready)
+            return
+        self._performing = True
+        try:
+            while True:
+                self._effects(ready)
+                if not self._next:
+                    break
+                ready = self._next.popleft()
+        except Exception as error:  # noqa: BLE001 - half of a Ready is done: the rest must not follow
+            self._next.clear()
+            self._fail(error)
+        finally:
+            self._performing = False
+
+    def tell(self, ready: Ready) -> None:
+        """Tell the application of a publication, once."""
+        published = ready.published
+        if published is not None:
+            ready.published = None
+            self._application.published(published, ready.mark)
+
+    def _effects(self, ready: Ready) -> None:
+        if ready.published is not None:
+            self.tell(ready)
+        recorder = self._recorder
+        for send in ready.send:
+            size = self._transport.send(send.to, send.item, send.boot)
+            if recorder is not None:
+                recorder.sent(send.to, send.item, size)
+        for step in ready.deliver:
+            self._deliver(step)
+        for note in ready.notes:
+            self._application.noted(note)
+        wake_at = ready.wake_at
+        if wake_at is not None and wake_at < self._wake_at and not self.stopped:
+            self._wake_at = wake_at  # one planned too early is harmless, so nothing is planned anew for a later one
+            self._timer.plan(wake_at)
+
+    def _deliver(self, step: Any) -> None:
+        if isinstance(step, Delivery):
+            self._application.deliver(step)
+        elif isinstance(step, Returned):
+            self._application.published(step, None)
+        elif isinstance(step, Gap):
+            self._application.skip(step)
+        elif isinstance(step, Unheard):
+            self._application.unheard(step)
+        else:
+            self._application.late(step)
+
+    def _fail(self, error: Exception) -> None:
+        if self._ports.failed is None:
+            raise error
+        self._ports.failed(error)

@@ -1,0 +1,153 @@
+"""A simulated world as a runner sees it: the network, clock, application and trace of one process."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from whence.core.offsets import Owed
+from whence.core.ready import Delivery, Gap, Item, Late, Mark, Note, Ready, Returned, Send, Unheard
+from whence.core.runner import Runner
+from whence.errors import WhenceError
+from whence.sim.application import Application
+from whence.sim.recorder import Recorder
+from whence.sim.world import World
+from whence.trace.schema import Kind
+from whence.types import Bundle, EventId, Process
+from whence.wire.codec import encode
+
+if TYPE_CHECKING:
+    from whence.sim.process import SimProcess
+
+
+class SimPorts:
+    """What one life of a process does at its borders."""
+
+    __slots__ = ("_application", "_heard", "_me", "_process", "_record", "_world")
+
+    def __init__(
+        self, process: "SimProcess", me: Process, world: World, record: Recorder, heard: Callable[[Bundle], None]
+    ) -> None:
+        self._process, self._me, self._world, self._record, self._heard = process, me, world, record, heard
+        self._application: Application | None = process.application
+
+    # --- the network ---
+
+    def send(self, to: tuple[int, ...], item: Item, boot: int) -> int:
+        """Send an item; return its size on the wire."""
+        frame = encode(self._world.group, self._me, [item], boot)
+        self._world.network.send(self._me.pid, to, frame, item.payload_bytes())
+        return len(frame)
+
+    # --- the clock ---
+
+    def now(self) -> int:
+        """Return the time on the clock that members of this level are given."""
+        return self._process.now()
+
+    def plan(self, wake_at: int) -> None:
+        """Plan the next tick."""
+        self._process.plan_wake(wake_at)
+
+    # --- the application ---
+
+    def accepted(self, bundle: Bundle, *, kept: bool) -> None:
+        """Learn that the member publishes."""
+
+    def published(self, step: Returned, mark: Mark | None) -> None:
+        """Write a publication down, unless an earlier life did."""
+        if self._application is None or self._application.is_news():
+            destinations = self._world.destinations
+            self._record.published(step.bundle, mark, None if destinations is None else destinations(step.group))
+
+    def deliver(self, step: Delivery) -> None:
+        """Hand a bundle to the application, where there is one that takes its time."""
+        if self._application is not None:
+            self._application.deliver(step)
+        else:
+            self._record.delivered(step)
+            self._heard(step.bundle)
+
+    def skip(self, step: Gap) -> None:
+        """Write down what will never come."""
+        self._record.skipped(step)
+
+    def late(self, step: Late) -> None:
+        """Write down what came after its place."""
+        self._record.late(step)
+
+    def unheard(self, step: Unheard) -> None:
+        """Count a publication that nobody may have."""
+        self._world.effective["unheard"] += 1
+
+    def resume(self, taken: int, told: int) -> None:
+        """Go on from an earlier life."""
+        if self._application is not None:
+            self._application.resume(taken, told)
+
+    def resumed(self) -> None:
+        """Learn that the member has read its journal."""
+        if self._application is not None:
+            self._application.resumed()
+
+    def owed(self) -> Owed | None:
+        """Return what a journal that is rewritten must keep for the application."""
+        return self._application.owed() if self._application is not None else None
+
+    # --- the trace ---
+
+    def sent(self, to: tuple[int, ...], item: Item, size: int) -> None:
+        """Write down copies that leave."""
+        payload_bytes = item.payload_bytes()
+        self._record.sent(to, size - payload_bytes, payload_bytes)
+
+    def refused(self, refusal: WhenceError) -> None:
+        """Write down an input that the member refuses."""
+        self._record.write(Kind.REJECT, reason=type(refusal).__name__)
+
+    def noted(self, note: Note) -> None:
+        """Write down what the member says of itself."""
+        bundle = note.bundle
+        event = None if bundle is None else EventId(bundle.pid, bundle.boot, bundle.first)
+        kind = Kind(note.kind)
+        self._record.write(
+            kind, event=event, peer=note.peer, reason=note.reason, ticket=note.ticket, epoch=note.epoch,
+            value=note.value, late_ns=note.late_ns,
+        )  # fmt: skip
+        if kind is Kind.JOIN:
+            self._process.joined = True
+        elif kind is Kind.LEAVE:
+            self._process.record_gauges()
+            self._process.stop()
+        elif kind is Kind.NOTE and note.reason is not None:
+            self._world.effective[note.reason] += 1
+
+
+class SimRunner(Runner):
+    """The runner of both worlds, with two faults: it stops before it sends what it published, or between effects."""
+
+    process: "SimProcess"
+
+    def perform(self, ready: Ready) -> None:
+        """Do what a durable Ready asks for, unless the process stands still from here on."""
+        if ready.published is not None and self.process.stalls and not ready.persist and not self.waits:
+            self.tell(ready)
+            self._waiting.append((ready, None))
+            self.process.stall_now(self.committed)
+        else:
+            super().perform(ready)
+
+    def _effects(self, ready: Ready) -> None:
+        if not self.process.doomed:
+            super()._effects(ready)
+            return
+        self.tell(ready)
+        if ready.send or ready.deliver:
+            super()._effects(self._part_of(ready))
+            self.process.crash_between_effects()
+        else:
+            super()._effects(ready)
+
+    def _part_of(self, ready: Ready) -> Ready:
+        """Return some of the effects, in their order: whoever carries them out may stop between any two."""
+        sends = [Send((target,), send.item, send.boot) for send in ready.send for target in send.to]
+        done = self.process.dice.randrange(len(sends) + len(ready.deliver))
+        return Ready(send=sends[:done], deliver=ready.deliver[: max(0, done - len(sends))])

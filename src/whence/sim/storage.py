@@ -1,0 +1,80 @@
+"""A simulated disk behind a runner: one sync at a time, each of which takes a while and covers what was written before.
+
+A paused process does not hear that a sync is done until it runs again; a dead one never does.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from whence.core.runner import Done
+from whence.sim.disk import Disk
+from whence.sim.world import World
+
+
+class SimStorage:
+    """The journal of one process, through all its lives."""
+
+    __slots__ = ("_committed", "_disk", "_is_paused", "_life", "_pending", "_syncing", "_world")
+
+    def __init__(self, world: World, disk: Disk, is_paused: Callable[[], bool]) -> None:
+        self._world, self._disk, self._is_paused = world, disk, is_paused
+        self._pending: deque[Done] = deque()
+        """Whom to tell of what was written and is not durable."""
+        self._syncing = False
+        self._committed = 0
+        """How many of them are to be told once the process runs again."""
+        self._life = 0
+
+    def write(self, records: Sequence[bytes], done: Done, mark: bytes = b"") -> None:
+        """Append records, each behind the mark; call `done` once they are durable, in the order of the writes."""
+        marked = [mark + record for record in records]
+        if not self._world.sync_ns and not self._pending and not self._is_paused():
+            self._disk.append(marked)
+            done(None)
+            return
+        self._disk.write(marked)
+        self._pending.append(done)
+        if not self._syncing:
+            self._sync()
+
+    def hold(self, done: Done) -> None:
+        """Tell somebody when the process, which pauses now, runs again."""
+        self._pending.append(done)
+        self._committed = 1
+
+    def go_ahead(self) -> None:
+        """Tell of what became durable while the process was paused, or now."""
+        count, self._committed = self._committed, 0
+        if not count:
+            return
+        self._syncing, life = False, self._life
+        for done in [self._pending.popleft() for _ in range(count)]:
+            if self._life == life:
+                done(None)
+        if self._pending and not self._syncing and self._life == life:
+            self._sync()
+
+    def end_life(self) -> None:
+        """Tell nobody of what waits: they are dead."""
+        self._life += 1
+        self._pending.clear()
+        self._syncing, self._committed = False, 0
+
+    def _sync(self) -> None:
+        """Sync what is written now; one sync commits all that came before it."""
+        sync = (self._life, len(self._pending), self._disk.unsynced())
+        if not self._world.sync_ns:
+            self._commit(sync)
+            return
+        self._syncing = True
+        self._world.loop.at(self._world.loop.now + self._world.sync_ns, self._commit, sync)
+
+    def _commit(self, sync: tuple[int, int, int]) -> None:
+        """Finish a sync: what was written before it began is durable, and what waited for that goes ahead."""
+        life, count, size = sync
+        if life != self._life:
+            return
+        self._disk.sync(size)
+        self._committed = count
+        if not self._is_paused():
+            self.go_ahead()

@@ -1,18 +1,20 @@
 """What callers hand over, checked at the door: wrong input gets a sentence before anything has happened."""
 
 from collections.abc import Iterable, Mapping
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from whence.errors import UsageError
 from whence.limits import MERGED_PEER_ID_MAX
 
+SECONDS_MAX = 10**9
+"""No wait is longer: some thirty years."""
+
 
 def check_seconds(name: str, value: object) -> None:
     """Raise UsageError for what is no length of time."""
-    if not isinstance(value, int | float) or not isfinite(value) or value < 0:
-        raise UsageError(f"{name} is a number of seconds from 0 on, not {value!r}")
+    if not isinstance(value, int | float) or not 0 <= value <= SECONDS_MAX:
+        raise UsageError(f"{name} is a number of seconds from 0 on, not {_shown(value)}")
 
 
 def check_timeout(value: object, name: str = "timeout_s") -> None:
@@ -35,7 +37,7 @@ def check_callable(name: str, value: object) -> None:
 
 def check_path(name: str, value: object) -> None:
     """Raise UsageError for what is no place in a file system; None is none."""
-    if value is not None and not (isinstance(value, str | Path) and str(value).strip()):
+    if value is not None and not (isinstance(value, str | Path) and str(value).strip() and "\0" not in str(value)):
         raise UsageError(f"{name} is a directory, as text or pathlib.Path, not {value!r}")
 
 
@@ -66,6 +68,11 @@ def texts_of(name: str, value: object, such_as: str) -> list[str]:
     if not all(isinstance(text, str) for text in texts) or texts == [value]:
         raise UsageError(f'{name} are a list of texts such as ["{such_as}"], not {value!r}')
     return texts
+
+
+def _shown(value: object) -> str:
+    """Return a value as a sentence shows it: a number of hundreds of digits is not read."""
+    return f"{str(value)[:20]}…" if isinstance(value, int) and value > SECONDS_MAX else repr(value)
 
 
 def _listed(value: object) -> list[Any]:

@@ -25,6 +25,7 @@ class Origin(Struct, frozen=True, gc=False):
     mark: Mark | None
     redelivered: int
     ordinal: int
+    inbox: int
 
 
 class Delivery(Struct, frozen=True, gc=False):
@@ -139,6 +140,8 @@ class Batch(Struct, eq=False, gc=False):
     """Events left out just before it."""
     _ordinal: int = 0
     """Events delivered before it in this life, where what is taken is counted."""
+    _inbox: int = 0
+    """Which inbox handed it out."""
 
     @property
     def count(self) -> int:
@@ -172,6 +175,7 @@ class Batch(Struct, eq=False, gc=False):
         return Origin(
             bundle.pid, bundle.boot, bundle.first, self.level, self.position, self.held_ns, latency_ns, self.gaps,
             self.resets, self._mark, self.redelivered, self._ordinal,
+            self._inbox,
         )  # fmt: skip
 
     def rest(self, gone: int) -> "Batch":
@@ -180,6 +184,7 @@ class Batch(Struct, eq=False, gc=False):
         return Batch(
             bundle, self.position + gone, self.level, self.held_ns, self._rtt_ns, mark,
             redelivered=max(0, self.redelivered - gone), _ordinal=self._ordinal + gone,
+            _inbox=self._inbox,
         )  # fmt: skip
 
 

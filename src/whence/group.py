@@ -77,7 +77,7 @@ class Group:
         """
         if type(payload) is not bytes:
             payload = checked(payload)
-        if until != Durability.ACCEPTED:
+        if until != Durability.ACCEPTED or timeout_s is not None:
             self._check_until(until, timeout_s)
         receipt = self._load((payload,), len(payload))
         if receipt is None:
@@ -93,7 +93,7 @@ class Group:
     ) -> Receipt:
         """Publish events as one bundle; like `publish` otherwise."""
         events = all_checked(payloads, self.publisher.events_limit)
-        if until != Durability.ACCEPTED:
+        if until != Durability.ACCEPTED or timeout_s is not None:
             self._check_until(until, timeout_s)
         # To copy many small ones is quicker than to ask each for its length.
         size = len(b"".join(events)) if len(events) >= TURN_EVENTS else sum(map(len, events))
@@ -208,8 +208,9 @@ class Group:
         return self._driver.counts["skipped"] + self._inbox.dropped
 
     def members(self) -> tuple[int, ...]:
-        """Return the other members known now; of a causal group, all there are, here or away."""
-        return self._driver.others()
+        """Return the other members known now; of a causal group, all there are, here or away. Of a group that was
+        closed, none."""
+        return () if self._driver.left else self._driver.others()
 
     async def gathered(self, count: int, timeout_s: float | None = 30.0) -> None:
         """Wait until the member knows a group of so many, itself among them.
@@ -229,6 +230,8 @@ class Group:
         except TimeoutError:
             known = 1 + len(self.members())
             raise JoinError(f"group {self.name!r} has {known} members after {timeout_s:g} s, not {count}") from None
+        if self._driver.left:
+            raise ClosedError(f"the member of group {self.name!r} has left or was closed, and knows nobody any more")
 
     @property
     def pid(self) -> int:
@@ -318,6 +321,8 @@ class Group:
                 await self._driver.until(lambda: self._driver.counts[kind] > 0 or self._driver.left)
         except TimeoutError:
             raise JoinError(f"the member of {self.name!r} noted no {kind} within {timeout_s:g} s") from None
+        if not self._driver.counts[kind]:
+            raise ClosedError(f"the member of {self.name!r} has left or was closed, and noted no {kind}")
 
     async def act(self, name: str, argument: int = 0) -> None:
         """Let the member do what only its level knows: switch, topic or subscribe at level `total`.

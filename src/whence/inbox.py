@@ -13,7 +13,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
-from itertools import islice
+from itertools import count, islice
 from typing import TypeAlias
 
 from whence.core.ready import Delivery as Step
@@ -74,6 +74,7 @@ Handed: TypeAlias = Callable[[Bundle, int, Mark | None, int, bytes | None], None
 payload; None in place of it: all of the bundle."""
 
 _NOTHING: tuple[Delivery, ...] = ()
+_NUMBERS = count(1)
 
 
 class Inbox:
@@ -116,6 +117,8 @@ class Inbox:
         """Those that were not."""
         self._quick: Iterator[Delivery] = iter(_NOTHING)
         """All of those but the last, where nothing has to be done for one but to hand it out."""
+        self._number = next(_NUMBERS)
+        """What tells its deliveries from those of other inboxes of this process."""
         self._delivered = self._handed = self._taken = 0
         """Events of this life that were delivered, handed out and taken, where `on_taken` wants to know."""
         self._late: deque[LateEvent] = deque()
@@ -144,7 +147,7 @@ class Inbox:
         if again:
             batch.redelivered = again
         if self.on_taken is not None:
-            batch._ordinal = self._delivered
+            batch._ordinal, batch._inbox = self._delivered, self._number
             self._delivered += bundle.count
         if self._gaps or self._resets:
             batch.gaps, batch.resets = tuple(self._gaps), tuple(self._resets)
@@ -300,11 +303,17 @@ class Inbox:
         if self.on_taken is None:
             return
         handed = self._handed
+        if upto is not None and self._came_from_elsewhere(upto):
+            raise UsageError("only what this group handed out in this life can be acknowledged")
         if upto is not None:
             handed = upto._ordinal + upto.count if isinstance(upto, Batch) else upto._origin.ordinal + upto._offset + 1
         if not 0 <= handed <= self._handed:
             raise UsageError("only what this group handed out in this life can be acknowledged")
         self._take_upto(handed)
+
+    def _came_from_elsewhere(self, upto: Delivery | Batch) -> bool:
+        """Tell whether another group handed it out, be it one of the same name at another node."""
+        return (upto._inbox if isinstance(upto, Batch) else upto._origin.inbox) != self._number
 
     async def next_late(self) -> LateEvent | None:
         """Return the next late event; None when nothing more comes."""

@@ -268,6 +268,7 @@ def test_a_file_that_cannot_be_is_refused_and_the_place_named(line: str, sentenc
         (("certs", "member", 7, "--days", "-5"), "greater than or equal to 1"),
         (("gather", "nowhere", "--group", "alps", "--out", "nowhere"), "nowhere does not exist"),
         (("gather", "nowhere", "--group", "alps", "--out", "nowhere", "--healed-s", 0), "--one-clock"),
+        (("simulate", "--level", "optimistic", "--nodes", 3), "3 members have no 3; give --nodes 4 at least"),
     ],
 )
 def test_what_cannot_be_is_said_in_one_sentence_with_exit_code_2(arguments: tuple[object, ...], sentence: str) -> None:

@@ -433,7 +433,7 @@ def test_arguments_of_the_wrong_kind_get_a_sentence() -> None:
                 with pytest.raises(UsageError, match=f"^{name} "):
                     await node.open("andes", **{name: value})
             group = await node.open("alps", settings=QUICK)
-            for wait in (math.nan, -1, "1"):
+            for wait in (math.nan, math.inf, -1, "1", 10**400):
                 with pytest.raises(UsageError, match="timeout is a number of seconds"):
                     await group.next(wait)  # type: ignore[arg-type]
             for count in ("x", 0, 2.5):
@@ -441,6 +441,14 @@ def test_arguments_of_the_wrong_kind_get_a_sentence() -> None:
                     await group.gathered(count)  # type: ignore[arg-type]
             with pytest.raises(UsageError, match="a process is a pid"):
                 group.declare_dead("1", 1)  # type: ignore[arg-type]
+            with pytest.raises(UsageError, match="timeout_s is a number of seconds"):
+                await group.publish(b"x", timeout_s=-1)
+            await group.close()
+            assert group.members() == ()
+            with pytest.raises(ClosedError, match="knows nobody"):
+                await group.gathered(1)
+            with pytest.raises(ClosedError, match="noted no ticket_acquire"):
+                await group.noted("ticket_acquire")
 
     within(main())
     for contacts in ("127.0.0.1:4000", [5], 7, b"127.0.0.1:4000"):
@@ -450,6 +458,7 @@ def test_arguments_of_the_wrong_kind_get_a_sentence() -> None:
         join(0, listen=4000)  # type: ignore[arg-type]
     badly: list[tuple[dict[str, Any], str]] = [
         ({"data": 5}, "data is a directory"), ({"data": ""}, "data is a directory"),
+        ({"data": "a\0b"}, "data is a directory"),
         ({"status": 5}, "status is a directory"), ({"insecure": "no"}, "insecure is True or False"),
         ({"trace": 5}, "trace is a directory"), ({"settings": {}}, "settings are whence.NetSettings"),
         ({"permits": {"g": "rw"}}, "permits are a table"), ({"permits": {"g": {"five": "r"}}}, "permits are a table"),

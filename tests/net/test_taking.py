@@ -431,6 +431,33 @@ def test_what_was_not_acknowledged_comes_again(spread: str, tmp_path: Path) -> N
     assert again == [(n, n, 1) for n in range(21, 90)], "closing takes nothing that was not acknowledged"
 
 
+def test_only_what_this_group_handed_out_can_be_acknowledged(tmp_path: Path) -> None:
+    """Not what another group did, nor one of the same name at another node of the process."""
+
+    async def main() -> None:
+        async with join(7, data=tmp_path / "7") as node, join(8) as other:
+            groups = [
+                await each.open(name, "causal", founders=[each.live.me.pid], ack="manual")
+                for each, name in ((node, "alps"), (node, "andes"), (other, "alps"))
+            ]
+            taken = []
+            for group in groups:
+                for number in range(3):
+                    await group.publish(b"%d" % number)
+                taken.append([await group.next(30) for _ in range(3)])
+            for group, own in zip(groups, taken, strict=True):
+                for foreign in (each for theirs in taken if theirs is not own for each in theirs):
+                    with pytest.raises(UsageError, match="only what this group handed out"):
+                        group.ack(foreign)
+                group.ack(own[1])
+        async with join(7, data=tmp_path / "7") as node:
+            for name in ("alps", "andes"):
+                group = await node.open(name, "causal", founders=[7], ack="manual")
+                assert (await group.next(30)).payload == b"2"
+
+    within(main())
+
+
 @pytest.mark.parametrize("bug", ["", "counts_bundles"])
 @pytest.mark.parametrize("spread", ["direct", "tree"])
 def test_the_trace_of_a_killed_consumer_tells_what_it_was_handed_and_shows_what_is_lost(

@@ -335,13 +335,13 @@ def keyed(trace: Trace, kind: Kind) -> list[int]:
 
 
 def keys_lost(trace: Trace, dice: Random) -> Trace | None:
-    """Of one row, of half the deliveries, of all of them, or of everything."""
+    """Of one row, of half the deliveries, of all of them, of everything, or a part of some."""
     deliveries, publications = keyed(trace, Kind.DELIVER), keyed(trace, Kind.PUBLISH)
     if not deliveries:
         return None
-    way = dice.randint(0, 3)
-    nothing: dict[str, Any] = dict.fromkeys(KEY)
-    for place in (deliveries[:1], deliveries[::2], deliveries, deliveries)[way]:
+    way = dice.randint(0, 4)
+    nothing: dict[str, Any] = dict.fromkeys(KEY[2:] if way == 4 else KEY)
+    for place in (deliveries[:1], deliveries[::2], deliveries, deliveries, deliveries[::3])[way]:
         change(trace, Kind.DELIVER, place, **nothing)
     for place in publications if way == 3 else ():
         change(trace, Kind.PUBLISH, place, **nothing)

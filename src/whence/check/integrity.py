@@ -15,6 +15,9 @@ from whence.types import EventId
 
 PROMISE = "integrity"
 
+UNCOMPARED = ", as far as sizes tell: no row has a checksum of its payload"
+"""What is said where payloads could not be compared."""
+
 _PUBLISHED, _DELIVERED = COLUMNS_OF[Kind.PUBLISH].index, COLUMNS_OF[Kind.DELIVER].index
 _SIZES = (_PUBLISHED(PAYLOAD_BYTES), _DELIVERED(PAYLOAD_BYTES), "bytes")
 _SUMS = (_PUBLISHED(PAYLOAD_CRC), _DELIVERED(PAYLOAD_CRC), "checksum")
@@ -33,8 +36,10 @@ def judge(history: History) -> Verdict:
         _judge_deliveries(history, findings, process, rows)
         lost_sums += sum(map(_lacks_a_sum, map(history.published.__getitem__, rows), rows.values()))
     _judge_causes(history, findings)
+    summed = any(row[_SUMS[1]] is not None for rows in history.delivered.values() for row in rows.values())
     return findings.verdict(
-        f"{counted(history.deliveries, 'delivery', 'deliveries')} of events as they were published",
+        f"{counted(history.deliveries, 'delivery', 'deliveries')} of events as they were published"
+        + ("" if summed or not history.deliveries else UNCOMPARED),
         at_stake=history.deliveries, nothing="nothing was delivered",
         doubts=f"{counted(lost_sums, 'delivery', 'deliveries')} cannot be compared with what was published: "
         "only one of the two has a checksum" if lost_sums else None,

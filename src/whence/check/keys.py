@@ -49,7 +49,7 @@ def bare(keyed: int, rows: int) -> str:
 
 
 def key_of(kind: Kind, row: Row) -> Key | None:
-    """Return the key of a publication or delivery, or None where it has none."""
+    """Return the key of a publication or delivery, or None where it has none; its lower parts may be left out as 0."""
     high, middle, low = row[_OF[kind]]
     return None if high is None else (high, middle or 0, low or 0)
 

@@ -406,7 +406,8 @@ class LiveNode:
     def members(self, group: str) -> list[int]:
         """Return the members known now, this process among them, and the founders of a fixed group."""
         known = {*self._roster.alike(group), self.me.pid}
-        if bool(getattr(self.drivers[group].role.recipe, "durable", False)):
+        driver = self.drivers.get(group)
+        if driver is not None and bool(getattr(driver.role.recipe, "durable", False)):
             known |= set(self._named.get(group, ()))
         return sorted(known)
 

@@ -61,6 +61,9 @@ class NetSettings(Struct, frozen=True, kw_only=True):
                 raise SettingError(f"{name} must be at least 1, not {value}")
         if not 1 <= len(str(self.cluster)) <= 64:
             raise SettingError(f"cluster must have 1 to 64 characters, not {len(self.cluster)}")
+        for name in ("outbox_high_bytes", "outbox_bytes_max"):
+            if not isinstance(getattr(self, name), int):
+                raise SettingError(f"{name} is a number of bytes, not {getattr(self, name)!r}")
         if self.outbox_high_bytes >= self.outbox_bytes_max:
             raise SettingError("outbox_high_bytes must be below outbox_bytes_max, or publishers never wait")
 

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
+from whence.check.integrity import UNCOMPARED
 from whence.check.verdict import Outcome, Verdict, counted, unknown, vacuous
 from whence.pipeline.columns import KIND, RUN_ID
 from whence.pipeline.events import Events, incomplete_runs
@@ -215,6 +216,7 @@ def events_table(lines: DataFrame, wanted: set[str], slots: int) -> DataFrame:
         ]
     if integrity.PROMISE in wanted:
         summed = F.count(PAYLOAD_CRC).isin(F.lit(0), F.count("*"))
+        shown.append(F.count(PAYLOAD_CRC).alias("sums"))
         shown.append((_is_one(PAYLOAD_CRC) & _is_one(PAYLOAD_BYTES) & summed).alias("as_sent"))
     if _about_keys(wanted):
         grows = F.coalesce(F.col("key") > F.col("heard"), F.lit(True)) & F.col(K_HI).isNotNull()
@@ -257,6 +259,8 @@ def runs_shown(each: DataFrame, runs: DataFrame, wanted: set[str]) -> DataFrame:
             F.bool_and(F.coalesce(F.col("first_at") >= F.col("sent_at"), F.lit(True))).alias("after_sent"),
             F.bool_and(F.when(live, took <= F.col("deadline_ns"))).alias("in_time"),
         ]
+    if integrity.PROMISE in wanted:
+        shown.append(F.sum("sums").alias("sums"))
     if "follows" in each.columns:
         shown.append(F.sum(F.when(F.col("follows"), F.col("delivered")).otherwise(0)).alias("followers"))
     flags = [
@@ -307,6 +311,7 @@ def _proof(promise: str, shown: dict[str, Any]) -> Verdict | None:
     if promise == integrity.PROMISE:
         holds = shown["as_sent"] and shown["after_sent"] and (not shown["untimed"] or shown["in_order"])
         sentence = f"{counted(shown['deliveries'], 'delivery', 'deliveries')} of events as they were published"
+        sentence += "" if shown["sums"] else UNCOMPARED
     elif promise == fifo.PROMISE:
         at_stake = shown["successors"]
     elif promise in _ORDERS:

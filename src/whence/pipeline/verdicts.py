@@ -6,6 +6,7 @@ from typing import Final, TypeAlias
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from whence.check.integrity import UNCOMPARED
 from whence.check.verdict import VIOLATIONS_MAX, Outcome
 from whence.pipeline.columns import DOUBTFUL, EVS, KIND, PROMISE, RANK, RUN_ID, SENTENCE, counted, text
 from whence.pipeline.docket import Docket
@@ -80,6 +81,7 @@ def _delivered(tables: Docket) -> DataFrame:
     return tables.delivered.groupBy(RUN_ID).agg(
         F.count("*").alias("deliveries"),
         F.count_if(F.col(RANK) > 0).alias("successors"),
+        F.count(PAYLOAD_CRC).alias("summed"),
         F.count_if(F.col(PAYLOAD_CRC).isNull() != F.col(f"o_{PAYLOAD_CRC}").isNull()).alias("one_sum"),
     )
 
@@ -120,7 +122,7 @@ _FACTS: Final[tuple[Fact, ...]] = (
     ((arrival.AGREEMENT,), _unsure, {"unsure": 0}),
     (
         (integrity.PROMISE, duplicates.PROMISE, fifo.PROMISE), _delivered,
-        {"deliveries": 0, "successors": 0, "one_sum": 0},
+        {"deliveries": 0, "successors": 0, "summed": 0, "one_sum": 0},
     ),
     ((causal.CAUSAL, causal.OPTIMISTIC), causal.followers_delivered, {"followers": 0}),
     ((total.PROMISE,), total.comparable_groups, {"comparable": 0}),
@@ -275,7 +277,8 @@ def _holds() -> Column:
     part = text(", at least ", F.format_number(F.col("reach_min") * 100, 2), "% as promised")
     said: dict[str, Column] = {
         integrity.PROMISE: text(
-            counted(F.col("deliveries"), "delivery", "deliveries"), " of events as they were published"
+            counted(F.col("deliveries"), "delivery", "deliveries"), " of events as they were published",
+            F.when(F.col("summed") == 0, UNCOMPARED).otherwise(F.lit("")),
         ),
         duplicates.PROMISE: F.lit("no process delivered an event twice"),
         fifo.PROMISE: F.lit("every process delivered every publisher's events in order and reported what it skipped"),

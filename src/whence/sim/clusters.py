@@ -44,6 +44,11 @@ def simulation(
     """Make a scenario: tickets are asked for, then two thirds of the events in times of trouble, healing, the rest."""
     values = ClusterParts().settings_from(settings)
     load = load or Load()
+    if missing := [pid for pid in values.tickets.seed_pids() if pid >= nodes]:
+        raise UsageError(
+            f"nodes: the seeds of a cluster are among its members, and {nodes} members have no {missing[-1]}; give "
+            f"--nodes {missing[-1] + 1} at least, or fewer --set seeds=…"
+        )
     owners = list(range(min(nodes, load.coordinators or COORDINATORS, values.tickets.tickets)))
     if load.coordinators is not None and len(owners) < load.coordinators:
         raise UsageError(

@@ -45,8 +45,8 @@ def against_keys(tables: Tables) -> DataFrame:
 
 def keyed_rows(tables: Tables) -> DataFrame:
     """Return how many publications and first deliveries every run has, and how many of them have a key."""
-    rows = union([tables.published.select(RUN_ID, K_HI), tables.delivered.select(RUN_ID, K_HI)])
-    return rows.groupBy(RUN_ID).agg(F.count(K_HI).alias("keyed"), F.count("*").alias("to_key"))
+    rows = union([table.select(RUN_ID, key().alias("key")) for table in (tables.published, tables.delivered)])
+    return rows.groupBy(RUN_ID).agg(F.count("key").alias("keyed"), F.count("*").alias("to_key"))
 
 
 def _shared(tables: Tables) -> DataFrame:

@@ -190,7 +190,7 @@ def once(
     }
     if "+" in kind:
         result["syncs_per_s"] = sum(one["syncs"] for one in told) / seconds
-    result |= {name: total for name in ("skipped", "late") if (total := sum(one.get(name, 0) for one in told))}
+    result |= {name: total for name in ("skipped", "late", "lost") if (total := sum(one.get(name, 0) for one in told))}
     if rate:
         samples = sorted(sample for one in told for sample in one["latencies"])
         result |= {"p50_ms": _at(samples, 0.5), "p99_ms": _at(samples, 0.99)}

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct
 
+from whence.core.capabilities import remembers
 from whence.core.coordinated import ClusterParts
 from whence.core.members.full import Directory, FullView
 from whence.core.members.views import PartialView, ViewSettings
@@ -137,7 +138,7 @@ def stores_events(level: str) -> bool:
 
     The others deliver in time or tell what is missing: what a later life says again would come out of its place.
     """
-    return level in GOSSIP or bool(getattr(LEVELS.get(level), "durable", False))
+    return level in GOSSIP or remembers(LEVELS.get(level))
 
 
 def settings_from(given: Mapping[str, Any]) -> Settings:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 import msgspec
 
+from whence.core.capabilities import Checkpointed
 from whence.core.offsets import Owed
 from whence.core.ready import Delivery, Gap, Item, Late, Mark, Note, Ready, Returned, Unheard
 from whence.core.stages import Grouped, Member
@@ -249,10 +250,13 @@ class Runner:
     def checkpoint(self, kept: Sequence[Bundle] = ()) -> list[Marked] | None:
         """Return records that stand for the whole journal and all that waits for the disk, with the bundles that are
         kept for the member; None where only the member knows which of its records still count."""
-        checkpoint: Callable[[], list[bytes]] | None = getattr(self.member, "checkpoint", None)
-        if checkpoint is None and self.member_persists:
-            return None
-        records: list[Marked] = [(OF_MEMBER, record) for record in checkpoint()] if checkpoint is not None else []
+        member = self.member
+        if not isinstance(member, Checkpointed):
+            if self.member_persists:
+                return None
+            records: list[Marked] = []
+        else:
+            records = [(OF_MEMBER, record) for record in member.checkpoint()]
         owed = self._application.owed()
         if owed is not None:
             records.append((OF_STEPS, msgspec.msgpack.encode((owed.taken, owed.told))))

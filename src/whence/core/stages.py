@@ -139,13 +139,6 @@ class Resuming(Protocol):
 
 
 @runtime_checkable
-class Founded(Protocol):
-    """A member of a group whose members are fixed when it begins."""
-
-    founders: list[Process]
-
-
-@runtime_checkable
 class Returning(Protocol):
     """A member whose later lives go on with its numbers: others know whether its journal is the newest."""
 

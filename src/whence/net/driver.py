@@ -9,8 +9,19 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
+from whence.core.capabilities import (
+    ClockWatching,
+    Dynamic,
+    FlowControlled,
+    Founded,
+    HoldingBytes,
+    Leased,
+    Measured,
+    Refusing,
+    Sized,
+)
+from whence.core.capabilities import remembers as does_remember
 from whence.core.levels import Surroundings, stores_events
 from whence.core.link.reached import Reached
 from whence.core.members.full import Directory
@@ -19,7 +30,7 @@ from whence.core.order.begun import OWN_LOST, own_lost
 from whence.core.ready import Gauge, Metric, Note, Ready
 from whence.core.runner import Marked, Ports, Runner
 from whence.core.spread.direct import Push
-from whence.core.stages import Founded, Member, Resuming
+from whence.core.stages import Member, Resuming
 from whence.errors import ClosedError, InternalError, Refusal, StorageError, WhenceError
 from whence.net.clock import SlipWatch, epoch_floor, steady_ns, wall_ns
 from whence.net.compaction import Compaction
@@ -55,7 +66,7 @@ class Driver:
         self.keeps_journal = kept is not None
         if self._commit is not None:
             self._commit.compaction = self._compaction
-        remembers = kept is not None and bool(getattr(role.recipe, "durable", False))
+        remembers = kept is not None and does_remember(role.recipe)
         self._steps = kept.steps if kept is not None and remembers else None
         """How far the application is, where a later life goes on from there."""
         self._compacting = Compaction()
@@ -66,15 +77,17 @@ class Driver:
         self._watched = 0
         """How many wait for a change."""
         self._ticks_joined = 0
-        held: Callable[[Any], int | None] = getattr(role.recipe, "held_bytes_max", lambda settings: None)
-        self.credit = Credit(role.me.pid, held(role.settings))
+        recipe = role.recipe
+        held_bytes = recipe.held_bytes_max(role.settings) if isinstance(recipe, HoldingBytes) else None
+        self.credit = Credit(role.me.pid, held_bytes)
         self._credit_looked = 0.0
         self.relief = Relief(self.congested)
         self.reports = Reports(self._report, self.guarded)
         self._unsettled: deque[Bundle] = deque()
         """Bundles promised to be kept until everybody has them."""
-        slip: Callable[[Any], int | None] = getattr(role.recipe, "clock_slip_ns_max", lambda settings: None)
-        self._slips = SlipWatch(slip_ns) if (slip_ns := slip(role.settings)) is not None else None
+        self._slips = (
+            SlipWatch(recipe.clock_slip_ns_max(role.settings)) if isinstance(recipe, ClockWatching) else None
+        )  # fmt: skip
         around = Surroundings(
             role.dice, self._clock(), Directory(), remembers=kept is not None,
             epoch_floor=epoch_floor() if kept is None else 0, is_first_life=role.is_first_life,
@@ -92,13 +105,11 @@ class Driver:
         self._taking = Taking(sink, scribe, self._steps, self._resuming, self._note_taken, flushes=durable)
         self._taking.begin(role.recipe, sink)
         self.ports.taking = self._taking
-        self._held_back: Callable[[], bool] | None = getattr(self.member, "held_back", None)
-        """Whether publishing more would make something come too late, at levels where it can."""
-        self.may_hold_back = self._held_back is not None
-        self._refusal: Callable[[int], Refusal | None] | None = getattr(self.member, "refusal", None)
-        self.may_refuse = self._refusal is not None
+        self._controlled = self.member if isinstance(self.member, FlowControlled) else None
+        self.may_hold_back = self._controlled is not None
+        self._refusing = self.member if isinstance(self.member, Refusing) else None
+        self.may_refuse = self._refusing is not None
         self.settling = Settling(self.group, role.me.pid, self.member, self.credit, outside)
-        self._checkpoint_bytes: Callable[[], int] = getattr(self.member, "checkpoint_bytes", int)
 
     @property
     def position(self) -> int:
@@ -165,9 +176,8 @@ class Driver:
     def meet(self, peer: Process, *, member: bool) -> None:
         """Learn from a connected peer itself that it is a member, or no more; levels that keep no views need not."""
         (self.expect if member else self.forget_peer)(peer.pid)
-        step = getattr(self.member, "meet" if member else "parted", None)
-        if step is not None and not self.left:
-            self._do(step, peer)
+        if isinstance(self.member, Dynamic) and not self.left:
+            self._do(self.member.meet if member else self.member.parted, peer)
 
     def act(self, name: str, argument: int) -> None:
         """Do what only the level knows. Raises what the member raises, and UsageError without the right to it."""
@@ -221,11 +231,11 @@ class Driver:
 
     def refusal(self) -> Refusal | None:
         """Return the error that publishing now would raise for want of a ticket, a lease or a clock, if it is known."""
-        check = self._refusal
-        if check is None or check(self._clock()) is None:
+        refusing = self._refusing
+        if refusing is None or refusing.refusal(self._clock()) is None:
             return None
         self._do(self.member.tick)  # what stood in the way may be over, and nobody has looked since
-        return check(self._clock())
+        return refusing.refusal(self._clock())
 
     def others(self) -> tuple[int, ...]:
         """Return the other members: those in the member's view, and those that told themselves."""
@@ -234,13 +244,14 @@ class Driver:
 
     def ticket(self) -> Status | None:
         """Return how the process stands in its cluster; None at levels without tickets."""
-        tell: Callable[[int], Status] | None = getattr(self.member, "status", None)
-        return tell(self._clock()) if tell is not None else None
+        if not isinstance(self.member, Leased):
+            return None
+        status: Status = self.member.status(self._clock())
+        return status
 
     def metrics(self) -> list[Metric]:
         """Return what the level counts and measures beyond its gauges; nothing where it does not."""
-        tell: Callable[[], list[Metric]] = getattr(self.member, "metrics", list)
-        return tell()
+        return self.member.metrics() if isinstance(self.member, Measured) else []
 
     def gauges(self) -> list[Gauge]:
         """Return how full the member's buffers are."""
@@ -289,12 +300,12 @@ class Driver:
 
     def forget_peer(self, peer: int) -> None:
         """Wait no more for a peer that is gone."""
-        self.credit.forget(peer, stays=bool(getattr(self.role.recipe, "durable", False)))
+        self.credit.forget(peer, stays=does_remember(self.role.recipe))
         self.relief.look()
 
     def congested(self) -> bool:
         """Tell whether publishers should wait until members have taken more of what is under way."""
-        if self._held_back is not None and self._held_back():
+        if self._controlled is not None and self._controlled.held_back():
             return True
         if self.credit.away_bytes <= CREDIT_BYTES_MIN:
             return False
@@ -368,7 +379,8 @@ class Driver:
             return None
         records: list[Marked] = []
         bundles = [*self._unsettled, *(bundle for _, bundle in self.runner.unfinished())]
-        counts = self._checkpoint_bytes() + sum([len(bundle.body) for bundle in bundles])  # at least
+        at_least = self.member.checkpoint_bytes() if isinstance(self.member, Sized) else 0
+        counts = at_least + sum([len(bundle.body) for bundle in bundles])  # at least
         if counts <= size // 2:
             made = self.runner.checkpoint(self._unsettled)
             if made is None:

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
+from whence.core.capabilities import remembers
 from whence.errors import JoinError, NotMemberError, UsageError
 from whence.net.clock import steady_ns
 from whence.net.contacts import Contacts
@@ -111,7 +112,7 @@ class Entrance:
         former = [founder for founder in said.presence.founding() if founder.pid == self._me]
         known = self._driver.keeps_journal and any(founder.boot in role.lives for founder in former)
         pids = sorted(founder.pid for founder in said.presence.founding())
-        return known and pids == sorted(self._named) and bool(getattr(role.recipe, "durable", False))
+        return known and pids == sorted(self._named) and remembers(role.recipe)
 
     def _join(self, members: list[int]) -> None:
         role = self._driver.role

@@ -7,12 +7,13 @@ does. How a process comes into a group is told in net/entrance.py.
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
 from weakref import WeakSet
 
+from whence.core.capabilities import Founded, Placed, remembers
 from whence.core.levels import LEVELS, stores_events
 from whence.core.link.presence import Place, Presence, presence
 from whence.core.link.reached import Reached
@@ -204,7 +205,7 @@ class LiveNode:
             async with asyncio.timeout(timeout_s):
                 if returns := _begun(driver.role, records):
                     driver.restore(records)
-                    self._founders[group] = getattr(driver.member, "founders", [])
+                    self._founders[group] = driver.member.founders if isinstance(driver.member, Founded) else []
                 if driver.joined:
                     self._tell(group, Place.MEMBER)
                 else:
@@ -270,11 +271,11 @@ class LiveNode:
             raise UsageError(f"process {self.me.pid} has no permission to read group {group!r}")
         recipe = LEVELS[level]
         settings = recipe.settings_from(given)
-        check_place: Callable[[int, Any], None] | None = getattr(recipe, "check_place", None)
+        check_place = recipe.check_place if isinstance(recipe, Placed) else None
         if check_place is not None:
             check_place(self.me.pid, settings)
         telemetry = Telemetry(group, level, self.me.pid) if self.settings.otel else None
-        if group in self._lives and getattr(recipe, "durable", False):
+        if group in self._lives and remembers(recipe):
             raise UsageError(f"group {group!r} remembers its members across restarts; restart this process to return")
         me = self._begin_life(group)
         kept, records = self._journal(group)
@@ -286,8 +287,8 @@ class LiveNode:
         self.drivers[group] = driver
         self._roster.open(role)
         if scribe is not None and not self._is_first_life(group):
-            remembers = kept is not None and bool(getattr(recipe, "durable", False))
-            scribe.write(Kind.RESTART, value=kept.steps.taken if kept is not None and remembers else None)
+            goes_on = kept is not None and remembers(recipe)
+            scribe.write(Kind.RESTART, value=kept.steps.taken if kept is not None and goes_on else None)
         return driver, records
 
     def _begin_life(self, group: str) -> Process:
@@ -323,7 +324,7 @@ class LiveNode:
         if self._trace is None:
             return None
         about = {
-            "durable": bool(getattr(role.recipe, "durable", False)), "founders": self._named.get(role.group, []),
+            "durable": remembers(role.recipe), "founders": self._named.get(role.group, []),
             "settings": by_name(role.settings),
         }  # fmt: skip
         self._spools[role.group] = spool = Spool(
@@ -407,7 +408,7 @@ class LiveNode:
         """Return the members known now, this process among them, and the founders of a fixed group."""
         known = {*self._roster.alike(group), self.me.pid}
         driver = self.drivers.get(group)
-        if driver is not None and bool(getattr(driver.role.recipe, "durable", False)):
+        if driver is not None and remembers(driver.role.recipe):
             known |= set(self._named.get(group, ()))
         return sorted(known)
 
@@ -534,7 +535,7 @@ class LiveNode:
 
 def _begun(role: Role, records: Sequence[bytes]) -> bool:
     """Tell whether earlier lives left something to take up; where members are fixed, a member must have written it."""
-    fixed = bool(getattr(role.recipe, "durable", False))
+    fixed = remembers(role.recipe)
     return any(record[:1] == OF_MEMBER for record in records) if fixed else bool(records)
 
 

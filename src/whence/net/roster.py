@@ -5,12 +5,12 @@ make a node remember is bounded by what the node itself has open. Whoever opens 
 in it answer.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 from zlib import crc32
 
 import msgspec
 
+from whence.core.capabilities import Shared
 from whence.core.link.presence import Place, Presence
 from whence.errors import printable
 from whence.net.role import Role
@@ -87,7 +87,7 @@ class Roster:
 
 def shared(role: Role) -> dict[str, object]:
     """Return the settings that all members must share, at levels that have such."""
-    tell: Callable[[Any], dict[str, object]] | None = getattr(role.recipe, "shared", None)
+    tell = role.recipe.shared if isinstance(role.recipe, Shared) else None
     return tell(role.settings) if tell is not None else {}
 
 

@@ -1,7 +1,6 @@
 """What of a publisher's own events the other members have, and who is behind; as the level tells, or they do."""
 
-from collections.abc import Callable
-
+from whence.core.capabilities import FlowControlled, Settled
 from whence.core.stages import Member
 from whence.errors import BackPressureError
 from whence.net.credit import Credit
@@ -15,20 +14,19 @@ class Settling:
         self._group, self._me = group, me
         self._credit = credit
         self._outside = outside
-        self._settled: Callable[[], int | None] = getattr(member, "settled", lambda: None)
-        self._missing: Callable[[int], tuple[int, ...] | None] = getattr(member, "missing", lambda last: None)
-        self._window: Callable[[], tuple[str, int, int] | None] = getattr(member, "full_window", lambda: None)
+        self._member = member if isinstance(member, Settled) else None
+        self._controlled = member if isinstance(member, FlowControlled) else None
 
     def settled(self) -> int:
         """Return the last own event that every other member has."""
-        known = self._settled()
+        known = self._member.settled() if self._member is not None else None
         if known is None:
             known = min([self._credit.told_by(pid) for pid in self._others()], default=self._credit.last)
         return known
 
     def missing(self, last: int) -> tuple[int, ...]:
         """Return the other members that are not known to have the own events up to this one."""
-        known = self._missing(last)
+        known = self._member.missing(last) if self._member is not None else None
         if known is None:
             known = tuple(pid for pid in self._others() if self._credit.told_by(pid) < last)
         return known
@@ -39,7 +37,7 @@ class Settling:
 
     def pressure(self) -> BackPressureError:
         """Return the error that says how much is under way, and to whom."""
-        window = self._window()
+        window = self._controlled.full_window() if self._controlled is not None else None
         if window is not None:
             return BackPressureError(*window, "the mergers")
         credit = self._credit

@@ -8,6 +8,7 @@ acknowledges by itself.
 
 from collections.abc import Callable
 
+from whence.core.capabilities import offsets_of
 from whence.core.levels import Recipe
 from whence.core.offsets import Delivered, Offsets, Owed
 from whence.core.ready import Mark
@@ -49,8 +50,7 @@ class Taking:
     def begin(self, recipe: Recipe, sink: Sink) -> None:
         """Count, if a later life goes on from there or the application acknowledges by itself."""
         if self._steps is not None or sink.manual:
-            kind: type[Offsets] = getattr(recipe, "offsets", Offsets)
-            self._offsets = kind(self._steps, self._resuming)
+            self._offsets = offsets_of(recipe)(self._steps, self._resuming)
             sink.on_taken = self._taken
             sink.on_step = None if sink.manual else self._step
         if self._offsets is not None or self._scribe is not None:

@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
+from whence.core.capabilities import Addressed, offsets_of, remembers
 from whence.core.levels import Recipe, Surroundings
 from whence.core.members.full import Directory
-from whence.core.offsets import Offsets
 from whence.core.stages import Member
 from whence.sim.clock import Clock
 from whence.sim.loop import Loop
@@ -44,12 +44,12 @@ class Cluster:
             self.loop, self.network, rows, scenario.group, self.effective, scenario.sync_ns, scenario.take_ns
         )
         self._world.wall_clock = recipe.reads_wall_clock()
-        self._durable = bool(getattr(recipe, "durable", False))
+        self._durable = remembers(recipe)
         """Members remember across crashes: they are restored, and need not join."""
         if self._durable:
-            self._world.offsets = getattr(recipe, "offsets", Offsets)
-        if (destinations := getattr(recipe, "destinations", None)) is not None:
-            self._world.destinations = lambda group: destinations(self._settings, group)
+            self._world.offsets = offsets_of(recipe)
+        if isinstance(recipe, Addressed):
+            self._world.destinations = lambda group: recipe.destinations(self._settings, group)
         self._founders = founders_of(scenario)
 
     def start(self, order: Iterable[int] | None = None) -> None:

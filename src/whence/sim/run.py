@@ -8,6 +8,7 @@ from zlib import crc32
 from msgspec import Struct, json, to_builtins
 
 from whence import __version__
+from whence.core.capabilities import remembers
 from whence.core.levels import LEVELS, Recipe
 from whence.core.settings import by_name
 from whence.errors import UsageError
@@ -98,7 +99,7 @@ def describe(scenario: Scenario, recipe: Recipe) -> Run:
         seed=scenario.seed,
         nodes=list(founders_of(scenario)),
         groups={scenario.group: list(founders_of(scenario))},
-        durable=bool(getattr(recipe, "durable", False)),
+        durable=remembers(recipe),
         parameters=by_name(settings) | {"network": to_builtins(scenario.network)},
         reach_min=scenario.reach_min,
         **{name: by_name(settings).get(name) for name in ("tick_ns", "epsilon", "delta")},

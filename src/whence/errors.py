@@ -67,9 +67,11 @@ Refusal = StalledError | NotCoordinatorError | LeaseSuspendedError
 class LimitError(UsageError):
     """A stated limit was reached: names it, its value and what was asked."""
 
-    def __init__(self, name: str, value: int, asked: int) -> None:
+    def __init__(self, name: str, value: int, asked: int, *, transient: bool = False) -> None:
         super().__init__(f"{name} is {value}, and {asked} were asked for")
         self.name, self.value, self.asked = name, value, asked
+        self.transient = transient
+        """It eases by itself, as others take or acknowledge: the same may be asked for again a little later."""
 
 
 class PayloadError(UsageError, TypeError):
@@ -80,7 +82,7 @@ class BackPressureError(LimitError):
     """A publish waited for room as long as it may: peers or the group's own consumer are too slow."""
 
     def __init__(self, name: str, value: int, asked: int, behind: str = "") -> None:
-        super().__init__(name, value, asked)
+        super().__init__(name, value, asked, transient=True)
         self.behind = behind
         """Who has not taken what is under way, in words."""
         if behind:

@@ -54,9 +54,6 @@ arrive sooner: bundles then grow beyond the turn, for so long."""
 AGAIN_S = 0.002
 """What a member refuses because too much is under way is offered to it again after so long."""
 
-PASSING = ("records_max // 4", "retained_bytes_max // 4")
-"""Limits of members that ease by themselves as peers acknowledge."""
-
 LOST_BYTES_MAX = 4 << 20
 """Payload bytes of lost events that wait to be told. Full: further ones are told without their payloads."""
 
@@ -373,7 +370,7 @@ def _least(name: str, chosen: int, wire: int) -> tuple[str, int]:
 
 def _passes(refusal: WhenceError) -> bool:
     """Tell whether a member that refuses now will take the same a little later."""
-    return isinstance(refusal, StalledError) or (isinstance(refusal, LimitError) and refusal.name in PASSING)
+    return isinstance(refusal, StalledError) or (isinstance(refusal, LimitError) and refusal.transient)
 
 
 def _named(pids: Iterable[int]) -> str:

@@ -394,9 +394,11 @@ class Direct:
         size, settings, state = len(bundle.body), self._settings, self.state
         self._limits.check(bundle.count, size, self._published)
         if len(state.kept) >= settings.records_max // 4:
-            raise LimitError("records_max // 4", settings.records_max // 4, len(state.kept) + 1)
+            raise LimitError("records_max // 4", settings.records_max // 4, len(state.kept) + 1, transient=True)
         if state.retained_bytes + size > settings.retained_bytes_max // 4:
-            raise LimitError("retained_bytes_max // 4", settings.retained_bytes_max // 4, state.retained_bytes + size)
+            raise LimitError(
+                "retained_bytes_max // 4", settings.retained_bytes_max // 4, state.retained_bytes + size, transient=True
+            )
 
     def _wake(self, ready: Ready) -> Ready:
         soonest = self.outbox.wake_at

@@ -431,9 +431,11 @@ class Localized:
         size, settings, state = sum(map(len, payloads)), self._settings, self.state
         self._limits.check(len(payloads), size, self._published)
         if len(state.records) >= settings.records_max // 4:
-            raise LimitError("records_max // 4", settings.records_max // 4, len(state.records) + 1)
+            raise LimitError("records_max // 4", settings.records_max // 4, len(state.records) + 1, transient=True)
         if state.retained_bytes + size > settings.retained_bytes_max // 4:
-            raise LimitError("retained_bytes_max // 4", settings.retained_bytes_max // 4, state.retained_bytes + size)
+            raise LimitError(
+                "retained_bytes_max // 4", settings.retained_bytes_max // 4, state.retained_bytes + size, transient=True
+            )
 
     def _wake(self, ready: Ready) -> Ready:
         soonest, inbox_at = self.outbox.wake_at, self.inbox.wake_at

@@ -3,6 +3,7 @@
 A driver that meets a member without one does what stands beside it here.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from whence.core.offsets import Offsets
@@ -105,6 +106,26 @@ class Remembering(Protocol):
     @property
     def durable(self) -> bool:
         """Tell whether they do."""
+
+
+@runtime_checkable
+class Live(Protocol):
+    """Its members run in live groups. Else they are there to be compared with, in the simulator."""
+
+    def live_settings(self, founders: Sequence[int], given: Mapping[str, object]) -> dict[str, object]:
+        """Return what a live group is opened with unless the caller says otherwise, and what follows from its founders.
+
+        Raises SettingError where the level cannot do without founders.
+        """
+
+
+@runtime_checkable
+class NeedsData(Protocol):
+    """Its members need a data directory."""
+
+    @property
+    def why_data(self) -> str:
+        """Say why, and what to do."""
 
 
 @runtime_checkable

@@ -21,7 +21,7 @@ from whence.core.order.optimistic import LayerSettings, Optimistic
 from whence.core.order.recovery import Recover, Recovered
 from whence.core.ready import Gauge, Item, Note, Ready
 from whence.core.settings import parse
-from whence.core.spread.direct import Direct, DirectSettings
+from whence.core.spread.direct import EVERYBODY_KNOWN, Direct, DirectSettings
 from whence.core.spread.gossip import GossipSettings, PrCast
 from whence.core.stages import Spread
 from whence.errors import SettingError, UsageError, WhenceError
@@ -224,6 +224,20 @@ class ClusterParts(NamedTuple):
     def first_peers(self, settings: ClusterSettings) -> int:
         """Return how many others a founder is told of at most."""
         return settings.views.view_size
+
+    def live_settings(self, founders: Sequence[int], given: Mapping[str, object]) -> dict[str, object]:
+        """Return what a live group is opened with: everybody knows everybody, and founders are the seeds.
+
+        Raises SettingError without any.
+        """
+        if "seeds" in given:
+            return dict(EVERYBODY_KNOWN)
+        if not founders:
+            raise SettingError(
+                "level optimistic must know on whose word tickets rest: name the processes that begin the group, three "
+                "at least and the same ones at every member (founders=[0, 1, 2], --founders 0,1,2)"
+            )
+        return EVERYBODY_KNOWN | {"seeds": ",".join(map(str, sorted(founders)))}
 
     def shared(self, settings: ClusterSettings) -> dict[str, object]:
         """Return what all members must agree on: a cluster with other tickets, k or leases is another cluster.

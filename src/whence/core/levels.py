@@ -3,7 +3,7 @@
 A new level is a new entry here, and usually one new file in core/order/.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from msgspec import Struct
@@ -20,7 +20,7 @@ from whence.core.order.localized.recipe import Causal
 from whence.core.order.rivals import RIVALS
 from whence.core.ready import Dice
 from whence.core.settings import parse
-from whence.core.spread.direct import Direct, DirectSettings
+from whence.core.spread.direct import EVERYBODY_KNOWN, Direct, DirectSettings
 from whence.core.spread.gossip import GossipSettings, PrCast
 from whence.core.stages import Member, Order, Spread
 from whence.errors import SettingError
@@ -101,6 +101,10 @@ class Parts(NamedTuple):
     def first_peers(self, settings: Settings) -> int:
         """Return how many others a founder is told of at most."""
         return settings.views.view_size
+
+    def live_settings(self, founders: Sequence[int], given: Mapping[str, object]) -> dict[str, object]:
+        """Return what a live group is opened with: who sends to everybody must know everybody (decision 0005)."""
+        return dict(EVERYBODY_KNOWN)
 
     def shared(self, settings: Settings) -> dict[str, object]:
         """Return what all members must agree on: how bundles travel, and, of gossip, what its reach rests on."""

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 from weakref import WeakSet
 
-from whence.core.capabilities import Founded, Placed, remembers
+from whence.core.capabilities import Founded, NeedsData, Placed, remembers
 from whence.core.levels import LEVELS, stores_events
 from whence.core.link.presence import Place, Presence, presence
 from whence.core.link.reached import Reached
@@ -265,11 +265,11 @@ class LiveNode:
                 f"level {level} stores no events: what does not come in time is skipped or late, and told; open group "
                 f"{group!r} without durable, or at level causal"
             )
-        if level == "total" and self._data is None:
-            raise UsageError("level total counts the lives of a process; give data=…, a directory that lasts")
         if not self.permits.may(self.me.pid, group, "read"):
             raise UsageError(f"process {self.me.pid} has no permission to read group {group!r}")
         recipe = LEVELS[level]
+        if isinstance(recipe, NeedsData) and self._data is None:
+            raise UsageError(recipe.why_data)
         settings = recipe.settings_from(given)
         check_place = recipe.check_place if isinstance(recipe, Placed) else None
         if check_place is not None:

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec import Struct
 
+from whence.core.capabilities import Live
+from whence.core.levels import LEVELS
 from whence.core.link.detector import DetectorSettings
-from whence.core.order.localized.settings import LIVE_TIMERS
-from whence.core.order.rivals import RIVALS
+from whence.core.spread.direct import EVERYBODY_KNOWN
 from whence.errors import SettingError
-from whence.limits import VIEW_MAX
 from whence.trace.spool import SEGMENT_BYTES, SEGMENTS_MAX
 
 
@@ -86,33 +86,6 @@ def net_settings_from(given: Mapping[str, object]) -> NetSettings:
         raise SettingError(f"{where.rstrip('`').rpartition('.')[2] or 'network settings'}: {what}") from None
 
 
-_DIRECT: dict[str, object] = {
-    "spread": "direct", "view_size": VIEW_MAX, "subs_max": VIEW_MAX, "unsubs_max": VIEW_MAX, "join_tries_max": 100,
-}  # fmt: skip
-"""Who sends to everybody must know everybody. And who is connected to a member asks on: a busy one answers late."""
-
-LIVE_DEFAULTS: dict[str, dict[str, object]] = {
-    "eventual": _DIRECT,
-    "fifo": _DIRECT,
-    "optimistic": _DIRECT,
-    # Connections lose nothing while they last, and who is gone is told by the detector: repeating is for rare cases.
-    "total": {"patience_beats": 40, "resends": 1},
-    "causal": {**LIVE_TIMERS},
-}
-"""What a live group of a level is opened with unless the caller says otherwise (decision 0005)."""
-
-
-DIRECT_NODES_MAX = 16
-"""Causal groups of more members spread along a tree: a publisher's copies and everybody's word to everybody grow with
-the members (decision 0031)."""
-
-DIRECT_HELD_MAX = 2048
-"""Messages that a member of a direct group holds: as many as eight members with full windows have under way to it."""
-
-OF_TREES = ("tree", "groups", "f", "identity", "coding", "replay", "retain", "ordered_links")
-"""Settings that mean something only on a tree: who gives one wants one."""
-
-
 SIMULATED = {
     "view": ("full", "only a simulator can tell everybody of everybody: leave view out, and set view_size"),
     "groups": (None, "a live group is one group of all its founders: leave groups out, and open a group for each"),
@@ -128,29 +101,21 @@ def settings_of(
 
     Raises SettingError where the level cannot do without founders, or not live at all.
     """
-    _check_live(level, given)
-    chosen = dict(LIVE_DEFAULTS.get(level, {}))
-    if udp and chosen.get("spread") == "direct":
+    recipe: object = LEVELS.get(level)
+    _check_live(level, recipe, given)
+    chosen: dict[str, object] = recipe.live_settings(founders, given) if isinstance(recipe, Live) else {}
+    if udp and EVERYBODY_KNOWN.items() <= chosen.items():
         chosen["spread"] = "gossip"
         if given.get("spread", "gossip") != "gossip":
             raise SettingError(
                 "spread: this node is set to send over UDP, and only gossip goes there; leave "
                 f"spread={given['spread']} out, or turn udp off"
             )
-    if level == "causal":
-        chosen |= _of_causal(founders, given)
-    if level == "optimistic" and "seeds" not in given:
-        if not founders:
-            raise SettingError(
-                "level optimistic must know on whose word tickets rest: name the processes that begin the group, three "
-                "at least and the same ones at every member (founders=[0, 1, 2], --founders 0,1,2)"
-            )
-        chosen["seeds"] = ",".join(map(str, sorted(founders)))
     return chosen | dict(given)
 
 
-def _check_live(level: str, given: Mapping[str, object]) -> None:
-    if level in RIVALS:
+def _check_live(level: str, recipe: object, given: Mapping[str, object]) -> None:
+    if recipe is not None and not isinstance(recipe, Live):
         raise SettingError(
             f"level {level} is there to be compared with: it loses what a connection loses and says nothing of it, so "
             "it runs in the simulator only (whence simulate); take level causal"
@@ -158,18 +123,3 @@ def _check_live(level: str, given: Mapping[str, object]) -> None:
     for name, (value, what) in SIMULATED.items():
         if name in given and (given[name] == value or (value is None and given[name] != "all")):
             raise SettingError(f"{name}={given[name]}: {what}")
-
-
-def _of_causal(founders: Sequence[int], given: Mapping[str, object]) -> dict[str, object]:
-    """Return who the members are, and how messages get to them. Raises SettingError."""
-    if not founders:
-        raise SettingError(
-            "level causal has the members it begins with: name them all, the same list at each of them "
-            "(founders=[0, 1, 2], --founders 0,1,2)"
-        )
-    chosen: dict[str, object] = {"processes": " ".join(map(str, sorted(founders)))}
-    if len(founders) <= DIRECT_NODES_MAX and not any(name in given for name in OF_TREES):
-        chosen["spread"] = "direct"
-    if given.get("spread", chosen.get("spread")) == "direct":
-        chosen["held_copies_max"] = DIRECT_HELD_MAX
-    return chosen

@@ -1,6 +1,6 @@
 """How a driver makes the members of level `total`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import structs
@@ -38,6 +38,16 @@ class Merging(NamedTuple):
     def first_peers(self, settings: TotalSettings) -> int:
         """Return more than there can be: who merges is chosen among all founders, by each of them."""
         return PEER_ID_MAX
+
+    @property
+    def why_data(self) -> str:
+        """Say why members need a data directory."""
+        return "level total counts the lives of a process; give data=…, a directory that lasts"
+
+    def live_settings(self, founders: Sequence[int], given: Mapping[str, object]) -> dict[str, object]:
+        """Return what a live group is opened with: connections lose nothing while they last, and who is gone is told by
+        the detector, so that repeating is for rare cases."""
+        return {"patience_beats": 40, "resends": 1}
 
     def shared(self, settings: TotalSettings) -> dict[str, object]:
         """Return what all members must agree on: stamps, ticks, and who the mergers and relays are."""

@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
 from struct import Struct as Layout
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
@@ -86,6 +86,14 @@ class Want(Item, frozen=True, tag=118):
 def _is_digest(packed: bytes, size: int) -> bool:
     """Tell whether a digest is whole entries whose boots fit 31 bits: no top byte of one has its top bit set."""
     return len(packed) % size == 0 and packed[5::size].isascii()
+
+
+EVERYBODY_KNOWN: Final[dict[str, object]] = {
+    "spread": "direct", "view_size": limits.VIEW_MAX, "subs_max": limits.VIEW_MAX, "unsubs_max": limits.VIEW_MAX,
+    "join_tries_max": 100,
+}  # fmt: skip
+"""Settings of live groups that may gossip: who sends to everybody must know everybody. And who is connected to a member
+asks on: a busy one answers late."""
 
 
 class DirectSettings(Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """How members of the level `causal` are made. A planted bug is one part replaced by a wrong one."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import structs
@@ -19,7 +19,7 @@ from whence.core.order.localized.links import Links
 from whence.core.order.localized.member import Localized
 from whence.core.order.localized.outbox import Outbox
 from whence.core.order.localized.predicted import Predicted
-from whence.core.order.localized.settings import Settings
+from whence.core.order.localized.settings import LIVE_TIMERS, Settings
 from whence.core.order.localized.state import State
 from whence.core.order.localized.thesis import Thesis
 from whence.core.settings import parse
@@ -32,6 +32,17 @@ if TYPE_CHECKING:
 
 CODINGS: dict[str, type[Links]] = {"whole": Links, "predicted": Predicted, "thesis": Thesis}
 """How heads are coded, by setting."""
+
+
+DIRECT_NODES_MAX = 16
+"""Live groups of more members spread along a tree: a publisher's copies and everybody's word to everybody grow with the
+members (decision 0031)."""
+
+DIRECT_HELD_MAX = 2048
+"""Messages that a member of a direct group holds: as many as eight members with full windows have under way to it."""
+
+OF_TREES = ("tree", "groups", "f", "identity", "coding", "replay", "retain", "ordered_links")
+"""Settings that mean something only on a tree: who gives one wants one."""
 
 
 class Causal(NamedTuple):
@@ -73,6 +84,23 @@ class Causal(NamedTuple):
         member = self.compose(me, settings, self.overlay(settings.overlay))
         member.remembers = around.remembers
         return member
+
+    def live_settings(self, founders: Sequence[int], given: Mapping[str, object]) -> dict[str, object]:
+        """Return what a live group is opened with: timers, who the members are, and how messages get to them.
+
+        Raises SettingError without founders.
+        """
+        if not founders:
+            raise SettingError(
+                "level causal has the members it begins with: name them all, the same list at each of them "
+                "(founders=[0, 1, 2], --founders 0,1,2)"
+            )
+        chosen: dict[str, object] = {**LIVE_TIMERS, "processes": " ".join(map(str, sorted(founders)))}
+        if len(founders) <= DIRECT_NODES_MAX and not any(name in given for name in OF_TREES):
+            chosen["spread"] = "direct"
+        if given.get("spread", chosen.get("spread")) == "direct":
+            chosen["held_copies_max"] = DIRECT_HELD_MAX
+        return chosen
 
     def check_place(self, process: int, settings: Settings) -> None:
         """Refuse a process that has no place in the group, or one whose messages no other could read.

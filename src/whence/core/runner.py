@@ -138,6 +138,8 @@ class Runner:
         self._next: deque[Ready] = deque()
         """Readies of what an application did while it was handed something."""
         self._wake_at = NEVER
+        self._carry_out = self.effects
+        """Does what a Ready asks for; a fault may put something else in its place."""
 
     @property
     def waits(self) -> bool:
@@ -300,7 +302,7 @@ class Runner:
         self._performing = True
         try:
             while True:
-                self._effects(ready)
+                self._carry_out(ready)
                 if not self._next:
                     break
                 ready = self._next.popleft()
@@ -317,7 +319,8 @@ class Runner:
             ready.published = None
             self._application.published(published, ready.mark)
 
-    def _effects(self, ready: Ready) -> None:
+    def effects(self, ready: Ready) -> None:
+        """Do what a durable Ready asks for, one after the other."""
         if ready.published is not None:
             self.tell(ready)
         recorder = self._recorder

@@ -1,11 +1,11 @@
 """A simulated world as a runner sees it: the network, clock, application and trace of one process."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from whence.core.offsets import Owed
 from whence.core.ready import Delivery, Gap, Item, Late, Mark, Note, Ready, Returned, Send, Unheard
-from whence.core.runner import Runner
+from whence.core.runner import Done, Runner
 from whence.errors import WhenceError
 from whence.sim.application import Application
 from whence.sim.recorder import Recorder
@@ -21,20 +21,22 @@ if TYPE_CHECKING:
 class SimPorts:
     """What one life of a process does at its borders."""
 
-    __slots__ = ("_application", "_heard", "_me", "_process", "_record", "_world")
+    __slots__ = ("_application", "_heard", "_me", "_payload_bytes", "_process", "_record", "_world")
 
     def __init__(
         self, process: "SimProcess", me: Process, world: World, record: Recorder, heard: Callable[[Bundle], None]
     ) -> None:
         self._process, self._me, self._world, self._record, self._heard = process, me, world, record, heard
         self._application: Application | None = process.application
+        self._payload_bytes = 0
 
     # --- the network ---
 
     def send(self, to: tuple[int, ...], item: Item, boot: int) -> int:
         """Send an item; return its size on the wire."""
         frame = encode(self._world.group, self._me, [item], boot)
-        self._world.network.send(self._me.pid, to, frame, item.payload_bytes())
+        self._payload_bytes = item.payload_bytes()
+        self._world.network.send(self._me.pid, to, frame, self._payload_bytes)
         return len(frame)
 
     # --- the clock ---
@@ -95,9 +97,8 @@ class SimPorts:
     # --- the trace ---
 
     def sent(self, to: tuple[int, ...], item: Item, size: int) -> None:
-        """Write down copies that leave."""
-        payload_bytes = item.payload_bytes()
-        self._record.sent(to, size - payload_bytes, payload_bytes)
+        """Write down copies that leave: those of the item that was just sent."""
+        self._record.sent(to, size - self._payload_bytes, self._payload_bytes)
 
     def refused(self, refusal: WhenceError) -> None:
         """Write down an input that the member refuses."""
@@ -126,25 +127,41 @@ class SimRunner(Runner):
 
     process: "SimProcess"
 
-    def perform(self, ready: Ready) -> None:
-        """Do what a durable Ready asks for, unless the process stands still from here on."""
-        if ready.published is not None and self.process.stalls and not ready.persist and not self.waits:
-            self.tell(ready)
-            self._waiting.append((ready, None))
-            self.process.stall_now(self.committed)
-        else:
-            super().perform(ready)
+    def publish(
+        self, payloads: Sequence[bytes], stored: Done | None = None, *, group: int | None = None, keep: bool = False
+    ) -> Bundle:
+        """Publish a bundle; a process that stalls stands still once it is told of it."""
+        if not self.process.stalls:
+            return super().publish(payloads, stored, group=group, keep=keep)
+        before, self._carry_out = self._carry_out, self._stand_still
+        try:
+            return super().publish(payloads, stored, group=group, keep=keep)
+        finally:
+            self._carry_out = before
 
-    def _effects(self, ready: Ready) -> None:
-        if not self.process.doomed:
-            super()._effects(ready)
+    def _stand_still(self, ready: Ready) -> None:
+        if ready.published is None:
+            self.effects(ready)
             return
         self.tell(ready)
+        self._waiting.append((ready, None))
+        self.process.stall_now(self.committed)
+
+    def doom(self) -> None:
+        """Crash the process in the middle of the next Ready that has something to do."""
+        self._carry_out = self._do_in_part
+
+    def spare(self) -> None:
+        """Call that off."""
+        self._carry_out = self.effects
+
+    def _do_in_part(self, ready: Ready) -> None:
+        self.tell(ready)
         if ready.send or ready.deliver:
-            super()._effects(self._part_of(ready))
+            self.effects(self._part_of(ready))
             self.process.crash_between_effects()
         else:
-            super()._effects(ready)
+            self.effects(ready)
 
     def _part_of(self, ready: Ready) -> Ready:
         """Return some of the effects, in their order: whoever carries them out may stop between any two."""

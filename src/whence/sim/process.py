@@ -6,7 +6,7 @@ What its member asks for is carried out by the runner of both worlds (core/runne
 from collections.abc import Callable
 from random import Random
 
-from whence.core.runner import Done, Ports, Runner
+from whence.core.runner import Done, Ports
 from whence.core.stages import Member
 from whence.errors import NotMemberError, RemoteProtocolError, UsageError
 from whence.sim.application import Application
@@ -48,7 +48,6 @@ class SimProcess:
         "clock",
         "dice",
         "disk",
-        "doomed",
         "joined",
         "member",
         "pid",
@@ -80,12 +79,10 @@ class SimProcess:
         self._paused = False
         self._overslept = False
         self._inbox: list[Copy] = []
-        self.doomed = False
-        """It crashes in the middle of the next Ready that has something to do."""
         self.stalls = False
         """It pauses once it has published something, before any of that is sent or delivered."""
         self._damage = "lost"
-        self._runner: Runner | None = None
+        self._runner: SimRunner | None = None
         self._storage = self.storage_type(world, self.disk, lambda: self._paused)
         self._compact_at = COMPACT_BYTES
 
@@ -123,11 +120,14 @@ class SimProcess:
 
     def doom(self, damage: str) -> None:
         """Crash in the middle of the next Ready that has something to do."""
-        self.doomed, self._damage = True, damage
+        self._damage = damage
+        if self._runner is not None:
+            self._runner.doom()
 
     def spare(self) -> None:
         """Call off a crash that has not happened yet."""
-        self.doomed = False
+        if self._runner is not None:
+            self._runner.spare()
 
     def crash_between_effects(self) -> None:
         """Crash as it was doomed to."""
@@ -136,7 +136,7 @@ class SimProcess:
 
     def stop(self) -> None:
         """Run no more, and say nothing."""
-        self.up = self.joined = self._paused = self._overslept = self.doomed = self.stalls = False
+        self.up = self.joined = self._paused = self._overslept = self.stalls = False
         if self._runner is not None:
             self._runner.stop(at_once=True)
         self.member = self._runner = None

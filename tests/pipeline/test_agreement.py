@@ -22,6 +22,7 @@ from tests.pipeline.damage import (
     keys_lost,
     last_number_claimed_twice,
     number_claimed_twice,
+    some_without_true_time,
     steps_swapped,
     without_traffic,
 )
@@ -102,6 +103,7 @@ def once_apart() -> dict[str, Trace]:
     change(untimed, Kind.PUBLISH, 0, t_true=None)
     untimed.run = structs.replace(untimed.run, phases=structs.replace(untimed.run.phases, deadline_ns=1), digest=None)
     total, causal = bases["total-none-1"], bases["causal-none-1"]
+    changed += [damaged(causal, some_without_true_time, seed) for seed in (28, 29)]
     changed += [damaged(total, keys_lost, seed) for seed in range(6)]
     changed += [damaged(causal, checksums_lost, seed) for seed in range(4)]
     changed += [

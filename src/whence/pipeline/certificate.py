@@ -213,6 +213,7 @@ def events_table(lines: DataFrame, wanted: set[str], slots: int) -> DataFrame:
             F.max(F.when(publish, F.col(T_TRUE))).alias("sent_at"),
             F.min(F.when(~publish, F.col(T_TRUE))).alias("first_at"),
             F.max(F.when(~publish, F.col(T_TRUE))).alias("last_at"),
+            F.count_if(~publish & F.col(T_TRUE).isNull()).alias("whenever"),
         ]
     if integrity.PROMISE in wanted:
         summed = F.count(PAYLOAD_CRC).isin(F.lit(0), F.count("*"))
@@ -257,7 +258,7 @@ def runs_shown(each: DataFrame, runs: DataFrame, wanted: set[str]) -> DataFrame:
         shown += [
             F.count_if(F.col("sent_at").isNull()).alias("untimed"),
             F.bool_and(F.coalesce(F.col("first_at") >= F.col("sent_at"), F.lit(True))).alias("after_sent"),
-            F.bool_and(F.when(live, took <= F.col("deadline_ns"))).alias("in_time"),
+            F.bool_and(F.when(live, (took <= F.col("deadline_ns")) & (F.col("whenever") == 0))).alias("in_time"),
         ]
     if integrity.PROMISE in wanted:
         shown.append(F.sum("sums").alias("sums"))

@@ -14,7 +14,10 @@ SECONDS_MAX = 10**9
 def check_seconds(name: str, value: object) -> None:
     """Raise UsageError for what is no length of time."""
     if not isinstance(value, int | float) or not 0 <= value <= SECONDS_MAX:
-        raise UsageError(f"{name} is a number of seconds from 0 on, not {_shown(value)}")
+        too_many = isinstance(value, int) and value > SECONDS_MAX  # it may have more digits than Python prints
+        raise UsageError(
+            f"{name} is a number of seconds from 0 on, not {'more than 10**9' if too_many else repr(value)}"
+        )
 
 
 def check_timeout(value: object, name: str = "timeout_s") -> None:
@@ -68,11 +71,6 @@ def texts_of(name: str, value: object, such_as: str) -> list[str]:
     if not all(isinstance(text, str) for text in texts) or texts == [value]:
         raise UsageError(f'{name} are a list of texts such as ["{such_as}"], not {value!r}')
     return texts
-
-
-def _shown(value: object) -> str:
-    """Return a value as a sentence shows it: a number of hundreds of digits is not read."""
-    return f"{str(value)[:20]}…" if isinstance(value, int) and value > SECONDS_MAX else repr(value)
 
 
 def _listed(value: object) -> list[Any]:

@@ -74,7 +74,7 @@ class History:
     def __init__(self, trace: Trace) -> None:
         self._told, self.twice = _each_once(trace)
         """How many rows were there twice: one that is the same in all its columns was shipped again."""
-        self.trace, self.contested = _undisputed(self._told)
+        self.trace, self.contested = (trace, 0) if self._told is trace else _undisputed(self._told)
         """The rows; and how many were left out because others claim the same number: nobody knows which is true."""
         self.run: Run = trace.run
         self.published: list[Row] = []
@@ -304,8 +304,6 @@ def _each_once(trace: Trace) -> tuple[Trace, int]:
 def _undisputed(trace: Trace) -> tuple[Trace, int]:
     """Return a trace without rows that are different and have the same number in one life, and how many those were."""
     claims = Counter(row[:3] for rows in trace.rows.values() for row in rows)
-    if len(claims) == trace.count():
-        return trace, 0
     known = Trace(trace.run)
     known.rows = {kind: [row for row in rows if claims[row[:3]] == 1] for kind, rows in trace.rows.items()}
     return known, trace.count() - known.count()

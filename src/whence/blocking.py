@@ -16,9 +16,9 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, TypeVar
 
-from whence import group as live
-from whence import node as door
-from whence.arguments import check_count
+from whence.api import group as live
+from whence.api import node as door
+from whence.api.arguments import check_count
 from whence.errors import ClosedError
 from whence.net.run import loop_factory
 from whence.types import EventId

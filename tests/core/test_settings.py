@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whence import limits
-from whence.core.levels import LEVELS, Settings, settings_from
+from whence.core.levels.gossip.level import Settings, settings_from
+from whence.core.registry import LEVELS
 from whence.core.settings import by_name as settings_by_name
 from whence.core.settings import names_in
 from whence.errors import SettingError, UsageError

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from tests.net.live import QUICK, take, within
+from whence.api.group import Group
+from whence.api.node import Node, join
 from whence.errors import JoinError, StorageError
-from whence.group import Group
 from whence.net import compaction
-from whence.node import Node, join
 from whence.store.log import DiskFile, Log
 
 

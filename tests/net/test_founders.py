@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.net.live import nodes, numbered_nodes, take, within
+from whence.api.group import Group
+from whence.api.node import Node, join
 from whence.check.judge import judge
 from whence.check.verdict import Outcome
 from whence.errors import JoinError, SettingError, StorageError
-from whence.group import Group
 from whence.limits import MERGED_PEER_ID_MAX
 from whence.net.status import status
-from whence.node import Node, join
 from whence.trace.gathering import gather
 
 ANY_NUMBERS = [

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from tests.net.live import QUICK, nodes, open_all, take, within
+from whence.api.group import Group
+from whence.api.node import Node, join
 from whence.check.judge import judge
 from whence.check.verdict import Outcome
-from whence.core.levels import LEVELS as LEVELS_BUILT
+from whence.core.registry import LEVELS as LEVELS_BUILT
 from whence.core.settings import by_name
 from whence.errors import JoinError, SettingError, UsageError
-from whence.group import Group
 from whence.net.settings import NetSettings, settings_of
-from whence.node import Node, join
 from whence.trace.gathering import gather
 
 LEVELS = ["eventual", "fifo", "optimistic", "causal", "total"]

@@ -1,6 +1,6 @@
 """Who goes by which pid: one that answers is not replaced, one that was lost is followed only by a later one."""
 
-from whence.core.link.greeting import Refused, Why
+from whence.core.links.greeting import Refused, Why
 from whence.net.names import ANSWERED_NS, REMEMBERED_NS, Names
 from whence.types import Process
 

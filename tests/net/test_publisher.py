@@ -11,6 +11,8 @@ import pytest
 
 from tests.net.live import QUICK, nodes, open_all, take, within
 from whence import blocking
+from whence.api.group import Group
+from whence.api.node import Node, join
 from whence.errors import (
     BackPressureError,
     ClosedError,
@@ -22,8 +24,6 @@ from whence.errors import (
     PayloadError,
     UsageError,
 )
-from whence.group import Group
-from whence.node import Node, join
 
 CRAMPED = {"retained_bytes_max": 4 << 10, "retry_ns": 50_000_000}
 """A causal member that keeps 1 KiB for others, and then takes nothing more."""

@@ -6,7 +6,7 @@ from time import perf_counter
 import pytest
 
 from tests.net.live import numbered_nodes, take, within
-from whence.node import Node
+from whence.api.node import Node
 
 
 def break_connection(one: Node, other: Node) -> None:

@@ -13,11 +13,11 @@ import pytest
 
 from tests.net.live import QUICK, nodes, open_all, take, within
 from whence import blocking
+from whence.api.group import Delivery, Group
+from whence.api.node import join
 from whence.check.judge import judge
 from whence.check.verdict import Outcome
 from whence.errors import ClosedError, LimitError, UsageError
-from whence.group import Delivery, Group
-from whence.node import join
 from whence.trace.gathering import gather
 from whence.trace.memory import Trace
 from whence.trace.schema import Kind
@@ -358,11 +358,11 @@ LIFE = """
 import asyncio, os, sys
 from pathlib import Path
 from whence.core.levels import LEVELS
-from whence.mutants import recipe_with
+from whence.sim.lab import recipe_of
 from whence.node import join
 
 if sys.argv[7]:
-    LEVELS["causal"] = recipe_with("causal", sys.argv[7])
+    LEVELS["causal"] = recipe_of("causal", sys.argv[7])
 spread, directory, how, count, first = sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]), sys.argv[5]
 
 async def main():

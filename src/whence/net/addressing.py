@@ -10,7 +10,7 @@ from collections.abc import Callable
 from random import Random
 from secrets import token_bytes
 
-from whence.core.link.addresses import Address, Addresses, Book, pack, unpack
+from whence.core.links.addresses import Address, Addresses, Book, pack, unpack
 from whence.types import Process
 
 NEWS_S = 0.02

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
-from whence.core.capabilities import remembers
+from whence.core.level import remembers
 from whence.errors import JoinError, NotMemberError, UsageError
 from whence.net.clock import steady_ns
 from whence.net.contacts import Contacts

@@ -8,7 +8,7 @@ one came counts. Until then the second is told to call again: it may be a restar
 known to be broken yet.
 """
 
-from whence.core.link.greeting import Refused, Why
+from whence.core.links.greeting import Refused, Why
 from whence.types import Instant, Process
 
 REMEMBERED_NS = 600_000_000_000

@@ -13,14 +13,14 @@ from random import Random
 from typing import Any
 from weakref import WeakSet
 
-from whence.core.capabilities import Founded, NeedsData, Placed, remembers
-from whence.core.levels import LEVELS, stores_events
-from whence.core.link.presence import Place, Presence, presence
-from whence.core.link.reached import Reached
+from whence.core.level import NeedsData, Placed, remembers
+from whence.core.links.presence import Place, Presence, presence
+from whence.core.links.reached import Reached
+from whence.core.member import Founded, Returning
 from whence.core.ready import Item
+from whence.core.registry import LEVELS, stores_events
 from whence.core.runner import OF_MEMBER
 from whence.core.settings import by_name
-from whence.core.stages import Returning
 from whence.errors import JoinError, NameTakenError, NotMemberError, TraceError, UsageError
 from whence.limits import GROUP_NAME_BYTES_MAX, GROUP_NAME_CHARS_MAX, MERGED_PEER_ID_MAX
 from whence.net import tls

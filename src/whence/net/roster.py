@@ -10,8 +10,8 @@ from zlib import crc32
 
 import msgspec
 
-from whence.core.capabilities import Shared
-from whence.core.link.presence import Place, Presence
+from whence.core.level import Shared
+from whence.core.links.presence import Place, Presence
 from whence.errors import printable
 from whence.net.role import Role
 from whence.types import Process

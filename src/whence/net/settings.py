@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec import Struct
 
-from whence.core.capabilities import Live
-from whence.core.levels import LEVELS
-from whence.core.link.detector import DetectorSettings
-from whence.core.spread.direct import EVERYBODY_KNOWN
+from whence.core.dissemination.direct import EVERYBODY_KNOWN
+from whence.core.level import Live
+from whence.core.links.detector import DetectorSettings
+from whence.core.registry import LEVELS
 from whence.errors import SettingError
 from whence.trace.spool import SEGMENT_BYTES, SEGMENTS_MAX
 

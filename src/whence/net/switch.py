@@ -13,11 +13,11 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
 from secrets import token_bytes
 
-from whence.core.link.addresses import Address, Addresses, Book, asking
-from whence.core.link.detector import Detector, Ping, Pong
-from whence.core.link.greeting import INSTANCE_BYTES_MAX, NONCE_BYTES, Greeting, Why
+from whence.core.dissemination.gossip import Gossip
+from whence.core.links.addresses import Address, Addresses, Book, asking
+from whence.core.links.detector import Detector, Ping, Pong
+from whence.core.links.greeting import INSTANCE_BYTES_MAX, NONCE_BYTES, Greeting, Why
 from whence.core.ready import Item
-from whence.core.spread.gossip import Gossip
 from whence.errors import JoinError, NameTakenError, RemoteProtocolError, UsageError, printable
 from whence.net import tls
 from whence.net.addressing import Addressing

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs
 
-from whence.core.members.overlay import Overlay
-from whence.core.order.localized.settings import LIVE_TIMERS, LocalizedSettings
+from whence.core.levels.causal.tree.overlay import Overlay
+from whence.core.levels.causal.tree.settings import LIVE_TIMERS, LocalizedSettings
 from whence.sim.network import Latency, LatencyShape, NetworkModel
 from whence.sim.numbers import draw_numbers
 from whence.sim.scenario import Act, Clocks, Fault, Publish, Reaction, Scenario

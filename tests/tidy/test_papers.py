@@ -31,7 +31,7 @@ class Paper(NamedTuple):
 
 
 PAPERS = [
-    Paper("locamu.md", "E", r"LoCaMu(?:'s)?,?(?:\s+review,?)?(?:\s+sections?)?", elsewhere=r"merge|total"),
+    Paper("locamu.md", "E", r"(?:LoCaMu|locamu)(?:'s)?,?(?:\s+review,?)?(?:\s+sections?)?", elsewhere=r"merge|total"),
 ]
 """A new page is a new line. Where two papers share a letter, each says in which files it is the other's."""
 
@@ -176,6 +176,7 @@ def test_traps_are_found_in_prose_and_nowhere_else(text: str, found: list[str]) 
         ('"""(LoCaMu, section 1.1, *causal order*)"""', ["1.1"]),
         ('"""The model of the\nLoCaMu 11.1). A link"""', ["11.1"]),
         ("# LoCaMu review, section 7.3", ["7.3"]),
+        ("# as locamu 4.7 and 4.8 have it", ["4.7", "4.8"]),
         ("# LoCaMu on 511 nodes; section 4.8 of another", []),
     ],
 )

@@ -185,7 +185,12 @@ def test_a_command_that_needs_the_lab_says_so_and_works_where_it_is(
 ) -> None:
     told = [
         subprocess.run(
-            [programs / "whence", *command.split()], cwd=tmp_path, capture_output=True, text=True, check=False
+            [programs / "whence", *command.split()],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
         )
         for programs in (bare, full)
     ]

@@ -22,7 +22,7 @@ from whence.limits import PACKET_BYTES_MAX
 from whence.net.certs import make_authority, make_member
 from whence.types import Process, packed
 from whence.wire.codec import decode, encode
-from whence.wire.frame import HEADER_BYTES, sealed
+from whence.wire.frame import HEADER_BYTES, announced, sealed
 
 
 class Bad:
@@ -46,7 +46,7 @@ class Bad:
 
     async def hear(self) -> Item:
         head = await self.reader.readexactly(HEADER_BYTES)
-        body = await self.reader.readexactly(int.from_bytes(head[:4], "little"))
+        body = await self.reader.readexactly(announced(head))
         item: Item = decode(head + body).items[0]
         return item
 

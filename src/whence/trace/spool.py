@@ -189,8 +189,9 @@ def is_damaged(path: Path, *, last: bool) -> bool:
     record that is there in full and wrong, whole records after a wrong one, or half a record before another segment
     are damage.
     """
-    end, size = whole_until(path, 0), path.stat().st_size
-    if end == size:
+    size = path.stat().st_size  # before it is read: its process may go on writing
+    end = whole_until(path, 0)
+    if end >= size:
         return False
     with path.open("rb") as file:
         file.seek(end)

@@ -75,7 +75,7 @@ class Node:
     @property
     def address(self) -> str:
         """Return host:port where others can reach this node."""
-        host, port = self.live.switch.endpoint
+        host, port = self.live.connections.endpoint
         return f"{host or self._listen[0]}:{port}"
 
     async def __aenter__(self) -> "Node":
@@ -197,7 +197,7 @@ class Node:
             ack=Ack.parse(ack),
         )  # fmt: skip
         inbox.on_pause = live.pause_for
-        inbox.rtt_ns = live.switch.detector.rtt_ns
+        inbox.rtt_ns = live.peers.rtt_ns
         driver = await live.open(
             name, str(level), inbox, settings or {}, founders=beginners, durable=durable, timeout_s=timeout_s
         )

@@ -357,20 +357,20 @@ def test_late_events_and_resets_come_to_the_application_beside_and_with_the_stre
             other = await b.open("alps", "total", settings=settings)
             await other.publish(b"first")
             assert (await anext(aiter(merger))).payload == b"first"
-            send, sent = b.live.switch.send, []
+            ports, sent = other._driver.ports, []
+            outside = ports.outside
 
-            def hold_back(*words: Any, **more: Any) -> int:
-                sent.append((words, more))
+            def hold_back(*words: Any) -> int:
+                sent.append(words)
                 return 0
 
-            monkeypatch.setattr(b.live.switch, "send", hold_back)
+            ports.outside = outside._replace(send=hold_back)
             await (await other.publish(b"stuck")).accepted()
             await asyncio.sleep(0.01)  # what comes next is of a later tick
             await merger.publish(b"second")
             assert (await anext(aiter(merger))).payload == b"second"
-            monkeypatch.setattr(b.live.switch, "send", send)
-            words, more = next((words, more) for words, more in sent if isinstance(words[2], Offer))
-            send(*words, **more)
+            ports.outside = outside
+            outside.send(*next(words for words in sent if isinstance(words[2], Offer)))
             late = await asyncio.wait_for(anext(merger.late()), 10)
             assert (late.payload, late.sender) == (b"stuck", 1)
             assert late.late_ns > 0

@@ -37,7 +37,7 @@ from whence.net.compaction import Compaction
 from whence.net.credit import CREDIT_BYTES_MIN, CREDIT_LOOK_S, Credit, Relief
 from whence.net.ports import LivePorts
 from whence.net.reports import Reports
-from whence.net.role import Kept, Outside, Role, Sink
+from whence.net.role import Kept, NodeServices, Role, Sink
 from whence.net.scribe import Scribe
 from whence.net.settling import Settling
 from whence.net.taking import Taking
@@ -51,7 +51,7 @@ class Driver:
     """Runs one member."""
 
     def __init__(
-        self, role: Role, outside: Outside, sink: Sink, scribe: Scribe | None, kept: Kept | None, *, durable: bool
+        self, role: Role, outside: NodeServices, sink: Sink, scribe: Scribe | None, kept: Kept | None, *, durable: bool
     ) -> None:
         self.role = role
         self.group = role.group

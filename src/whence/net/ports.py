@@ -8,7 +8,7 @@ from whence.core.offsets import Owed
 from whence.core.ready import Delivery, Gap, Item, Late, Mark, Note, Returned, Unheard
 from whence.errors import WhenceError
 from whence.net.otel import Telemetry
-from whence.net.role import Outside, Sink
+from whence.net.role import NodeServices, Sink
 from whence.net.scribe import Scribe
 from whence.net.taking import Taking
 from whence.trace.schema import Kind
@@ -19,7 +19,7 @@ class LivePorts:
     """What one live member does at its borders."""
 
     def __init__(
-        self, group: str, outside: Outside, sink: Sink, scribe: Scribe | None, clock: Callable[[], int],
+        self, group: str, outside: NodeServices, sink: Sink, scribe: Scribe | None, clock: Callable[[], int],
         woken: Callable[[], None],
     ) -> None:  # fmt: skip
         self.outside, self.sink, self.scribe = outside, sink, scribe

@@ -4,13 +4,13 @@ from whence.core.capabilities import FlowControlled, Settled
 from whence.core.stages import Member
 from whence.errors import BackPressureError
 from whence.net.credit import Credit
-from whence.net.role import Outside
+from whence.net.role import NodeServices
 
 
 class Settling:
     """One publisher's view of one group. The publisher itself never counts."""
 
-    def __init__(self, group: str, me: int, member: Member, credit: Credit, outside: Outside) -> None:
+    def __init__(self, group: str, me: int, member: Member, credit: Credit, outside: NodeServices) -> None:
         self._group, self._me = group, me
         self._credit = credit
         self._outside = outside

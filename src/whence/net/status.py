@@ -24,7 +24,7 @@ from whence.limits import BOOT_MAX, PEER_ID_MAX
 from whence.net.clock import steady_ns
 from whence.net.driver import Driver
 from whence.net.node import LiveNode
-from whence.net.peer import Peer
+from whence.net.peers import Peer
 from whence.types import Process
 
 STATUS = b"status\n"
@@ -49,30 +49,29 @@ class Served:
 
 def status(live: LiveNode) -> dict[str, Any]:
     """Return everything worth knowing of a node now."""
-    switch = live.switch
     return {
         "pid": live.me.pid,
         "boot": live.me.boot,
         "cluster": live.settings.cluster,
-        "address": list(switch.endpoint),
+        "address": list(live.connections.endpoint),
         "uptime_s": round((steady_ns() - live.started_ns) / 1e9, 3),
-        "counts": dict(sorted(switch.counts.items())),
-        "peers": [_peer(live, peer) for _, peer in sorted(switch.peers.items())],
+        "counts": dict(sorted(live.counts.items())),
+        "peers": [_peer(live, peer) for _, peer in sorted(live.peers.by_pid.items())],
         "groups": [_group(driver) for _, driver in sorted(live.drivers.items())],
     }
 
 
 def _peer(live: LiveNode, peer: Peer) -> dict[str, Any]:
-    address = live.switch.book.find(peer.pid)
-    rtt_ns = live.switch.detector.rtt_ns(peer.pid)
+    address = live.peers.book.find(peer.pid)
+    rtt_ns = live.peers.rtt_ns(peer.pid)
     return {
         "pid": peer.pid,
         "connected": peer.link is not None,
-        "boot": peer.link.peer.boot if peer.link is not None and peer.link.peer is not None else None,
+        "boot": peer.process.boot if peer.link is not None and peer.process is not None else None,
         "address": f"{address.host}:{address.port}" if address is not None else None,
         "rtt_ms": round(rtt_ns / 1e6, 3) if rtt_ns is not None else None,
         "waiting_bytes": peer.waiting_bytes(),
-        "dropped_frames": peer.dropped,
+        "dropped_frames": peer.outbox.dropped,
     }
 
 

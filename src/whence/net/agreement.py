@@ -1,0 +1,51 @@
+"""Whether members run a group alike: the same level, and the same of the settings that all must share."""
+
+from typing import Any
+from zlib import crc32
+
+import msgspec
+
+from whence.core.capabilities import Shared
+from whence.core.link.presence import Presence
+from whence.errors import printable
+from whence.net.peers import PeerPresence
+from whence.net.role import Role
+
+
+def shared(role: Role) -> dict[str, object]:
+    """Return the settings that all members must share, at levels that have such."""
+    tell = role.recipe.shared if isinstance(role.recipe, Shared) else None
+    return tell(role.settings) if tell is not None else {}
+
+
+def configuration(role: Role) -> tuple[str, bytes]:
+    """Return a level with a mark of the settings that all its members must share, and these settings as JSON."""
+    settings = shared(role)
+    text = msgspec.json.encode(settings)
+    return f"{role.level}#{crc32(text):08x}" if settings else role.level, text if settings else b""
+
+
+def disagreement(role: Role, said: PeerPresence) -> str | None:
+    """Return the sentence that says how a peer runs a group otherwise than this process; None if it does not."""
+    mark, _ = configuration(role)
+    if said.presence.level == mark:
+        return None
+    who, group = f"process {said.process.pid}", f"group {role.group!r}"
+    level = printable(said.presence.level.partition("#")[0])
+    if level != role.level:
+        return f"{group} runs at level {level} at {who}, not {role.level}"
+    here, there = msgspec.to_builtins(shared(role)), _settings_of(said.presence)
+    for name, value in here.items():
+        if name in there and there[name] != value:
+            return (
+                f"{group} runs with {name}={printable(str(there[name]))} at {who}, and with {name}={value} here; all "
+                "members must have the same: give the same settings everywhere"
+            )
+    return f"{group} runs with other settings at {who} than given here; members share {', '.join(here)}"
+
+
+def _settings_of(presence: Presence) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(presence.settings, type=dict[str, Any])
+    except msgspec.DecodeError:
+        return {}

@@ -35,7 +35,8 @@ from whence.inbox import Ack, Inbox, Overflow
 from whence.net.node import LiveNode
 from whence.net.permits import Permits
 from whence.net.settings import NetSettings
-from whence.net.status import Served, serve_metrics, serve_status, status_path
+from whence.net.status_client import status_path
+from whence.net.status_server import Served, serve_metrics, serve_status
 from whence.net.tls import Safety
 
 log = logging.getLogger("whence.net")

@@ -12,7 +12,7 @@ import pytest
 from tests.net.live import within
 from whence.cli import live
 from whence.errors import NameTakenError, UsageError
-from whence.net.status import status_path
+from whence.net.status_client import status_path
 from whence.node import Node, join
 
 

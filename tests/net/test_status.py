@@ -16,7 +16,7 @@ from tests.net.live import fast, within
 from whence import NetSettings, errors
 from whence.cli.app import run
 from whence.net.settings import net_settings_from
-from whence.net.status import ask, status_path, the_node
+from whence.net.status_client import ask, status_path, the_node
 from whence.node import join
 
 PROGRAM = """

@@ -27,7 +27,10 @@ from whence.errors import (
 from whence.group import Group
 from whence.net import clock
 from whence.net.clock import wall_ns
-from whence.net.status import DeclareDead, ask, declare_dead, metrics, serve_status, status
+from whence.net.metrics import metrics
+from whence.net.status import status
+from whence.net.status_client import DeclareDead, ask, declare_dead
+from whence.net.status_server import serve_status
 from whence.node import Node, join
 
 FAST = {**QUICK, "rounds": 3, "answer_ns": 20_000_000}

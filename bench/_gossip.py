@@ -14,7 +14,8 @@ from typing import NamedTuple
 from _common import no_collections
 
 from whence.sim.cluster import Cluster
-from whence.sim.run import describe, recipe_of
+from whence.sim.lab import recipe_of
+from whence.sim.run import describe
 from whence.sim.scenario import SECOND_NS, Scenario
 from whence.trace.memory import Trace
 from whence.trace.schema import COLUMNS_OF, PAYLOAD_BYTES, Kind

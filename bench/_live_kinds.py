@@ -160,7 +160,7 @@ class Whence:
 
     async def start(self, index: int, nodes: int, ports: Ports, take: Take) -> None:
         """Found a group of all."""
-        from whence.node import join
+        from whence.api.node import join
 
         self.data = tempfile.mkdtemp(prefix="whence-bench-") if self.stored or self.level == "total" else None
         self.node = await join(index, listen="127.0.0.1:0", data=self.data).__aenter__()

@@ -12,7 +12,7 @@ import sys
 
 from _common import arguments, finish
 
-from whence.experiments.headers import PUBLISHERS, SCHEMES, SIZES, compared
+from whence_lab.experiments.headers import PUBLISHERS, SCHEMES, SIZES, compared
 
 OURS, THESIS = "causal", "causal, thesis coding"
 MEAN_MAX = 15.0

@@ -13,12 +13,12 @@ from typing import Any
 from _common import arguments, finish, in_units, no_collections
 from _tree import microseconds_per_hop, on_whence
 
-from whence.core.levels import LEVELS
-from whence.experiments.headers import EVERY_NS, scenario
 from whence.sim.cluster import Cluster
 from whence.sim.faults import Director
+from whence.sim.lab import recipe_of
 from whence.sim.run import describe
 from whence.trace.memory import Trace
+from whence_lab.experiments.headers import EVERY_NS, scenario
 
 BARE_HOPS_MAX = 40.0
 FLAT_MAX = 1.25
@@ -30,7 +30,7 @@ WARM_MESSAGES = 3
 def causal(nodes: int, messages: int) -> float:
     """Run a tree and return its processor time per hop."""
     planned = scenario("causal", nodes, 8, WARM_MESSAGES + messages, ordered_links=True)
-    recipe = LEVELS["causal"]
+    recipe = recipe_of("causal")
     cluster = Cluster(planned, recipe, Trace(describe(planned, recipe)).rows)
     cluster.start()
     Director(cluster, planned).plan()

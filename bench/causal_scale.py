@@ -17,7 +17,7 @@ from typing import Any
 
 from _common import arguments, finish
 
-from whence.experiments.forest import one_for_each_subtree, run, saturated
+from whence_lab.experiments.forest import one_for_each_subtree, run, saturated
 
 PARTS = {"saturation": 511, "forest_2k": 2_047, "forest_16k": 16_383, "forest_65k": 65_536}
 QUICK = {"saturation": 31, "forest_2k": 63, "forest_16k": 127, "forest_65k": 255}

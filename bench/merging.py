@@ -16,8 +16,8 @@ from msgspec import msgpack
 from whence.core.clocks.hlc import Hlc
 from whence.core.clocks.kn import Kn
 from whence.core.clocks.stamp import Timing
-from whence.core.merge.items import Offer
-from whence.core.order.merged import Entry, Merger, entry_of
+from whence.core.levels.total.items import Offer
+from whence.core.levels.total.merged import Entry, Merger, entry_of
 from whence.limits import MergeLimits
 from whence.types import Process, packed
 from whence.wire.codec import encode

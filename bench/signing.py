@@ -14,7 +14,7 @@ from functools import partial
 from _common import arguments, finish, in_units
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from whence.core.spread.direct import Push
+from whence.core.dissemination.direct import Push
 from whence.types import Bundle, Process, packed
 from whence.wire.codec import decode, encode
 

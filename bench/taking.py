@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable
 
 from _common import arguments, finish, in_units, no_collections
 
+from whence.api.delivery import Batch
+from whence.api.inbox import Batches, Inbox, Overflow
 from whence.core.offsets import Offsets
 from whence.core.ready import Delivery
-from whence.delivery import Batch
-from whence.inbox import Batches, Inbox, Overflow
 from whence.store.steps import Steps
 from whence.types import Bundle, Process, packed
 

@@ -14,10 +14,11 @@ from whence.check.history import History
 from whence.check.tickets import PROMISE, covers_of, holds_of
 from whence.check.verdict import Findings
 from whence.core.clocks.cct import entry_of, packed
-from whence.core.coordinated import ClusterNode, ClusterParts
-from whence.core.levels import LEVELS
-from whence.core.members.tickets.items import ITEMS
+from whence.core.levels.optimistic.level import ClusterParts
+from whence.core.levels.optimistic.member import ClusterNode
+from whence.core.levels.optimistic.tickets.items import ITEMS
 from whence.core.ready import Ready
+from whence.core.registry import LEVELS
 from whence.sim.clusters import simulation, warm_up
 from whence.sim.load import Load
 from whence.sim.run import run

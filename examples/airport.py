@@ -11,7 +11,7 @@ import asyncio
 from msgspec import Struct
 
 import whence
-from whence.group import Group
+from whence.api.group import Group
 from whence.net.run import run
 
 FLIGHTS = 5

@@ -8,8 +8,8 @@ import tempfile
 from pathlib import Path
 
 import whence
+from whence.api.group import Group
 from whence.errors import WhenceError
-from whence.group import Group
 from whence.net.run import run
 
 SERVICES = ["orders", "payments", "shipping"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 import whence
-from whence.group import Group
+from whence.api.group import Group
 from whence.net.run import run
 
 PEOPLE = ["Ada", "Ben", "Cleo"]

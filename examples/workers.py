@@ -9,7 +9,7 @@ the highest epoch of each ticket and refuses anything older, so a worker that wa
 import asyncio
 
 import whence
-from whence.group import Delivery, Group
+from whence.api.group import Delivery, Group
 from whence.net.run import run
 
 JOBS = 12

@@ -32,13 +32,13 @@ from whence.errors import (
 from whence.types import EventId, Level
 
 if TYPE_CHECKING:
-    from whence.core.link.detector import DetectorSettings
-    from whence.delivery import Batch, Delivery, LateEvent
-    from whence.group import Group
+    from whence.api.delivery import Batch, Delivery, LateEvent
+    from whence.api.group import Group
+    from whence.api.node import Node, join
+    from whence.api.receipts import Receipt
+    from whence.core.links.detector import DetectorSettings
     from whence.net.run import run
     from whence.net.settings import NetSettings
-    from whence.node import Node, join
-    from whence.receipt import Receipt
 
 __version__ = "0.1.0"
 
@@ -78,9 +78,9 @@ __all__ = [
 ]
 
 _LIVE = {
-    "Batch": "delivery", "Delivery": "delivery", "DetectorSettings": "core.link.detector", "Group": "group",
-    "LateEvent": "delivery", "NetSettings": "net.settings", "Node": "node", "Receipt": "receipt", "join": "node",
-    "run": "net.run",
+    "Batch": "api.delivery", "Delivery": "api.delivery", "DetectorSettings": "core.links.detector",
+    "Group": "api.group", "LateEvent": "api.delivery", "NetSettings": "net.settings", "Node": "api.node",
+    "Receipt": "api.receipts", "join": "api.node", "run": "net.run",
 }  # fmt: skip
 """Where the names of the live system are: they are imported when first asked for, and simulations do without."""
 

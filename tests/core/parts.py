@@ -3,12 +3,13 @@
 from collections.abc import Iterable
 from random import Random
 
-from whence.core.levels import GOSSIP, Surroundings, settings_from
-from whence.core.members.full import Directory
-from whence.core.members.views import NEWS, PartialView, Subscribe, ViewSettings
-from whence.core.node import Node
+from whence.core.dissemination.gossip import Gossip, GossipSettings, PrCast
+from whence.core.level import Surroundings
+from whence.core.levels.gossip.level import GOSSIP, settings_from
+from whence.core.membership.full_view import Directory
+from whence.core.membership.partial_view import NEWS, PartialView, Subscribe, ViewSettings
 from whence.core.ready import Delivery, Dice, Ready
-from whence.core.spread.gossip import Gossip, GossipSettings, PrCast
+from whence.core.staged import Node
 from whence.types import Bundle, Process, packed
 
 ME = Process(1, 5)

@@ -43,7 +43,7 @@ PUBLIC = [
 
 NEEDED = """
 import sys
-import whence.core.levels, whence.wire.codec
+import whence.core.registry, whence.wire.codec
 foreign = {name.split(".")[0] for name in sys.modules} - set(sys.stdlib_module_names)
 print(*sorted(name for name in foreign if not name.startswith(("_", "a1_"))))
 """

@@ -34,7 +34,7 @@ from tests.faults.wires import Wires, can_have_namespaces, wires
 from tests.faults.worker import Task
 from whence.check.judge import judge
 from whence.check.verdict import Outcome
-from whence.core.merge.settings import TotalSettings
+from whence.core.levels.total.settings import TotalSettings
 from whence.trace.gathering import gather
 from whence.trace.memory import Trace
 from whence.trace.schema import COLUMNS_OF, M_INC, M_PID, M_SEQ, Kind

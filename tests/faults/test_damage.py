@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from tests.net.live import DEADLINE_S, QUICK, take
+from whence.api.group import Group
+from whence.api.node import Node, join
 from whence.errors import JoinError, StorageError
-from whence.group import Group
 from whence.net.run import run
-from whence.node import Node, join
 
 FLIPS, FLIPS_LONG = 40, 300
 WIPES, WIPES_LONG = 3, 50

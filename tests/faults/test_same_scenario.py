@@ -13,7 +13,8 @@ from tests.faults.wires import Parted
 from tests.faults.worker import Task
 from whence.check.judge import judge
 from whence.check.verdict import Outcome
-from whence.core.levels import GOSSIP, LEVELS
+from whence.core.levels.gossip.level import GOSSIP
+from whence.core.registry import LEVELS
 from whence.core.settings import by_name
 from whence.net.proxy import between
 from whence.net.settings import settings_of

@@ -17,13 +17,13 @@ from random import Random
 import msgspec
 
 from tests.faults import points
-from whence.core.link.detector import DetectorSettings
+from whence.api.group import Delivery, Group, Receipt
+from whence.api.node import join
+from whence.core.links.detector import DetectorSettings
 from whence.errors import LimitError, NotMemberError, StalledError
-from whence.group import Delivery, Group, Receipt
 from whence.net import compaction
 from whence.net.run import run
 from whence.net.settings import NetSettings
-from whence.node import join
 
 COUNTS = (1, 1, 1, 3, 20)
 """Events that are published together."""

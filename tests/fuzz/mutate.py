@@ -13,17 +13,29 @@ import msgspec
 from tests.fuzz.ticket_items import TICKET_MAKERS
 from tests.fuzz.tree_items import TREE_MAKERS
 from whence import limits
-from whence.core.link.addresses import Address, Addresses, pack
-from whence.core.link.detector import Ping, Pong
-from whence.core.link.greeting import NONCE_BYTES, Confirm, Hello, Refused
-from whence.core.link.presence import Place, Presence, presence
-from whence.core.link.reached import WAITED_US_MAX, Reached
-from whence.core.members.views import NEWS, Subscribe, Welcome
-from whence.core.merge.items import VERSION_MAX, Alive, Aside, Batch, Bye, Follow, Mergers, Offer, Opened, Stream, Taken
-from whence.core.merge.outbox import name_of
+from whence.core.dissemination.direct import HAVE, WANT, Have, Push, Want
+from whence.core.dissemination.gossip import Gossip
+from whence.core.levels.total.items import (
+    VERSION_MAX,
+    Alive,
+    Aside,
+    Batch,
+    Bye,
+    Follow,
+    Mergers,
+    Offer,
+    Opened,
+    Stream,
+    Taken,
+)
+from whence.core.levels.total.outbox import name_of
+from whence.core.links.addresses import Address, Addresses, pack
+from whence.core.links.detector import Ping, Pong
+from whence.core.links.greeting import NONCE_BYTES, Confirm, Hello, Refused
+from whence.core.links.presence import Place, Presence, presence
+from whence.core.links.reached import WAITED_US_MAX, Reached
+from whence.core.membership.partial_view import NEWS, Subscribe, Welcome
 from whence.core.ready import Item
-from whence.core.spread.direct import HAVE, WANT, Have, Push, Want
-from whence.core.spread.gossip import Gossip
 from whence.types import Bundle, Process, packed
 
 # --- valid packets ---

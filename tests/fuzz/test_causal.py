@@ -5,19 +5,23 @@ from random import Random
 import pytest
 
 from whence import limits
-from whence.core.levels import LEVELS, Surroundings
-from whence.core.members.full import Directory
-from whence.core.order.direct.items import Has, Told
-from whence.core.order.localized import items
-from whence.core.order.neighbourhood import NearAck, NearCopy
+from whence.core.level import Surroundings
+from whence.core.levels.causal import items as shared
+from whence.core.levels.causal.mesh.items import Has, Told
+from whence.core.levels.causal.tree import items
+from whence.core.membership.full_view import Directory
 from whence.core.ready import Item
-from whence.core.spread.tree import TreeCopy
 from whence.core.varint import packed as varints
 from whence.errors import LimitError, UsageError
+from whence.sim.lab import recipe_of
 from whence.types import Bundle, Process, packed
-from whence.wire.codec import decode, encode
+from whence.wire.codec import decoder_with, encode
+from whence_lab.rivals.level import RIVAL_ITEMS
+from whence_lab.rivals.neighbourhood import NearAck, NearCopy
+from whence_lab.rivals.tree import TreeCopy
 
 STEPS = 250
+DECODE = decoder_with(RIVAL_ITEMS)
 CODINGS = ("whole", "predicted", "thesis")
 
 
@@ -50,7 +54,7 @@ def some_item(random: Random, seen: list[bytes]) -> Item:
         (
             items.Copy(head, bundle), items.Copy(head, bundle), items.Copy(head, bundle),
             items.Trail(head, bundle.pid, bundle.boot, bundle.first), items.Ack(number, listed),
-            items.Ask(number, more), items.Probe(number), items.Back(1), items.Lookup(node, number, more),
+            shared.Ask(number, more), shared.Probe(number), shared.Back(1), shared.Lookup(node, number, more),
             items.Named(node, number, bundle.pid, bundle.boot, bundle.first), items.FenceAsk(listed),
             items.FenceTell(listed, listed), items.Lost(random.randrange(4)),
             TreeCopy(random.randrange(3), random.randrange(4), head, bundle),
@@ -72,7 +76,7 @@ def clock(random: Random) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", range(25))
-@pytest.mark.parametrize("kind", ["causal", "causal direct", "cbcast", "barriers", "neighbourhood"])
+@pytest.mark.parametrize("kind", ["causal", "causal mesh", "cbcast", "barriers", "neighbourhood"])
 def test_any_item_from_anybody_is_survived_within_bounds(kind: str, seed: int) -> None:
     random = Random(seed)
     level, _, spread = kind.partition(" ")
@@ -81,7 +85,7 @@ def test_any_item_from_anybody_is_survived_within_bounds(kind: str, seed: int) -
         given |= {"spread": spread, "groups": "all", "held_copies_max": 4}
     elif level == "causal":
         given |= {"coding": random.choice(CODINGS), "identity": random.choice(("uid", "paper")), "held_copies_max": 4}
-    recipe = LEVELS[level]
+    recipe = recipe_of(level)
     settings = recipe.settings_from(given)
     member = recipe.build(Process(1, 1), settings, Surroundings(random.random, 0, Directory()))
     member.found([], 0)
@@ -93,7 +97,7 @@ def test_any_item_from_anybody_is_survived_within_bounds(kind: str, seed: int) -
         draw = random.random()
         try:
             if draw < 0.75:
-                item = decode(encode("g", sender, [some_item(random, seen)])).items[0]
+                item = DECODE(encode("g", sender, [some_item(random, seen)])).items[0]
                 ready = member.receive(sender, item, now)
             elif draw < 0.85:
                 ready = member.tick(now)
@@ -106,7 +110,7 @@ def test_any_item_from_anybody_is_survived_within_bounds(kind: str, seed: int) -
         except (LimitError, UsageError):
             continue
         for send in ready.send:
-            decode(encode("g", Process(1, 1), [send.item]))
+            DECODE(encode("g", Process(1, 1), [send.item]))
             if isinstance(send.item, items.Copy):
                 seen.append(send.item.head)
         for gauge in member.gauges():

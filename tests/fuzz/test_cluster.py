@@ -7,14 +7,15 @@ import pytest
 from tests.fuzz import mutate
 from tests.fuzz.ticket_items import TICKET_MAKERS, some_peer
 from whence.core.clocks import cct
-from whence.core.coordinated import ClusterNode, ClusterParts
-from whence.core.levels import Surroundings
-from whence.core.members.full import Directory
-from whence.core.members.tickets import items as say
-from whence.core.members.tickets.records import Claim, Pointer, Record, pack
-from whence.core.node import Life
+from whence.core.dissemination.gossip import Gossip
+from whence.core.level import Surroundings
+from whence.core.levels.optimistic.level import ClusterParts
+from whence.core.levels.optimistic.member import ClusterNode
+from whence.core.levels.optimistic.tickets import items as say
+from whence.core.levels.optimistic.tickets.records import Claim, Pointer, Record, pack
+from whence.core.membership.full_view import Directory
 from whence.core.ready import Item, Ready
-from whence.core.spread.gossip import Gossip
+from whence.core.staged import Life
 from whence.errors import UsageError
 from whence.types import Process, packed
 from whence.wire.codec import decode, encode

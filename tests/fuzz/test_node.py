@@ -10,13 +10,14 @@ import pytest
 
 from tests.fuzz import mutate
 from whence import limits
-from whence.core.levels import GOSSIP, Surroundings, settings_from
-from whence.core.members.full import Directory
-from whence.core.members.views import NEWS, Subscribe, Welcome
-from whence.core.node import Life, Node
-from whence.core.order.fifo import SEQ_END
+from whence.core.dissemination.gossip import Gossip
+from whence.core.level import Surroundings
+from whence.core.levels.gossip.fifo import SEQ_END
+from whence.core.levels.gossip.level import GOSSIP, settings_from
+from whence.core.membership.full_view import Directory
+from whence.core.membership.partial_view import NEWS, Subscribe, Welcome
 from whence.core.ready import Delivery, Item, Ready
-from whence.core.spread.gossip import Gossip
+from whence.core.staged import Life, Node
 from whence.errors import LimitError, NotMemberError
 from whence.types import Process
 from whence.wire.codec import decode, encode

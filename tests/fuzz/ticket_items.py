@@ -4,8 +4,9 @@ from collections.abc import Callable
 from random import Random
 
 from whence import limits
-from whence.core.members.tickets import items as say
-from whence.core.members.tickets.records import (
+from whence.core.levels.optimistic.recovery import Recover, Recovered
+from whence.core.levels.optimistic.tickets import items as say
+from whence.core.levels.optimistic.tickets.records import (
     EPOCH_MAX,
     TICKETS_MAX,
     WITNESSES_MAX,
@@ -16,7 +17,6 @@ from whence.core.members.tickets.records import (
     pack,
     pack_processes,
 )
-from whence.core.order.recovery import Recover, Recovered
 from whence.core.ready import Item
 from whence.types import Process, packed
 

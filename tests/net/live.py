@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TypeVar
 
-from whence.group import Delivery, Group
+from whence.api.group import Delivery, Group
+from whence.api.node import Node, join
 from whence.net.run import run
 from whence.net.settings import NetSettings
-from whence.node import Node, join
 
 Result = TypeVar("Result")
 

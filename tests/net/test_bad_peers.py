@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 
 from tests.net.live import QUICK, fast, nodes, within
+from whence.api.node import Node, join
 from whence.core.clocks import cct
-from whence.core.link.addresses import _ENTRY, Addresses
-from whence.core.link.detector import Ping, Pong
-from whence.core.link.greeting import VERSION, Confirm, Hello
-from whence.core.link.presence import Place, presence
-from whence.core.link.reached import Reached
+from whence.core.dissemination.direct import Push
+from whence.core.links.addresses import _ENTRY, Addresses
+from whence.core.links.detector import Ping, Pong
+from whence.core.links.greeting import VERSION, Confirm, Hello
+from whence.core.links.presence import Place, presence
+from whence.core.links.reached import Reached
 from whence.core.ready import Item
-from whence.core.spread.direct import Push
 from whence.errors import UsageError
 from whence.limits import PACKET_BYTES_MAX
 from whence.net.agreement import configuration
 from whence.net.certs import make_authority, make_member
-from whence.node import Node, join
 from whence.types import Process, packed
 from whence.wire.codec import decode, encode
 from whence.wire.frame import HEADER_BYTES, sealed

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from whence.cli.node import Told, node, openings_of, understood
-from whence.core.levels import LEVELS
+from whence.core.registry import LEVELS
 from whence.errors import UsageError
 from whence.net.certs import make_member
 from whence.net.permits import Permits

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from tests.net.live import DEADLINE_S, QUICK, fast, nodes, open_all, take, within
-from whence.core.link.addresses import Address, asking
-from whence.core.link.detector import DetectorSettings
-from whence.core.link.greeting import VERSION, Confirm, Hello
-from whence.core.members.tickets.items import ClusterJoin
-from whence.core.members.views import Subscribe
+from whence.api.node import Node, join
+from whence.core.levels.optimistic.tickets.items import ClusterJoin
+from whence.core.links.addresses import Address, asking
+from whence.core.links.detector import DetectorSettings
+from whence.core.links.greeting import VERSION, Confirm, Hello
+from whence.core.membership.partial_view import Subscribe
 from whence.errors import JoinError, NameTakenError, SettingError, StorageError, TraceError, UsageError
 from whence.limits import BOOT_MAX
 from whence.net import clock, credit, incarnations
@@ -23,7 +24,6 @@ from whence.net.link import Link
 from whence.net.outboxes import Outbox
 from whence.net.permits import Permits
 from whence.net.settings import NetSettings
-from whence.node import Node, join
 from whence.trace.schema import Kind
 from whence.trace.spool import Spool
 from whence.types import Process

@@ -7,8 +7,8 @@ import pytest
 
 from tests.core.parts import one
 from tests.net.live import QUICK, nodes, open_all, take, within
+from whence.api.group import Group
 from whence.errors import BackPressureError
-from whence.group import Group
 from whence.limits import MergeLimits
 from whence.net.credit import AWAY_S, CREDIT_BYTES, PAUSE_S, Credit
 

@@ -10,8 +10,11 @@ from msgspec import Struct
 
 from tests.net.live import DEADLINE_S, QUICK, nodes, open_all, take, within
 from whence import join
-from whence.core.levels import stores_events
-from whence.core.spread.direct import Push
+from whence.api.group import Batch, Group
+from whence.api.node import endpoint
+from whence.api.publisher import ALONE_S, FLUSH_BYTES
+from whence.core.dissemination.direct import Push
+from whence.core.registry import stores_events
 from whence.errors import (
     BackPressureError,
     ClosedError,
@@ -22,11 +25,8 @@ from whence.errors import (
     UsageError,
     WhenceError,
 )
-from whence.group import Batch, Group
 from whence.limits import BUNDLE_BYTES_MAX, BUNDLE_EVENTS_MAX
 from whence.net.settings import NetSettings
-from whence.node import endpoint
-from whence.publisher import ALONE_S, FLUSH_BYTES
 from whence.types import ANY_BOOT, Process, packed
 from whence.wire.items import Packet
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.net.live import within
+from whence.api.node import Node, join
 from whence.cli import live
 from whence.errors import NameTakenError, UsageError
 from whence.net.status_client import status_path
-from whence.node import Node, join
 
 
 class Drawn:

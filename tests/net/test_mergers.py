@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.net.live import take, within
-from whence.core.merge.items import Batch, Offer
+from whence.api.group import Group
+from whence.api.node import Node, join
+from whence.core.levels.total.items import Batch, Offer
 from whence.errors import EventsLostError
-from whence.group import Group
-from whence.node import Node, join
 
 QUICK = {"beat_ns": 20_000_000, "patience_beats": 10, "delta": 200}
 

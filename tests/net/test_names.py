@@ -1,7 +1,7 @@
 """Who goes by which pid: one that answers is not replaced, one that was lost is followed only by a later one."""
 
 from tests.net.test_peers import connected
-from whence.core.link.greeting import Refused, Why
+from whence.core.links.greeting import Refused, Why
 from whence.net.names import ANSWERED_NS, REMEMBERED_NS, answered, refusal
 from whence.types import Process
 

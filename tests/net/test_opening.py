@@ -11,12 +11,12 @@ import pytest
 
 from tests.net.live import QUICK, fast, nodes, open_all, take, within
 from tests.net.test_connections import until
-from whence.core.link.detector import DetectorSettings
+from whence.api.group import Group
+from whence.api.node import Node, join
+from whence.core.links.detector import DetectorSettings
 from whence.errors import JoinError, UsageError
-from whence.group import Group
 from whence.limits import VIEW_MAX
 from whence.net.settings import NetSettings
-from whence.node import Node, join
 
 ALONE: dict[str, Any] = {"call_ns": 300_000_000, "greeting_ns": 300_000_000, "retry_ns": 10_000_000, "alone": True}
 

@@ -7,9 +7,9 @@ from types import ModuleType
 import pytest
 
 from tests.net.live import take, within
+from whence.api.node import join
 from whence.errors import UsageError
 from whence.net.settings import NetSettings
-from whence.node import join
 
 
 class Instrument:

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.net.live import nodes, open_all, take, within
-from whence.delivery import Batch
-from whence.group import Group
+from whence.api.delivery import Batch
+from whence.api.group import Group
 from whence.limits import MergeLimits
 from whence.net.credit import Credit
 from whence.net.pace import GAP_S_MAX, QUICK_S, REMEMBERED_MAX, Pace

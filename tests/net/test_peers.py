@@ -2,8 +2,8 @@
 
 from typing import Any, cast
 
-from whence.core.link.greeting import Greeting
-from whence.core.link.presence import Place, presence
+from whence.core.links.greeting import Greeting
+from whence.core.links.presence import Place, presence
 from whence.net.link import Link
 from whence.net.peers import Peer, PeerTable
 from whence.net.settings import NetSettings

@@ -14,10 +14,10 @@ import pytest
 
 from tests.net.live import fast, within
 from whence import NetSettings, errors
+from whence.api.node import join
 from whence.cli.app import run
 from whence.net.settings import net_settings_from
 from whence.net.status_client import ask, status_path, the_node
-from whence.node import join
 
 PROGRAM = """
 import asyncio, sys, whence

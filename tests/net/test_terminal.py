@@ -10,13 +10,13 @@ from rich.console import Console
 
 from tests.net.live import nodes, open_all, within
 from tests.net.test_connections import links
+from whence.api.node import endpoint, join
 from whence.cli.live import TextLines
 from whence.cli.output import complain
 from whence.cli.sub import for_terminal
 from whence.cli.top import page
 from whence.errors import UsageError, printable
 from whence.net.status import status
-from whence.node import endpoint, join
 
 EVIL = "\x1b[2J\x9b2J\u202e[red]x\r\n\x07"
 

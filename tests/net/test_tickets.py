@@ -12,9 +12,11 @@ from rich.console import Console
 
 from tests.net.live import QUICK, nodes, within
 from tests.net.test_commands import running, whence
+from whence.api.group import Group
+from whence.api.node import Node, join
 from whence.cli.app import run as command
 from whence.cli.top import page
-from whence.core.merge.items import Offer
+from whence.core.levels.total.items import Offer
 from whence.errors import (
     ClosedError,
     EventsLostError,
@@ -24,14 +26,12 @@ from whence.errors import (
     StalledError,
     UsageError,
 )
-from whence.group import Group
 from whence.net import clock
 from whence.net.clock import wall_ns
 from whence.net.metrics import metrics
 from whence.net.status import status
 from whence.net.status_client import DeclareDead, ask, declare_dead
 from whence.net.status_server import serve_status
-from whence.node import Node, join
 
 FAST = {**QUICK, "rounds": 3, "answer_ns": 20_000_000}
 """Ticket rounds of a tenth of a second."""

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.net.live import QUICK, fast, take, within
+from whence.api.node import Node, join
 from whence.errors import JoinError, UsageError
 from whence.net.certs import make_authority, make_member
 from whence.net.tls import PID_URI, certified_pid
-from whence.node import Node, join
 
 
 @pytest.fixture(scope="module")

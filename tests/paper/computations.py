@@ -12,7 +12,7 @@ from typing import Any
 from whence.core.clocks.hlc import Hlc
 from whence.core.clocks.kn import Kn, KnStamp
 from whence.core.clocks.stamp import Timing, low_key
-from whence.core.order.merged import BUNDLE, Fate, Merger, entry_of
+from whence.core.levels.total.merged import BUNDLE, Fate, Merger, entry_of
 from whence.limits import MergeLimits
 from whence.types import Process, packed
 

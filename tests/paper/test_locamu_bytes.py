@@ -2,7 +2,7 @@
 
 import pytest
 
-from whence.experiments.headers import measure, scenario
+from whence_lab.experiments.headers import measure, scenario
 
 pytestmark = pytest.mark.no_cover
 

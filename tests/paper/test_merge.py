@@ -10,10 +10,10 @@ import pytest
 
 from tests.paper.computations import Event, Message, Rules, World, disagree, inverted
 from whence.core.clocks.kn import Kn, KnStamp, less, shifted
-from whence.core.clocks.rc import Rc, RcStamp
-from whence.core.clocks.rc import less as rc_less
 from whence.core.clocks.stamp import Standing, Timing
-from whence.core.order.merged import Entry, Merger
+from whence.core.levels.total.merged import Entry, Merger
+from whence_lab.reference.rc import Rc, RcStamp
+from whence_lab.reference.rc import less as rc_less
 
 COMPUTATIONS = 300
 COMPUTATIONS_LONG = 50_000

@@ -28,8 +28,8 @@ from tests.pipeline.damage import (
 )
 from whence.check.judge import ORACLES, judge
 from whence.check.verdict import Verdict
-from whence.mutants import mutants_of, recipe_with
 from whence.pipeline.verify import verify
+from whence.sim.lab import recipe_of
 from whence.sim.run import run
 from whence.sim.swarm import SWARMS, draw
 from whence.sim.workload import simulation
@@ -37,6 +37,7 @@ from whence.trace.memory import Trace
 from whence.trace.reader import read_trace
 from whence.trace.schema import Kind
 from whence.trace.writer import write_trace
+from whence_lab.mutants import mutants_of
 
 LEVELS = ("eventual", "fifo", "optimistic", "causal", "total", "cbcast", "barriers", "neighbourhood")
 ROWS_MAX = 2_500
@@ -55,7 +56,7 @@ def clean_traces(seed: int) -> Iterator[tuple[str, Trace]]:
         faults = "swarm" if level in ("eventual", "fifo", "optimistic", "causal", "total") else "none"
         for kind in dict.fromkeys(("none", faults)):
             nodes = 5 if level == "optimistic" else 4
-            trace = run(simulation(level, nodes, 8, seed, kind), recipe_with(level, None)).trace
+            trace = run(simulation(level, nodes, 8, seed, kind), recipe_of(level, None)).trace
             yield f"{level}-{kind}-{seed}", without_traffic(trace)
     yield f"causal-world-{seed}", causal_world(seed, 4, 60, partial=seed % 2 == 0)
     yield f"any-world-{seed}", any_world(seed, 4, 60)
@@ -66,7 +67,7 @@ def planted_traces(seed: int, every: int) -> Iterator[tuple[str, Trace]]:
     bugs = [(level, bug) for level in SWARMS for bug in mutants_of(level)]
     for number, (level, bug) in enumerate(bugs):
         if number % every == seed % every:
-            trace = run(draw(level, seed + number), recipe_with(level, bug.name), keep_crash=True).trace
+            trace = run(draw(level, seed + number), recipe_of(level, bug.name), keep_crash=True).trace
             yield f"planted-{level}-{bug.name}-{seed}", without_traffic(trace)
 
 

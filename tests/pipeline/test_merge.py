@@ -12,13 +12,13 @@ from pyspark.sql import SparkSession
 from tests.pipeline.logs import Row, in_order, key_of, made_log, write_files
 from whence.cli.app import run
 from whence.errors import UsageError
-from whence.mutants import recipe_with
 from whence.pipeline.batch import merge_logs
 from whence.pipeline.bits import ROOM, Squeeze, squeezing
 from whence.pipeline.logs import log_files, read_mapping
 from whence.pipeline.merge import WRITERS_MAX, layout_of, merged, merged_by_group, subscribed, write_merged
 from whence.pipeline.normalise import read_logs
 from whence.pipeline.session import SMALL_BYTES, suit
+from whence.sim.lab import recipe_of
 from whence.sim.run import run as simulate
 from whence.sim.workload import simulation
 from whence.trace.schema import Kind
@@ -346,7 +346,7 @@ def test_the_mapping_of_the_documents_reads_lines_of_json_as_others_write_them(
 
 @pytest.mark.parametrize("level", ["fifo", "total"])
 def test_a_trace_is_a_log_by_its_keys_or_by_true_time(spark: SparkSession, tmp_path: Path, level: str) -> None:
-    trace = simulate(simulation(level, 6, 20, 1, "none"), recipe_with(level, None)).trace
+    trace = simulate(simulation(level, 6, 20, 1, "none"), recipe_of(level, None)).trace
     write_trace(tmp_path / "traces", trace)
     done = merge_logs(spark, tmp_path / "traces", tmp_path / "out", 2)
     rows = list(trace.records(Kind.PUBLISH))

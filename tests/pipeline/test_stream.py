@@ -22,7 +22,7 @@ from tests.pipeline.conftest import BRIEF
 from tests.pipeline.logs import FIRST_LANDING, Row, in_order, key_of, made_log, write_files
 from whence.cli.app import run
 from whence.core.clocks.stamp import Timing
-from whence.core.order.merged import Merger, entry_of
+from whence.core.levels.total.merged import Merger, entry_of
 from whence.errors import InternalError, StorageError, UsageError
 from whence.limits import MergeLimits
 from whence.pipeline import stream

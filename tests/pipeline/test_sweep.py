@@ -8,9 +8,9 @@ from pyspark.sql import SparkSession
 
 from whence.cli.app import run as command
 from whence.errors import UsageError
-from whence.mutants import recipe_with
 from whence.pipeline import sweep
 from whence.pipeline.sweep import read_plan, run_sweep, seed_of, summary_table
+from whence.sim.lab import recipe_of
 from whence.sim.run import run
 from whence.sim.summary import summarize
 from whence.sim.workload import simulation
@@ -47,9 +47,7 @@ def test_a_sweep_runs_what_is_missing_and_keeps_errors(
     assert sorted((row["config"], row["number"]) for row in rows) == sorted(each[:2] for each in plan)
     assert spark.read.parquet(str(tmp_path / "out" / "results" / "job-00001")).count() == 4
     one = next(row for row in rows if row["error"] is None and row["level"] == "fifo")
-    again = summarize(
-        run(simulation("fifo", 4, 5, one["seed"], "none", {"fanout": 3}), recipe_with("fifo", None)).trace
-    )
+    again = summarize(run(simulation("fifo", 4, 5, one["seed"], "none", {"fanout": 3}), recipe_of("fifo", None)).trace)
     assert (one["delivered"], one["latency_ms_p99"]) == (again["delivered"], again["latency_ms"].p99)
     summary = summary_table(done).collect()
     assert all(row["broken_low"] is None or row["broken_low"] <= 0 < row["broken_high"] < 1 for row in summary)

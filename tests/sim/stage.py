@@ -6,8 +6,8 @@ from random import Random
 from typing import Any, NamedTuple
 
 from tests.sim.world import MS, ONE_MS, Socket
+from whence.core.dissemination.gossip import Gossip
 from whence.core.ready import Delivery, Gauge, Item, Ready, Returned, Send
-from whence.core.spread.gossip import Gossip
 from whence.errors import NotMemberError
 from whence.sim.clock import Clock
 from whence.sim.loop import Loop

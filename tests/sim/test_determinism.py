@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from msgspec import structs
 
-from whence.core.levels import LEVELS
+from whence.core.registry import LEVELS
 from whence.sim.run import describe, run
 from whence.sim.swarm import draw
 from whence.sim.workload import churning

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from whence.core.levels import LEVELS, settings_from
+from whence.core.levels.gossip.level import settings_from
+from whence.core.registry import LEVELS
 from whence.errors import UsageError
 from whence.sim.network import LATENCY_SHAPES, Latency, NetworkModel
 from whence.sim.run import run

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from whence.check.verdict import Outcome
-from whence.core.members.overlay import Overlay, OverlaySettings, overlay_of
-from whence.mutants import find
+from whence.core.levels.causal.tree.overlay import Overlay, OverlaySettings, overlay_of
 from whence.sim.explore import hunt, judged
 from whence.sim.prune import without_node
 from whence.sim.scenario import Publish, Scenario
 from whence.sim.shrink import shrink, size_of
 from whence.sim.swarm import draw
+from whence_lab.mutants import find
 
 seeds = st.integers(0, 10_000)
 

@@ -7,8 +7,8 @@ The long mode hunts from the first, and from seeds that are new each time.
 
 from random import SystemRandom
 
-from whence.mutants import find
 from whence.sim.explore import MUTANT_SCHEDULES_MAX, Caught, hunt
+from whence_lab.mutants import find
 
 SHOWN_IN = {
     "keeps_every_hole": 21, "sends_oldest_first": 46, "drops_the_youngest": 5, "never_forgets_the_dead": 15,

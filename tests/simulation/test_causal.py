@@ -11,24 +11,25 @@ from msgspec import structs
 from tests.simulation.hunts import hunted
 from whence.check.judge import PROMISES_OF, judge
 from whence.check.verdict import Outcome
-from whence.core.levels import LEVELS
-from whence.core.members.overlay import Overlay, OverlaySettings, overlay_of
-from whence.core.order.localized.heads import Head
-from whence.core.order.localized.links import Links
-from whence.core.order.localized.recipe import Causal
-from whence.core.order.localized.record import Record
-from whence.core.order.localized.settings import LocalizedSettings, Settings
-from whence.experiments.headers import scenario
-from whence.mutants import find, mutants_of
+from whence.core.levels.causal.level import Causal
+from whence.core.levels.causal.settings import Settings
+from whence.core.levels.causal.tree.heads import Head
+from whence.core.levels.causal.tree.links import Links
+from whence.core.levels.causal.tree.overlay import Overlay, OverlaySettings, overlay_of
+from whence.core.levels.causal.tree.record import Record
+from whence.core.levels.causal.tree.settings import TreeSettings
 from whence.sim.cluster import Cluster
 from whence.sim.explore import explore, judged
 from whence.sim.faults import Director
 from whence.sim.forest import crashes_within, recovering, simulation
+from whence.sim.lab import recipe_of
 from whence.sim.recorder import Recorder
 from whence.sim.run import describe, run
 from whence.sim.scenario import Fault
 from whence.sim.swarm import draw
 from whence.trace.memory import Trace
+from whence_lab.experiments.headers import scenario
+from whence_lab.mutants import find, mutants_of
 
 pytestmark = pytest.mark.no_cover
 
@@ -138,7 +139,7 @@ def test_simulations_for_people_hold_what_the_level_promises(level: str) -> None
     assert all(verdict.holds for verdict in verdicts)
 
 
-SHARED = (type, ModuleType, FunctionType, Overlay, Recorder, Settings, LocalizedSettings)
+SHARED = (type, ModuleType, FunctionType, Overlay, Recorder, Settings, TreeSettings)
 """What does not belong to one member alone."""
 
 
@@ -156,7 +157,7 @@ def size_of(member: object) -> int:
 def sizes_at_rest(nodes: int, messages: int) -> tuple[float, int]:
     """Return the mean bytes of an inner node after a run has settled, and of its journal."""
     planned = scenario("causal", nodes, 4, messages, ordered_links=True)
-    recipe = LEVELS["causal"]
+    recipe = recipe_of("causal")
     cluster = Cluster(planned, recipe, Trace(describe(planned, recipe)).rows)
     cluster.start()
     Director(cluster, planned).plan()

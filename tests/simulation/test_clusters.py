@@ -10,10 +10,11 @@ from whence.check.history import AFTER_ALL, History
 from whence.check.judge import PROMISES_OF, judge
 from whence.check.tickets import PROMISE, covers_of, holds_of
 from whence.check.verdict import Findings, Outcome
-from whence.core.coordinated import ClusterParts, named
-from whence.mutants import Mutant, mutants_of, recipe_with
+from whence.core.levels.optimistic.level import ClusterParts
+from whence.core.levels.optimistic.member import named
 from whence.sim.clusters import killed, simulation, warm_up
 from whence.sim.explore import explore, judged
+from whence.sim.lab import recipe_of
 from whence.sim.load import Load
 from whence.sim.run import run
 from whence.sim.scenario import Act, Clocks, Fault, Publish, Scenario
@@ -21,6 +22,7 @@ from whence.sim.swarm import draw
 from whence.trace.memory import Trace
 from whence.trace.schema import COLUMNS_OF, EPOCH, TICKET, Kind
 from whence.types import Process
+from whence_lab.mutants import Mutant, mutants_of
 
 SCHEDULES, SCHEDULES_LONG = 30, 50_000
 PARTS = 5
@@ -128,7 +130,7 @@ def test_a_calm_cluster_delivers_everything_to_everybody() -> None:
 
 def test_a_member_without_a_ticket_is_refused_and_says_so_in_the_trace() -> None:
     scenario = simulation(6, 20, 3, "none", {"tickets": 6})
-    outcome = run(structs.replace(scenario, acts=[]), recipe_with("optimistic", None))
+    outcome = run(structs.replace(scenario, acts=[]), recipe_of("optimistic", None))
     assert not outcome.trace.rows[Kind.PUBLISH]
     assert outcome.effective["publish_refused"] == 20
     assert {row[-3] for row in outcome.trace.rows[Kind.REJECT]} == {"NotCoordinatorError"}

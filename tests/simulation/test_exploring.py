@@ -6,10 +6,12 @@ from tests.simulation.hunts import hunted
 from whence.check.judge import ORACLES, PROMISES_OF
 from whence.check.verdict import Outcome, Verdict
 from whence.errors import UsageError
-from whence.mutants import CANARY, MUTANTS, find, mutants_of, recipe_with
+from whence.sim.canary import CANARY
 from whence.sim.crash import PROMISE as CRASH
 from whence.sim.explore import MUTANT_SCHEDULES_MAX, Batch, Caught, explore, hunt, judged
+from whence.sim.lab import recipe_of
 from whence.sim.swarm import draw
+from whence_lab.mutants import MUTANTS, find, mutants_of
 
 pytestmark = pytest.mark.no_cover
 
@@ -130,9 +132,9 @@ def test_the_canary_promises_what_fifo_does() -> None:
 
 def test_unknown_levels_and_bugs_are_refused_by_name() -> None:
     with pytest.raises(UsageError, match="nonesuch"):
-        recipe_with("nonesuch", None)
+        recipe_of("nonesuch", None)
     with pytest.raises(UsageError, match="nonesuch"):
-        recipe_with("fifo", "nonesuch")
+        recipe_of("fifo", "nonesuch")
     with pytest.raises(UsageError, match="forgets_what_it_saw"):
-        recipe_with("fifo", "forgets_what_it_saw")
+        recipe_of("fifo", "forgets_what_it_saw")
     assert {bug.name for bug in MUTANTS} >= {bug.name for bug in mutants_of("fifo")}

@@ -9,7 +9,6 @@ from whence.check.judge import PROMISES_OF, judge
 from whence.check.streams import sequences, streams_diagram
 from whence.check.verdict import Outcome
 from whence.errors import UsageError
-from whence.mutants import mutants_of
 from whence.sim.explore import against, explore, judged
 from whence.sim.merging import failover, settings_of
 from whence.sim.run import run
@@ -19,6 +18,7 @@ from whence.sim.swarm.merge import SHAPES
 from whence.sim.workload import simulation
 from whence.trace.memory import Trace
 from whence.trace.schema import Kind
+from whence_lab.mutants import mutants_of
 
 pytestmark = pytest.mark.no_cover
 

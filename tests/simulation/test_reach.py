@@ -12,12 +12,13 @@ from typing import NamedTuple
 
 import pytest
 
-from whence.core.levels import GOSSIP, Recipe
-from whence.mutants.gossip import InfectsAndDies
+from whence.core.level import Recipe
+from whence.core.levels.gossip.level import GOSSIP
 from whence.sim.run import run
 from whence.sim.scenario import Publish, Scenario
 from whence.sim.streams import Streams
 from whence.trace.schema import Kind
+from whence_lab.mutants.gossip import InfectsAndDies
 
 pytestmark = pytest.mark.no_cover
 

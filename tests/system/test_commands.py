@@ -17,9 +17,9 @@ from whence import __version__, errors
 from whence.check.judge import PROMISES_OF
 from whence.cli.app import run
 from whence.errors import WhenceError
-from whence.mutants import mutants_of
 from whence.trace.memory import digest_of
 from whence.trace.reader import read_trace
+from whence_lab.mutants import mutants_of
 
 pytestmark = pytest.mark.no_cover
 

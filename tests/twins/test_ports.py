@@ -16,10 +16,10 @@ from msgspec.structs import replace
 
 from tests.sim.stage import GROUP, Scripted
 from tests.sim.world import ONE_MS, Socket
-from whence.core.levels import LEVELS
+from whence.api.inbox import Inbox, Overflow
 from whence.core.ready import Ready
+from whence.core.registry import LEVELS
 from whence.core.runner import Done
-from whence.inbox import Inbox, Overflow
 from whence.net.commit import Commit
 from whence.net.driver import Driver
 from whence.net.role import Kept, NodeServices, Role

@@ -11,15 +11,15 @@ from msgspec import inspect
 
 from tests.wire.ticket_strategies import TICKETS
 from whence import limits
-from whence.core.link.addresses import Address, Addresses, pack
-from whence.core.link.presence import Place, Presence, presence
-from whence.core.members.views import NEWS, Welcome
-from whence.core.merge.items import Follow, Mergers, Opened, Stream, Taken
-from whence.core.merge.outbox import name_of
-from whence.core.order.direct.items import Told
+from whence.core.dissemination.direct import HAVE, WANT, Have, Want
+from whence.core.dissemination.gossip import Gossip
+from whence.core.levels.causal.mesh.items import Told
+from whence.core.levels.total.items import Follow, Mergers, Opened, Stream, Taken
+from whence.core.levels.total.outbox import name_of
+from whence.core.links.addresses import Address, Addresses, pack
+from whence.core.links.presence import Place, Presence, presence
+from whence.core.membership.partial_view import NEWS, Welcome
 from whence.core.ready import Item
-from whence.core.spread.direct import HAVE, WANT, Have, Want
-from whence.core.spread.gossip import Gossip
 from whence.types import Bundle, Process, packed
 from whence.wire.items import NUMBERS
 

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from tests.wire import strategies as wire
 from whence import limits
-from whence.core.members.views import NEWS, Subscribe, Welcome
-from whence.core.order.direct.items import Told
-from whence.core.order.localized.items import Copy
+from whence.core.dissemination.gossip import Gossip
+from whence.core.levels.causal.mesh.items import Told
+from whence.core.levels.causal.tree.items import Copy
+from whence.core.membership.partial_view import NEWS, Subscribe, Welcome
 from whence.core.ready import Item
-from whence.core.spread.gossip import Gossip
 from whence.errors import LimitError, RemoteProtocolError
 from whence.types import Bundle, Process, packed
 from whence.wire.codec import APART_BYTES, BUNDLE_BYTES_MIN, SHORT_BYTES, decode, decode_body, encode, encode_parts

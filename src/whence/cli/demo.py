@@ -22,8 +22,8 @@ from whence.cli.check import BROKEN
 from whence.cli.output import directory, print_json, progress, stdout, verdict_table, verdicts_by_name
 from whence.cli.page import Section, write_page
 from whence.cli.troupe import perform
-from whence.core.members.overlay import parents_of
-from whence.mutants import CANARY, recipe_with
+from whence.core.levels.causal.tree.overlay import parents_of
+from whence.sim.canary import CANARY
 from whence.sim.clusters import killed
 from whence.sim.explore import judged
 from whence.sim.forest import recovering
@@ -213,7 +213,7 @@ def _catch_the_canary(into: Path, seed: int) -> Section:
         if broken := _broken_in(scenario):
             scenario = shrink(scenario, lambda smaller: broken[0] in _broken_in(smaller), 150)
             break
-    outcome = run(scenario, recipe_with(CANARY, None))
+    outcome = run(scenario)
     history = History(outcome.trace)
     verdicts = judge_history(history, broken[:1])
     picture = into / "planted-bug.svg"

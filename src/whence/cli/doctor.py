@@ -19,7 +19,7 @@ import typer
 from rich.table import Table
 
 from whence.cli.output import print_json, stdout
-from whence.core.levels import LEVELS
+from whence.core.registry import LEVELS
 from whence.errors import StorageError, WhenceError
 from whence.net.tls import Safety
 from whence.store.log import Log

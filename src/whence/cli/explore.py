@@ -28,9 +28,9 @@ from whence.cli.output import (
     witnesses,
 )
 from whence.errors import UsageError
-from whence.mutants import find, recipe_with
 from whence.sim.explore import Batch, Caught, against, hunt_all, judged, replayed
 from whence.sim.explore import explore as explore_schedules
+from whence.sim.lab import mutants_of, recipe_of
 from whence.sim.run import Outcome
 from whence.sim.scenario import Scenario
 from whence.sim.shrink import shrink, size_of
@@ -158,8 +158,9 @@ def _told(console: Console, outcome: Outcome, broken: list[Verdict], into: Path)
 
 
 def _hunt(level: str, mutant: str, seed: int, schedules: int, workers: int, *, json: bool) -> None:
-    recipe_with(level, None)
-    names = None if mutant == "all" else [find(level, mutant).name]
+    recipe_of(level, None if mutant == "all" else mutant)
+    bugs = {bug.name: bug.bug for bug in mutants_of(level)}
+    names = None if mutant == "all" else [mutant]
     if level == "canary":
         raise UsageError("--mutant: the canary is a planted bug itself; choose another --level")
     with progress(quiet=json) as bar:
@@ -173,7 +174,7 @@ def _hunt(level: str, mutant: str, seed: int, schedules: int, workers: int, *, j
             mark = "[green]yes[/]" if caught.caught else "[bold red]no[/]"
             failed = f"{caught.crashes:,}, first in {caught.crash_seed}" if caught.crashes else ""
             seed_shown = "" if caught.seed is None else str(caught.seed)
-            table.add_row(name, caught.law, mark, f"{caught.schedules:,}", seed_shown, failed, find(level, name).bug)
+            table.add_row(name, caught.law, mark, f"{caught.schedules:,}", seed_shown, failed, bugs[name])
         stdout().print(table)
     if not all(caught.caught for caught in found.values()):
         raise typer.Exit(BROKEN)

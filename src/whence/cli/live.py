@@ -14,11 +14,11 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 import typer
 
+from whence.api.node import Node, join
 from whence.cli.output import complain, parse_settings
 from whence.errors import NameTakenError, UsageError, printable
 from whence.limits import BOOT_MAX, PEER_ID_MAX
 from whence.net.settings import NetSettings, net_settings_from
-from whence.node import Node, join
 from whence.store.directory import owner_of
 from whence.types import Process
 

@@ -9,14 +9,14 @@ import msgspec
 import typer
 from msgspec import Struct, structs
 
+from whence.api.group import Group
+from whence.api.node import Node
 from whence.cli import live
 from whence.cli.output import complain, parse_settings, print_json
-from whence.core.levels import stores_events
+from whence.core.registry import stores_events
 from whence.errors import UsageError
-from whence.group import Group
 from whence.net.run import run
 from whence.net.settings import net_settings_from
-from whence.node import Node
 
 
 class Part(Struct, frozen=True, forbid_unknown_fields=True):

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import msgspec
 
+from whence.api.group import Group
+from whence.api.node import join
 from whence.errors import WhenceError
-from whence.group import Group
 from whence.net.run import run
 from whence.net.settings import NetSettings
-from whence.node import join
 
 PAUSE_S = 0.05
 QUICK: dict[str, object] = {"round_ns": 100_000_000}

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from whence.api.node import Node
+from whence.api.receipts import Receipt
 from whence.cli import live
 from whence.cli.output import complain, parse_settings, print_json
 from whence.errors import UsageError
 from whence.net.run import run
-from whence.node import Node
-from whence.receipt import Receipt
 
 LINES_AT_ONCE = 512
 

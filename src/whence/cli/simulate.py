@@ -17,7 +17,7 @@ from whence.cli.output import (
     verdict_table,
     verdicts_by_name,
 )
-from whence.mutants import recipe_with
+from whence.sim.lab import recipe_of
 from whence.sim.load import load_from
 from whence.sim.run import run
 from whence.sim.summary import summarize
@@ -59,7 +59,7 @@ def simulate(
     if out is not None:
         from whence.trace.writer import write_trace  # before the run, which would be in vain without it
 
-    recipe = recipe_with(level, None)
+    recipe = recipe_of(level)
     load = load_from(
         {"rate": rate, "payload": payload, "publishers": publishers, "coordinators": coordinators,
          "bandwidth": bandwidth}

@@ -6,7 +6,7 @@ import typer
 from msgspec import to_builtins
 
 from whence.cli.output import fact_table, print_json, stdout
-from whence.core.order.sizing import sizes_for
+from whence.core.levels.optimistic.sizing import sizes_for
 
 
 def size(

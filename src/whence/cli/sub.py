@@ -8,12 +8,12 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from whence.api.group import Delivery
+from whence.api.node import Node
 from whence.cli import live
 from whence.cli.output import complain, parse_settings, print_json
 from whence.errors import printable
-from whence.group import Delivery
 from whence.net.run import run
-from whence.node import Node
 
 
 def sub(

@@ -17,7 +17,7 @@ from whence import __version__
 from whence.check.judge import judge
 from whence.check.verdict import Verdict
 from whence.cli.player import SETTINGS, Part
-from whence.core.levels import LEVELS
+from whence.core.registry import LEVELS
 from whence.core.settings import by_name
 from whence.errors import JoinError
 from whence.net.clock import wall_ns

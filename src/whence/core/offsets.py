@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from whence.core.stages import Resuming
+from whence.core.member import Resuming
 from whence.types import Bundle
 
 EVENT_BITS = 16

@@ -15,10 +15,9 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 import msgspec
 
-from whence.core.capabilities import Checkpointed
+from whence.core.member import Checkpointed, Grouped, Member
 from whence.core.offsets import Owed
 from whence.core.ready import Delivery, Gap, Item, Late, Mark, Note, Ready, Returned, Unheard
-from whence.core.stages import Grouped, Member
 from whence.errors import NotMemberError, StorageError, UsageError, WhenceError
 from whence.types import Bundle, Instant
 

@@ -9,7 +9,7 @@ import asyncio
 from random import Random
 from secrets import token_bytes
 
-from whence.core.link.addresses import Address, Addresses, pack, unpack
+from whence.core.links.addresses import Address, Addresses, pack, unpack
 from whence.net.outboxes import NODE, Outboxes
 from whence.net.peers import PeerTable
 

@@ -5,8 +5,8 @@ from zlib import crc32
 
 import msgspec
 
-from whence.core.capabilities import Shared
-from whence.core.link.presence import Presence
+from whence.core.level import Shared
+from whence.core.links.presence import Presence
 from whence.errors import printable
 from whence.net.peers import PeerPresence
 from whence.net.role import Role

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from whence.core.members.tickets.records import EPOCH_MAX
+from whence.core.levels.optimistic.tickets.records import EPOCH_MAX
 from whence.errors import StorageError
 from whence.limits import BOOT_MAX
 

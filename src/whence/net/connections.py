@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable
 from secrets import token_bytes
 
-from whence.core.link.addresses import Address
-from whence.core.link.greeting import INSTANCE_BYTES_MAX, NONCE_BYTES, Greeting, Why
+from whence.core.links.addresses import Address
+from whence.core.links.greeting import INSTANCE_BYTES_MAX, NONCE_BYTES, Greeting, Why
 from whence.errors import JoinError, RemoteProtocolError, UsageError
 from whence.net import names, tls
 from whence.net.addresses import AddressExchange

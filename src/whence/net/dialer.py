@@ -10,8 +10,8 @@ import ssl
 from collections import Counter
 from collections.abc import Callable, Coroutine
 
-from whence.core.link.addresses import Address, asking
-from whence.core.link.greeting import Why
+from whence.core.links.addresses import Address, asking
+from whence.core.links.greeting import Why
 from whence.errors import JoinError, NameTakenError, printable
 from whence.net import tls
 from whence.net.link import Link

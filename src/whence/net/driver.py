@@ -10,27 +10,17 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from whence.core.capabilities import (
-    ClockWatching,
-    Dynamic,
-    FlowControlled,
-    Founded,
-    HoldingBytes,
-    Leased,
-    Measured,
-    Refusing,
-    Sized,
-)
-from whence.core.capabilities import remembers as does_remember
-from whence.core.levels import Surroundings, stores_events
-from whence.core.link.reached import Reached
-from whence.core.members.full import Directory
-from whence.core.members.tickets.joining import Status
-from whence.core.order.begun import OWN_LOST, own_lost
+from whence.core.dissemination.direct import Push
+from whence.core.level import ClockWatching, HoldingBytes, Surroundings
+from whence.core.level import remembers as does_remember
+from whence.core.levels.causal.begun import OWN_LOST, own_lost
+from whence.core.levels.optimistic.tickets.joining import Status
+from whence.core.links.reached import Reached
+from whence.core.member import Dynamic, FlowControlled, Founded, Leased, Measured, Member, Refusing, Resuming, Sized
+from whence.core.membership.full_view import Directory
 from whence.core.ready import Gauge, Metric, Note, Ready
+from whence.core.registry import stores_events
 from whence.core.runner import Marked, Ports, Runner
-from whence.core.spread.direct import Push
-from whence.core.stages import Member, Resuming
 from whence.errors import ClosedError, InternalError, Refusal, StorageError, WhenceError
 from whence.net.clock import SlipWatch, epoch_floor, steady_ns, wall_ns
 from whence.net.compaction import Compaction

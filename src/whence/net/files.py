@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from weakref import WeakSet
 
-from whence.core.capabilities import remembers
+from whence.core.level import remembers
 from whence.core.settings import by_name
 from whence.errors import TraceError
 from whence.net.commit import Commit

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections import Counter
 
-from whence.core.link.detector import Ping
+from whence.core.links.detector import Ping
 from whence.net import names
 from whence.net.addresses import AddressExchange
 from whence.net.clock import steady_ns

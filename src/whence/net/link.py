@@ -11,7 +11,7 @@ from struct import Struct as Layout
 from typing import Protocol, cast
 from zlib import crc32
 
-from whence.core.link.greeting import Greeting, Stage
+from whence.core.links.greeting import Greeting, Stage
 from whence.core.ready import Item
 from whence.errors import RemoteProtocolError, printable
 from whence.limits import PACKET_BYTES_MAX

@@ -8,7 +8,7 @@ one came counts. Until then the second is told to call again: it may be a restar
 known to be broken yet.
 """
 
-from whence.core.link.greeting import Refused, Why
+from whence.core.links.greeting import Refused, Why
 from whence.net.peers import Peer
 from whence.types import Instant, Process
 

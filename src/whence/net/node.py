@@ -13,10 +13,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from whence.core.capabilities import Founded, NeedsData, Placed, remembers
-from whence.core.levels import LEVELS, stores_events
-from whence.core.link.presence import Place
+from whence.core.level import NeedsData, Placed, remembers
+from whence.core.links.presence import Place
+from whence.core.member import Founded
 from whence.core.ready import Item
+from whence.core.registry import LEVELS, stores_events
 from whence.core.runner import OF_MEMBER
 from whence.errors import JoinError, NameTakenError, NotMemberError, UsageError
 from whence.limits import GROUP_NAME_BYTES_MAX, GROUP_NAME_CHARS_MAX, MERGED_PEER_ID_MAX

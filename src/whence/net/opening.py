@@ -11,9 +11,9 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from whence.core.capabilities import remembers
-from whence.core.link.presence import Place
-from whence.core.stages import Returning
+from whence.core.level import remembers
+from whence.core.links.presence import Place
+from whence.core.member import Returning
 from whence.errors import JoinError, NotMemberError, UsageError
 from whence.net.agreement import disagreement
 from whence.net.clock import steady_ns

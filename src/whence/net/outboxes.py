@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from whence.core.link.detector import Ping
+from whence.core.dissemination.gossip import Gossip
+from whence.core.links.detector import Ping
 from whence.core.ready import Item
-from whence.core.spread.gossip import Gossip
 from whence.net.clock import steady_ns
 from whence.net.link import WRITE_HIGH_BYTES, Link
 from whence.net.settings import NetSettings

@@ -4,15 +4,15 @@ Law: a record outlives connections, for what a peer was called last and how ofte
 comes back. What it says of groups counts while it is connected, and is forgotten with its connection; only groups that
 are open here are remembered, so what a peer can make a node remember is bounded by what the node itself has open.
 
-Whom a member of a group takes for a member is another matter, decided by its level's protocol (core/members).
+Whom a member of a group takes for a member is another matter, decided by its level's protocol (core/membership).
 """
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from whence.core.link.addresses import Address, Book
-from whence.core.link.detector import Detector
-from whence.core.link.presence import Place, Presence
+from whence.core.links.addresses import Address, Book
+from whence.core.links.detector import Detector
+from whence.core.links.presence import Place, Presence
 from whence.net.link import Link
 from whence.net.outboxes import Outbox
 from whence.net.settings import NetSettings

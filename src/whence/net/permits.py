@@ -10,7 +10,7 @@ certificate, without TLS its word.
 
 from collections.abc import Iterator, Mapping
 
-from whence.core.members.tickets.items import ClusterJoin
+from whence.core.levels.optimistic.tickets.items import ClusterJoin
 from whence.core.ready import Item
 from whence.errors import UsageError
 from whence.types import Bundle

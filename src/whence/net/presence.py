@@ -9,8 +9,8 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from whence.core.capabilities import remembers
-from whence.core.link.presence import Place, Presence, presence
+from whence.core.level import remembers
+from whence.core.links.presence import Place, Presence, presence
 from whence.net.agreement import configuration, disagreement
 from whence.net.driver import Driver
 from whence.net.outboxes import Outboxes

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
+from whence.core.dissemination.direct import Push
+from whence.core.dissemination.gossip import Gossip
 from whence.core.ready import Item
-from whence.core.spread.direct import Push
-from whence.core.spread.gossip import Gossip
 from whence.types import Bundle, Process
 from whence.wire.items import Packet
 

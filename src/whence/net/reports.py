@@ -7,7 +7,7 @@ is connected anew.
 import asyncio
 from collections.abc import Callable
 
-from whence.core.link.reached import LAZY_NS, REPORT_BYTES, REPORT_NS, WAITED_US_MAX, Reached
+from whence.core.links.reached import LAZY_NS, REPORT_BYTES, REPORT_NS, WAITED_US_MAX, Reached
 from whence.types import Bundle, Process
 
 PUBLISHES_S = 1.0

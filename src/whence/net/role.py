@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from whence.core.levels import Recipe
+from whence.core.level import Recipe
 from whence.core.ready import Delivery, Gap, Item, Late, Mark
 from whence.errors import WhenceError
 from whence.net.commit import Commit

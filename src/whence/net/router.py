@@ -7,10 +7,10 @@ and of bundles that a peer brings of others, those that cannot be theirs are lef
 import logging
 from collections import Counter
 
-from whence.core.link.addresses import Addresses
-from whence.core.link.detector import Ping, Pong
-from whence.core.link.presence import Presence
-from whence.core.link.reached import Reached
+from whence.core.links.addresses import Addresses
+from whence.core.links.detector import Ping, Pong
+from whence.core.links.presence import Presence
+from whence.core.links.reached import Reached
 from whence.core.ready import Item
 from whence.errors import RemoteProtocolError
 from whence.net.addresses import AddressExchange

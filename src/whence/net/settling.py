@@ -1,7 +1,6 @@
 """What of a publisher's own events the other members have, and who is behind; as the level tells, or they do."""
 
-from whence.core.capabilities import FlowControlled, Settled
-from whence.core.stages import Member
+from whence.core.member import FlowControlled, Member, Settled
 from whence.errors import BackPressureError
 from whence.net.credit import Credit
 from whence.net.role import NodeServices

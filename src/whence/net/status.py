@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
-from whence.core.members.tickets.joining import Status
-from whence.core.order.direct.member import Direct
-from whence.core.order.localized.member import Localized
+from whence.core.levels.causal.mesh.member import Direct
+from whence.core.levels.causal.tree.member import Localized
+from whence.core.levels.optimistic.tickets.joining import Status
 from whence.core.ready import Metric
 from whence.net.clock import steady_ns
 from whence.net.driver import Driver

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from whence.core.coordinated import named
+from whence.core.levels.optimistic.member import named
 from whence.errors import JoinError, UsageError, WhenceError
 from whence.net.metrics import metrics
 from whence.net.node import LiveNode

@@ -8,11 +8,10 @@ acknowledges by itself.
 
 from collections.abc import Callable
 
-from whence.core.capabilities import offsets_of
-from whence.core.levels import Recipe
+from whence.core.level import Recipe, offsets_of
+from whence.core.member import Resuming
 from whence.core.offsets import Delivered, Offsets, Owed
 from whence.core.ready import Mark
-from whence.core.stages import Resuming
 from whence.net.role import Sink
 from whence.net.scribe import Scribe
 from whence.store.steps import Steps

@@ -106,7 +106,6 @@ def _result(config: str, number: int, seed: int) -> dict[str, Any]:
     """Run one simulation and judge it; whatever goes wrong becomes the row's error."""
     from whence.check.judge import judge
     from whence.check.verdict import Outcome
-    from whence.mutants import recipe_with
     from whence.sim.load import NAMES as LOADS
     from whence.sim.load import load_from
     from whence.sim.run import run
@@ -120,7 +119,7 @@ def _result(config: str, number: int, seed: int) -> dict[str, Any]:
     }  # fmt: skip
     try:
         load = load_from({name: settings.pop(name) for name in LOADS if name in settings})
-        outcome = run(simulation(level, nodes, events, seed, faults, settings, load), recipe_with(level, None))
+        outcome = run(simulation(level, nodes, events, seed, faults, settings, load))
         facts, verdicts = summarize(outcome.trace), judge(outcome.trace)
         said = {which: [v.promise for v in verdicts if v.outcome is which] for which in Outcome}
         latency = facts["latency_ms"]

@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Callable
 from random import Random
 
+from whence.core.member import Member, Resuming
 from whence.core.offsets import Offsets, Owed
 from whence.core.ready import Delivery
-from whence.core.stages import Member, Resuming
 from whence.sim.recorder import Recorder
 from whence.sim.world import World
 from whence.store.steps import Steps

@@ -3,10 +3,9 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from whence.core.capabilities import Addressed, offsets_of, remembers
-from whence.core.levels import Recipe, Surroundings
-from whence.core.members.full import Directory
-from whence.core.stages import Member
+from whence.core.level import Addressed, Recipe, Speaking, Surroundings, offsets_of, remembers
+from whence.core.member import Member
+from whence.core.membership.full_view import Directory
 from whence.sim.clock import Clock
 from whence.sim.loop import Loop
 from whence.sim.network import Network
@@ -17,6 +16,7 @@ from whence.sim.world import World
 from whence.trace.memory import Row
 from whence.trace.schema import Kind
 from whence.types import Bundle, Process
+from whence.wire.codec import decoder_with
 
 CONTACTS = 5
 """Peers a newcomer is told to ask."""
@@ -48,6 +48,8 @@ class Cluster:
         """Members remember across crashes: they are restored, and need not join."""
         if self._durable:
             self._world.offsets = offsets_of(recipe)
+        if isinstance(recipe, Speaking):
+            self._world.decode = decoder_with(recipe.items)
         if isinstance(recipe, Addressed):
             self._world.destinations = lambda group: recipe.destinations(self._settings, group)
         self._founders = founders_of(scenario)

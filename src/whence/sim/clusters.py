@@ -3,7 +3,7 @@
 from random import Random
 from typing import Any, Protocol
 
-from whence.core.coordinated import ClusterParts, ClusterSettings
+from whence.core.levels.optimistic.level import ClusterParts, ClusterSettings
 from whence.errors import UsageError
 from whence.sim.load import Load
 from whence.sim.network import NetworkModel

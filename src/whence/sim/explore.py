@@ -19,10 +19,10 @@ from msgspec import Struct, field, structs
 from whence.check.determinism import compare
 from whence.check.judge import judge
 from whence.check.verdict import Outcome, Verdict
-from whence.mutants import mutants_of, recipe_with
 from whence.sim import run as runs
 from whence.sim.crash import PROMISE as CRASH
 from whence.sim.crash import crash_of, crash_verdict
+from whence.sim.lab import mutants_of, recipe_of
 from whence.sim.scenario import Scenario
 from whence.sim.swarm import draw
 from whence.trace.memory import digest_of
@@ -109,7 +109,7 @@ def explore(
     on_progress: Callable[[Batch], None] | None = None,
 ) -> Batch:
     """Run and judge schedules seed, seed + 1, …; stop at a violation, keeping the lowest seed that shows one."""
-    recipe_with(level, mutant)
+    recipe_of(level, mutant)
     total = Batch()
     starts = iter(range(seed, seed + schedules, BATCH))
     with _pool(workers) as submit:
@@ -159,7 +159,7 @@ def judged(
 
     Whatever a member or an oracle raises is found, not raised: then the only verdict is that on `crash`.
     """
-    outcome = runs.run(scenario, recipe_with(scenario.level, mutant), keep_crash=True)
+    outcome = runs.run(scenario, recipe_of(scenario.level, mutant), keep_crash=True)
     if outcome.crash is None:
         try:
             return outcome, judge(outcome.trace, promises)
@@ -197,7 +197,7 @@ def _explore_batch(level: str, mutant: str | None, seeds: range) -> Batch:
 def _same_again(scenario: Scenario, mutant: str | None, outcome: runs.Outcome) -> Verdict:
     """Judge whether the same scenario, run again with its processes made in another order, leaves the same trace."""
     again = runs.run(
-        scenario, recipe_with(scenario.level, mutant), start_order=reversed(range(scenario.nodes)), keep_crash=True
+        scenario, recipe_of(scenario.level, mutant), start_order=reversed(range(scenario.nodes)), keep_crash=True
     )  # fmt: skip
     return compare(digest_of(outcome.trace), digest_of(again.trace))
 

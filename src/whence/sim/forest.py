@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from whence.core.levels import LEVELS as RECIPES
-from whence.core.members.overlay import Overlay, overlay_of
+from whence.core.levels.causal.tree.overlay import Overlay, overlay_of
 from whence.errors import UsageError
+from whence.sim.lab import RIVALS, recipe_of
 from whence.sim.load import Load
 from whence.sim.network import Latency, NetworkModel
 from whence.sim.scenario import SECOND_NS, Clocks, Fault, Publish, Scenario
 from whence.sim.streams import Streams
 
-LEVELS = ("causal", "cbcast", "barriers", "neighbourhood")
+LEVELS = ("causal", *RIVALS)
 
 MS = 1_000_000
 SPACING_NS = 20 * MS
@@ -35,10 +35,11 @@ def simulation(
     `faults` is none, swarm, or the name of the file that `trouble` was read from. Rivals know no faults. Raises
     UsageError.
     """
-    if faults != "none" and level != "causal":
+    if faults != "none" and level in RIVALS:
         raise UsageError(f"--faults: {level} survives no faults; give none, or take --level causal")
     chosen: dict[str, Any] = {"tree": "binary", "tree_nodes": nodes} | settings
-    overlay = overlay_of(RECIPES[level].settings_from(chosen).overlay)
+    values: Any = recipe_of(level).settings_from(chosen)
+    overlay = overlay_of(values.overlay)
     if overlay.size != nodes:
         raise UsageError(f"--nodes: the tree has {overlay.size} nodes, not {nodes}")
     dice = Streams(seed).of("workload")
@@ -93,7 +94,8 @@ def recovering(seed: int, nodes: int = 31, events: int = 120) -> Scenario:
     dice = Streams(seed).of("demo")
     end = events * 2 // 3 * SPACING_NS
     live_from = end + SETTLE_NS
-    overlay = overlay_of(RECIPES["causal"].settings_from(settings).overlay)
+    values: Any = recipe_of("causal").settings_from(settings)
+    overlay = overlay_of(values.overlay)
     publishes = [
         Publish(
             at_ns=at * SPACING_NS + (SETTLE_NS if at * SPACING_NS >= end else 0), node=dice.randrange(nodes),

@@ -3,8 +3,8 @@
 from random import Random
 from typing import Any
 
-from whence.core.levels import LEVELS
-from whence.core.merge.settings import TotalSettings
+from whence.core.levels.total.settings import TotalSettings
+from whence.core.registry import LEVELS
 from whence.sim.load import Load
 from whence.sim.network import Latency, NetworkModel
 from whence.sim.scenario import Clocks, Fault, Publish, Scenario

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import structs
 
-from whence.core.coordinated import BOOTS
+from whence.core.levels.optimistic.member import BOOTS
 from whence.limits import PEER_ID_MAX
 from whence.sim.scenario import Act, Scenario
 

@@ -6,8 +6,8 @@ What its member asks for is carried out by the runner of both worlds (core/runne
 from collections.abc import Callable
 from random import Random
 
+from whence.core.member import Member
 from whence.core.runner import Done, Ports
-from whence.core.stages import Member
 from whence.errors import NotMemberError, RemoteProtocolError, UsageError
 from whence.sim.application import Application
 from whence.sim.clock import Clock
@@ -19,7 +19,6 @@ from whence.sim.storage import SimStorage
 from whence.sim.world import World
 from whence.trace.schema import Kind
 from whence.types import ANY_BOOT, Bundle, Process
-from whence.wire.codec import decode
 
 INBOX_COPIES_MAX = 4096
 """What a paused process's socket buffers take. Full: further copies are lost, as a kernel would."""
@@ -244,7 +243,7 @@ class SimProcess:
                 self._world.effective["inbox_full"] += 1
             return
         try:
-            packet = decode(copy.frame)
+            packet = self._world.decode(copy.frame)
         except RemoteProtocolError:
             self._record.write(Kind.REJECT, peer=copy.source, reason="no_packet")
             return

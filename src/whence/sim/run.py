@@ -8,13 +8,12 @@ from zlib import crc32
 from msgspec import Struct, json, to_builtins
 
 from whence import __version__
-from whence.core.capabilities import remembers
-from whence.core.levels import LEVELS, Recipe
+from whence.core.level import Recipe, remembers
 from whence.core.settings import by_name
-from whence.errors import UsageError
 from whence.sim.cluster import Cluster, founders_of
 from whence.sim.crash import Crash, crash_of
 from whence.sim.faults import Director
+from whence.sim.lab import recipe_of
 from whence.sim.numbers import numbered
 from whence.sim.scenario import Scenario
 from whence.trace.memory import Phases, Run, Trace
@@ -34,14 +33,6 @@ class Outcome(Struct, frozen=True):
     wall_seconds: float
     crash: Crash | None = None
     """What ended the run before its time; the trace goes as far as that."""
-
-
-def recipe_of(level: str) -> Recipe:
-    """Return the recipe of a level. Raises UsageError if it is not built."""
-    try:
-        return LEVELS[level]
-    except KeyError:
-        raise UsageError(f"level {level!r} is unknown; there are: {', '.join(LEVELS)}") from None
 
 
 def run(

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from whence.core.levels import settings_from
+from whence.core.levels.gossip.level import settings_from
 from whence.errors import UsageError
 from whence.sim import clusters, forest, merging
 from whence.sim.load import Load

@@ -9,12 +9,15 @@ from whence.sim.network import Network
 from whence.trace.memory import Row
 from whence.trace.schema import Kind
 from whence.types import Bundle
+from whence.wire.codec import decode
+from whence.wire.items import Packet
 
 
 class World:
     """One run: its time, its network, its trace."""
 
     __slots__ = (
+        "decode",
         "destinations",
         "effective",
         "group",
@@ -50,6 +53,8 @@ class World:
         """How long an application that remembers takes to ask for the next event, until the run heals."""
         self.offsets: type[Offsets] | None = None
         """How what it has is counted, where members remember."""
+        self.decode: Callable[[bytes], Packet] = decode
+        """How frames are read; a level that is only simulated may have items of its own."""
         self.wall_clock = False
         """Members are given the clock on the wall instead of the steady one."""
         self.destinations: Callable[[int], tuple[int, ...]] | None = None

@@ -6,8 +6,9 @@ cannot be over it, is read at once. What reading allocates is at most the packet
 (tests/fuzz measures it: 28 KiB).
 """
 
+from collections.abc import Callable
 from struct import Struct as Layout
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias, Union
 
 import msgspec
 from msgspec import Meta, Raw, Struct
@@ -76,20 +77,35 @@ def decode(frame: bytes) -> Packet:
     return decode_body(opened(frame))
 
 
+def decoder_with(items: tuple[type[Item], ...]) -> Callable[[bytes], Packet]:
+    """Return a decoder that reads some items more: those of levels that are simulated and never live."""
+    if not items:
+        return decode
+    decode_item = msgspec.msgpack.Decoder[Any](Union[(AnyItem, *items)]).decode
+    return lambda frame: _decode_long(opened(frame), decode_item)
+
+
 def decode_body(body: bytes | memoryview) -> Packet:
     """Return the packet in a frame's body; nothing of it refers to the body. Raises RemoteProtocolError."""
+    if len(body) > SHORT_BYTES:
+        return _decode_long(body, _decode_item)
+    try:
+        packet = _decode_short(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _no_packet(error) from None
+    for item in packet.items:
+        if not item.sound():
+            raise _contradicts(item)
+    return packet
+
+
+def _decode_long(body: bytes | memoryview, decode_item: Callable[[Raw], AnyItem]) -> Packet:
     items: list[AnyItem] = []
     bundles = 0
     try:
-        if len(body) <= SHORT_BYTES:
-            packet = _decode_short(body)
-            for item in packet.items:
-                if not item.sound():
-                    raise _contradicts(item)
-            return packet
         closed = _decode_closed(body)
         for raw in closed.items:
-            item = _decode_item(raw)
+            item = decode_item(raw)
             if not item.sound():
                 raise _contradicts(item)
             bundles += item.bundle_count()
@@ -97,8 +113,12 @@ def decode_body(body: bytes | memoryview) -> Packet:
                 raise RemoteProtocolError(f"a packet carries at most {PACKET_BUNDLES_MAX} bundles")
             items.append(item)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RemoteProtocolError(f"these bytes are no packet: {error}") from None
+        raise _no_packet(error) from None
     return Packet(closed.group, closed.pid, closed.boot, closed.to_boot, items)
+
+
+def _no_packet(error: Exception) -> RemoteProtocolError:
+    return RemoteProtocolError(f"these bytes are no packet: {error}")
 
 
 def _contradicts(item: Item) -> RemoteProtocolError:

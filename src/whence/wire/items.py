@@ -1,7 +1,7 @@
 """Every item two members exchange: the table of contents of the protocol.
 
 Each item is defined beside the code that speaks it; its number is here for good. Numbers are only ever appended: a
-number that was once on a wire never means anything else.
+number that was once on a wire never means anything else: 81 to 83 are those of rivals, which are only simulated.
 """
 
 from typing import Annotated, Union
@@ -9,22 +9,21 @@ from typing import Annotated, Union
 from msgspec import Meta, Struct
 
 from whence import limits
-from whence.core.link.addresses import Addresses
-from whence.core.link.detector import Ping, Pong
-from whence.core.link.greeting import Confirm, Hello, Refused
-from whence.core.link.presence import Presence
-from whence.core.link.reached import Reached
-from whence.core.members.tickets import items as tickets
-from whence.core.members.views import Subscribe, Welcome
-from whence.core.merge.items import Alive, Aside, Batch, Bye, Follow, Mergers, Offer, Opened, Stream, Taken
-from whence.core.order.direct import items as direct
-from whence.core.order.localized import items as causal
-from whence.core.order.neighbourhood import NearAck, NearCopy
-from whence.core.order.recovery import Recover, Recovered
+from whence.core.dissemination.direct import Have, Push, Want
+from whence.core.dissemination.gossip import Gossip
+from whence.core.levels.causal import items as causal
+from whence.core.levels.causal.mesh import items as mesh
+from whence.core.levels.causal.tree import items as tree
+from whence.core.levels.optimistic.recovery import Recover, Recovered
+from whence.core.levels.optimistic.tickets import items as tickets
+from whence.core.levels.total.items import Alive, Aside, Batch, Bye, Follow, Mergers, Offer, Opened, Stream, Taken
+from whence.core.links.addresses import Addresses
+from whence.core.links.detector import Ping, Pong
+from whence.core.links.greeting import Confirm, Hello, Refused
+from whence.core.links.presence import Presence
+from whence.core.links.reached import Reached
+from whence.core.membership.partial_view import Subscribe, Welcome
 from whence.core.ready import Item
-from whence.core.spread.direct import Have, Push, Want
-from whence.core.spread.gossip import Gossip
-from whence.core.spread.tree import TreeCopy
 from whence.types import Boot, GroupId, PeerId
 
 NUMBERS: dict[int, type[Item]] = {
@@ -50,22 +49,19 @@ NUMBERS: dict[int, type[Item]] = {
     26: Aside,
     27: Alive,
     28: Bye,
-    70: causal.Copy,
-    71: causal.Trail,
-    72: causal.Ack,
+    70: tree.Copy,
+    71: tree.Trail,
+    72: tree.Ack,
     73: causal.Ask,
     74: causal.Probe,
     75: causal.Back,
     76: causal.Lookup,
-    77: causal.Named,
-    78: causal.FenceAsk,
-    79: causal.FenceTell,
-    80: causal.Lost,
-    81: TreeCopy,
-    82: NearCopy,
-    83: NearAck,
-    84: direct.Told,
-    85: direct.Has,
+    77: tree.Named,
+    78: tree.FenceAsk,
+    79: tree.FenceTell,
+    80: tree.Lost,
+    84: mesh.Told,
+    85: mesh.Has,
     40: tickets.Renew,
     41: tickets.Alive,
     42: tickets.Fenced,
@@ -100,9 +96,9 @@ AnyItem = Union[  # noqa: UP007 - the decoder reads this at run time
     Gossip, Subscribe, Welcome,
     Hello, Confirm, Addresses, Ping, Pong, Presence, Push, Have, Want, Reached, Refused,
     Offer, Batch, Taken, Follow, Opened, Stream, Aside, Alive, Bye, Mergers,
-    causal.Copy, causal.Trail, causal.Ack, causal.Ask, causal.Probe, causal.Back, causal.Lookup,
-    causal.Named, causal.FenceAsk, causal.FenceTell, causal.Lost,
-    TreeCopy, NearCopy, NearAck, direct.Told, direct.Has,
+    tree.Copy, tree.Trail, tree.Ack, causal.Ask, causal.Probe, causal.Back, causal.Lookup,
+    tree.Named, tree.FenceAsk, tree.FenceTell, tree.Lost,
+    mesh.Told, mesh.Has,
     tickets.Renew, tickets.Alive, tickets.Fenced, tickets.Update, tickets.AckUpdate, tickets.NotCoordinator,
     tickets.Probe, tickets.Fresh, tickets.Exclude, tickets.AckExclude, tickets.RequestFence, tickets.AckFence,
     tickets.ClusterJoin, tickets.AckClusterJoin, tickets.RejectClusterJoin, tickets.Cleave, tickets.AckCleave,

@@ -8,6 +8,7 @@ and flush what they still wait for; then comes the liveness phase, on which the 
 from collections.abc import Callable
 
 from whence.errors import UsageError
+from whence.sim.lab import RIVALS, required
 from whence.sim.scenario import Scenario
 from whence.sim.swarm import gossip, merge, tickets, tree
 
@@ -17,9 +18,6 @@ SWARMS: dict[str, Callable[[str, int], Scenario]] = {
     "canary": gossip.draw,
     "optimistic": tickets.draw,
     "causal": tree.draw,
-    "cbcast": tree.draw_calm,
-    "barriers": tree.draw_calm,
-    "neighbourhood": tree.draw_calm,
     "total": merge.draw,
 }
 """Who draws the scenarios of a level."""
@@ -27,6 +25,8 @@ SWARMS: dict[str, Callable[[str, int], Scenario]] = {
 
 def draw(level: str, seed: int) -> Scenario:
     """Draw the scenario of a seed. Raises UsageError for a level that nobody draws for."""
+    if level in RIVALS:
+        return required(f"level {level!r}").SWARMS[level](level, seed)
     if level not in SWARMS:
-        raise UsageError(f"level {level!r} is unknown; there are: {', '.join(SWARMS)}")
+        raise UsageError(f"level {level!r} is unknown; there are: {', '.join((*SWARMS, *RIVALS))}")
     return SWARMS[level](level, seed)

@@ -12,7 +12,7 @@ from random import Random
 
 from msgspec import structs
 
-from whence.core.coordinated import named
+from whence.core.levels.optimistic.member import named
 from whence.sim.network import NetworkModel
 from whence.sim.scenario import Act, Fault, Publish, Scenario
 from whence.sim.swarm.weather import MS

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import structs
 
-from whence.core.coordinated import ClusterParts
+from whence.core.levels.optimistic.level import ClusterParts
 from whence.sim.network import LATENCY_SHAPES, Latency, NetworkModel
 from whence.sim.numbers import draw_numbers
 from whence.sim.scenario import Act, Clocks, Fault, Publish, Scenario

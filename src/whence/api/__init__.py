@@ -1,0 +1,1 @@
+"""What applications call: join a cluster, open groups, publish, take."""

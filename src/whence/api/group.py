@@ -1,0 +1,388 @@
+"""A group that is open: publish, iterate deliveries, wait for what is certain, obtain tickets, close.
+
+Publishes of one turn of the loop travel as one bundle. A publish waits while peers or the group's own consumer are
+behind, and raises BackPressureError when that lasts too long; what was accepted is never discarded (publisher.py). A
+receipt names what is certain: `accepted` (this process has it and is spreading it), `stored` (it survives a crash of
+this process), `settled` (every other member known has it).
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+
+import msgspec
+
+from whence.api.arguments import check_count, check_timeout
+from whence.api.delivery import Batch, Delivery, LateEvent
+from whence.api.inbox import Batches, Inbox, LateEvents
+from whence.api.publisher import Publisher, all_checked, checked
+from whence.api.receipts import Durability, Receipt, check_stores
+from whence.core.levels.optimistic.member import named
+from whence.core.levels.optimistic.tickets.joining import Status
+from whence.errors import ClosedError, EventsLostError, JoinError, OutcomeUnknownError, UsageError
+from whence.limits import BOOT_MAX, PEER_ID_MAX
+from whence.net.driver import Driver
+from whence.types import Level, Process
+
+if TYPE_CHECKING:
+    from whence.api.node import Node
+
+Typed = TypeVar("Typed")
+
+TURN_EVENTS = 1024
+"""Publishes after which the others get their turn, and what waits goes out unless they are busy."""
+
+Payload: TypeAlias = bytes | bytearray | memoryview
+"""What may be published; one that can change is copied."""
+
+
+class Group:
+    """A group this process is a member of."""
+
+    def __init__(
+        self,
+        node: "Node",
+        driver: Driver,
+        inbox: Inbox,
+        *,
+        flush_s: float,
+        wait_s: float,
+        on_lost: Callable[[EventsLostError], None] | None = None,
+    ) -> None:
+        self.name = driver.group
+        self.level = Level(driver.role.level)
+        self._node = node
+        self._driver = driver
+        self._inbox = inbox
+        self.publisher = Publisher(node, driver, inbox, flush_s=flush_s, wait_s=wait_s, on_lost=on_lost)
+        self._load, self._load_with_room = self.publisher.load, self.publisher.load_with_room
+        self.flush = self.publisher.flush
+        """Hand what was published so far to the member now."""
+
+    # --- publishing ---
+
+    async def publish(self, payload: Payload, *, until: str = "accepted", timeout_s: float | None = None) -> Receipt:
+        """Publish an event, waiting for room if need be.
+
+        Returns once it will be handed to the member this turn or when there is room, or with `until` once it is stored
+        or settled, for which it waits `timeout_s` (see Receipt). Raises BackPressureError after
+        `publish_wait_s` without room, PayloadError for what is not bytes, LimitError for a payload that no bundle can
+        carry, NotMemberError, ClosedError, StorageError, UsageError without the right to write. At level `optimistic`
+        NotCoordinatorError or LeaseSuspendedError, at level `total` StalledError: each says why and when to retry.
+
+        What was accepted is kept until the member takes it, and nothing published later overtakes it. Should it fail
+        after all (a lease ended before the end of the turn, the group failed), `receipt.accepted()` raises why, and
+        the next call of any kind that publishes raises EventsLostError with the events, once; so does `on_lost`.
+        """
+        if type(payload) is not bytes:
+            payload = checked(payload)
+        if until != Durability.ACCEPTED or timeout_s is not None:
+            self._check_until(until, timeout_s)
+        receipt = self._load((payload,), len(payload))
+        if receipt is None:
+            receipt = await self._load_with_room((payload,), len(payload))
+        if receipt.full or receipt.place % TURN_EVENTS == TURN_EVENTS - 1:
+            await asyncio.sleep(0)  # a loop of publishes must leave the others their turn
+        if until != Durability.ACCEPTED:
+            await self._reach(receipt, until, timeout_s)
+        return receipt
+
+    async def publish_many(
+        self, payloads: Iterable[Payload], *, until: str = "accepted", timeout_s: float | None = None
+    ) -> Receipt:
+        """Publish events as one bundle; like `publish` otherwise."""
+        events = all_checked(payloads, self.publisher.events_limit)
+        if until != Durability.ACCEPTED or timeout_s is not None:
+            self._check_until(until, timeout_s)
+        # To copy many small ones is quicker than to ask each for its length.
+        size = len(b"".join(events)) if len(events) >= TURN_EVENTS else sum(map(len, events))
+        receipt = self._load(events, size, alone=True) or await self._load_with_room(tuple(events), size)
+        if receipt.full and (receipt.place or len(events) >= TURN_EVENTS):
+            await asyncio.sleep(0)  # a loop of publishes must leave the others their turn
+        if until != Durability.ACCEPTED:
+            await self._reach(receipt, until, timeout_s)
+        return receipt
+
+    def publish_nowait(self, payload: Payload) -> Receipt:
+        """Publish an event without waiting. Raises BackPressureError where `publish` would wait."""
+        event = checked(payload)
+        receipt = self._load((event,), len(event))
+        if receipt is None:
+            raise self.publisher.pressure()
+        return receipt
+
+    def _check_until(self, until: str, timeout_s: float | None) -> None:
+        """Refuse what nobody can wait for before anything is published. Raises UsageError."""
+        if until not in Durability.__members__.values():
+            raise UsageError(f"until is accepted, stored or settled, not {until!r}")
+        if until == Durability.STORED:
+            check_stores(self._driver.stores)
+        check_timeout(timeout_s)
+
+    async def _reach(self, receipt: Receipt, until: str, timeout_s: float | None) -> None:
+        if until == Durability.STORED:
+            await receipt.stored(timeout_s)
+        else:
+            await receipt.settled(timeout_s)
+
+    # --- receiving ---
+
+    def __aiter__(self) -> AsyncIterator[Delivery]:
+        """Return an iterator over single deliveries, in order, until the group is closed.
+
+        Asking for the next one takes the one before. All iterators of a group share one sequence: one that is broken
+        off, cancelled or timed out loses nothing, and the next goes on after the last event that was handed out.
+        Raises UsageError where the application is called with deliveries instead, or wants none.
+        """
+        self._inbox.check_iterable()
+        return self._inbox
+
+    async def next(self, timeout: float | None = None) -> Delivery:
+        """Return the next delivery; the one before is taken. Nothing is lost where it is cancelled.
+
+        Raises TimeoutError after `timeout` seconds without one, ClosedError once the group is closed and everything was
+        handed out, or what ended it.
+        """
+        check_timeout(timeout, "timeout")
+        self._inbox.check_iterable()
+        delivery = self._inbox.next_now()
+        if delivery is not None:
+            return delivery
+        try:
+            async with asyncio.timeout(timeout):
+                return await anext(self._inbox)
+        except StopAsyncIteration:
+            raise ClosedError(f"group {self.name!r} is closed, and everything was handed out") from None
+
+    def ack(self, upto: Delivery | Batch | None = None) -> None:
+        """Take an event or a batch, and everything handed out before it; without one, everything handed out so far.
+
+        Where the group was opened with `ack="manual"`, nothing else takes: what was not acknowledged comes again in the
+        next life of a member that remembers. Elsewhere it takes what is in hand without asking for more. Raises
+        UsageError where that is counted, for what was not handed out here in this life; ClosedError where it cannot be
+        counted any more. What a group handed out before it was closed may be acknowledged after that.
+        """
+        self._inbox.ack(upto)
+
+    def next_quick(self) -> Delivery | None:
+        """Hand out the next event if one is here, and nothing has to be counted when the application gets it."""
+        return self._inbox.next_now() if self._inbox.quick else None
+
+    @property
+    def manual(self) -> bool:
+        """Tell whether the application acknowledges what it has taken."""
+        return self._inbox.manual
+
+    def take_in_hand(self) -> None:
+        """Take what the application was handed, because it closes the group itself."""
+        self._inbox.closing()
+
+    def batches(self) -> AsyncIterator[Batch]:
+        """Return an iterator over deliveries as they came, a bundle at a time: many events for the price of one.
+
+        Asking for the next batch takes the one before. Raises UsageError as `__aiter__` does.
+        """
+        self._inbox.check_iterable()
+        return Batches(self._inbox)
+
+    def late(self) -> AsyncIterator[LateEvent]:
+        """Return an iterator over events that came after their place in the order had passed."""
+        return LateEvents(self._inbox)
+
+    # --- the rest ---
+
+    @property
+    def position(self) -> int:
+        """Return how many events were delivered here; where members remember, in all lives."""
+        return self._driver.position
+
+    @property
+    def lost(self) -> int:
+        """Return how many events that were accepted here were lost before anybody had them."""
+        return self.publisher.lost_events
+
+    @property
+    def skipped(self) -> int:
+        """Return how many events were given up here, those among them that a full inbox dropped."""
+        return self._driver.counts["skipped"] + self._inbox.dropped
+
+    def members(self) -> tuple[int, ...]:
+        """Return the other members known now; of a causal group, all there are, here or away. Of a group that was
+        closed, none."""
+        return () if self._driver.left else self._driver.others()
+
+    async def gathered(self, count: int, timeout_s: float | None = 30.0) -> None:
+        """Wait until the member knows a group of so many, itself among them.
+
+        Raises JoinError after `timeout_s`, and UsageError for more than it can ever know (`view_size`).
+        """
+        check_count("count", count)
+        check_timeout(timeout_s)
+        bound = self._driver.role.others_max()
+        if bound is not None and count > bound + 1:
+            raise UsageError(
+                f"with view_size={bound} a member knows no more than {bound} others, and {count - 1} were asked for"
+            )
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._driver.until(lambda: len(self.members()) + 1 >= count or self._driver.left)
+        except TimeoutError:
+            known = 1 + len(self.members())
+            raise JoinError(f"group {self.name!r} has {known} members after {timeout_s:g} s, not {count}") from None
+        if self._driver.left:
+            raise ClosedError(f"the member of group {self.name!r} has left or was closed, and knows nobody any more")
+
+    @property
+    def pid(self) -> int:
+        """Return the name of this process."""
+        return self._driver.role.me.pid
+
+    # --- tickets ---
+
+    def ticket(self) -> Status | None:
+        """Return how this process stands: its ticket and epoch, how long its lease lasts, and why it may not publish.
+
+        None at levels without tickets. (ticket, epoch) guards resources outside, if they refuse a smaller epoch.
+        """
+        return self._driver.ticket()
+
+    async def cjoin(self, timeout_s: float = 30.0) -> Status:
+        """Ask for a ticket, and wait until it may be used.
+
+        Raises NotCoordinatorError or LeaseSuspendedError, which say why, if that takes longer than `timeout_s`; it is
+        asked for all the same until `cleave`. Raises UsageError where one is asked for already, or there are none.
+        """
+        check_timeout(timeout_s)
+        self._driver.act("cjoin", 0)
+        await self._unrefused(timeout_s)
+        status = self._driver.ticket()
+        assert status is not None
+        return status
+
+    async def ready_to_publish(self, timeout_s: float | None = 30.0) -> None:
+        """Obtain a ticket where one is needed and not asked for yet, and wait until publishing would not be refused.
+
+        Raises what publishing would raise, if that takes longer than `timeout_s`.
+        """
+        check_timeout(timeout_s)
+        self._node.live.check_act(self.name, "publish")
+        status = self._driver.ticket()
+        if status is not None and status.standing == "none":
+            self._driver.act("cjoin", 0)
+        await self._unrefused(timeout_s)
+
+    async def _unrefused(self, timeout_s: float | None) -> None:
+        """Look whenever something happens, and when the refusal says: what only time ends, no event tells of."""
+        driver = self._driver
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not driver.left and (refusal := driver.refusal()) is not None:
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(refusal.retry_ns / 1e9 if refusal.retry_ns else None):
+                            await driver.until(lambda: driver.refusal() is None or driver.left)
+        except TimeoutError:
+            refusal = driver.refusal()
+            if refusal is not None:
+                raise refusal from None
+        if driver.left:
+            raise ClosedError(f"group {self.name!r} was closed before it could publish")
+
+    async def cleave(self, timeout_s: float = 30.0) -> None:
+        """Give the ticket back, and wait until it is; go on as a member that receives.
+
+        Raises UsageError without one, and for the last coordinator, which must stay; OutcomeUnknownError if nobody
+        took it over within `timeout_s`: it will be found closed all the same.
+        """
+        check_timeout(timeout_s)
+        driver = self._driver
+        driver.act("cleave", 0)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await driver.until(lambda: (s := driver.ticket()) is None or s.ticket is None or driver.left)
+        except TimeoutError:
+            raise OutcomeUnknownError(f"nobody took the ticket over within {timeout_s:g} s") from None
+
+    def declare_dead(self, pid: int, boot: int) -> None:
+        """Say as an operator that a life of a peer is over for good: it counts as its word in this process.
+
+        Helps where more than k witnesses are gone, and only then (`ticket().waits_for`); given wrongly, two may act at
+        once. Raises UsageError if it was heard of a moment ago, or the level has no tickets.
+        """
+        if pid not in range(PEER_ID_MAX + 1) or boot not in range(BOOT_MAX + 1):
+            raise UsageError(f"a process is a pid up to {PEER_ID_MAX} and a boot up to {BOOT_MAX}, not {pid}:{boot}")
+        self._driver.act("declare_dead", named(Process(pid, boot)))
+
+    async def noted(self, kind: str, timeout_s: float = 30.0) -> None:
+        """Wait until the member has noted something at least once, such as ticket_acquire. Raises JoinError."""
+        check_timeout(timeout_s)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._driver.until(lambda: self._driver.counts[kind] > 0 or self._driver.left)
+        except TimeoutError:
+            raise JoinError(f"the member of {self.name!r} noted no {kind} within {timeout_s:g} s") from None
+        if not self._driver.counts[kind]:
+            raise ClosedError(f"the member of {self.name!r} has left or was closed, and noted no {kind}")
+
+    async def act(self, name: str, argument: int = 0) -> None:
+        """Let the member do what only its level knows: switch, topic or subscribe at level `total`.
+
+        Raises UsageError for anything else than members of live groups do (net/permits.py).
+        """
+        self._driver.act(name, argument)
+
+    def typed(self, kind: type[Typed]) -> "TypedGroup[Typed]":
+        """Return the same group for values of a msgspec type instead of bytes."""
+        return TypedGroup(self, kind)
+
+    async def close(self) -> None:
+        """Leave the group: what was published goes out, the farewell spreads, iterators end.
+
+        What the member has not taken after `publish_wait_s` is lost: the group is left, and EventsLostError raised.
+        At level `causal` members are fixed: this one is away until a later life of the process opens the group again,
+        and what it published and not everybody has waits for that, or is lost if no data directory keeps it. Wait for
+        `settled` first where that matters. What the application has in hand is taken, unless it acknowledges itself.
+        Closing it again does nothing.
+        """
+        if self._node.groups.get(self.name) is not self:
+            return
+        self.take_in_hand()
+        await self.publisher.drain()
+        await self._node.live.leave(self.name)
+        self._node.groups.pop(self.name, None)
+        self.publisher.tell_lost()
+
+
+class TypedGroup(Generic[Typed]):
+    """A group whose payloads are values of one msgspec type, as MessagePack."""
+
+    def __init__(self, group: Group, kind: type[Typed]) -> None:
+        self.group = group
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._decode = msgspec.msgpack.Decoder(kind).decode
+
+    async def publish(self, value: Typed, *, until: str = "accepted", timeout_s: float | None = None) -> Receipt:
+        """Publish a value; see Group.publish."""
+        return await self.group.publish(self._encode(value), until=until, timeout_s=timeout_s)
+
+    def __aiter__(self) -> "TypedGroup[Typed]":
+        """Return itself, to iterate over values with their deliveries; see Group.__aiter__."""
+        self._deliveries = aiter(self.group)
+        return self
+
+    async def __anext__(self) -> tuple[Typed, Delivery]:
+        """Return the next value. Raises UsageError at a payload that is no such value; the next call goes on."""
+        return self._read(await anext(self._deliveries))
+
+    async def next(self, timeout: float | None = None) -> tuple[Typed, Delivery]:
+        """Return the next value with its delivery; see Group.next. Raises UsageError as well."""
+        return self._read(await self.group.next(timeout))
+
+    def _read(self, delivery: Delivery) -> tuple[Typed, Delivery]:
+        try:
+            return self._decode(delivery.payload), delivery
+        except msgspec.DecodeError as error:
+            raise UsageError(f"event {tuple(delivery.event)} is no value of this type: {error}") from None
+
+
+__all__ = ["Batch", "Delivery", "Durability", "Group", "LateEvent", "Receipt", "Status", "TypedGroup"]

@@ -1,0 +1,491 @@
+"""What was delivered and not yet handed out: bounded, with a named action when the application is too slow.
+
+Law: an event is handed out once within a life, whoever asks: a `break`, a cancelled or timed-out wait and a second
+iterator lose nothing and repeat nothing. It is taken when the application asks for the next one, or, with
+`ack="manual"`, when it is acknowledged; where members remember, a later life begins with the first event that was not
+taken (core/offsets.py). What is iterated as events and as batches is one sequence: a batch begun as events goes on as a
+batch of the rest.
+
+An application that wants to be called instead is handed every batch at once, and has taken it when the call returns.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from enum import StrEnum
+from itertools import count, islice
+from typing import TypeAlias
+
+from whence.api.delivery import Batch, Delivery, LateEvent, RoundTrip, cut
+from whence.core.ready import Delivery as Step
+from whence.core.ready import Gap, Late, Mark
+from whence.errors import ClosedError, LimitError, SlowConsumerError, UsageError, WhenceError
+from whence.types import Bundle, EventId, Span
+
+INBOX_BYTES_MAX = 64 << 20
+"""Publishers of a group wait for its slowest consumer, so an inbox holds what they have under way. Should that ever be
+more than this, nothing more is read from any peer until the consumer has caught up."""
+
+LATE_MAX = 4096
+"""Late events waiting for their reader. Full: the oldest go, and are counted."""
+
+GAPS_MAX = 4096
+"""Spans of a gap that wait for the next delivery. Full: the oldest go, and a reset called GAPS_LOST tells of it."""
+
+GAPS_LOST = "gaps"
+
+RESETS_MAX = 16
+"""Kinds of resets that wait for the next delivery: members know fewer."""
+
+
+class Overflow(StrEnum):
+    """What happens when the inbox is full."""
+
+    PAUSE = "pause"
+    DROP = "drop"
+    CLOSE = "close"
+
+    @classmethod
+    def parse(cls, name: str) -> "Overflow":
+        """Return the action of that name. Raises UsageError."""
+        if name not in cls.__members__.values():
+            raise UsageError(f"overflow is pause, drop or close, not {name!r}")
+        return cls(name)
+
+
+class Ack(StrEnum):
+    """When an event counts as taken."""
+
+    NEXT = "next"
+    """When the application asks for the next one."""
+    MANUAL = "manual"
+    """When it calls `ack`."""
+
+    @classmethod
+    def parse(cls, name: str) -> "Ack":
+        """Return the way of that name. Raises UsageError."""
+        if name not in cls.__members__.values():
+            raise UsageError(f"ack is next or manual, not {name!r}")
+        return cls(name)
+
+
+Handed: TypeAlias = Callable[[Bundle, int, Mark | None, int, bytes | None], None]
+"""Called when an event is handed out: its bundle, how long that was held, its mark, where in it the event is, and the
+payload; None in place of it: all of the bundle."""
+
+_NOTHING: tuple[Delivery, ...] = ()
+_NUMBERS = count(1)
+
+
+class Inbox:
+    """The deliveries of one group on their way to the application; an iterator over single events."""
+
+    def __init__(
+        self,
+        level: str,
+        events_max: int,
+        overflow: Overflow,
+        *,
+        receive: bool,
+        on_batch: Callable[[Batch], None] | None = None,
+        ack: Ack = Ack.NEXT,
+    ) -> None:
+        if on_batch is not None and not receive:
+            raise UsageError("receive=False takes no deliveries, so on_batch would never be called; give one of them")
+        self.events = 0
+        """Events of batches that nobody has begun."""
+        self.events_max = events_max
+        self.dropped = 0
+        self.late_dropped = 0
+        self.manual = ack is Ack.MANUAL
+        self.on_pause: Callable[[object, bool], None] = lambda who, pause: None
+        self.on_reached: Callable[[Bundle], None] = lambda bundle: None
+        self.on_handed: Handed | None = None
+        self.on_taken: Callable[[int], None] | None = None
+        self.on_step: Handed | None = None
+        self.on_dropped: Callable[[Bundle], None] = lambda bundle: None
+        self.is_over: Callable[[], bool] = lambda: False
+        self.rtt_ns: RoundTrip = lambda peer: None
+        self._level = level
+        self._overflow = overflow
+        self._receive = receive
+        self._on_batch = on_batch
+        self._batches: deque[Batch] = deque()
+        self._begun: Batch | None = None
+        """The batch whose events are being handed out one by one."""
+        self._rest: Iterator[Delivery] = iter(_NOTHING)
+        """Those that were not."""
+        self._quick: Iterator[Delivery] = iter(_NOTHING)
+        """All of those but the last, where nothing has to be done for one but to hand it out."""
+        self._number = next(_NUMBERS)
+        """What tells its deliveries from those of other inboxes of this process."""
+        self._delivered = self._handed = self._taken = 0
+        """Events of this life that were delivered, handed out and taken, where `on_taken` wants to know."""
+        self._late: deque[LateEvent] = deque()
+        self._gaps: list[Span] = []
+        self._resets: dict[str, None] = {}
+        self._ended = self._closing = False
+        self._error: WhenceError | None = None
+        self._waiters: dict[str, list[asyncio.Future[None]]] = {"next": [], "late": [], "room": []}
+        self._paused = False
+        self._bytes = 0
+
+    # --- what the driver brings ---
+
+    def take(self, step: Step, position: int, have: int = 0, again: int = 0) -> None:
+        """Queue a delivered bundle, or call the application with it. It has the first `have` events of it from an
+        earlier life, and may have been handed the next `again` of them."""
+        bundle, mark = step.bundle, step.mark
+        if have and self.on_taken is not None:
+            bundle, mark = cut(bundle, mark, have)
+        if not self._receive:
+            self._waive(bundle, step.hold_ns, mark)
+            return
+        if self._error is not None:
+            return
+        batch = Batch(bundle, position, self._level, step.hold_ns, self.rtt_ns, mark)
+        if again:
+            batch.redelivered = again
+        if self.on_taken is not None:
+            batch._ordinal, batch._inbox = self._delivered, self._number
+            self._delivered += bundle.count
+        if self._gaps or self._resets:
+            batch.gaps, batch.resets = tuple(self._gaps), tuple(self._resets)
+            self._gaps.clear()
+            self._resets.clear()
+        if self._on_batch is not None:
+            if self.on_handed is not None:
+                self._hand(bundle, step.hold_ns, mark)
+            try:
+                self._on_batch(batch)
+            except Exception as error:  # noqa: BLE001 - the application's, of any kind; the next batch comes all the same
+                _report(batch, error)
+            if self.on_taken is None:
+                self.on_reached(bundle)
+            elif not self.manual:
+                self._take_upto(self._handed)
+            return
+        self._batches.append(batch)
+        self.events += bundle.count
+        self._bytes += len(bundle.body)
+        if self.events >= self.events_max:
+            self._overflowed()
+        if self._waiters["next"]:
+            self._wake("next")
+
+    def _waive(self, bundle: Bundle, hold_ns: int, mark: Mark | None) -> None:
+        """Count a bundle as taken by an application that wants none."""
+        self._hand(bundle, hold_ns, mark)
+        if self.on_taken is None:
+            self.on_reached(bundle)
+        else:
+            self._take_upto(self._handed)
+
+    def skip(self, gap: Gap) -> None:
+        """Keep word of a gap for the next delivery."""
+        if self._receive:
+            self._gaps, self._resets = _bounded((*self._gaps, *gap.spans), self._resets)
+
+    def reset(self, reason: str) -> None:
+        """Keep word of a reset for the next delivery."""
+        if self._receive and len(self._resets) < RESETS_MAX:
+            self._resets[reason] = None
+
+    def late(self, late: Late) -> None:
+        """Queue a late bundle's events."""
+        if not self._receive:
+            return
+        bundle = late.bundle
+        for seq, payload in enumerate(bundle.payloads(), bundle.first):
+            self._late.append(LateEvent(payload, bundle.pid, EventId(bundle.pid, bundle.boot, seq), late.late_ns))
+        while len(self._late) > LATE_MAX:
+            self._late.popleft()
+            self.late_dropped += 1
+        self._wake("late")
+
+    def closing(self) -> None:
+        """Learn that the application closes the group itself: what it has in hand is taken."""
+        self._closing = True
+        if self.on_taken is not None and not self.manual:
+            self._take_upto(self._handed)
+
+    def end(self, error: WhenceError | None) -> None:
+        """End the iterators once they have handed out what is here; where a later life goes on, once what is taken
+        cannot be counted any more."""
+        if self._closing and not self._ended:
+            self.closing()
+        self._ended = True
+        self._error = self._error or error
+        for name in self._waiters:
+            self._wake(name)
+
+    # --- what the application takes ---
+
+    def __aiter__(self) -> "Inbox":
+        return self
+
+    async def __anext__(self) -> Delivery:
+        """Return the next event; end when nothing more comes. Raises what ended the group, if it was an error."""
+        for delivery in self._quick:
+            return delivery
+        while (found := self.next_now()) is None:
+            await self.more()
+        return found
+
+    def next_now(self) -> Delivery | None:
+        """Hand out the next event, if one is here; the one before is taken. Raises LimitError where too many wait to be
+        acknowledged."""
+        for delivery in self._quick:
+            return delivery
+        if self._ended and self.is_over():
+            self._leave_to_a_later_life()
+        if self.manual:
+            self._check_room()
+        found = next(self._rest, None)
+        batch = self._begun
+        if found is not None and self.on_step is not None and self._handed - self._taken == 1 and batch is not None:
+            self._handed += 1
+            self._taken += 1
+            self.on_step(batch.bundle, batch.held_ns, batch._mark, found._offset, found.payload)
+            return found
+        if self.on_taken is not None and not self.manual:
+            self._take_upto(self._handed)
+        if found is None:
+            if not self._batches:
+                return None
+            batch = self._next_batch()
+            found = self._begin(batch)
+        assert batch is not None
+        if self.on_handed is not None:
+            self.on_handed(batch.bundle, batch.held_ns, batch._mark, found._offset, found.payload)
+        if self.on_taken is not None:
+            self._handed += 1
+        elif found._offset == batch.bundle.count - 1:
+            self.on_reached(batch.bundle)
+        return found
+
+    def next_batch_now(self) -> Batch | None:
+        """Hand out the next batch, or the rest of one that was begun, if there is one; what was before is taken."""
+        if self._ended and self.is_over():
+            self._leave_to_a_later_life()
+        if self.manual:
+            self._check_room()
+        elif self.on_taken is not None:
+            self._take_upto(self._handed)
+        left = sum(1 for _ in self._quick) + sum(1 for _ in self._rest)
+        if left:
+            assert self._begun is not None
+            batch = self._begun.rest(self._begun.count - left)
+        elif self._batches:
+            batch = self._next_batch()
+        else:
+            return None
+        self._begun = None
+        self._hand(batch.bundle, batch.held_ns, batch._mark)
+        if self.on_taken is None:
+            self.on_reached(batch.bundle)
+        return batch
+
+    async def more(self) -> None:
+        """Wait until more may be here. Raises StopAsyncIteration when nothing comes, or the error that ended it."""
+        if self._error is not None:
+            raise self._error
+        if self._ended:
+            raise StopAsyncIteration
+        await self._waiter("next")
+
+    def ack(self, upto: Delivery | Batch | None) -> None:
+        """Count an event or a batch as taken, and all before it; None: all that was handed out. Raises UsageError."""
+        if not isinstance(upto, Delivery | Batch | None):
+            raise UsageError(f"a delivery or a batch is acknowledged, not {type(upto).__name__}")
+        if self._ended and self.is_over():
+            raise ClosedError("the group is closed; what was not acknowledged comes again where its level remembers")
+        if self.on_taken is None:
+            return
+        handed = self._handed
+        if upto is not None and self._came_from_elsewhere(upto):
+            raise UsageError("only what this group handed out in this life can be acknowledged")
+        if upto is not None:
+            handed = upto._ordinal + upto.count if isinstance(upto, Batch) else upto._origin.ordinal + upto._offset + 1
+        if not 0 <= handed <= self._handed:
+            raise UsageError("only what this group handed out in this life can be acknowledged")
+        self._take_upto(handed)
+
+    def _came_from_elsewhere(self, upto: Delivery | Batch) -> bool:
+        """Tell whether another group handed it out, be it one of the same name at another node."""
+        return (upto._inbox if isinstance(upto, Batch) else upto._origin.inbox) != self._number
+
+    async def next_late(self) -> LateEvent | None:
+        """Return the next late event; None when nothing more comes."""
+        while not self._late:
+            if self._ended:
+                return None
+            await self._waiter("late")
+        return self._late.popleft()
+
+    def check_iterable(self) -> None:
+        """Raise UsageError where nothing is to be iterated over."""
+        if self._on_batch is not None:
+            raise UsageError("the deliveries of this group go to on_batch; open it without to iterate over them")
+        if not self._receive:
+            raise UsageError("this group was opened with receive=False; open it without to iterate over its deliveries")
+
+    @property
+    def quick(self) -> bool:
+        """Tell whether nothing has to be done for an event but to hand it out."""
+        return self.on_taken is None and self.on_handed is None
+
+    def full(self) -> bool:
+        """Tell whether publishers should wait for the consumer."""
+        return self._overflow is Overflow.PAUSE and self.events >= self.events_max
+
+    async def room(self) -> None:
+        """Wait until the consumer has taken something."""
+        if self.full() and not self._ended:
+            await self._waiter("room")
+
+    # --- handing out ---
+
+    def _next_batch(self) -> Batch:
+        batch = self._batches.popleft()
+        bundle = batch.bundle
+        self._bytes -= len(bundle.body)
+        self.events -= bundle.count
+        self._handed += batch._dropped
+        if self._paused and self._bytes <= INBOX_BYTES_MAX // 2:
+            self._pause(False)
+        if self.events < self.events_max and self._waiters["room"]:
+            self._wake("room")
+        return batch
+
+    def _begin(self, batch: Batch) -> Delivery:
+        """Begin to hand out a batch event by event; return the first."""
+        self._begun = batch
+        count = batch.bundle.count
+        if count == 1:
+            return batch.only()
+        self._rest = rest = iter(batch)
+        first = next(rest)
+        if self.on_taken is None and self.on_handed is None:
+            self._quick = islice(rest, count - 2)
+        return first
+
+    def _hand(self, bundle: Bundle, hold_ns: int, mark: Mark | None) -> None:
+        """Hand out a bundle as a whole."""
+        if self.on_handed is not None:
+            self.on_handed(bundle, hold_ns, mark, 0, None)
+        if self.on_taken is not None:
+            self._handed += bundle.count
+
+    def _leave_to_a_later_life(self) -> None:
+        """Hand out nothing more, and count nothing as taken."""
+        self._batches.clear()
+        self._begun, self._rest, self._quick = None, iter(_NOTHING), iter(_NOTHING)
+        self._taken = self._handed
+
+    def _check_room(self) -> None:
+        """Raise LimitError where too much waits to be acknowledged."""
+        if self._handed - self._taken >= self.events_max:
+            raise LimitError("inbox_events_max", self.events_max, self._handed - self._taken + 1)
+
+    def _take_upto(self, handed: int) -> None:
+        if handed > self._taken and self.on_taken is not None:
+            events, self._taken = handed - self._taken, handed
+            self.on_taken(events)
+
+    # --- when it is full ---
+
+    def _overflowed(self) -> None:
+        if self._overflow is Overflow.PAUSE:
+            if not self._paused and self._bytes > INBOX_BYTES_MAX:
+                self._pause(True)
+        elif self._overflow is Overflow.CLOSE:
+            self._error = SlowConsumerError("inbox_events_max", self.events_max, self.events)
+        else:
+            while self.events > self.events_max and len(self._batches) > 1:
+                self._drop(self._batches.popleft())
+
+    def _drop(self, gone: Batch) -> None:
+        """Leave a batch out, and tell of it with the next one. It is taken together with that one's first event."""
+        bundle, first = gone.bundle, self._batches[0]
+        self.events -= bundle.count
+        self.dropped += bundle.count
+        self._bytes -= len(bundle.body)
+        self.on_dropped(bundle)
+        if self.on_taken is None:
+            self.on_reached(bundle)
+        else:
+            first._dropped += gone._dropped + bundle.count
+        here = Span(bundle.pid, bundle.boot, bundle.first, bundle.last)
+        gaps, resets = _bounded((*gone.gaps, here, *first.gaps), dict.fromkeys((*gone.resets, *first.resets)))
+        first.gaps, first.resets = tuple(gaps), tuple(resets)
+
+    def _pause(self, pause: bool) -> None:
+        self._paused = pause
+        self.on_pause(self, pause)
+
+    def _waiter(self, name: str) -> "asyncio.Future[None]":
+        """Return what will be done when it is time; those of waits that were given up go."""
+        waiting = self._waiters[name]
+        if waiting:
+            waiting[:] = [future for future in waiting if not future.done()]
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting.append(future)
+        return future
+
+    def _wake(self, name: str) -> None:
+        woken, self._waiters[name] = self._waiters[name], []
+        for future in woken:
+            if not future.done():
+                future.set_result(None)
+
+
+def _report(batch: Batch, error: Exception) -> None:
+    told = {"message": f"on_batch failed with a batch of {batch.sender}", "exception": error}
+    asyncio.get_running_loop().call_exception_handler(told)
+
+
+class Batches:
+    """An iterator over the deliveries of a group, a batch at a time."""
+
+    def __init__(self, inbox: Inbox) -> None:
+        self._inbox = inbox
+
+    def __aiter__(self) -> "Batches":
+        return self
+
+    async def __anext__(self) -> Batch:
+        """Return the next batch; end when nothing more comes. Raises what ended the group, if it was an error."""
+        while (batch := self._inbox.next_batch_now()) is None:
+            await self._inbox.more()
+        return batch
+
+
+class LateEvents:
+    """An iterator over the events of a group that came too late for their place."""
+
+    def __init__(self, inbox: Inbox) -> None:
+        self._inbox = inbox
+
+    def __aiter__(self) -> "LateEvents":
+        return self
+
+    async def __anext__(self) -> LateEvent:
+        """Return the next late event; end when nothing more comes."""
+        event = await self._inbox.next_late()
+        if event is None:
+            raise StopAsyncIteration
+        return event
+
+
+def _bounded(spans: Iterable[Span], resets: dict[str, None]) -> tuple[list[Span], dict[str, None]]:
+    """Return spans with those that follow each other joined, the newest if they are too many, and what to say then."""
+    gaps: dict[tuple[int, int, int], Span] = {}
+    """By process and the number after the last."""
+    for span in spans:
+        before = gaps.pop((span.pid, span.boot, span.first), None)
+        joined = span if before is None else span._replace(first=before.first)
+        gaps[joined.pid, joined.boot, joined.last + 1] = joined
+    if len(gaps) > GAPS_MAX:
+        resets = {**resets, GAPS_LOST: None}
+    return list(gaps.values())[-GAPS_MAX:], resets

@@ -1,0 +1,297 @@
+"""The user's door: join a cluster, open a group at a level, publish, iterate deliveries, close.
+
+async with whence.join(1, listen="127.0.0.1:0", contacts=["127.0.0.1:4000"]) as node:
+    group = await node.open("alps", level="fifo")
+    await group.publish(b"hello")
+    async for delivery in group:
+        ...
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from msgspec import ValidationError, convert, structs
+
+from whence.api.arguments import (
+    check_callable,
+    check_count,
+    check_flag,
+    check_path,
+    check_seconds,
+    check_settings,
+    check_timeout,
+    pids_of,
+    texts_of,
+)
+from whence.api.delivery import Batch
+from whence.api.group import Group
+from whence.api.inbox import Ack, Inbox, Overflow
+from whence.core.links.greeting import HOST_CHARS_MAX, is_host
+from whence.errors import ClosedError, EventsLostError, JoinError, SettingError, UsageError
+from whence.net.node import LiveNode
+from whence.net.permits import Permits
+from whence.net.settings import NetSettings
+from whence.net.status_client import status_path
+from whence.net.status_server import Served, serve_metrics, serve_status
+from whence.net.tls import Safety
+
+log = logging.getLogger("whence.net")
+
+
+class Node:
+    """A process of a cluster; an async context manager. Made by `join`."""
+
+    def __init__(
+        self,
+        make: Callable[[], LiveNode],
+        listen: tuple[str, int],
+        contacts: list[tuple[str, int]],
+        advertise: tuple[str, int] | None = None,
+        *,
+        status: Path | str | bool = False,
+        metrics: tuple[str, int] | None = None,
+    ) -> None:
+        self._make, self._listen, self._contacts, self._advertise = make, listen, contacts, advertise
+        self._status, self._metrics = status, metrics
+        self._servers: list[Served] = []
+        self._live: LiveNode | None = None
+        self.groups: dict[str, Group] = {}
+
+    @property
+    def live(self) -> LiveNode:
+        """Return the running node. Raises ClosedError before and after its time."""
+        if self._live is None:
+            raise ClosedError("the node is not running; use it inside `async with whence.join(...)`")
+        return self._live
+
+    @property
+    def pid(self) -> int:
+        """Return the peer's name."""
+        return self.live.me.pid
+
+    @property
+    def address(self) -> str:
+        """Return host:port where others can reach this node."""
+        host, port = self.live.connections.endpoint
+        return f"{host or self._listen[0]}:{port}"
+
+    async def __aenter__(self) -> "Node":
+        """Listen and reach a contact. Raises JoinError, StorageError, UsageError."""
+        self._live = self._make()
+        try:
+            await self._live.start(*self._listen, self._contacts, self._advertise)
+            await self._serve(self._live)
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close every group and connection.
+
+        After an error, without waiting for what the members do not take, and without taking what the application has in
+        hand.
+        """
+        try:
+            await self._close(patiently=kind is None)
+        except EventsLostError:
+            if kind is None:
+                raise
+
+    async def _serve(self, live: LiveNode) -> None:
+        """Tell of the node where it was asked for; at the usual place unless another process has it."""
+        if self._metrics is not None:
+            self._servers.append(await serve_metrics(live, *self._metrics))
+        if isinstance(self._status, Path | str):
+            self._servers.append(await serve_status(live, Path(self._status)))
+        elif self._status:
+            try:
+                self._servers.append(await serve_status(live, status_path(live.me.pid)))
+            except JoinError as error:
+                log.warning("%s; whence top cannot look at this process", error)
+
+    async def close(self) -> None:
+        """Close every group and connection; iterators end. What the application has in hand is taken.
+
+        What a member has not taken after its group's `publish_wait_s` is lost: EventsLostError is raised at the end.
+        """
+        await self._close(patiently=True)
+
+    async def _close(self, *, patiently: bool) -> None:
+        for served in self._servers:
+            served.close()
+        self._servers.clear()
+        live, self._live = self._live, None
+        if live is not None:
+            publishers = [group.publisher for group in self.groups.values()]
+            for group in self.groups.values() if patiently else ():
+                group.take_in_hand()
+            self.groups.clear()
+            await asyncio.gather(*[publisher.drain(patiently=patiently) for publisher in publishers])
+            await live.close()
+            for publisher in publishers:
+                publisher.tell_lost()
+
+    async def open(
+        self,
+        name: str,
+        level: str = "fifo",
+        *,
+        settings: Mapping[str, Any] | None = None,
+        founders: Sequence[int] = (),
+        durable: bool = False,
+        write: bool = False,
+        receive: bool = True,
+        inbox_events_max: int = 1 << 16,
+        overflow: str = "pause",
+        on_batch: Callable[[Batch], None] | None = None,
+        ack: str = "next",
+        flush_s: float = 0.0,
+        publish_wait_s: float = 30.0,
+        on_lost: Callable[[EventsLostError], None] | None = None,
+        timeout_s: float | None = 30.0,
+    ) -> Group:
+        """Become a member of a group at a level.
+
+        `founders` are the processes that begin the group together, the same list at each of them: it begins when all of
+        them are here, and waits for them at most `timeout_s` (None: as long as it takes). Level `causal` has them as
+        its only members; level `optimistic` needs at least three, on whose word tickets rest; elsewhere a group that
+        names none is begun by whoever comes first.
+        `write` obtains a ticket at level `optimistic` and waits for it: without one a member only receives, until it
+        calls `cjoin`. At level `total` it waits until a restarted process may publish. Elsewhere every member may.
+        `durable` keeps what is published here in the data directory until every member has it, so that `stored` can be
+        waited for; at levels `optimistic` and `total`, which deliver in time or not at all, it is refused.
+        `overflow` says what happens when the application does not take its deliveries: `pause` (publishers of this
+        group wait until it does: here at `inbox_events_max`, the other members once 4 MiB are under way to it), `drop`
+        (the oldest go, and the next delivery tells of the gap), `close` (the iterator raises SlowConsumerError).
+        `on_batch` is called with every batch as soon as its turn has come, a little sooner than an iterator has it. It
+        must not take long: nothing else happens meanwhile. It may call `publish_nowait`. What it raises goes to the
+        loop's exception handler, and deliveries go on. A batch is taken when the call returns.
+        `ack` says when an event counts as taken: `next`, when the application asks for the next one, or `manual`, when
+        it calls `ack`. Where members remember (level `causal`, with a data directory), their next life begins with the
+        first event that was not taken; elsewhere it is what publishers wait for. At most `inbox_events_max` events may
+        wait to be acknowledged; asking for more raises LimitError.
+        `on_lost` is called at once with what is lost of the events that were accepted here; whoever publishes next is
+        told the same by EventsLostError.
+        Raises UsageError, SettingError, JoinError, StorageError; with `write`, also what `cjoin` raises: then the group
+        is left again.
+        """
+        live = self.live
+        for seconds, wait in (("flush_s", flush_s), ("publish_wait_s", publish_wait_s)):
+            check_seconds(seconds, wait)
+        check_timeout(timeout_s)
+        check_count("inbox_events_max", inbox_events_max)
+        check_callable("on_batch", on_batch)
+        check_callable("on_lost", on_lost)
+        for flag, given in (("write", write), ("receive", receive), ("durable", durable)):
+            check_flag(flag, given)
+        check_settings(settings)
+        beginners = pids_of("founders", founders)
+        inbox = Inbox(
+            str(level), inbox_events_max, Overflow.parse(overflow), receive=receive, on_batch=on_batch,
+            ack=Ack.parse(ack),
+        )  # fmt: skip
+        inbox.on_pause = live.pause_for
+        inbox.rtt_ns = live.peers.rtt_ns
+        driver = await live.open(
+            name, str(level), inbox, settings or {}, founders=beginners, durable=durable, timeout_s=timeout_s
+        )
+        group = Group(self, driver, inbox, flush_s=flush_s, wait_s=publish_wait_s, on_lost=on_lost)
+        self.groups[name] = group
+        if write:
+            try:
+                await group.ready_to_publish(timeout_s)
+            except BaseException:
+                await group.close()
+                raise
+        return group
+
+
+def join(
+    pid: int,
+    *,
+    listen: str = "127.0.0.1:0",
+    contacts: Sequence[str] = (),
+    advertise: str | None = None,
+    data: Path | str | None = None,
+    trace: Path | str | None = None,
+    cluster: str | None = None,
+    certificate: Path | str | None = None,
+    key: Path | str | None = None,
+    authority: Path | str | None = None,
+    permits: Mapping[str, Mapping[int, str]] | None = None,
+    insecure: bool = False,
+    settings: NetSettings | None = None,
+    status: Path | str | bool = True,
+    metrics: str | None = None,
+) -> Node:
+    """Return a node to enter with `async with`: it listens and reaches any of the contacts.
+
+    Contacts that are not up yet are called on, with the reason logged; a contact that refuses this process is an error.
+    `status` is the local socket for `whence top`: True is where it usually is, False none. `metrics` is host:port to
+    serve metrics for Prometheus at. Run the program with `whence.run` for the quickest loop there is.
+
+    Behind a proxy or a translated address, `advertise` is where the others are told to call.
+    Raises UsageError where something cannot be; beyond loopback, certificates are needed (see `whence certs`).
+    """
+    files = (certificate, key, authority)
+    if any(files) and not all(files):
+        raise UsageError("certificate, key and authority belong together; give all three or none")
+    net = checked_settings(settings)
+    if cluster is not None:
+        net = structs.replace(net, cluster=cluster)
+    for name, path in (("data", data), ("trace", trace)):
+        check_path(name, path)
+    if not isinstance(status, bool):
+        check_path("status", status)
+    check_flag("insecure", insecure)
+    table = Permits(permits)
+    safety = Safety(Path(certificate), Path(key), Path(authority)) if certificate and key and authority else None
+
+    def make() -> LiveNode:
+        return LiveNode(
+            pid, net, data=Path(data) if data is not None else None, trace=Path(trace) if trace is not None else None,
+            safety=safety, permits=table, insecure=insecure,
+        )  # fmt: skip
+
+    reached_at = endpoint(advertise) if advertise is not None else None
+    served_at = endpoint(metrics) if metrics is not None else None
+    calls = [endpoint(contact) for contact in texts_of("contacts", contacts, "127.0.0.1:4000")]
+    return Node(make, endpoint(listen), calls, reached_at, status=status, metrics=served_at)
+
+
+def checked_settings(settings: object) -> NetSettings:
+    """Return a node's settings, the usual ones for None. Raises UsageError, SettingError."""
+    if settings is None:
+        return NetSettings()
+    if not isinstance(settings, NetSettings):
+        raise UsageError(f"settings are whence.NetSettings(…), not {settings!r}")
+    try:
+        return convert(structs.asdict(settings), NetSettings)
+    except ValidationError as error:
+        raise SettingError(f"NetSettings: {error}") from None
+
+
+def endpoint(text: object) -> tuple[str, int]:
+    """Split host:port. Raises UsageError."""
+    host, colon, port = text.rpartition(":") if isinstance(text, str) else ("", "", "")
+    if not colon or not (port.isascii() and port.isdecimal()) or int(port) > 65535:
+        raise UsageError(f"an address is host:port, such as 127.0.0.1:4000, not {text!r}")
+    return _ascii_host(host.strip("[]") or "0.0.0.0"), int(port)
+
+
+def _ascii_host(host: str) -> str:
+    """Return a host name as resolvers and peers take it; one with other letters in its IDNA form. Raises UsageError."""
+    try:
+        name = host if host.isascii() else host.encode("idna").decode("ascii")
+    except UnicodeError:
+        name = ""
+    if not is_host(name):
+        raise UsageError(f"{host!r} is no host name: labels of up to 63 letters and digits, {HOST_CHARS_MAX} in all")
+    return name

@@ -1,0 +1,168 @@
+"""What a publisher can know of its events: accepted, stored, settled; and the bundle they travel in until then."""
+
+import asyncio
+from collections.abc import Callable
+from enum import StrEnum
+
+from whence.api.arguments import check_timeout
+from whence.api.patience import saying
+from whence.errors import OutcomeUnknownError, UsageError, WhenceError
+from whence.net.driver import Driver
+from whence.types import Bundle, EventId, Process
+
+
+class Durability(StrEnum):
+    """What an acknowledgement promises, weakest first."""
+
+    ACCEPTED = "accepted"
+    STORED = "stored"
+    SETTLED = "settled"
+
+
+class Receipt:
+    """What is known of events that were published together, and what can still be waited for."""
+
+    __slots__ = ("_at", "_count", "_flight")
+
+    def __init__(self, flight: "Flight", at: int, count: int) -> None:
+        self._flight, self._at, self._count = flight, at, count
+
+    @property
+    def event(self) -> EventId:
+        """Return the first event's identity. Raises OutcomeUnknownError before it has one; await `accepted` first."""
+        flight = self._flight
+        if flight.process is None:
+            raise OutcomeUnknownError("the event has no number yet; await receipt.accepted() first")
+        return EventId(*flight.process, flight.first + self._at)
+
+    @property
+    def place(self) -> int:
+        """Return how many events are before it in its bundle."""
+        return self._at
+
+    @property
+    def full(self) -> bool:
+        """Tell whether its bundle has gone out already."""
+        return self._flight.process is not None
+
+    async def accepted(self) -> EventId:
+        """Wait until the member has taken the events; return the first one's identity. Raises what it refused."""
+        await self._flight.accepted()
+        return self.event
+
+    async def stored(self, timeout_s: float | None = None) -> EventId:
+        """Wait until the events survive a crash of this process.
+
+        Raises OutcomeUnknownError, which says what it waits for, after `timeout_s`; StorageError, UsageError.
+        """
+        check_timeout(timeout_s)
+        check_stores(self._flight.driver.stores)
+        assert self._flight.stored is not None
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.accepted()
+                with saying(lambda: f"group {self._flight.driver.group!r} waits for the disk"):
+                    await asyncio.shield(self._flight.stored)
+        except TimeoutError:
+            why = "the disk" if self.full else f"room ({self._flight.obstacle()})"
+            raise OutcomeUnknownError(
+                f"after {timeout_s:g} s the events wait for {why}; they are stored as soon as that is there"
+            ) from None
+        return self.event
+
+    async def settled(self, timeout_s: float | None = None) -> EventId:
+        """Wait until every other member known has the events: at levels that keep them, its application.
+
+        This process does not count, nor whoever is no member any more; of a causal group, all founders do, here or
+        away. Raises OutcomeUnknownError, which names the members whose word is missing, after `timeout_s` or when the
+        group is closed; UsageError for a time below zero.
+        """
+        check_timeout(timeout_s)
+        first = await self.accepted()
+        driver = self._flight.driver
+        last = first.seq + self._count - 1
+        if driver.settling.settled() >= last:
+            return first
+        try:
+            async with asyncio.timeout(timeout_s):
+                with saying(lambda: f"group {driver.group!r} waits for settled: {_listed(self.missing())} behind"):
+                    await driver.until(lambda: driver.settling.settled() >= last or driver.left)
+        except TimeoutError:
+            raise OutcomeUnknownError(
+                f"after {timeout_s:g} s, {_listed(self.missing())} not known to have the events; they may still come"
+            ) from None
+        if driver.settling.settled() < last:
+            raise OutcomeUnknownError(
+                f"the group was closed, and {_listed(self.missing())} not known to have the events"
+            )
+        return first
+
+    def missing(self) -> tuple[int, ...]:
+        """Return the members that `settled` waits for now: those not known to have the events.
+
+        Raises OutcomeUnknownError before the events have numbers; await `accepted` first.
+        """
+        return self._flight.driver.settling.missing(self.event.seq + self._count - 1)
+
+
+def check_stores(stores: bool) -> None:
+    """Raise UsageError where nothing is ever stored."""
+    if not stores:
+        raise UsageError("this group stores nothing; open it with durable=True and a data directory")
+
+
+def _listed(pids: tuple[int, ...]) -> str:
+    """Return processes as the beginning of a sentence about them."""
+    if not pids:
+        return "nobody is"
+    return f"process {pids[0]} is" if len(pids) == 1 else f"processes {', '.join(map(str, pids))} are"
+
+
+class Flight:
+    """The events that will travel as one bundle. Who does not ask for their fate pays nothing for being told it."""
+
+    __slots__ = ("_known", "driver", "first", "obstacle", "on_wanted", "payloads", "process", "refusal", "size",
+                 "stored", "wanted")  # fmt: skip
+
+    def __init__(self, driver: Driver, loop: asyncio.AbstractEventLoop, obstacle: Callable[[], str]) -> None:
+        self.driver = driver
+        self.obstacle = obstacle
+        """Say what it waits for while the member does not take it."""
+        self.payloads: list[bytes] = []
+        self.size = 0
+        self.process: Process | None = None
+        self.first = 0
+        self.refusal: WhenceError | None = None
+        self.stored: asyncio.Future[None] | None = loop.create_future() if driver.keeps_journal else None
+        self.wanted = False
+        """Somebody waits for it: it is not held back for company."""
+        self.on_wanted: Callable[[], None] | None = None
+        self._known: asyncio.Future[None] | None = None
+
+    def accept(self, bundle: Bundle) -> None:
+        """Learn that the member has taken the events as this bundle."""
+        self.process, self.first = bundle.process, bundle.first
+        self.payloads = []
+        self._tell()
+
+    def refuse(self, refusal: WhenceError) -> None:
+        """Learn that the member will not take the events."""
+        self.refusal = refusal
+        self._tell()
+
+    async def accepted(self) -> None:
+        """Wait until the member has taken the events. Raises what it refused."""
+        if self.process is None and self.refusal is None:
+            self.wanted = True
+            if self._known is None:
+                self._known = asyncio.get_running_loop().create_future()
+            if self.on_wanted is not None:
+                self.on_wanted()
+            with saying(lambda: f"group {self.driver.group!r} waits for room: {self.obstacle()}"):
+                await asyncio.shield(self._known)
+        if self.refusal is not None:
+            raise self.refusal
+
+    def _tell(self) -> None:
+        if self._known is not None and not self._known.done():
+            self._known.set_result(None)

@@ -1,0 +1,1 @@
+"""Dissemination: how a bundle gets to every member."""

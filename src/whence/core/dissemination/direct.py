@@ -1,0 +1,323 @@
+"""Direct spread: the publisher sends each bundle at once to every member it knows; digests mend what a link lost.
+
+Promises: while links work, every member of the view gets a bundle one hop after its publication, once. What a broken
+link or a crashed publisher left out is pulled from any member that still keeps it, a few rounds after it can be
+reached; bundles are kept until `keep_bundles` or `keep_bytes` newer ones came.
+Assumes: small groups, whose views hold everybody (`view_size` at least the group), over links that rarely lose.
+The sentence that decides: each round a member tells some peers how far it has each sender it keeps bundles of, and
+whoever has lacked something of it for a round asks for the rest: the sender, and who told of it, in turn.
+Source: ours, for live groups; PrCast (gossip.py) is the choice for large ones, where N copies per bundle cost too much.
+Costs per bundle: one copy to each member, no relays; per round, `fanout` digests of 30 bytes for each active sender.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterator
+from struct import Struct as Layout
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+from whence import limits
+from whence.core.dissemination.gossip import BUNDLE_FRAME_BYTES, GossipSettings
+from whence.core.dissemination.seen import Seen
+from whence.core.dissemination.senders import Senders
+from whence.core.membership.partial_view import News, PartialView, whole
+from whence.core.ready import Dice, Gauge, Item, Note, Ready, Send
+from whence.errors import SettingError
+from whence.limits import Limits
+from whence.types import Bundle, Instant, Process
+
+HAVE = Layout("<HIQQQ")
+"""A sender in a digest: pid, boot, and three of its numbers: the first that is kept here, the first after it that was
+not seen, and the first of all that was not seen."""
+
+WANT = Layout("<HIQ")
+"""A sender in a question: pid, boot, the first number that is missing."""
+
+DIGEST_SENDERS_MAX = 2048
+
+STUCK_MAX = 16
+"""Missing numbers of a sender whose age is known. Full: the oldest is forgotten, most likely because it came."""
+
+SPREADS = ("gossip", "direct")
+
+
+class Push(Item, frozen=True, tag=116):
+    """Bundles, straight from their publisher or as the answer to a Want."""
+
+    bundles: Annotated[list[Bundle], Meta(min_length=1, max_length=limits.PACKET_BUNDLES_MAX)]
+
+    def sound(self) -> bool:
+        """Tell whether every payload has its bytes."""
+        return all(map(Bundle.sound, self.bundles))
+
+    def bundle_count(self) -> int:
+        """Return how many bundles it carries."""
+        return len(self.bundles)
+
+    def payload_bytes(self) -> int:
+        """Return the bytes that are the application's."""
+        return sum([len(bundle.body) for bundle in self.bundles])
+
+
+class Have(Item, frozen=True, tag=117):
+    """How far I have each sender that I keep bundles of, and news of the membership."""
+
+    senders: Annotated[bytes, Meta(max_length=HAVE.size * DIGEST_SENDERS_MAX)]
+    subs: News
+    unsubs: News
+
+    def sound(self) -> bool:
+        """Tell whether digest and news are whole."""
+        return _is_digest(self.senders, HAVE.size) and whole(self.subs) and whole(self.unsubs)
+
+
+class Want(Item, frozen=True, tag=118):
+    """Send me what you keep of these senders, from these numbers on."""
+
+    senders: Annotated[bytes, Meta(max_length=WANT.size * DIGEST_SENDERS_MAX)]
+
+    def sound(self) -> bool:
+        """Tell whether the question is whole."""
+        return _is_digest(self.senders, WANT.size)
+
+
+def _is_digest(packed: bytes, size: int) -> bool:
+    """Tell whether a digest is whole entries whose boots fit 31 bits: no top byte of one has its top bit set."""
+    return len(packed) % size == 0 and packed[5::size].isascii()
+
+
+EVERYBODY_KNOWN: Final[dict[str, object]] = {
+    "spread": "direct", "view_size": limits.VIEW_MAX, "subs_max": limits.VIEW_MAX, "unsubs_max": limits.VIEW_MAX,
+    "join_tries_max": 100,
+}  # fmt: skip
+"""Settings of live groups that may gossip: who sends to everybody must know everybody. And who is connected to a member
+asks on: a busy one answers late."""
+
+
+class DirectSettings(Struct, frozen=True, kw_only=True):
+    """How a bundle gets to the members, and how much is kept to mend losses."""
+
+    spread: str = "gossip"
+    """`gossip` (any size of group, latency of rounds) or `direct` (small live groups, latency of one hop)."""
+    keep_bundles: int = 1024
+    """Bundles kept for members that missed them. Full: the oldest is forgotten."""
+    keep_bytes: int = 4 << 20
+    """Their bytes. At least what the whole group publishes in a few rounds. Full: the oldest is forgotten."""
+    mend_bytes: int = 1 << 20
+    """Bytes sent in answer to one Want; the rest is asked for again."""
+
+    def __post_init__(self) -> None:
+        if self.spread not in SPREADS:
+            raise SettingError(f"spread must be gossip or direct, not {self.spread!r}")
+        for name in ("keep_bundles", "keep_bytes", "mend_bytes"):
+            if getattr(self, name) < 1:
+                raise SettingError(f"{name} must be at least 1, not {getattr(self, name)}")
+
+
+class Kept:
+    """What is known of one process: the numbers seen, and the bundles kept, oldest first."""
+
+    __slots__ = ("asked", "asked_round", "bundles", "seen", "stuck")
+
+    def __init__(self) -> None:
+        self.seen = Seen()
+        self.bundles: deque[Bundle] = deque()
+        self.asked_round = -1
+        self.asked = 0
+        self.stuck: dict[int, int] = {}
+        """Numbers that were missing when peers told of having them, and since which round. Peers that keep bundles from
+        different numbers on tell of different ones."""
+
+    def missing(self, start: int = 1) -> int:
+        """Return the first number from `start` on that was not seen."""
+        seen = self.seen
+        at = bisect_right(seen.firsts, start)
+        return seen.lasts[at - 1] + 1 if at and seen.lasts[at - 1] >= start else start
+
+
+class Direct:
+    """Send to all at once; keep a while; mend by digests."""
+
+    def __init__(
+        self,
+        members: PartialView,
+        gossip: GossipSettings,
+        settings: DirectSettings,
+        bounds: Limits,
+        dice: Dice,
+        start: Instant,
+    ) -> None:
+        self._members = members
+        self._gossip = gossip
+        self._settings = settings
+        self._limits = bounds
+        self._dice = dice
+        self._next_round = start + int(dice() * gossip.round_ns)
+        self._round = 0
+        self._told_round = 0
+        self._senders: Senders[Kept] = Senders(bounds, Kept)
+        self._senders.open(*members.me)
+        self._order_kept: deque[Process] = deque()
+        """The sender of every bundle kept, oldest first."""
+        self._kept_bytes = 0
+        self._confirmed: dict[int, int] = {}
+        """How far each peer said it has our own bundles."""
+
+    def publish(self, bundle: Bundle, now: Instant, ready: Ready) -> None:
+        """Send the member's own bundle to everybody."""
+        self._take(bundle, ready)
+        everybody = self._members.targets(limits.VIEW_MAX)
+        if everybody:
+            ready.send.append(Send(everybody, Push([bundle])))
+
+    def receive(self, sender: Process, item: Item, now: Instant, ready: Ready) -> list[Bundle]:
+        """Take bundles, or mend what the peer or this member lacks."""
+        if isinstance(item, Push):
+            return [bundle for bundle in item.bundles if self._take(bundle, ready)]
+        if isinstance(item, Have):
+            self._members.hear(sender, item.subs, item.unsubs)
+            self._compare(sender, item, ready)
+        elif isinstance(item, Want):
+            self._answer(sender, item, ready)
+        else:
+            ready.notes.append(Note("reject", "not_direct", peer=sender.pid))
+        return []
+
+    def tick(self, now: Instant, ready: Ready) -> None:
+        """Tell some peers how far this member is, or all of them when there is news of the membership."""
+        if now < self._next_round:
+            return
+        gossip = self._gossip
+        length_ns = int(gossip.round_ns * (1.0 + gossip.jitter * (2.0 * self._dice() - 1.0)))
+        due = self._next_round + length_ns
+        self._next_round = due if due > now else now + length_ns
+        self._round += 1
+        news = self._members.changed
+        self._members.next_round(ready)
+        active = bool(self._order_kept) or news or self._members.changed
+        if not active and self._round - self._told_round < gossip.idle_rounds:
+            return
+        targets = self._members.targets(limits.VIEW_MAX if news else gossip.fanout)
+        if targets:
+            self._told_round = self._round
+            subs, unsubs = self._members.news()
+            ready.send.append(Send(targets, Have(self._digest(), subs, unsubs)))
+
+    def wake_at(self) -> Instant | None:
+        """Return when the next round is due."""
+        return self._next_round
+
+    def gauges(self) -> list[Gauge]:
+        """Return how much is kept."""
+        settings = self._settings
+        return [
+            Gauge("kept_bundles", len(self._order_kept), settings.keep_bundles),
+            Gauge("kept_bytes", self._kept_bytes, settings.keep_bytes + limits.BUNDLE_BYTES_MAX),
+            Gauge("kept_senders", len(self._senders), self._limits.senders_max),
+        ]
+
+    def settled(self) -> int | None:
+        """Return the last of the member's own events that every peer in its view has said to have."""
+        peers = self._members.targets(limits.VIEW_MAX)
+        own = self._senders.open(*self._members.me).missing() - 1
+        return min([own, *[self._confirmed.get(peer, 1) - 1 for peer in peers]])
+
+    def missing(self, last: int) -> tuple[int, ...] | None:
+        """Return the peers in the member's view that have not said to have its events up to this one."""
+        peers = self._members.targets(limits.VIEW_MAX)
+        return tuple(peer for peer in peers if self._confirmed.get(peer, 1) <= last)
+
+    def _take(self, bundle: Bundle, ready: Ready) -> bool:
+        """Remember and keep a bundle; return False if it was seen before or cannot be remembered."""
+        kept = self._senders.find(bundle.pid, bundle.boot)
+        if kept is None:
+            kept = self._open(bundle.pid, bundle.boot)
+            if kept is None:
+                ready.notes.append(Note("drop", "senders_max", bundle))
+                return False
+        if not kept.seen.add(bundle.first, bundle.last, self._limits.spans_per_sender_max):
+            ready.notes.append(Note("drop", "duplicate", bundle))
+            return False
+        kept.bundles.append(bundle)
+        self._order_kept.append(bundle.process)
+        self._kept_bytes += len(bundle.body)
+        settings = self._settings
+        while len(self._order_kept) > settings.keep_bundles or self._kept_bytes > settings.keep_bytes:
+            self._forget_oldest()
+        return True
+
+    def _open(self, pid: int, boot: int) -> Kept | None:
+        if self._senders.refuses(pid, boot) is not None:
+            return None
+        crowded_out = self._senders.crowded_out(pid)
+        if crowded_out is not None:
+            closing = self._senders.find(*crowded_out)
+            self._kept_bytes -= sum([len(bundle.body) for bundle in closing.bundles]) if closing is not None else 0
+            self._senders.close(crowded_out)
+        return self._senders.open(pid, boot)
+
+    def _forget_oldest(self) -> None:
+        process = self._order_kept.popleft()
+        kept = self._senders.find(*process)
+        if kept is not None and kept.bundles:
+            self._kept_bytes -= len(kept.bundles.popleft().body)
+
+    def _active(self) -> Iterator[tuple[Process, Kept]]:
+        for (pid, boot), kept in self._senders:
+            if kept.bundles:
+                yield Process(pid, boot), kept
+
+    def _digest(self) -> bytes:
+        entries = []
+        for process, kept in self._active():
+            first = kept.bundles[0].first
+            entries.append(HAVE.pack(*process, first, kept.missing(first), kept.missing()))
+        return b"".join(entries[:DIGEST_SENDERS_MAX])
+
+    def _compare(self, sender: Process, have: Have, ready: Ready) -> None:
+        """Ask for what the peer has and this member has lacked for a round, each sender at most once a round.
+
+        The sender itself is asked first, where it is in reach: nobody else need be believed. Then, in turn, the peer.
+        """
+        wanted = []
+        for pid, boot, first, end, complete in HAVE.iter_unpack(have.senders):
+            if (pid, boot) == self._members.me:
+                self._confirmed[sender.pid] = complete
+                continue
+            kept = self._senders.find(pid, boot) or self._open(pid, boot)
+            if kept is None or kept.asked_round == self._round or not 1 <= first <= limits.SEQ_MAX:
+                continue
+            missing = kept.missing(first)
+            if missing < end and missing <= limits.SEQ_MAX and self._is_stuck(kept, missing):
+                kept.asked_round = self._round
+                kept.asked += 1
+                want = WANT.pack(pid, boot, missing)
+                if kept.asked % 2 and pid != sender.pid and self._members.reaches(Process(pid, boot)):
+                    ready.send.append(Send((pid,), Want(want), boot))
+                else:
+                    wanted.append(want)
+        if wanted:
+            ready.send.append(Send((sender.pid,), Want(b"".join(wanted)), sender.boot))
+        if len(self._confirmed) > limits.VIEW_MAX:
+            del self._confirmed[next(iter(self._confirmed))]
+
+    def _is_stuck(self, kept: Kept, missing: int) -> bool:
+        """Tell whether the same number was missing a round ago: what is still on its way is not asked for."""
+        since = kept.stuck.setdefault(missing, self._round)
+        if len(kept.stuck) > STUCK_MAX:
+            del kept.stuck[next(iter(kept.stuck))]
+        return since < self._round
+
+    def _answer(self, sender: Process, want: Want, ready: Ready) -> None:
+        room = self._settings.mend_bytes
+        chosen: list[Bundle] = []
+        for pid, boot, missing in WANT.iter_unpack(want.senders):
+            kept = self._senders.find(pid, boot)
+            for bundle in kept.bundles if kept is not None else ():
+                if bundle.last >= missing and len(chosen) < limits.PACKET_BUNDLES_MAX and (room > 0 or not chosen):
+                    room -= len(bundle.body) + len(bundle.sizes) + len(bundle.stamp) + BUNDLE_FRAME_BYTES
+                    chosen.append(bundle)
+        if chosen:
+            ready.send.append(Send((sender.pid,), Push(chosen), sender.boot))

@@ -1,0 +1,171 @@
+"""How members of the level `causal` are made. A planted bug is one part replaced by a wrong one."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from msgspec import structs
+
+from whence.core.level import Surroundings
+from whence.core.levels.causal.mesh.member import Direct
+from whence.core.levels.causal.mesh.outbox import Outbox as DirectOutbox
+from whence.core.levels.causal.mesh.state import State as DirectState
+from whence.core.levels.causal.reliability import LIVE_TIMERS
+from whence.core.levels.causal.settings import Settings
+from whence.core.levels.causal.tree.fence import TRAIL_BYTES
+from whence.core.levels.causal.tree.heads import largest
+from whence.core.levels.causal.tree.inbox import Inbox
+from whence.core.levels.causal.tree.items import HEAD_BYTES_MAX
+from whence.core.levels.causal.tree.links import Links
+from whence.core.levels.causal.tree.member import Localized
+from whence.core.levels.causal.tree.outbox import Outbox
+from whence.core.levels.causal.tree.overlay import Overlay, OverlaySettings, Place, overlay_of
+from whence.core.levels.causal.tree.predicted import Predicted
+from whence.core.levels.causal.tree.state import State
+from whence.core.membership.suspects import Suspects
+from whence.core.offsets import Offsets
+from whence.core.settings import parse
+from whence.errors import SettingError
+from whence.limits import CLOCK_NODES_MAX
+from whence.types import Process
+
+CODINGS: dict[str, type[Links]] = {"whole": Links, "predicted": Predicted}
+"""How heads are coded, by setting."""
+
+
+DIRECT_NODES_MAX = 16
+"""Live groups of more members spread along a tree: a publisher's copies and everybody's word to everybody grow with the
+members (decision 0031)."""
+
+DIRECT_HELD_MAX = 2048
+"""Messages that a member of a direct group holds: as many as eight members with full windows have under way to it."""
+
+MESH = ("mesh", "direct")
+"""How files may spell the mesh; `direct` is its name of before."""
+
+OF_TREES = ("tree", "groups", "f", "identity", "coding", "replay", "retain", "ordered_links")
+"""Settings that mean something only on a tree: who gives one wants one."""
+
+
+class Causal(NamedTuple):
+    """The recipe of the level `causal`."""
+
+    member: type[Localized] = Localized
+    state: type[State] = State
+    links: type[Links] | None = None
+    """None: the one that the setting `coding` names."""
+    codings: Mapping[str, type[Links]] = CODINGS
+    outbox: type[Outbox] = Outbox
+    inbox: type[Inbox] = Inbox
+    overlay: Callable[[OverlaySettings], Overlay] = overlay_of
+    direct: type[Direct] = Direct
+    direct_state: type[DirectState] = DirectState
+    direct_outbox: type[DirectOutbox] = DirectOutbox
+    offsets: type[Offsets] = Offsets
+
+    @property
+    def durable(self) -> bool:
+        """A member remembers across crashes: it is restored, and does not join again."""
+        return True
+
+    def settings_from(self, given: Mapping[str, Any]) -> Settings:
+        """Make settings from values by name. Raises SettingError."""
+        settings = parse({**given, "spread": "mesh"} if given.get("spread") in MESH else given, Settings)
+        if settings.tree.coding not in self.codings:
+            raise SettingError("coding: the thesis's format is for simulations with whence-lab: pip install whence-lab")
+        overlay = overlay_of(settings.overlay)
+        if settings.is_mesh:
+            if overlay.group_count != 1 or len(overlay.table(0).members) != overlay.size:
+                raise SettingError("spread: a mesh is one group of all; leave groups out, or take spread=tree")
+            if overlay.size > CLOCK_NODES_MAX:
+                raise SettingError(f"spread: a mesh has at most {CLOCK_NODES_MAX} nodes, not {overlay.size}")
+        return settings
+
+    def build(self, me: Process, settings: Settings, around: Surroundings) -> Localized | Direct:
+        """Compose a member that has not started yet. Raises SettingError for one that has no place."""
+        self._check_member(me.pid, settings)
+        if settings.is_mesh:
+            return self.compose_direct(me, settings, remembers=around.remembers)
+        member = self.compose(me, settings, self.overlay(settings.overlay))
+        member.remembers = around.remembers
+        return member
+
+    def live_settings(self, founders: Sequence[int], given: Mapping[str, object]) -> dict[str, object]:
+        """Return what a live group is opened with: timers, who the members are, and how messages get to them.
+
+        Raises SettingError without founders.
+        """
+        if not founders:
+            raise SettingError(
+                "level causal has the members it begins with: name them all, the same list at each of them "
+                "(founders=[0, 1, 2], --founders 0,1,2)"
+            )
+        chosen: dict[str, object] = {**LIVE_TIMERS, "processes": " ".join(map(str, sorted(founders)))}
+        if len(founders) <= DIRECT_NODES_MAX and not any(name in given for name in OF_TREES):
+            chosen["spread"] = "mesh"
+        if given.get("spread", chosen.get("spread")) in MESH:
+            chosen["held_copies_max"] = DIRECT_HELD_MAX
+        return chosen
+
+    def check_place(self, process: int, settings: Settings) -> None:
+        """Refuse a process that has no place in the group, or one whose messages no other could read.
+
+        Raises SettingError.
+        """
+        self._check_member(process, settings)
+        if not settings.is_mesh:
+            overlay = overlay_of(settings.overlay)
+            place = Place(overlay, overlay.place_of[process])
+            size = max(largest(place), TRAIL_BYTES * len(place.pairs) if place.f > 1 else 0)
+            if size > HEAD_BYTES_MAX:
+                raise SettingError(
+                    f"tree: with {len(place.near) - 1} nodes within {overlay.radius} hops of process {process}, what "
+                    f"it says of a message may take {size} bytes, and no other reads more than {HEAD_BYTES_MAX}: take "
+                    "a tree of smaller degree (tree=binary), or a smaller f"
+                )
+
+    def _check_member(self, process: int, settings: Settings) -> None:
+        overlay = overlay_of(settings.overlay)
+        if process not in overlay.place_of:
+            raise SettingError(
+                f"process {process} is not one of the founders {', '.join(map(str, overlay.processes))}: a group at "
+                "this level has the members it began with; name them all at each of them (founders=[0, 1, 2], "
+                "--founders 0,1,2)"
+            )
+
+    def compose_direct(self, me: Process, settings: Settings, *, remembers: bool) -> Direct:
+        """Compose a member that sends to everybody itself."""
+        overlay = overlay_of(settings.overlay)
+        state = self.direct_state(overlay.place_of[me.pid], overlay.processes, remembers=remembers)
+        outbox = self.direct_outbox(state, settings.mesh, Suspects())
+        return self.direct(me, settings, state, outbox)
+
+    def compose(self, me: Process, settings: Settings, overlay: Overlay) -> Localized:
+        """Compose a member at its place in an overlay."""
+        given = settings.tree
+        state = self.state(
+            Place(overlay, overlay.place_of[me.pid]), paper=given.identity == "paper", retain=given.retain
+        )
+        links = (self.links or self.codings[settings.tree.coding])(state, settings.tree)
+        outbox = self.outbox(state, links, settings.tree, Suspects())
+        return self.member(me, settings, state, links, outbox, self.inbox)
+
+    def shared(self, settings: Settings) -> dict[str, object]:
+        """Return what all members must agree on: who they are, and how messages get to them and are named."""
+        members = list(overlay_of(settings.overlay).processes)
+        if settings.is_mesh:
+            return {"spread": "mesh", "members": members}
+        names = ("identity", "coding", "ordered_links")
+        tree = structs.asdict(settings.overlay) | {"spread": "tree", "processes": members}
+        return tree | {name: getattr(settings.tree, name) for name in names}
+
+    def destinations(self, settings: Settings, group: int) -> tuple[int, ...]:
+        """Return the members of a group."""
+        return overlay_of(settings.overlay).members_of(group)
+
+    def first_peers(self, settings: Settings) -> int:
+        """Return none: everybody knows the tree."""
+        return 0
+
+    def reads_wall_clock(self) -> bool:
+        """Return False: timers must not jump."""
+        return False

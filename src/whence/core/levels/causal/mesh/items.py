@@ -1,0 +1,45 @@
+"""What members of a direct group say to each other, beside the questions they share with the localized overlay."""
+
+from typing import Annotated, TypeAlias
+
+from msgspec import Meta
+
+from whence.core.levels.causal.items import Number
+from whence.core.ready import Item
+from whence.limits import CLOCK_NODES_MAX
+from whence.types import Bundle
+
+Clock: TypeAlias = Annotated[list[Number], Meta(min_length=1, max_length=CLOCK_NODES_MAX)]
+"""Per place in the list of members, how many messages of that one were processed."""
+
+
+class Told(Item, frozen=True, tag=84):
+    """A message as its publisher sent it, whoever passes it on: what it follows, what its publisher had, the bundle.
+
+    In `past` the publisher's own entry is how many messages it had published before. `has` is as in Has; if empty, as
+    `past`.
+    """
+
+    past: Clock
+    has: Annotated[list[Number], Meta(max_length=CLOCK_NODES_MAX)]
+    bundle: Bundle
+
+    def sound(self) -> bool:
+        """Tell whether the clocks agree, and the bundle is one."""
+        return len(self.has) in (0, len(self.past)) and self.bundle.sound()
+
+    def bundle_count(self) -> int:
+        """Return one."""
+        return 1
+
+    def payload_bytes(self) -> int:
+        """Return the bundle's bytes."""
+        return len(self.bundle.body)
+
+
+class Has(Item, frozen=True, tag=85):
+    """So many messages of each node were taken by the application here, for good, and so many came: an acknowledgement
+    to all of them. What came and was not taken need not be sent again, but kept."""
+
+    has: Clock
+    reached: Clock

@@ -1,0 +1,267 @@
+"""What a member still owes others: its own messages to each of them, and word of what it has; and when it repeats them.
+
+Laws: each node gets this one's messages in their order, as far as its window goes. What is not acknowledged is sent
+again; one that is suspected is only asked what it has, until it is heard: at once when it falls under suspicion because
+its connection broke, and when there is something new for it. A message says what its publisher has, so it
+acknowledges too: word of its own goes out only where nothing was published for a while.
+"""
+
+from whence.core.levels.causal.items import Probe
+from whence.core.levels.causal.mesh.items import Has, Told
+from whence.core.levels.causal.mesh.state import State
+from whence.core.levels.causal.reliability import ReliabilitySettings
+from whence.core.membership.suspects import Suspects
+from whence.core.ready import Ready, Send
+from whence.types import Instant
+
+AGAIN_MAX = 16
+"""Messages repeated at a time."""
+
+ACKS_PER_WINDOW = 4
+"""Word goes out at the latest when so many parts of a window have been processed."""
+
+NEVER = 1 << 62
+
+
+class Peer:
+    """How things stand with one other node."""
+
+    __slots__ = ("acked", "answered", "backoff", "begun", "boot", "came", "heard_at", "place", "retry_at", "sent",
+                 "since")  # fmt: skip
+
+    def __init__(self, retry_ns: int, place: int) -> None:
+        self.place = place
+        """Among the members."""
+        self.answered = False
+        """It said in this life of ours how much it has."""
+        self.acked = 0
+        """Its application has so many of this node's messages."""
+        self.came = 0
+        """So many came to its present life."""
+        self.sent = 0
+        """It was sent so many, since it was last begun anew."""
+        self.boot = 0
+        """The life that was last heard of."""
+        self.begun = 0
+        """The life that was sent everything from the beginning because it follows another."""
+        self.heard_at: Instant = -NEVER
+        self.since: Instant = 0
+        """When it began to owe an answer."""
+        self.retry_at: Instant = NEVER
+        self.backoff = retry_ns
+
+
+class Outbox:
+    """Messages, acknowledgements and their repetition."""
+
+    def __init__(self, state: State, settings: ReliabilitySettings, suspects: Suspects) -> None:
+        self.state = state
+        self.settings = settings
+        self.suspects = suspects
+        self.peers = {
+            process: Peer(settings.retry_ns, place)
+            for place, process in enumerate(state.processes)
+            if place != state.me
+        }
+        """By the number of their process."""
+        self.wake_at: Instant = NEVER
+        """Not later than the next thing to do."""
+        self._all = tuple(self.peers)
+        self.has_at: Instant = NEVER
+        """When everybody is told what is here."""
+        self._handed = 0
+        """Messages handed to the application since word went out."""
+        self._owes = False
+        """Somebody waits for word, be it no news."""
+        self._window = max(1, min(settings.window, settings.held_copies_max // max(1, len(self.peers))))
+        """Messages under way to one node: what all others may send it at once, it can hold."""
+        self._has_after = max(1, self._window // ACKS_PER_WINDOW)
+        self._lowest = 0
+        self._slowest = len(self.peers)
+        """The least that a peer's application has, and how many of them have no more."""
+
+    @property
+    def active(self) -> tuple[int, ...]:
+        """Return whom messages are sent to at present."""
+        return tuple(node for node in self.peers if node not in self.suspects.now)
+
+    # --- messages ---
+
+    def send(self, told: Told, number: int, now: Instant, ready: Ready) -> None:
+        """Send a message just published to all that have everything before it; the others get it in its turn."""
+        suspected, lowest = self.suspects.now, number - self._window
+        to = []
+        for node, peer in self.peers.items():
+            if peer.retry_at == NEVER:
+                self._await_answer(peer, now)
+                if node in suspected:
+                    self.ask(node, ready)
+            if peer.sent == number - 1 and peer.acked >= lowest and node not in suspected:
+                peer.sent = number
+                to.append(node)
+        if not self._all:
+            self.settle()
+        elif len(to) == len(self._all):
+            self._handed, self._owes = 0, False  # it says what is here, and all get it
+            if not self.state.remembers:
+                self.has_at = NEVER
+            ready.send.append(Send(self._all, told))
+        elif to:
+            ready.send.append(Send(tuple(to), told))
+
+    def push(self, node: int, ready: Ready) -> None:
+        """Send what waits for a node, as far as its window goes."""
+        peer, state = self.peers[node], self.state
+        upto = min(state.published, peer.acked + self._window)
+        for number in range(peer.sent + 1, upto + 1):
+            ready.send.append(Send((node,), state.kept[number]))
+            peer.sent = number
+
+    def restart(self, node: int, now: Instant, ready: Ready) -> None:
+        """Send a node everything it is not known to have, from the beginning."""
+        peer = self.peers[node]
+        peer.sent, peer.backoff = peer.acked, self.settings.retry_ns
+        if peer.acked < self.state.published:
+            self._await_answer(peer, now)
+            if node not in self.suspects.now:
+                self.push(node, ready)
+
+    def acknowledged(self, node: int, has: int, came: int, now: Instant, ready: Ready) -> None:
+        """Learn how many own messages came to the present life of a node, and how many its application has."""
+        peer, state = self.peers[node], self.state
+        published = state.published
+        if peer.came < came <= published:
+            peer.came = came
+            peer.backoff = self.settings.retry_ns
+        if not peer.acked < has <= published:
+            return  # old news, or nonsense
+        was_slowest = peer.acked == self._lowest
+        peer.acked = has
+        if peer.sent < has:
+            peer.sent = has
+        peer.backoff = self.settings.retry_ns
+        if has == published:
+            peer.retry_at = NEVER
+        else:
+            peer.since, peer.retry_at = now, now + peer.backoff  # later than before: nobody must be woken earlier
+            if peer.sent < published and node not in self.suspects.now:
+                self.push(node, ready)
+        if was_slowest:
+            self._slowest -= 1
+            if not self._slowest:
+                self.settle()
+
+    def came_to(self, node: int, boot: int, came: int) -> int:
+        """Return how many messages came to a node's present life, as one of its lives said: what an earlier one said
+        tells nothing of this one, which lost what its application had not taken."""
+        return came if boot == self.peers[node].boot else 0
+
+    def settle(self) -> None:
+        """Drop what everybody has, the application here too."""
+        state = self.state
+        mine = state.has[state.me]
+        acked = [peer.acked for peer in self.peers.values()]
+        self._lowest = min(acked, default=mine)
+        self._slowest = acked.count(self._lowest)
+        state.settle(min(mine, self._lowest))
+
+    # --- word of what is here ---
+
+    def handed(self, now: Instant) -> None:
+        """Plan to tell everybody of a message that was handed to the application."""
+        self.watch(now)
+        self._handed += 1
+        if self._handed == self._has_after:
+            self._tell_by(now)  # a publisher that waits for room must not wait for company too
+
+    def owe(self, now: Instant) -> None:
+        """Plan to tell everybody what is here, be it no news: somebody did not hear it."""
+        self._owes = True
+        self.watch(now)
+
+    def watch(self, now: Instant) -> None:
+        """Plan to look what the application has taken."""
+        if self.has_at == NEVER:
+            self._tell_by(now + self.settings.ack_ns)
+
+    def _tell_by(self, at: Instant) -> None:
+        self.has_at = at
+        self.wake_at = min(self.wake_at, at)
+
+    def has(self) -> Has:
+        """Say what is here for good."""
+        return Has(self.state.has.copy(), self.state.reached.copy())
+
+    def tell(self, now: Instant, ready: Ready, *, news: bool) -> None:
+        """Tell everybody what is here, if it is news or somebody waits for it; again while something is untaken."""
+        self.has_at = NEVER
+        if news or self._owes:
+            self._handed, self._owes = 0, False
+            ready.send.append(Send(self._all, self.has()))
+        if not self.state.all_taken:
+            self._tell_by(now + self.settings.ack_ns)
+
+    # --- peers come and go ---
+
+    def lost(self, node: int, ready: Ready) -> None:
+        """Suspect a node that did not take what it was sent, and ask it at once: its answer ends the suspicion, and
+        what is on its way anew need not wait for the time of repeating."""
+        if self.suspects.suspect(node):
+            self.ask(node, ready)
+
+    def ask(self, node: int, ready: Ready) -> None:
+        """Ask a node what it has."""
+        ready.send.append(Send((node,), Probe(self.peers[node].acked + 1)))
+
+    def heard(self, node: int, boot: int, now: Instant, ready: Ready) -> None:
+        """Take a sign of life: of a new one, or of a node that may be suspected.
+
+        One that follows another gets everything from the beginning: that one may have lost what its application had not
+        taken. The first that is heard of was sent what there is; if it follows another, it says that it is back.
+        """
+        peer = self.peers[node]
+        follows = 0 < peer.boot < boot
+        peer.boot = max(peer.boot, boot)
+        if follows:
+            peer.came, peer.begun = peer.acked, boot
+        if self.suspects.heard(node) or follows:
+            self.restart(node, now, ready)
+
+    def back(self, node: int, now: Instant, ready: Ready) -> None:
+        """Learn that a node is up again: it gets what it lacks, unless it was sent that before."""
+        peer = self.peers[node]
+        if peer.begun < peer.boot:
+            peer.came, peer.begun = peer.acked, peer.boot
+            self.restart(node, now, ready)
+
+    def _await_answer(self, peer: Peer, now: Instant) -> None:
+        peer.since, peer.retry_at = now, now + peer.backoff
+        if peer.retry_at < self.wake_at:
+            self.wake_at = peer.retry_at
+
+    # --- time ---
+
+    def tick(self, now: Instant, ready: Ready) -> None:
+        """Repeat, ask those that are suspected, suspect those that do not answer."""
+        for node, peer in self.peers.items():
+            if now < peer.retry_at:
+                continue
+            if peer.acked == self.state.published:
+                peer.retry_at = NEVER
+                continue
+            peer.backoff = min(2 * peer.backoff, self.settings.retry_ns_max)
+            peer.retry_at = now + peer.backoff
+            self._repeat(node, peer, ready)
+            if now - max(peer.heard_at, peer.since) >= self.settings.suspect_ns:
+                self.suspects.suspect(node)
+        self.wake_at = min([self.has_at, *[peer.retry_at for peer in self.peers.values()]])
+
+    def _repeat(self, node: int, peer: Peer, ready: Ready) -> None:
+        """Send again what has not come to a node; ask one that is suspected, or has everything untaken, what it has."""
+        came = max(peer.came, peer.acked)
+        if node in self.suspects.now or came == self.state.published:
+            self.ask(node, ready)
+            return
+        for number in range(came + 1, min(peer.sent, came + AGAIN_MAX) + 1):
+            ready.send.append(Send((node,), self.state.kept[number]))
+        self.push(node, ready)

@@ -1,0 +1,159 @@
+"""What a member of a direct group remembers, and the transitions that change it for good.
+
+Laws: `reached[x]` is how many messages of x were handed to the application here, without a gap, in x's order. A message
+may be handed over when everything its publisher had been handed was handed over here; so the clock of one that was lies
+below `reached`, and nothing has to be merged. `has[x]` is how many of them the application has taken; a later life
+begins with that, and what was handed out beyond is fetched again. Own messages are kept until every application has
+taken them. Messages of others are kept while there is room, to be passed on for a publisher that is down; nobody relies
+on it. x is a place in the list of members, whatever number its process has.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from operator import gt
+
+from whence.core.levels.causal.begun import Begun
+from whence.core.levels.causal.mesh.items import Told
+from whence.core.levels.causal.mesh.journal import Checkpoint, Entry, Kept, Published, Settled, Taken
+from whence.types import Bundle
+
+SPARE_MESSAGES, SPARE_BYTES = 1024, 4 << 20
+"""Messages of others that are kept to be passed on. Full: the oldest go."""
+
+
+class State:
+    """The durable part of a member, and what is derived from it."""
+
+    def __init__(self, me: int, processes: Sequence[int], *, remembers: bool) -> None:
+        """Begin as one of some processes; `me` is a place among them, as are all indices here."""
+        nodes = len(processes)
+        self.me = me
+        self.processes = processes
+        self.place_of = {process: place for place, process in enumerate(processes)}
+        self.remembers = remembers
+        """Whether a later life goes on from here; else what was handed out counts as taken."""
+        self.reached = [0] * nodes
+        self.has = [0] * nodes if remembers else self.reached
+        self.begun: list[int] = []
+        """Messages of each node that were taken in an earlier life, counting one of which a part was: what is published
+        now follows that part, though the message is still to come again."""
+        self.published = 0
+        self.kept: dict[int, Told] = {}
+        """Own messages that somebody may lack, by number."""
+        self.settled = 0
+        """Everybody has the own messages up to here."""
+        self.settled_last: Bundle | None = None
+        """The last of them that was kept here."""
+        self.retained_bytes = 0
+        self._spare: deque[Told] = deque()
+        """Messages of others, in the order they were handed out."""
+        self._spare_bytes = 0
+
+    # --- transitions ---
+
+    def publish(self, bundle: Bundle) -> Told:
+        """Give an own message its number and clock, after everything handed out here, and count it as handed out."""
+        reached, me = self.reached, self.me
+        told = Told(self._past() if self.begun else reached.copy(), self.has.copy() if self.remembers else [], bundle)
+        reached[me] = self.published = self.published + 1
+        self._keep(told)
+        return told
+
+    def _past(self) -> list[int]:
+        """Return what an own message follows, while messages that were begun are still to come again."""
+        past = list(map(max, self.reached, self.begun))
+        past[self.me] = self.reached[self.me]
+        if past == self.reached:
+            self.begun = []
+        return past
+
+    def settle(self, upto: int) -> None:
+        """Drop own messages that everybody has."""
+        kept = self.kept
+        for number in range(self.settled + 1, upto + 1):
+            told = kept.pop(number, None)
+            if told is not None:
+                self.settled_last = told.bundle
+                self.retained_bytes -= len(told.bundle.body)
+        self.settled = max(self.settled, upto)
+
+    def resume(self) -> list[Bundle]:
+        """Begin a later life: forget what was handed out and not taken. Return the own messages among it."""
+        has, me = self.has, self.me
+        has[me] = max(has[me], self.settled)
+        self.reached = has.copy()
+        self.reached[me] = self.published
+        return [told.bundle for number, told in self.kept.items() if number > has[me]]
+
+    def took(self, has: Sequence[int]) -> None:
+        """Learn what the application had taken at some time."""
+        self.has[:] = map(max, self.has, has)
+
+    def _keep(self, told: Told) -> None:
+        self.kept[told.past[self.me] + 1] = told
+        self.retained_bytes += len(told.bundle.body)
+
+    # --- the journal ---
+
+    def replay(self, entry: Entry) -> None:
+        """Make a transition of an earlier life again."""
+        match entry:
+            case Published():
+                self.published += 1
+                self._keep(Told(entry.past, entry.has, entry.bundle))
+                self.took(entry.has)
+            case Taken():
+                self.took(entry.has)
+            case Settled():
+                self.settle(entry.upto)
+            case Checkpoint():
+                self.published, self.settled = entry.published, entry.settled
+                self.took(entry.has)
+            case Begun():
+                pass
+            case Kept():
+                self._keep(Told(entry.past, [0] * len(entry.past), entry.bundle))  # it says nothing of what is here
+
+    def entries(self) -> list[Entry]:
+        """Write the state down."""
+        kept = [Kept(told.past, told.bundle) for told in self.kept.values()]
+        return [Checkpoint(self.has, self.published, self.settled), *kept]
+
+    # --- what follows from them ---
+
+    def is_ready(self, told: Told) -> bool:
+        """Tell whether all that a message's publisher had been handed was handed over here; it is the publisher's next
+        one then, or was handed over before."""
+        return not any(map(gt, told.past, self.reached))
+
+    def missing(self, told: Told) -> list[tuple[int, int]]:
+        """Return what must be handed over before a message: nodes, and how many messages of each."""
+        behind = zip(told.past, self.reached, strict=True)
+        return [(node, needed) for node, (needed, have) in enumerate(behind) if needed > have]
+
+    @property
+    def all_taken(self) -> bool:
+        """Tell whether the application has taken all it was handed."""
+        return self.has == self.reached
+
+    # --- messages of others ---
+
+    def remember(self, told: Told) -> None:
+        """Keep a message of another node while there is room."""
+        spare = self._spare
+        spare.append(told)
+        self._spare_bytes += len(told.bundle.body)
+        while self._spare_bytes > SPARE_BYTES or len(spare) > SPARE_MESSAGES:
+            self._spare_bytes -= len(spare.popleft().bundle.body)
+
+    def recall(self, publisher: int, above: int, upto: int) -> list[Told]:
+        """Return those of a node's messages after one and up to another that are kept here, in their order."""
+        if publisher == self.me:
+            return [self.kept[number] for number in range(above + 1, upto + 1) if number in self.kept]
+        pid = self.processes[publisher]
+        return [told for told in self._spare if told.bundle.pid == pid and above <= told.past[publisher] < upto]
+
+    @property
+    def spare_count(self) -> int:
+        """Return how many messages of others are kept."""
+        return len(self._spare)

@@ -1,0 +1,161 @@
+"""Copies that arrive: known already, ready to be processed, or held until what they follow has come.
+
+The sentence that decides: a copy is processed when everything its dependencies number for this member has been, its
+own numbers apart. A duplicate needs no such test: it only brings names.
+Held copies are not acknowledged, so dropping one is safe; it comes again.
+Source: LoCaMu sections 4.3, 4.6.
+"""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from whence.core.levels.causal.items import Ask, Lookup
+from whence.core.levels.causal.tree.heads import Head
+from whence.core.levels.causal.tree.outbox import NEVER, Outbox
+from whence.core.levels.causal.tree.overlay import NODE_BITS, Cells
+from whence.core.levels.causal.tree.settings import TreeSettings
+from whence.core.levels.causal.tree.state import Record, State, Uid
+from whence.core.ready import Note, Ready, Send
+from whence.types import Bundle, Instant
+
+ASKS_MAX = 8
+"""Held copies that ask for what they wait for at a time; the oldest first."""
+
+
+class Waiting(Struct, eq=False):
+    """A copy that came, and since when it is here."""
+
+    sender: int
+    head: Head
+    bundle: Bundle
+    uid: Uid
+    number: int
+    since: Instant
+    deps: Cells
+    """What it follows, as told by its forwarder and by the nodes it leapt over."""
+    fence_asked_at: Instant = -NEVER
+    fenced: dict[int, int] | None = None
+    """Cells that the nodes it leapt over have confirmed."""
+
+
+class Inbox:
+    """Decides what becomes of every copy."""
+
+    def __init__(
+        self,
+        state: State,
+        outbox: Outbox,
+        settings: TreeSettings,
+        on_first: Callable[[Waiting, Instant, Ready], None],
+        on_duplicate: Callable[[Record, Head, Instant, Ready], None],
+    ) -> None:
+        self.state = state
+        self.outbox = outbox
+        self.settings = settings
+        self.held: dict[tuple[int, int], Waiting] = {}
+        """By forwarder and its number."""
+        self.wake_at: Instant = NEVER
+        self.passes_fence: Callable[[Waiting, Instant, Ready], bool] | None = None
+        self._on_first = on_first
+        self._on_duplicate = on_duplicate
+
+    def take(self, sender: int, head: Head, bundle: Bundle, now: Instant, ready: Ready) -> None:
+        """Process a copy, or hold it."""
+        number = head.number or (head.number_for(self.state.me) if self._is_ours(head) else 0)
+        if not number:
+            ready.notes.append(Note("reject", "not_for_me", bundle, sender))
+            return
+        uid = (bundle.pid, bundle.boot, bundle.first)
+        waiting = Waiting(sender, head, bundle, uid, number, now, head.deps)
+        if self.settle(waiting, now, ready):
+            if self.held:
+                self.pump(now, ready)
+            return
+        if (head.last, number) in self.held:
+            return
+        if len(self.held) >= self.settings.held_copies_max:
+            ready.notes.append(Note("drop", "held_full", bundle, sender))
+            return
+        self.held[head.last, number] = waiting
+        self._ask_by(now)
+
+    def _is_ours(self, head: Head) -> bool:
+        """Tell whether a head is of this epoch and its forwarder in reach."""
+        overlay = self.state.place.overlay
+        return head.epoch == overlay.epoch and head.group < overlay.group_count and head.last in self.outbox.peers
+
+    def settle(self, waiting: Waiting, now: Instant, ready: Ready) -> bool:
+        """Process a copy if it can be; return whether it needs no holding."""
+        head, state = waiting.head, self.state
+        record = state.records.get(waiting.uid) if state.index is None else state.by_numbers(head.ids, head.extra)
+        if record is not None:
+            self._on_duplicate(record, head, now, ready)
+            self.outbox.owe([waiting.sender], now)
+        elif waiting.number <= state.past.get(head.last << NODE_BITS | state.me, 0) or (
+            state.ahead and state.has(head.last, waiting.number)
+        ):
+            self.outbox.owe([head.last, waiting.sender], now)
+            ready.notes.append(Note("drop", "duplicate", waiting.bundle, waiting.sender))
+        elif not self.is_ready(waiting, now, ready):
+            return False
+        elif len(state.records) >= self.settings.records_max or (
+            state.retained_bytes >= self.settings.retained_bytes_max
+        ):
+            ready.notes.append(Note("drop", "records_full", waiting.bundle, waiting.sender))
+        else:
+            self._on_first(waiting, now, ready)
+        return True
+
+    def is_ready(self, waiting: Waiting, now: Instant, ready: Ready) -> bool:
+        """Tell whether everything a copy follows was processed here."""
+        state, head = self.state, waiting.head
+        if waiting.deps and state.missing(head, waiting.deps):
+            return False
+        if state.index is not None and not self.is_safe(head):
+            return False
+        return self.passes_fence is None or self.passes_fence(waiting, now, ready)
+
+    def is_safe(self, head: Head) -> bool:
+        """Tell whether a copy of an unknown message, known by its numbers alone, may be its first."""
+        return self.state.is_safe(head.ids | head.extra, head.h, head.last, self.state.me)
+
+    def pump(self, now: Instant, ready: Ready) -> None:
+        """Process held copies until none can be."""
+        progress = True
+        while progress:
+            progress = False
+            for key, waiting in list(self.held.items()):
+                if self.settle(waiting, now, ready):
+                    del self.held[key]
+                    progress = True
+
+    def tick(self, now: Instant, ready: Ready) -> None:
+        """Ask the sources of what is missing, and others where a source seems to be down."""
+        if now < self.wake_at:
+            return
+        self.wake_at = NEVER
+        if not self.held:
+            return
+        wanted: dict[int, int] = {}
+        for waiting in list(self.held.values())[:ASKS_MAX]:
+            if now - waiting.since >= self.settings.ask_ns:
+                missing = self.state.missing(waiting.head, waiting.deps)
+                for source, number in missing:
+                    wanted[source] = max(wanted.get(source, 0), number)
+                if not missing:
+                    self.is_ready(waiting, now, ready)  # asks the nodes it leapt over once more
+        self.ask(wanted, now, ready)
+        self._ask_by(now)
+
+    def ask(self, wanted: dict[int, int], now: Instant, ready: Ready) -> None:
+        """Ask every source for what it numbered for this member."""
+        for source, number in wanted.items():
+            reached = self.state.reached(source)
+            ready.send.append(Send((source,), Ask(reached, number)))
+            if source in self.outbox.suspects.now:
+                others = tuple(peer for peer in self.outbox.active if peer != source)
+                ready.send.append(Send(others, Lookup(source, reached, number)))
+
+    def _ask_by(self, now: Instant) -> None:
+        self.wake_at = min(self.wake_at, now + self.settings.ask_ns)

@@ -1,0 +1,173 @@
+"""Who is numbered by whom: the shape of a message's vectors, apart from the numbers themselves.
+
+A tree has few routes, and a route has one shape: which forwarders numbered which targets follows from where a message
+began and whom it goes to. So shapes are kept once and everything that follows from one alone is worked out once: what
+of it is remembered here, whom the message goes to next, what of that a target may see. A hop then only moves numbers.
+Costs: a shape's consequences on first sight; afterwards a look-up. At most SHAPES_MAX are kept, others made anew.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from operator import itemgetter
+from struct import pack, unpack
+from typing import Any, TypeAlias
+
+from whence.core.levels.causal.tree.overlay import NODE_BITS, NODE_MASK, Place, pair
+
+Vectors: TypeAlias = dict[int, dict[int, int]]
+"""Forwarder to target to number."""
+
+Numbers: TypeAlias = tuple[int, ...]
+"""The numbers of a shape, in the order of its keys."""
+
+Pick: TypeAlias = Callable[[Any], Numbers]
+"""Takes some of the values of a sequence or of cells, in C."""
+
+NOBODY = -1
+"""The forwarder before the origin."""
+
+SHAPES_MAX = 2048
+"""Shapes kept per member; they are some dozens per group unless many nodes fail in turn. More: made anew each time."""
+
+
+def picker(places: Sequence[int]) -> Pick:
+    """Return what takes the values at these places."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    if places:
+        [only] = places
+        return lambda values: (values[only],)
+    return lambda values: ()
+
+
+class Shape:
+    """Forwarders and their targets, flat: the keys of all numbered pairs, the forwarder of the copy last."""
+
+    __slots__ = ("cuts", "keys", "of", "packed", "routes", "routes_alike", "rows")
+
+    def __init__(self, keys: tuple[int, ...]) -> None:
+        self.keys = keys
+        self.of = picker(keys)
+        """The values of its keys in cells that have them all."""
+        self.rows = _rows(keys)
+        """Its forwarders in order, each with its targets."""
+        self.packed = pack(f"<{len(keys)}I", *keys)
+        """For the journal."""
+        self.routes: dict[tuple[int, int], Route] = {}
+        """What becomes of it here, by group and forwarder."""
+        self.routes_alike: dict[tuple[bool, tuple[int, ...]], Route] = {}
+        """The same, by what tells routes apart: groups whose members are the same around here share one."""
+        self.cuts: dict[int, tuple[Shape, Pick | None]] = {}
+        """What a target may see of it, and how its numbers are taken; None: all of them."""
+
+    def vectors(self, numbers: Numbers) -> Vectors:
+        """Return the numbers as vectors."""
+        start, vectors = 0, {}
+        for source, targets in self.rows:
+            end = start + len(targets)
+            vectors[source] = dict(zip(targets, numbers[start:end], strict=True))
+            start = end
+        return vectors
+
+    def place_of(self, source: int, target: int) -> int:
+        """Return where a pair stands, -1 if it is not numbered."""
+        key = pair(source, target)
+        return self.keys.index(key) if key in self.keys else -1
+
+
+class Route:
+    """What follows at this member from a shape, whether it delivers, and whom the message goes to."""
+
+    __slots__ = (
+        "changes", "delivers", "forwarders", "kept", "marks", "named", "onward", "owed", "own", "raised",
+        "raised_keys", "targets",
+    )  # fmt: skip
+
+    def __init__(
+        self, shape: Shape, place: Place, delivers: bool, targets: tuple[int, ...], shapes: "Shapes"
+    ) -> None:  # fmt: skip
+        me, near, pairs = place.me, place.near, place.pairs
+        self.delivers = delivers
+        self.targets = targets
+        self.own = tuple((target, pair(me, target)) for target in targets)
+        """Targets and the keys of the numbers this member gives them."""
+        near_rows = {source: None for source, _ in shape.rows if source in near and source != me}
+        self.named = sum(near[source] <= place.overlay.range for source in near_rows)
+        """Forwarders of the shape within f+1 hops."""
+        self.forwarders = tuple(source for source in near_rows if near[source] <= place.overlay.range)
+        self.owed = dict.fromkeys(self.forwarders)
+        """The same: they wait for an acknowledgement, and are all in reach."""
+        local = [
+            (at, key) for at, key in enumerate(shape.keys) if key in pairs and key >> NODE_BITS in near_rows
+        ]  # fmt: skip
+        self.kept = picker([at for at, _ in local])
+        self.marks = tuple((key >> NODE_BITS, key, at) for at, key in local if key & NODE_MASK == me)
+        """Forwarder, key and place of the numbers given to this member."""
+        others = [(at, key) for at, key in local if key & NODE_MASK != me]
+        self.raised = picker([at for at, _ in others])
+        self.raised_keys = tuple(key for _, key in others)
+        own_keys = tuple(key for _, key in self.own)
+        self.changes = tuple(key for _, key, _ in self.marks) + self.raised_keys + own_keys
+        """The cells of the past that may change, those of this member's own numbers last."""
+        self.onward = shapes.of(tuple(key for _, key in local) + own_keys)
+        """The shape in which it leaves here."""
+
+
+class Shapes:
+    """The shapes that one member has met."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._known: dict[tuple[int, ...], Shape] = {}
+        self.none = self.of(())
+        """Of a message that nobody has numbered yet."""
+
+    def of(self, keys: tuple[int, ...]) -> Shape:
+        """Return the shape of these pairs."""
+        found = self._known.get(keys)
+        if found is None:
+            found = Shape(keys)
+            if len(self._known) < SHAPES_MAX:
+                self._known[keys] = found
+        return found
+
+    def flat(self, vectors: Vectors) -> tuple[Shape, Numbers]:
+        """Return vectors as a shape and its numbers."""
+        keys = tuple(pair(source, target) for source, numbers in vectors.items() for target in numbers)
+        return self.of(keys), tuple(number for numbers in vectors.values() for number in numbers.values())
+
+    def unpacked(self, keys: bytes) -> Shape:
+        """Return the shape that was packed. Raises ValueError for what is none."""
+        if len(keys) % 4:
+            raise ValueError("a shape is a row of pairs of four bytes")
+        return self.of(unpack(f"<{len(keys) // 4}I", keys))
+
+    def route(self, shape: Shape, group: int, last: int) -> Route:
+        """Return what becomes of a shape that came from a forwarder, for a group."""
+        found = shape.routes.get((group, last))
+        if found is None:
+            place = self._place
+            delivers = place.me in place.overlay.table(group).is_member
+            targets = place.targets(group, NOBODY if last == NOBODY else place.upstream(last))
+            found = shape.routes_alike.get((delivers, targets))
+            if found is None:
+                found = shape.routes_alike[delivers, targets] = Route(shape, place, delivers, targets, self)
+            shape.routes[group, last] = found
+        return found
+
+    def cut(self, shape: Shape, target: int) -> tuple[Shape, Pick | None]:
+        """Return what a target may see of a shape: the pairs whose both ends are near it."""
+        found = shape.cuts.get(target)
+        if found is None:
+            near = self._place.overlay.pairs(target)
+            places = [at for at, key in enumerate(shape.keys) if key in near]
+            whole = len(places) == len(shape.keys)
+            seen = shape if whole else self.of(tuple(shape.keys[at] for at in places))
+            found = shape.cuts[target] = (seen, None if whole else picker(places))
+        return found
+
+
+def _rows(keys: Iterable[int]) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    grouped: dict[int, list[int]] = {}
+    for key in keys:
+        grouped.setdefault(key >> NODE_BITS, []).append(key & NODE_MASK)
+    return tuple((source, tuple(targets)) for source, targets in grouped.items())

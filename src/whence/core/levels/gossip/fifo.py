@@ -1,0 +1,205 @@
+"""Each sender's events in the order it published them.
+
+Promises: of one process, no event is delivered after a later one; what will never be delivered here is reported as a
+gap before the first event that jumps it.
+Assumes: nothing of the spread; what it loses is waited for, for `hold_rounds` rounds, and then skipped.
+The sentence that decides: a bundle is delivered when its first event is the next one expected of its sender.
+Costs per bundle: one look-up in order, one entry held out of order; no stamp beyond the event's own number.
+Source: tickets_twolayer 6.3, one component of the clock; 6.6 for newcomers.
+"""
+
+from collections import deque
+from struct import Struct as Layout
+
+from msgspec import Struct
+
+from whence import limits as wire_limits
+from whence.core.dissemination.senders import Senders
+from whence.core.ready import Delivery, Gap, Gauge, Note, Ready
+from whence.errors import SettingError
+from whence.limits import Limits
+from whence.types import Bundle, Instant, Process, Span
+
+_ENTRY = Layout("<IIQ")
+"""A sender in a snapshot: pid, boot, next number expected."""
+
+
+SEQ_END = wire_limits.SEQ_MAX + 1
+"""What is expected of a process that has published all the events it can."""
+
+
+class FifoSettings(Struct, frozen=True, kw_only=True):
+    """How long a gap is waited for."""
+
+    hold_rounds: int = 10
+    """Gossip rounds a bundle waits for an earlier one. Less than `rounds` + 2 skips events that are still coming."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.hold_rounds <= wire_limits.ROUNDS_MAX:
+            raise SettingError(f"hold_rounds must be from 1 to {wire_limits.ROUNDS_MAX}, not {self.hold_rounds}")
+
+
+class Held(Struct, frozen=True, gc=False):
+    """A bundle that waits, and since when."""
+
+    bundle: Bundle
+    since: Instant
+
+
+class Progress:
+    """How far one sender has been delivered, and what of it waits: first event to bundle."""
+
+    __slots__ = ("expected", "held")
+
+    def __init__(self) -> None:
+        self.expected = 1
+        self.held: dict[int, Held] = {}
+
+
+class Fifo:
+    """Hold what comes early; skip what does not come in time."""
+
+    __slots__ = ("_held_bundles", "_held_bytes", "_hold_ns", "_limits", "_me", "_senders", "_waiting", "_waiting_max")
+
+    def __init__(self, me: Process, limits: Limits, hold_ns: int) -> None:
+        self._me = me
+        self._limits = limits
+        self._hold_ns = hold_ns
+        self._senders: Senders[Progress] = Senders(limits, Progress)
+        self._senders.open(*me)  # so that there is always room for one's own events
+        self._waiting: deque[tuple[Instant, Process, int]] = deque()
+        """Everything that was held, by deadline; entries that were released meanwhile are passed over."""
+        self._waiting_max = 2 * limits.held_bundles_max + 1
+        """Over it, entries passed over are cleared away, at least half of all: constant cost per bundle held."""
+        self._held_bundles = 0
+        self._held_bytes = 0
+
+    def stamp(self, now: Instant) -> bytes:
+        """Return nothing: the event's own number is all it takes."""
+        return b""
+
+    def publish(self, bundle: Bundle, now: Instant, ready: Ready) -> None:
+        """Deliver the member's own bundle at creation."""
+        self.admit(bundle, now, ready)
+
+    def admit(self, bundle: Bundle, now: Instant, ready: Ready) -> None:
+        """Deliver a bundle that is next and all that waited for it; hold one that is early."""
+        progress = self._senders.find(bundle.pid, bundle.boot) or self._open(bundle, now, ready)
+        if progress is None:
+            return
+        expected = progress.expected
+        if bundle.first == expected:
+            progress.expected = bundle.last + 1
+            ready.deliver.append(Delivery(bundle))
+            if progress.held:
+                self._release(progress, now, ready)
+        elif bundle.last < expected or bundle.first in progress.held:
+            ready.notes.append(Note("drop", "duplicate", bundle))
+        elif bundle.first < expected:
+            self.admit(bundle.cut_before(expected), now, ready)
+        else:
+            self._hold(progress, bundle, now, ready)
+
+    def tick(self, now: Instant, ready: Ready) -> None:
+        """Skip what has been waited for long enough."""
+        while self._waiting and self._waiting[0][0] <= now:
+            self._give_up_oldest(now, ready)
+
+    def wake_at(self) -> Instant | None:
+        """Return when the first wait ends."""
+        waiting = self._waiting
+        while waiting and not self._is_held(waiting[0][1], waiting[0][2]):
+            waiting.popleft()
+        return waiting[0][0] if waiting else None
+
+    def snapshot(self) -> bytes:
+        """Return the next number expected of every sender."""
+        entries = [_ENTRY.pack(pid, boot, progress.expected) for (pid, boot), progress in self._senders]
+        return b"".join(entries[: wire_limits.SNAPSHOT_BYTES_MAX // _ENTRY.size])
+
+    def adopt(self, snapshot: bytes) -> None:
+        """Expect of every sender what a member expects. Raises ValueError if this is no snapshot."""
+        if len(snapshot) % _ENTRY.size:
+            raise ValueError(f"a snapshot is a multiple of {_ENTRY.size} bytes, not {len(snapshot)}")
+        entries = list(_ENTRY.iter_unpack(snapshot))
+        for pid, boot, expected in entries:
+            if pid > wire_limits.PEER_ID_MAX or boot > wire_limits.BOOT_MAX or not 1 <= expected <= SEQ_END:
+                raise ValueError(f"no process {pid}, {boot} can be expected to send event {expected}")
+        for pid, boot, expected in entries:
+            if (pid, boot) != self._me and self._senders.refuses(pid, boot) is None:
+                crowded_out = self._senders.crowded_out(pid)
+                if crowded_out is not None and self._senders.find(pid, boot) is None:
+                    self._senders.close(crowded_out)
+                self._senders.open(pid, boot).expected = expected
+
+    def gauges(self) -> list[Gauge]:
+        """Return how much is remembered and held."""
+        return [
+            Gauge("senders", len(self._senders), self._limits.senders_max),
+            Gauge("held_bundles", self._held_bundles, self._limits.held_bundles_max, rests=True),
+            Gauge("held_bytes", self._held_bytes, self._limits.held_bytes_max, rests=True),
+            Gauge("hold_deadlines", len(self._waiting), self._waiting_max),
+        ]
+
+    def _open(self, bundle: Bundle, now: Instant, ready: Ready) -> Progress | None:
+        """Begin with a sender; an older life of the same peer may have to be closed for it."""
+        refusal = self._senders.refuses(bundle.pid, bundle.boot)
+        if refusal is not None:
+            ready.notes.append(Note("drop", refusal, bundle))
+            return None
+        closing = self._senders.crowded_out(bundle.pid)
+        if closing is not None:
+            progress = self._senders.find(*closing)
+            if progress is not None and progress.held:
+                self._skip_to(closing, progress, max(progress.held), now, ready)
+            self._senders.close(closing)
+        return self._senders.open(bundle.pid, bundle.boot)
+
+    def _hold(self, progress: Progress, bundle: Bundle, now: Instant, ready: Ready) -> None:
+        progress.held[bundle.first] = Held(bundle, now)
+        self._waiting.append((now + self._hold_ns, bundle.process, bundle.first))
+        if len(self._waiting) > self._waiting_max:
+            self._waiting = deque(entry for entry in self._waiting if self._is_held(entry[1], entry[2]))
+        self._held_bundles += 1
+        self._held_bytes += len(bundle.body)
+        while self._overfull():
+            self._give_up_oldest(now, ready)
+
+    def _overfull(self) -> bool:
+        limits = self._limits
+        return self._held_bundles > limits.held_bundles_max or self._held_bytes > limits.held_bytes_max
+
+    def _release(self, progress: Progress, now: Instant, ready: Ready) -> None:
+        """Deliver what waited for the event just before it."""
+        while (held := progress.held.pop(progress.expected, None)) is not None:
+            progress.expected = held.bundle.last + 1
+            self._held_bundles -= 1
+            self._held_bytes -= len(held.bundle.body)
+            ready.deliver.append(Delivery(held.bundle, now - held.since))
+
+    def _give_up_oldest(self, now: Instant, ready: Ready) -> None:
+        _, process, first = self._waiting.popleft()
+        progress = self._senders.find(*process)
+        if progress is not None and first in progress.held:
+            self._skip_to(process, progress, first, now, ready)
+
+    def _skip_to(self, process: Process, progress: Progress, first: int, now: Instant, ready: Ready) -> None:
+        """Deliver the bundle at `first` and all held before it, reporting what is missing between."""
+        for start in sorted(progress.held):
+            if start > first:
+                break
+            held = progress.held.get(start)
+            if held is None:
+                continue
+            if start < progress.expected:
+                del progress.held[start]
+                self._held_bundles -= 1
+                self._held_bytes -= len(held.bundle.body)
+                continue
+            ready.deliver.append(Gap((Span(*process, progress.expected, start - 1),)))
+            progress.expected = start
+            self._release(progress, now, ready)
+
+    def _is_held(self, process: Process, first: int) -> bool:
+        progress = self._senders.find(*process)
+        return progress is not None and first in progress.held

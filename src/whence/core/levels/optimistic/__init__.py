@@ -1,0 +1,1 @@
+"""Level `optimistic`: tickets, bounded vector clocks, recovery. See docs/papers/optimistic.md."""

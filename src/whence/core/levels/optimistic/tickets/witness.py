@@ -1,0 +1,117 @@
+"""A witness: remembers coordinators' records, lends them leases, and never breaks a fence.
+
+Promises: once it fenced (ticket, epoch), it renews no epoch up to that one again, for as long as the process lives; an
+answer to a fence shows the latest record it ever acknowledged. It never refuses to fence.
+Assumes: a restarted process is another process, because fences live in memory.
+The sentence that decides: a lease is renewed if its epoch is above the ticket's fence.
+Source: tickets_twolayer 4.2, 4.4, 4.7; traps F14, F15, F34. Costs one look-up per renewal.
+"""
+
+from msgspec import Struct
+
+from whence.core.levels.optimistic.tickets.items import (
+    AckFence,
+    Alive,
+    Fenced,
+    Fresh,
+    Probe,
+    Renew,
+    RequestFence,
+    Stale,
+)
+from whence.core.levels.optimistic.tickets.records import Claim, Record, unpack
+from whence.core.ready import Gauge, Item
+from whence.types import Instant
+
+RECORDS_PER_TICKET_MAX = 12
+"""Records of one ticket's epochs kept side by side. Full: the lowest epoch is dropped if it is old, else none is
+taken in and the renewal stays unanswered."""
+
+KEPT_EPOCHS = 3
+"""Epochs of a ticket that are kept whatever their age."""
+
+
+class Kept(Struct):
+    """A record, when it was last renewed, and when its epoch was first registered here."""
+
+    record: bytes
+    version: int
+    seen: Instant
+    since: Instant
+
+
+class Witness:
+    """What one process remembers of other coordinators."""
+
+    def __init__(self, tickets: int, lease_ns: int, keep_ns: int) -> None:
+        self._tickets = tickets
+        self._lease_ns = lease_ns
+        self._keep_ns = keep_ns
+        self._fences: dict[int, int] = {}
+        """Ticket to the highest dead epoch. Never dropped: one number per ticket."""
+        self._kept: dict[int, dict[int, Kept]] = {}
+
+    def renew(self, item: Renew, now: Instant) -> Item | None:
+        """Lend another lease, unless the epoch is fenced."""
+        if self.fenced(Claim(item.ticket, item.epoch)):
+            return Fenced(item.ticket, item.epoch)
+        epochs = self._kept.setdefault(item.ticket, {})
+        kept = epochs.get(item.epoch)
+        if kept is None:
+            if not self._room(epochs, now):
+                return None
+            kept = epochs[item.epoch] = Kept(item.record, item.version, now, now)
+        if item.version >= kept.version:
+            kept.record, kept.version = item.record, item.version
+        kept.seen = now
+        return Alive(item.ticket, item.epoch, item.version, item.sent_at)
+
+    def fence(self, item: RequestFence) -> AckFence:
+        """Never renew this epoch nor an earlier one again; tell what is known of it."""
+        self._fences[item.ticket] = max(item.epoch, self._fences.get(item.ticket, 0))
+        kept = self._kept.get(item.ticket, {}).get(item.epoch)
+        return AckFence(item.ticket, item.epoch, b"" if kept is None else kept.record)
+
+    def probe(self, item: Probe, now: Instant) -> Fresh | Stale:
+        """Tell whether the epoch renewed its lease within one lease, and is not fenced; if not, what is known of it.
+
+        Its record shows by whom this witness was replaced, if it was.
+        """
+        kept = self._kept.get(item.ticket, {}).get(item.epoch)
+        if kept is None:
+            return Stale(item.ticket, item.epoch, b"")
+        if now - kept.seen > self._lease_ns or self.fenced(Claim(item.ticket, item.epoch)):
+            return Stale(item.ticket, item.epoch, kept.record)
+        return Fresh(item.ticket, item.epoch)
+
+    def lease_left_ns(self, claim: Claim, now: Instant) -> int | None:
+        """Return how much is left of the lease lent to a claim; None if none was lent here."""
+        kept = self._kept.get(claim.ticket, {}).get(claim.epoch)
+        if kept is None or self.fenced(claim):
+            return None
+        return max(0, self._lease_ns - (now - kept.seen))
+
+    def fenced(self, claim: Claim) -> bool:
+        """Tell whether a claim is dead here."""
+        return claim.epoch <= self._fences.get(claim.ticket, 0)
+
+    def recent(self) -> list[Record]:
+        """Return the latest record of every ticket, the one renewed last first."""
+        latest = [max(epochs.items())[1] for epochs in self._kept.values() if epochs]
+        return [unpack(kept.record) for kept in sorted(latest, key=lambda kept: -kept.seen)]
+
+    def gauges(self) -> list[Gauge]:
+        """Return how much is remembered."""
+        records = sum(map(len, self._kept.values()))
+        return [
+            Gauge("witness_fences", len(self._fences), self._tickets),
+            Gauge("witness_records", records, self._tickets * RECORDS_PER_TICKET_MAX),
+        ]
+
+    def _room(self, epochs: dict[int, Kept], now: Instant) -> bool:
+        """Drop the lowest epochs that nobody can ask for any more: higher ones have been registered for long."""
+        for epoch in sorted(epochs)[: -KEPT_EPOCHS + 1]:
+            higher = [kept.since for other, kept in epochs.items() if other > epoch]
+            if higher and now - min(higher) > self._keep_ns and now - epochs[epoch].seen > self._keep_ns:
+                del epochs[epoch]
+        return len(epochs) < RECORDS_PER_TICKET_MAX

@@ -1,0 +1,59 @@
+"""How a driver makes the members of level `total`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from msgspec import structs
+
+from whence.core.level import Surroundings
+from whence.core.levels.total.member import MergeMember
+from whence.core.levels.total.settings import TotalSettings
+from whence.core.settings import parse
+from whence.limits import PEER_ID_MAX
+from whence.types import Instant, Process
+
+
+class Merging(NamedTuple):
+    """The recipe of `total`. A planted bug is its member replaced by a wrong one."""
+
+    member: Callable[[Process, TotalSettings, Instant], MergeMember] = MergeMember
+
+    def settings_from(self, given: Mapping[str, Any]) -> TotalSettings:
+        """Make settings from values by name. Raises SettingError."""
+        return parse(given, TotalSettings)
+
+    def build(self, me: Process, settings: TotalSettings, around: Surroundings) -> MergeMember:
+        """Compose a member that has not joined yet."""
+        member = self.member(me, settings, around.now)
+        if around.is_first_life:
+            member.is_first_life()
+        return member
+
+    def held_bytes_max(self, settings: TotalSettings) -> int:
+        """Return how many payload bytes members hold on purpose, until it is their turn."""
+        return settings.limits.buffer_bytes_max
+
+    def first_peers(self, settings: TotalSettings) -> int:
+        """Return more than there can be: who merges is chosen among all founders, by each of them."""
+        return PEER_ID_MAX
+
+    @property
+    def why_data(self) -> str:
+        """Say why members need a data directory."""
+        return "level total counts the lives of a process; give data=…, a directory that lasts"
+
+    def live_settings(self, founders: Sequence[int], given: Mapping[str, object]) -> dict[str, object]:
+        """Return what a live group is opened with: connections lose nothing while they last, and who is gone is told by
+        the detector, so that repeating is for rare cases."""
+        return {"patience_beats": 40, "resends": 1}
+
+    def shared(self, settings: TotalSettings) -> dict[str, object]:
+        """Return what all members must agree on: stamps, ticks, and who the mergers and relays are."""
+        merge = {
+            name: getattr(settings.merge, name) for name in ("stamp", "tick_ns", "mergers", "relays", "merger_pids")
+        }
+        return structs.asdict(settings.timing) | merge
+
+    def reads_wall_clock(self) -> bool:
+        """Return True: stamps are in the time that the clocks on all walls share."""
+        return True

@@ -1,0 +1,122 @@
+"""The address book: where each peer can be called. Learned from greetings, passed on among all that are connected.
+
+Promises: an address of a newer life replaces one of an older life, never the other way round; the book is bounded; what
+is no host name is never learned, so never passed on, and costs whoever says it of itself its own connection (greeting).
+Assumes: members do not lie; whoever answers at an address must still name itself (greeting, TLS), so a wrong entry
+costs a failed call and nothing else.
+Costs: an entry of some 20 bytes for each peer on each new connection, and once more when it changes.
+"""
+
+from collections.abc import Iterable, Iterator
+from struct import Struct as Layout
+from typing import Annotated, NamedTuple
+
+from msgspec import Meta
+
+from whence import limits
+from whence.core.links.greeting import is_host
+from whence.core.ready import Item
+
+_ENTRY = Layout("<HIHB")
+"""pid, boot, port, length of the host's name that follows."""
+
+ADDRESSES_BYTES_MAX = 1 << 15
+ASKED_MAX = 64
+ADDRESSES_MAX = 4096
+"""Peers in one book. Full: further ones are not learned."""
+
+
+class Address(NamedTuple):
+    """Where one life of a peer listens."""
+
+    pid: int
+    boot: int
+    host: str
+    port: int
+
+
+def pack(addresses: Iterable[Address]) -> list[bytes]:
+    """Return entries end to end, in as many pieces as items need."""
+    pieces, piece = [], bytearray()
+    for pid, boot, host, port in addresses:
+        name = host.encode()
+        if len(piece) + _ENTRY.size + len(name) > ADDRESSES_BYTES_MAX:
+            pieces.append(bytes(piece))
+            piece.clear()
+        piece += _ENTRY.pack(pid, boot, port, len(name)) + name
+    if piece:
+        pieces.append(bytes(piece))
+    return pieces
+
+
+def unpack(packed: bytes) -> Iterator[Address]:
+    """Yield the entries. Raises ValueError where they are not whole."""
+    at = 0
+    while at < len(packed):
+        if at + _ENTRY.size > len(packed):
+            raise ValueError("an address is cut off")
+        pid, boot, port, length = _ENTRY.unpack_from(packed, at)
+        at += _ENTRY.size
+        name = packed[at : at + length]
+        if len(name) != length or boot > limits.BOOT_MAX:
+            raise ValueError("an address is cut off or out of range")
+        at += length
+        yield Address(pid, boot, name.decode("ascii", "replace"), port)  # what is no host name is not learned
+
+
+class Addresses(Item, frozen=True, tag=112):
+    """Where these peers live; and where do those live?"""
+
+    known: Annotated[bytes, Meta(max_length=ADDRESSES_BYTES_MAX)]
+    asked: Annotated[bytes, Meta(max_length=2 * ASKED_MAX)]
+    """pids, two bytes each."""
+
+    def sound(self) -> bool:
+        """Tell whether every entry is whole."""
+        try:
+            for _ in unpack(self.known):
+                pass
+        except ValueError:
+            return False
+        return len(self.asked) % 2 == 0
+
+    def asks(self) -> list[int]:
+        """Return the pids whose address is wanted."""
+        return [int.from_bytes(self.asked[at : at + 2], "little") for at in range(0, len(self.asked), 2)]
+
+
+def asking(pids: Iterable[int]) -> Addresses:
+    """Return the question where some peers live."""
+    return Addresses(b"", b"".join([pid.to_bytes(2, "little") for pid in pids][:ASKED_MAX]))
+
+
+class Book:
+    """Every address this process knows."""
+
+    def __init__(self, me: Address) -> None:
+        self._known: dict[int, Address] = {me.pid: me} if me.port else {}
+        self._me = me.pid
+
+    def learn(self, address: Address, *, own: bool = False) -> bool:
+        """Take in an address; return whether it is news. A peer's own word on itself counts whatever others said."""
+        known = self._known.get(address.pid)
+        if address.pid == self._me or not address.port or not is_host(address.host):
+            return False
+        if known is not None and (address == known or (address.boot < known.boot and not own)):
+            return False
+        if known is None and len(self._known) >= ADDRESSES_MAX:
+            return False
+        self._known[address.pid] = address
+        return True
+
+    def find(self, pid: int) -> Address | None:
+        """Return where a peer lives, if that is known."""
+        return self._known.get(pid)
+
+    def all(self) -> list[Address]:
+        """Return every entry, one's own among them."""
+        return list(self._known.values())
+
+    def some(self, pids: Iterable[int]) -> list[Address]:
+        """Return the entries of these peers that are known."""
+        return [self._known[pid] for pid in pids if pid in self._known]

@@ -1,1 +1,0 @@
-"""Who is in the group, as far as this member knows."""

@@ -1,0 +1,1 @@
+"""Membership: whom to talk to."""

@@ -1,1 +1,0 @@
-"""When a bundle may be delivered."""

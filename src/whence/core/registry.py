@@ -1,0 +1,18 @@
+"""The levels by name: the only place that lists them. A new level is a folder in core/levels/ and a line here."""
+
+from whence.core.level import Recipe, remembers
+from whence.core.levels.causal.level import Causal
+from whence.core.levels.gossip.level import GOSSIP
+from whence.core.levels.optimistic.level import ClusterParts
+from whence.core.levels.total.level import Merging
+
+LEVELS: dict[str, Recipe] = {**GOSSIP, "optimistic": ClusterParts(), "total": Merging(), "causal": Causal()}
+"""Every level that a live group can have, by name."""
+
+
+def stores_events(level: str) -> bool:
+    """Tell whether members can promise that a publication survives a crash of its process, and keep to it.
+
+    The others deliver in time or tell what is missing: what a later life says again would come out of its place.
+    """
+    return level in GOSSIP or remembers(LEVELS.get(level))

@@ -1,1 +1,0 @@
-"""How a bundle gets to every member."""

@@ -1,0 +1,1 @@
+"""What is studied and not shipped to users: rivals, reference versions, planted bugs, experiments of the papers."""

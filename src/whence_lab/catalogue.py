@@ -1,0 +1,32 @@
+"""What the lab offers a simulation: rivals, reference versions, planted bugs. whence.sim.lab asks for it by name."""
+
+from collections.abc import Callable
+
+from whence.core.level import Recipe
+from whence.core.levels.causal.level import CODINGS, Causal
+from whence.core.levels.causal.tree.links import Links
+from whence.core.registry import LEVELS as BUILT
+from whence.errors import UsageError
+from whence.sim.scenario import Scenario
+from whence.sim.swarm import tree
+from whence_lab.mutants import find, mutants_of
+from whence_lab.reference.thesis import Thesis
+from whence_lab.rivals.level import RIVALS
+
+__all__ = ("LEVELS", "SWARMS", "mutants_of", "recipe_with")
+
+CAUSAL_CODINGS: dict[str, type[Links]] = {**CODINGS, "thesis": Thesis}
+
+LEVELS: dict[str, Recipe] = {**RIVALS, "causal": Causal(codings=CAUSAL_CODINGS)}
+"""The rivals, and `causal` with the thesis's own format to choose."""
+
+SWARMS: dict[str, Callable[[str, int], Scenario]] = dict.fromkeys(RIVALS, tree.draw_calm)
+"""Who draws the scenarios of a level: calm ones, as the rivals' papers have them."""
+
+
+def recipe_with(level: str, mutant: str) -> Recipe:
+    """Return a level's recipe with a bug planted. Raises UsageError for an unknown level or bug."""
+    recipe = LEVELS.get(level) or BUILT.get(level)
+    if recipe is None:
+        raise UsageError(f"level {level!r} has no planted bugs; there are: {', '.join((*BUILT, *RIVALS))}")
+    return find(level, mutant).plant(recipe)

@@ -1,0 +1,115 @@
+"""Bytes of ordering metadata per copy on a tree, fault-free: LoCaMu section 11, figures 5.2 and 5.3.
+
+Counted is what the protocols put on the wire to order and to name a message; packet headers, acknowledgements and
+payloads are not, as in the thesis.
+"""
+
+from typing import Any
+
+from msgspec import Struct
+
+from whence.sim.cluster import Cluster
+from whence.sim.faults import Director
+from whence.sim.lab import recipe_of
+from whence.sim.network import Latency, NetworkModel
+from whence.sim.run import describe
+from whence.sim.scenario import Publish, Scenario
+from whence.sim.streams import Streams
+from whence.trace.memory import Trace
+
+MS = 1_000_000
+PAYLOAD_BYTES = 32
+LINK_NS = MS
+EVERY_NS = 10 * MS
+"""Between two messages of one publisher."""
+
+
+class Bytes(Struct, frozen=True):
+    """What a run's copies carried."""
+
+    mean: float
+    most: int
+    copies: int
+    records_left: int
+    """Messages still kept by anybody when all has settled."""
+
+
+SCHEMES: dict[str, tuple[str, dict[str, Any]]] = {
+    "causal": ("causal", {"ordered_links": True}),
+    "causal, thesis coding": ("causal", {"coding": "thesis", "replay": False}),
+    "cbcast": ("cbcast", {}),
+    "barriers": ("barriers", {}),
+    "neighbourhood": ("neighbourhood", {}),
+}
+"""What is compared: levels and their settings."""
+
+PUBLISHERS = (1, 8, 32, 128, 511)
+SIZES = (63, 255, 511, 2047, 8191)
+WARM_MESSAGES, COUNTED_MESSAGES = 8, 16
+"""Of all publishers together, at least: the first messages of a link say more than the later ones."""
+WARM_ROUNDS = 3
+"""Of each publisher, at least: before news have crossed the tree, publishers know too little of each other."""
+
+
+def scenario(
+    level: str, nodes: int, publishers: int, messages: int, groups: str = "all", seed: int = 1, **settings: Any
+) -> Scenario:
+    """Make a fault-free run: each publisher sends so many messages at 100 a second; one publisher is the root."""
+    dice = Streams(seed).of("publishers")
+    who = [0] if publishers == 1 else dice.sample(range(nodes), publishers)
+    counts = {"all": 1, "subtrees": sum(2 * node + 1 < nodes for node in range(nodes))}
+    publishes = []
+    for node in who:
+        start = dice.randrange(EVERY_NS)
+        above = [0] if groups == "all" else _ancestors(node, counts["subtrees"])
+        publishes += [
+            Publish(at_ns=start + at * EVERY_NS, node=node, group=dice.choice(above), size=PAYLOAD_BYTES)
+            for at in range(messages)
+        ]
+    return Scenario(
+        level=level, seed=seed, nodes=nodes, publishes=publishes,
+        settings={"tree": "binary", "tree_nodes": nodes, "groups": groups, **settings},
+        network=NetworkModel(latency=Latency(shape="constant", low_ns=LINK_NS, high_ns=LINK_NS)),
+        end_at_ns=messages * EVERY_NS + 1_000 * MS,
+    )  # fmt: skip
+
+
+def compared(scheme: str, nodes: int, publishers: int, groups: str = "all") -> Bytes:
+    """Return what the copies of a scheme carry once its links are warm."""
+    level, settings = SCHEMES[scheme]
+    warm, counted = max(WARM_ROUNDS, -(-WARM_MESSAGES // publishers)), -(-COUNTED_MESSAGES // publishers)
+    planned = scenario(level, nodes, publishers, warm + counted, groups, **settings)
+    return measure(planned, warm * EVERY_NS)
+
+
+def measure(planned: Scenario, warm_ns: int = 0) -> Bytes:
+    """Run a scenario and count what is sent after a time."""
+    recipe = recipe_of(planned.level)
+    cluster = Cluster(planned, recipe, Trace(describe(planned, recipe)).rows)
+    cluster.start()
+    Director(cluster, planned).plan()
+    members: list[Any] = [process.member for process in cluster.processes.values()]
+    cluster.loop.run(warm_ns)
+    copies_before, bytes_before = _counted(members)
+    cluster.loop.run(planned.end_at_ns)
+    copies, size = _counted(members)
+    copies -= copies_before
+    return Bytes(
+        mean=(size - bytes_before) / max(1, copies),
+        most=max(member.cost.most for member in members),
+        copies=copies,
+        records_left=sum(gauge.value for member in members for gauge in member.gauges() if gauge.name == "records"),
+    )
+
+
+def _counted(members: list[Any]) -> tuple[int, int]:
+    return sum(member.cost.copies for member in members), sum(member.cost.bytes for member in members)
+
+
+def _ancestors(node: int, inner: int) -> list[int]:
+    """Return the groups of subtrees that hold a node: those of itself, if it is an inner one, and of all above it."""
+    found = [node] if node < inner else []
+    while node:
+        node = (node - 1) // 2
+        found.append(node)
+    return found

@@ -1,0 +1,273 @@
+"""Bugs in direct causal groups: clocks, acknowledgements and what is written down, each wrong in one way."""
+
+from collections.abc import Callable, Sequence
+from operator import gt
+
+from whence.core.levels.causal.level import Causal
+from whence.core.levels.causal.mesh import journal
+from whence.core.levels.causal.mesh.items import Has, Told
+from whence.core.levels.causal.mesh.journal import Published
+from whence.core.levels.causal.mesh.member import Direct
+from whence.core.levels.causal.mesh.outbox import Outbox, Peer
+from whence.core.levels.causal.mesh.state import State
+from whence.core.ready import Delivery, Ready, Returned
+from whence.types import Bundle, Instant
+
+# --- clocks ---
+
+
+class KeepsOnlyPublishersOrder(State):
+    """Keeps the order of each publisher, and no other."""
+
+    def is_ready(self, told: Told) -> bool:
+        publisher = self.place_of[told.bundle.pid]
+        return told.past[publisher] <= self.reached[publisher]
+
+
+class ComparesOneTooFew(State):
+    """Does not look at the last node of the clock."""
+
+    def is_ready(self, told: Told) -> bool:
+        publisher = self.place_of[told.bundle.pid]
+        own = told.past[publisher] <= self.reached[publisher]
+        return own and not any(map(gt, told.past[:-1], self.reached))
+
+
+class TellsAnOldPast(State):
+    """Tells what it had processed when it last published."""
+
+    _told: list[int] | None = None
+
+    def publish(self, bundle: Bundle) -> Told:
+        told = super().publish(bundle)
+        before, self._told = self._told, list(told.past)
+        if before is None:
+            return told
+        before[self.me] = told.past[self.me]
+        old = self.kept[before[self.me] + 1] = Told(before, told.has, bundle)
+        return old
+
+
+class SkipsWhatIsMissing(State):
+    """Takes the message of a publisher that came for its next, whichever it is."""
+
+    def is_ready(self, told: Told) -> bool:
+        past = told.past.copy()
+        past[self.place_of[told.bundle.pid]] = 0
+        return not any(map(gt, past, self.reached))
+
+
+class PassesOnWithoutThePast(State):
+    """Passes a message of another on with its number alone."""
+
+    def recall(self, publisher: int, above: int, upto: int) -> list[Told]:
+        found = super().recall(publisher, above, upto)
+        return found if publisher == self.me else [self._stripped(told, publisher) for told in found]
+
+    def _stripped(self, told: Told, publisher: int) -> Told:
+        return Told([past if node == publisher else 0 for node, past in enumerate(told.past)], [], told.bundle)
+
+
+class ForgetsWhatWasBegun(State):
+    """Publishes after a crash as if nothing of a message had been taken that must come again."""
+
+    def _past(self) -> list[int]:
+        return self.reached.copy()
+
+
+# --- acknowledgements ---
+
+
+class TakesItsClockForTaken(State):
+    """Sends messages of an earlier life again as if all they follow had been taken there."""
+
+    def resume(self) -> list[Bundle]:
+        self.kept = {number: Told(told.past, [], told.bundle) for number, told in self.kept.items()}
+        return super().resume()
+
+
+class SettlesWithoutTheSilent(Outbox):
+    """Forgets what everybody has whom it does not suspect."""
+
+    def acknowledged(self, node: int, has: int, came: int, now: Instant, ready: Ready) -> None:
+        super().acknowledged(node, has, came, now, ready)
+        heard = [peer.acked for other, peer in self.peers.items() if other not in self.suspects.now]
+        self.state.settle(min(heard, default=0))
+
+    def push(self, node: int, ready: Ready) -> None:
+        peer = self.peers[node]
+        peer.sent = max(peer.sent, self.state.settled)
+        super().push(node, ready)
+
+    def _repeat(self, node: int, peer: Peer, ready: Ready) -> None:
+        peer.acked = max(peer.acked, self.state.settled)
+        super()._repeat(node, peer, ready)
+
+
+class SendsOnce(Outbox):
+    """Never sends again, whoever comes back."""
+
+    def restart(self, node: int, now: Instant, ready: Ready) -> None:
+        pass
+
+    def heard(self, node: int, boot: int, now: Instant, ready: Ready) -> None:
+        self.peers[node].boot = boot
+        self.suspects.heard(node)
+
+    def _repeat(self, node: int, peer: Peer, ready: Ready) -> None:
+        pass
+
+
+class NeverSaysWhatItHas(Outbox):
+    """Acknowledges only by what it publishes."""
+
+    def tell(self, now: Instant, ready: Ready, *, news: bool) -> None:
+        super().tell(now, Ready(), news=news)
+
+
+class AcknowledgesWhatItHolds(Direct):
+    """Counts what it only holds as taken."""
+
+    def _hold(self, told: Told, publisher: int, number: int, sender: int, now: Instant, ready: Ready) -> None:
+        super()._hold(told, publisher, number, sender, now, ready)
+        self.state.has[publisher] = max(self.state.has[publisher], number)
+
+
+class AcknowledgesWhatIsHandedOut(Outbox):
+    """Takes what was handed out for taken, and knows better after a crash."""
+
+    def has(self) -> Has:
+        return Has(self.state.reached.copy(), self.state.reached.copy())
+
+
+class BelievesEarlierLives(Direct):
+    """Takes what a message follows for what has come to its publisher, be it said again by a later life."""
+
+    def _receive_message(self, sender: int, told: Told, now: Instant, ready: Ready) -> None:
+        if sender == told.bundle.pid:
+            self.outbox.acknowledged(sender, 0, told.past[self.state.me], now, ready)
+        super()._receive_message(sender, told, now, ready)
+
+
+# --- messages ---
+
+
+class TakesDuplicates(Direct):
+    """Processes a message as often as it comes."""
+
+    def _receive_message(self, sender: int, told: Told, now: Instant, ready: Ready) -> None:
+        publisher = self.state.place_of[told.bundle.pid]
+        again = told.past[publisher] < self.state.reached[publisher] and publisher != self.state.me
+        super()._receive_message(sender, told, now, ready)
+        if again:
+            ready.deliver.append(Delivery(told.bundle))
+
+
+class HoldsWithoutBound(Direct):
+    """Holds as many messages as come."""
+
+    def _hold(self, told: Told, publisher: int, number: int, sender: int, now: Instant, ready: Ready) -> None:
+        counted, self._held_count = self._held_count, 0
+        super()._hold(told, publisher, number, sender, now, ready)
+        self._held_count += counted
+
+
+# --- what is written down ---
+
+
+class ForgetsItsOwnInACrash(Direct):
+    """Does not write down what it publishes, and numbers anew."""
+
+    def _persist(self, entry: journal.Entry, ready: Ready) -> None:
+        if not isinstance(entry, Published):
+            super()._persist(entry, ready)
+
+
+class SendsBeforeItWrites(Direct):
+    """Acts on a transition and writes it down with the next one."""
+
+    _late: tuple[bytes, ...] = ()
+
+    def _persist(self, entry: journal.Entry, ready: Ready) -> None:
+        before, now = len(ready.persist), ready.persist
+        super()._persist(entry, ready)
+        fresh = tuple(now[before:])
+        del now[before:]
+        now.extend(self._late)
+        self._late = fresh
+
+
+class ResumesWhereItWas(State):
+    """Begins a later life as if the application had taken all it was handed when it last published."""
+
+    def resume(self) -> list[Bundle]:
+        own = super().resume()
+        for told in self.kept.values():
+            self.reached[:] = map(max, self.reached, told.past)
+        return own
+
+
+class DeliversAgain(Direct):
+    """Hands everything over again that it has, after a crash."""
+
+    def restore(self, records: Sequence[bytes], now: Instant) -> Ready:
+        ready = super().restore(records, now)
+        ready.deliver += [Delivery(told.bundle) for told in self.state.kept.values()]
+        return ready
+
+
+class DeliversNothingTwice(Direct):
+    """Hands over nothing of its own from before a crash, whether the application had it or not."""
+
+    def restore(self, records: Sequence[bytes], now: Instant) -> Ready:
+        ready = super().restore(records, now)
+        ready.deliver = [step for step in ready.deliver if isinstance(step, Returned)]
+        return ready
+
+
+class NotForItself(Direct):
+    """A publisher does not deliver its own messages."""
+
+    def publish(self, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
+        bundle, ready = super().publish(payloads, now)
+        ready.deliver = [step for step in ready.deliver if isinstance(step, Returned)]
+        return bundle, ready
+
+
+def _member(kind: type[Direct]) -> Callable[[Causal], Causal]:
+    return lambda recipe: recipe._replace(direct=kind)
+
+
+def _state(kind: type[State]) -> Callable[[Causal], Causal]:
+    return lambda recipe: recipe._replace(direct_state=kind)
+
+
+def _outbox(kind: type[Outbox]) -> Callable[[Causal], Causal]:
+    return lambda recipe: recipe._replace(direct_outbox=kind)
+
+
+_BUGS: tuple[tuple[str, str, str, Callable[[Causal], Causal]], ...] = (
+    ("publishers_order_only", "causal", "keeps each publisher's order only", _state(KeepsOnlyPublishersOrder)),
+    ("compares_one_too_few", "causal", "does not look at the last node of a clock", _state(ComparesOneTooFew)),
+    ("tells_an_old_past", "causal", "tells the clock of its last message", _state(TellsAnOldPast)),
+    ("forgets_what_was_begun", "causal", "does not follow what it took in part", _state(ForgetsWhatWasBegun)),
+    ("skips_what_is_missing", "causal", "takes any message of a publisher for its next", _state(SkipsWhatIsMissing)),
+    ("settles_without_the_silent", "agreement", "does not keep for the suspected", _outbox(SettlesWithoutTheSilent)),
+    ("direct_sends_once", "agreement", "never sends again", _outbox(SendsOnce)),
+    ("believes_earlier_lives", "agreement", "takes old words for new", _member(BelievesEarlierLives)),
+    ("never_says_what_it_has", "bounds", "acknowledges only by publishing", _outbox(NeverSaysWhatItHas)),
+    ("direct_acknowledges_the_held", "agreement", "counts what it holds", _member(AcknowledgesWhatItHolds)),
+    ("acknowledges_the_untaken", "agreement", "takes handed out for taken", _outbox(AcknowledgesWhatIsHandedOut)),
+    ("takes_its_clock_for_taken", "agreement", "acknowledges what it follows", _state(TakesItsClockForTaken)),
+    ("takes_duplicates", "no_duplicates", "processes what comes again", _member(TakesDuplicates)),
+    ("passes_on_without_the_past", "causal", "passes on the bare message", _state(PassesOnWithoutThePast)),
+    ("direct_holds_without_bound", "bounds", "holds as many messages as come", _member(HoldsWithoutBound)),
+    ("forgets_its_own_in_a_crash", "agreement", "does not write down its own", _member(ForgetsItsOwnInACrash)),
+    ("direct_sends_before_it_writes", "agreement", "acts before it is durable", _member(SendsBeforeItWrites)),
+    ("resumes_where_it_was", "agreement", "does not fetch again what was not taken", _state(ResumesWhereItWas)),
+    ("direct_delivers_again", "no_duplicates", "hands all over again after a crash", _member(DeliversAgain)),
+    ("direct_delivers_nothing_twice", "agreement", "hands over nothing after a crash", _member(DeliversNothingTwice)),
+    ("direct_not_for_itself", "agreement", "does not deliver its own messages", _member(NotForItself)),
+)  # fmt: skip
+
+BUGS = tuple((*bug, ("causal",)) for bug in _BUGS)

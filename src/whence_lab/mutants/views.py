@@ -1,0 +1,67 @@
+"""Bugs in the views: ghosts, strangers, oneself, too many, and a group that stays split."""
+
+from collections.abc import Callable
+
+from whence.core.levels.gossip.level import Parts
+from whence.core.membership.partial_view import Known, PartialView
+from whence.core.ready import Ready
+from whence.types import Instant
+
+
+class NeverForgetsTheDead(PartialView):
+    """Keeps a peer in the view, whatever is said of it."""
+
+    def unreachable(self, peer: int) -> None:
+        pass
+
+
+class KnowsItself(PartialView):
+    """Takes its own announcement for a stranger's."""
+
+    def _learn(self, pid: int, boot: int, rounds: int) -> None:
+        if pid == self.me.pid and pid not in self._view:
+            self._peers.append(pid)
+            self._view[pid] = Known(boot, self._round + rounds)
+        super()._learn(pid, boot, rounds)
+
+
+class ViewWithoutBound(PartialView):
+    """Remembers everybody."""
+
+    def _shorten(self) -> None:
+        pass
+
+
+class StaysSplit(PartialView):
+    """Never looks for peers it lost."""
+
+    def _ask(self, candidates: list[int], ready: Ready) -> None:
+        pass
+
+
+class AsksOnce(PartialView):
+    """Asks one contact to be let in, and waits."""
+
+    def tick(self, now: Instant, ready: Ready) -> None:
+        self._retry_at = None
+
+
+class AlwaysTheSameTargets(PartialView):
+    """Draws the same peers in every round."""
+
+    def targets(self, count: int) -> tuple[int, ...]:
+        return tuple(sorted(self._peers)[:count])
+
+
+def _plant(kind: type[PartialView]) -> Callable[[Parts], Parts]:
+    return lambda parts: parts._replace(partial=kind)
+
+
+BUGS = (
+    ("never_forgets_the_dead", "views", "keeps dead peers in the view", _plant(NeverForgetsTheDead)),
+    ("knows_itself", "views", "has itself in its view", _plant(KnowsItself)),
+    ("view_without_bound", "bounds", "remembers everybody", _plant(ViewWithoutBound)),
+    ("stays_split", "agreement", "never looks for peers it lost", _plant(StaysSplit)),
+    ("asks_once", "views", "asks one contact to be let in, and waits for ever", _plant(AsksOnce)),
+    ("always_the_same_targets", "agreement", "draws the same peers in every round", _plant(AlwaysTheSameTargets)),
+)

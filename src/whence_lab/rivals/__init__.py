@@ -1,0 +1,1 @@
+"""The rivals we measure ourselves against: CBCAST, Causal Barriers, Delta-Neighbourhood."""

@@ -1,0 +1,143 @@
+"""Causal Barriers on a tree: a message names its direct predecessors, for each of its destinations.
+
+Promises: causal order across groups, without crashes or loss.
+The sentence that decides: a message is delivered when all that it names for this member has been delivered here.
+Costs per copy: 8 bytes per destination, and 8 per destination and direct predecessor not known to be delivered there.
+Source: Prakash, Raynal, Singhal 1997, as in LoCaMu section 11.2; bytes as in 7.1.
+"""
+
+from functools import lru_cache
+from typing import TypeAlias
+
+from whence.core.levels.causal.tree.heads import NODES, NUMBER_END
+from whence.core.levels.causal.tree.links import Cost
+from whence.core.levels.causal.tree.overlay import GROUPS_MAX, Place
+from whence.core.varint import Reader, packed
+from whence.types import Bundle
+
+Barrier: TypeAlias = dict[tuple[int, int], int]
+"""Per message (publisher, number), the destinations that must have delivered it, one bit each: a barrier has as many
+entries as all of them have bits, but few of them differ in more than their destinations."""
+
+ENTRY_BYTES = 8
+
+STAMPS_MAX = 4096
+"""Stamps kept as they were read: all hops carry the same, so all members of a simulation read it once."""
+
+
+class Stamp:
+    """A message's name, its group and its barrier. Never changes."""
+
+    __slots__ = ("barrier", "entries", "group", "number", "publisher", "written")
+
+    def __init__(self, group: int, publisher: int, number: int, barrier: Barrier) -> None:
+        self.group = group
+        self.publisher = publisher
+        self.number = number
+        self.barrier = barrier
+        self.entries = sum(map(int.bit_count, barrier.values()))
+        self.written = b""
+        """As it travels, once it was written."""
+
+
+class Barriers:
+    """Direct dependencies of one member."""
+
+    def __init__(self, place: Place) -> None:
+        self.cost = Cost()
+        self._me = place.me
+        self._overlay = place.overlay
+        self._sent = 0
+        self._barrier: Barrier = {}
+        self._delivered: dict[int, int] = {}
+        """Publisher: the highest number delivered here."""
+        self._held: list[tuple[Stamp, Bundle]] = []
+
+    def stamp(self, group: int, bundle: Bundle) -> Stamp:
+        """Name a message of one's own; from now on it stands for all it follows at its destinations."""
+        self._sent += 1
+        stamp = Stamp(group, self._me, self._sent, self._barrier.copy())
+        dests = self._overlay.table(group).mask
+        others = dests & ~(1 << self._me)
+        self._barrier = {name: rest for name, mask in self._barrier.items() if (rest := mask & ~others)}
+        if others:
+            self._barrier[stamp.publisher, stamp.number] = others
+        if dests != others:
+            self._delivered[self._me] = self._sent
+        return stamp
+
+    def encode(self, peer: int, stamp: Stamp) -> bytes:
+        """Write the whole stamp; all hops carry the same."""
+        table = self._overlay.table(stamp.group)
+        self.cost.add(ENTRY_BYTES * (len(table.members) + stamp.entries))
+        if not stamp.written:
+            size = self._overlay.size // 8 + 1
+            head = packed([stamp.group, stamp.publisher, stamp.number, size, len(stamp.barrier)])
+            names = [packed(name) + mask.to_bytes(size, "little") for name, mask in stamp.barrier.items()]
+            stamp.written = head + b"".join(names)
+        return stamp.written
+
+    def decode(self, peer: int, reader: Reader) -> Stamp:
+        """Read a stamp. Raises ValueError."""
+        stamp = _read(reader.rest())
+        if stamp.group >= self._overlay.group_count or any(
+            mask >> self._overlay.size for mask in stamp.barrier.values()
+        ):
+            raise ValueError("no such group, or no such destination")
+        return stamp
+
+    def admit(self, group: int, stamp: Stamp, bundle: Bundle, *, member: bool) -> list[tuple[int, Bundle]]:
+        """Hold a message until its barrier falls; return all that may be delivered now."""
+        if member:
+            self._held.append((stamp, bundle))
+        delivered: list[tuple[int, Bundle]] = []
+        progress = True
+        while progress:
+            progress = False
+            for held in list(self._held):
+                if self._falls(held[0].barrier):
+                    self._held.remove(held)
+                    self._take(held[0])
+                    delivered.append((held[0].group, held[1]))
+                    progress = True
+        return delivered
+
+    def waiting(self) -> int:
+        """Return how many messages are held."""
+        return len(self._held)
+
+    def _falls(self, barrier: Barrier) -> bool:
+        me, delivered = self._me, self._delivered
+        return all(
+            delivered.get(publisher, 0) >= number for (publisher, number), mask in barrier.items() if mask >> me & 1
+        )
+
+    def _take(self, stamp: Stamp) -> None:
+        """Deliver: what the message names for others is now followed here too; itself stands for it at its own."""
+        self._delivered[stamp.publisher] = stamp.number
+        dests, mine = self._overlay.table(stamp.group).mask, self._barrier
+        myself = 1 << self._me
+        for name, mask in stamp.barrier.items():
+            left = mine.get(name, 0) & ~(mask & dests) | mask & ~dests & ~myself
+            if left:
+                mine[name] = left
+            else:
+                mine.pop(name, None)
+        others = dests & ~myself & ~(1 << stamp.publisher)
+        if others:
+            name = (stamp.publisher, stamp.number)
+            mine[name] = mine.get(name, 0) | others
+
+
+@lru_cache(STAMPS_MAX)
+def _read(data: bytes) -> Stamp:
+    """Read a stamp. Raises ValueError."""
+    reader = Reader(data)
+    group, publisher, number = reader.below(GROUPS_MAX), reader.below(NODES), reader.below(NUMBER_END)
+    size = reader.below(NODES // 8 + 2)
+    barrier: Barrier = {}
+    for _ in range(reader.below(len(data))):
+        name = (reader.below(NODES), reader.below(NUMBER_END))
+        barrier[name] = int.from_bytes(reader.bytes(size), "little")
+    reader.end()
+    return Stamp(group, publisher, number, barrier)

@@ -1,0 +1,197 @@
+"""Along the tree: each message goes from its origin over every edge beyond which a member of its group lies, once.
+
+Promises: every member gets every message, in the order of each link.
+Assumes: no crashes and no loss: links may be slow and reorder, as the rivals' papers have them; a copy that overtook
+another waits for its turn.
+Costs: one copy per edge of the route; what the order adds to it is counted by the rivals' own formulas.
+Source: LoCaMu section 11.2, baselines as implemented.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Protocol
+
+from msgspec import Meta, Struct
+
+from whence.core.levels.causal.tree.links import Cost
+from whence.core.levels.causal.tree.overlay import GROUPS_MAX, OverlaySettings, Place
+from whence.core.levels.causal.tree.shapes import NOBODY
+from whence.core.ready import Delivery, Gauge, Item, Note, Ready, Returned, Send
+from whence.core.varint import Reader
+from whence.errors import NotMemberError, UsageError
+from whence.limits import Limits
+from whence.types import Bundle, Instant, Process, packed
+
+HEAD_BYTES_MAX = 1 << 20
+"""Causal Barriers name every destination, and for each what it must have delivered."""
+
+TURN_END = 1 << 40
+
+WAITING_MAX = 1 << 16
+
+
+class TreeCopy(Item, frozen=True, tag=81):
+    """A message on one edge of its route; `turn` is its place on the link."""
+
+    group: Annotated[int, Meta(ge=0, le=GROUPS_MAX - 1)]
+    turn: Annotated[int, Meta(ge=0, le=TURN_END - 1)]
+    head: Annotated[bytes, Meta(max_length=HEAD_BYTES_MAX)]
+    bundle: Bundle
+
+    def sound(self) -> bool:
+        """Tell whether the bundle is one."""
+        return self.bundle.sound()
+
+    def bundle_count(self) -> int:
+        """Return one."""
+        return 1
+
+    def payload_bytes(self) -> int:
+        """Return the bundle's bytes."""
+        return len(self.bundle.body)
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """What can be set for the rivals on a tree."""
+
+    overlay: OverlaySettings = OverlaySettings()
+    limits: Limits = Limits()
+
+
+class TreeOrder(Protocol):
+    """A rival's order: what it writes on a message, and when a message may be delivered."""
+
+    cost: Cost
+
+    def stamp(self, group: int, bundle: Bundle) -> Any:
+        """Return what a message published now comes after."""
+
+    def encode(self, peer: int, stamp: Any) -> bytes:
+        """Write a stamp for a link, and count its bytes."""
+
+    def decode(self, peer: int, reader: Reader) -> Any:
+        """Read a stamp from a link. Raises ValueError."""
+
+    def admit(self, group: int, stamp: Any, bundle: Bundle, *, member: bool) -> list[tuple[int, Bundle]]:
+        """Take a message; return the groups and bundles that may now be delivered here, in order."""
+
+    def waiting(self) -> int:
+        """Return how many messages are held."""
+
+
+class TreeMember:
+    """One node of a tree that forwards, and delivers in a rival's order."""
+
+    def __init__(self, me: Process, place: Place, order: TreeOrder, limits: Limits) -> None:
+        self.me = me
+        self.order = order
+        self._place = place
+        self._limits = limits
+        self._up = False
+        self._published = 0
+        self._turns: dict[int, int] = {}
+        self._expected: dict[int, int] = {}
+        self._early: dict[tuple[int, int], TreeCopy] = {}
+
+    @property
+    def cost(self) -> Cost:
+        """What stamps took on the wire."""
+        return self.order.cost
+
+    def found(self, peers: Sequence[Process], now: Instant) -> Ready:
+        """Start."""
+        self._up = True
+        return Ready(notes=[Note("join")])
+
+    def join(self, contacts: Sequence[int], now: Instant) -> Ready:
+        """Refuse: the tree is fixed. Raises NotMemberError."""
+        raise NotMemberError("the tree of this overlay is fixed; nobody can join it")
+
+    def leave(self, now: Instant) -> Ready:
+        """Refuse: the tree is fixed. Raises NotMemberError."""
+        raise NotMemberError("the tree of this overlay is fixed; nobody can leave it")
+
+    def restore(self, records: Sequence[bytes], now: Instant) -> Ready:
+        """Take up nothing: the rivals have no memory across crashes."""
+        return Ready()
+
+    def publish(self, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
+        """Publish to group 0. Raises as publish_to."""
+        return self.publish_to(0, payloads, now)
+
+    def publish_to(self, group: int, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
+        """Publish events to a group as one bundle. Raises NotMemberError, UsageError or LimitError."""
+        if not self._up:
+            raise NotMemberError("only a member may publish, and this one has not started")
+        if not 0 <= group < self._place.overlay.group_count:
+            raise UsageError(f"groups are numbered 0 to {self._place.overlay.group_count - 1}, not {group}")
+        self._limits.check(len(payloads), sum(map(len, payloads)), self._published)
+        bundle = packed(self.me, self._published + 1, payloads)
+        self._published += bundle.count
+        ready = Ready(published=Returned(bundle, group))
+        stamp = self.order.stamp(group, bundle)
+        if self._place.me in self._place.overlay.table(group).is_member:
+            ready.deliver.append(Delivery(bundle))
+        self._forward(group, stamp, bundle, self._place.me, ready)
+        return bundle, self._place.addressed(ready)
+
+    def receive(self, sender: Process, item: Item, now: Instant) -> Ready:
+        """Take a copy in its turn."""
+        ready, overlay = Ready(), self._place.overlay
+        peer = overlay.place_of.get(sender.pid, NOBODY)
+        if not self._up or not isinstance(item, TreeCopy) or peer not in overlay.neighbours(self._place.me):
+            ready.notes.append(Note("drop", "stranger", peer=sender.pid))
+            return ready
+        expected = self._expected.get(peer, 0)
+        if item.turn < expected or item.group >= self._place.overlay.group_count or len(self._early) >= WAITING_MAX:
+            ready.notes.append(Note("drop", "duplicate", item.bundle, sender.pid))
+            return ready
+        self._early[peer, item.turn] = item
+        while (copy := self._early.pop((peer, expected), None)) is not None:
+            expected = self._expected[peer] = expected + 1
+            self._take(peer, copy, ready)
+        return self._place.addressed(ready)
+
+    def _take(self, peer: int, copy: TreeCopy, ready: Ready) -> None:
+        try:
+            reader = Reader(copy.head)
+            stamp = self.order.decode(peer, reader)
+            reader.end()
+        except ValueError:
+            ready.notes.append(Note("reject", "no_head", copy.bundle, peer))
+            return
+        member = self._place.me in self._place.overlay.table(copy.group).is_member
+        self._forward(copy.group, stamp, copy.bundle, peer, ready)
+        for _, bundle in self.order.admit(copy.group, stamp, copy.bundle, member=member):
+            ready.deliver.append(Delivery(bundle))
+
+    def _forward(self, group: int, stamp: Any, bundle: Bundle, upstream: int, ready: Ready) -> None:
+        overlay, me = self._place.overlay, self._place.me
+        for peer in overlay.neighbours(me):
+            if peer != upstream and overlay.needs(group, me, peer):
+                turn = self._turns.get(peer, 0)
+                self._turns[peer] = turn + 1
+                copy = TreeCopy(group, turn, self.order.encode(peer, stamp), bundle)
+                ready.send.append(Send((peer,), copy))
+
+    def unreachable(self, peer: int, now: Instant) -> Ready:
+        """Do nothing: links are reliable, by assumption."""
+        return Ready()
+
+    def act(self, name: str, argument: int, now: Instant) -> Ready:
+        """Refuse. Raises UsageError."""
+        raise UsageError(f"members of this level know no act {name!r}")
+
+    def tick(self, now: Instant) -> Ready:
+        """Do nothing: nothing is ever due."""
+        return Ready()
+
+    def view(self) -> tuple[int, ...] | None:
+        """Return None: the driver knows the tree."""
+        return None
+
+    def gauges(self) -> list[Gauge]:
+        """Return what is held until its turn, and until what it follows."""
+        return [
+            Gauge("early_copies", len(self._early), WAITING_MAX, rests=True),
+            Gauge("held_messages", self.order.waiting(), WAITING_MAX, rests=True),
+        ]

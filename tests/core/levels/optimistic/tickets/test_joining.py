@@ -1,0 +1,140 @@
+"""Who asks for a ticket gets one, whatever is lost on the way, and costs nobody else theirs (spec 4.8, 4.9; X1, X2)."""
+
+from random import Random
+
+import pytest
+
+from tests.core.levels.optimistic.tickets.town import ROUND_NS, TICKETS, Town, town_of
+from whence.core.levels.optimistic.tickets import items as say
+from whence.core.levels.optimistic.tickets.joining import FULL_ROUNDS, Applicant
+from whence.core.levels.optimistic.tickets.records import Claim
+from whence.core.levels.optimistic.tickets.settings import TicketSettings
+from whence.core.ready import Item, Ready
+from whence.types import Process
+
+ALL = list(range(TICKETS))
+
+
+def rounds_until_acting(town: Town, pid: int, at_most: float) -> float:
+    began = town.now
+    while pid not in town.acting():
+        town.step()
+        assert town.now - began < at_most * ROUND_NS, f"{pid} has no ticket after {at_most} rounds"
+    return (town.now - began) / ROUND_NS
+
+
+@pytest.mark.parametrize("lost_answers", [1, 2, 5])
+def test_a_joiner_whose_answer_was_lost_is_served_anew_by_the_same_coordinator(lost_answers: int) -> None:
+    """X1: the grant is forgotten as soon as the coordinator's record names another successor."""
+    town = town_of(1)
+    lost: list[Item] = []
+
+    def lose(source: int, target: int, item: Item) -> bool:
+        if isinstance(item, say.AckClusterJoin) and len(lost) < lost_answers:
+            lost.append(item)
+            return True
+        return False
+
+    town.lost = lose
+    town.cjoin(5)
+    rounds_until_acting(town, 5, 12 + 6 * lost_answers)
+    assert len(lost) == lost_answers
+    assert "soft_close" in town.reasons()
+    town.rounds(3)
+    assert town.covered() == ALL
+
+
+def test_a_joiner_whose_answer_was_overtaken_by_the_greeting_is_served_anew() -> None:
+    """X1: it has said of that ticket that it will never hold it, and takes the next one."""
+    town = town_of(1)
+    late: list[tuple[int, say.AckClusterJoin]] = []
+
+    def hold_back(source: int, target: int, item: Item) -> bool:
+        if isinstance(item, say.AckClusterJoin) and not late:
+            late.append((source, item))
+            return True
+        return isinstance(item, say.AckClusterJoin) and "soft_close" not in town.reasons()
+
+    town.lost = hold_back
+    town.cjoin(5)
+    while "soft_close" not in town.reasons():
+        town.step()
+    ready = Ready()
+    town.desks[5].receive(town.desks[late[0][0]].me, late[0][1], town.now, ready)
+    town.take(5, ready)
+    assert 5 not in town.acting()
+    rounds_until_acting(town, 5, 12)
+
+
+def test_an_applicant_that_hears_no_answer_does_not_keep_others_waiting() -> None:
+    """A grant that nobody took up is closed by fences, and costs a lease: others go before its applicant."""
+    town = town_of(1)
+    town.lost = lambda source, target, item: target == 5 and source == 0
+    town.cjoin(5)
+    town.rounds(40)
+    town.cjoin(4)
+    assert rounds_until_acting(town, 4, 20) < 20
+    granted = sum(reason == "ticket_grant" for reason in town.reasons())
+    town.rounds(60)
+    again = sum(reason == "ticket_grant" for reason in town.reasons()) - granted
+    assert again <= 6, "it is not served over and over"
+
+
+@pytest.mark.parametrize("core", [1, 2])
+def test_an_applicant_that_cannot_hear_coordinators_leaves_a_healthy_core_alone(core: int) -> None:
+    """X2: witnesses are asked before anybody is fenced, and a majority of them renewed a moment ago."""
+    town = Town(8)
+    coordinators = [4, 5][:core]
+    for pid in coordinators:
+        town.cjoin(pid)
+        rounds_until_acting(town, pid, 20)
+    town.rounds(5)
+    before = town.acting()
+    town.lost = lambda source, target, item: target == 6 and source in coordinators
+    town.cjoin(6)
+    town.rounds(150)
+    assert town.reasons().count("refounded") == 0
+    assert {pid: claim[:2] for pid, claim in town.acting().items()} == {
+        pid: claim[:2] for pid, claim in before.items()
+    }, "nobody lost a ticket"
+    why = town.desks[6].status(town.now).why
+    assert "their witnesses say that they live" in why
+    town.lost = lambda source, target, item: False
+    rounds_until_acting(town, 6, 25)
+
+
+def test_a_core_that_is_gone_is_founded_anew_though_its_witnesses_renewed_a_moment_before() -> None:
+    """X2 delays total-loss recovery by what is left of a lease, and no more."""
+    town = Town(8)
+    town.cjoin(4)
+    rounds_until_acting(town, 4, 20)
+    town.rounds(3)
+    town.lost = lambda source, target, item: target == 6 and source == 4
+    town.cjoin(6)
+    town.rounds(9)  # it has found out meanwhile that the core lives
+    town.lost = lambda source, target, item: False
+    town.crash(4)
+    rounds_until_acting(town, 6, 24)
+    assert town.reasons().count("refounded") == 1
+
+
+def test_who_knows_only_of_coordinators_that_do_not_answer_asks_the_seeds_for_others() -> None:
+    """4.8: all it heard of may be dead, and others have founded the cluster anew."""
+    settings = TicketSettings(tickets=TICKETS, seeds="1,2,3,4")
+    applicant = Applicant(Process(9, 1), settings, lambda: 0.5)
+    applicant.want(0)
+    applicant.hear_owner(Claim(2, 5), Process(7, 1))
+    assert applicant.ask(0) == 7
+    assert {applicant.ask(now) for now in range(1, 9)} <= {1, 2, 3, 4}
+    assert applicant.ask(FULL_ROUNDS * settings.ticket_round_ns + 2) == 7, "it may have been slow"
+
+
+def test_a_seed_that_did_not_answer_as_a_coordinator_is_not_asked_as_a_seed() -> None:
+    settings = TicketSettings(tickets=TICKETS, seeds="1,2,3,4")
+    dice = Random(3)
+    applicant = Applicant(Process(9, 1), settings, dice.random)
+    applicant.want(0)
+    applicant.hear_hint(Process(2, 1))
+    while applicant.ask(0) != 2:
+        pass
+    assert {applicant.ask(1) for _ in range(40)} == {1, 3, 4}

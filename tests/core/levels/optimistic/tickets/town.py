@@ -1,0 +1,106 @@
+"""A town of desks without a simulator: messages in a bag, time in our hands, so that a test can lose exactly one."""
+
+from collections.abc import Callable
+from random import Random
+
+from msgspec import structs
+
+from whence.core.levels.optimistic.tickets.desk import Desk
+from whence.core.levels.optimistic.tickets.settings import TicketSettings
+from whence.core.ready import Item, Note, Ready
+from whence.types import ANY_BOOT, Process
+
+ROUND_NS = 1_000_000
+TICKETS = 6
+SETTINGS = TicketSettings(
+    tickets=TICKETS, k=1, seeds="0,1,2,3", ticket_round_ns=ROUND_NS, answer_ns=ROUND_NS // 10, exclude_chance=1.0
+)
+
+
+class Town:
+    """Desks 0 … count - 1, all in their first life."""
+
+    def __init__(self, count: int = 6, settings: TicketSettings = SETTINGS, kind: type[Desk] = Desk) -> None:
+        self.now = 0
+        self.settings = settings
+        self.notes: list[tuple[int, Note]] = []
+        self.desks = {pid: kind(Process(pid, 1), settings, Random(pid).random, lambda _: 0, 0) for pid in range(count)}
+        self.lost: Callable[[int, int, Item], bool] = lambda source, target, item: False
+        self.bag: list[tuple[Process, int, int, Item]] = []
+        self.said: list[Item] = []
+        for desk in self.desks.values():
+            desk.begin()
+
+    def take(self, pid: int, ready: Ready) -> None:
+        self.notes += [(pid, note) for note in ready.notes]
+        for send in ready.send:
+            for target in send.to:
+                self.said.append(send.item)
+                if not self.lost(pid, target, send.item):
+                    self.bag.append((self.desks[pid].me, target, send.boot, send.item))
+
+    def cjoin(self, pid: int) -> None:
+        self.desks[pid].cjoin(self.now)
+
+    def cleave(self, pid: int) -> None:
+        ready = Ready()
+        self.desks[pid].cleave(self.now, ready)
+        self.take(pid, ready)
+
+    def crash(self, pid: int) -> None:
+        del self.desks[pid]
+
+    def settle(self) -> None:
+        """Deliver everything in the bag, and what that causes."""
+        while self.bag:
+            sender, target, boot, item = self.bag.pop(0)
+            desk = self.desks.get(target)
+            if desk is not None and boot in (ANY_BOOT, desk.me.boot):
+                ready = Ready()
+                desk.receive(sender, item, self.now, ready)
+                self.take(target, ready)
+
+    def step(self, by_ns: int = ROUND_NS // 20) -> None:
+        """Let a little time pass for everybody."""
+        self.now += by_ns
+        for pid in sorted(self.desks):
+            desk = self.desks[pid]
+            due = desk.wake_at(self.now)
+            if due is not None and due <= self.now:
+                ready = Ready()
+                desk.tick(self.now, ready)
+                self.take(pid, ready)
+        self.settle()
+
+    def rounds(self, count: float) -> None:
+        end = self.now + int(count * ROUND_NS)
+        while self.now < end:
+            self.step()
+
+    def acting(self) -> dict[int, tuple[int, int, int]]:
+        """Return who may act now: ticket, epoch, and for how many tickets."""
+        return {
+            pid: (*desk.seat.claim, desk.seat.coordinates())
+            for pid, desk in self.desks.items()
+            if desk.seat is not None and desk.seat.may_act(self.now)
+        }
+
+    def covered(self) -> list[int]:
+        """Return every ticket once for each process that acts for it."""
+        acting = self.acting().values()
+        return sorted((ticket - at) % self.settings.tickets for ticket, _, count in acting for at in range(count))
+
+    def reasons(self) -> list[str]:
+        return [note.reason for _, note in self.notes if note.kind == "note" and note.reason is not None]
+
+
+def town_of(coordinators: int, count: int = 6, **settings: object) -> Town:
+    """Make a town in which so many hold tickets."""
+    town = Town(count, structs.replace(SETTINGS, **settings))
+    for pid in range(coordinators):
+        town.cjoin(pid)
+        while len(town.acting()) <= pid:
+            town.rounds(1)
+            assert town.now < 40 * ROUND_NS * (pid + 1)
+    town.rounds(3)
+    return town

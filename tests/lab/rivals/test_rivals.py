@@ -1,0 +1,104 @@
+"""The rivals on the tree: what they promise, what they cost, and what they refuse."""
+
+from typing import Any
+
+import pytest
+
+from tests.core.levels.causal.tree.grove import Grove
+from whence.core.ready import Item
+from whence.errors import LimitError, NotMemberError, UsageError
+from whence.sim.lab import recipe_of
+from whence.types import Process, packed
+from whence_lab.rivals.neighbourhood import NearAck, NearCopy
+from whence_lab.rivals.tree import TreeCopy
+
+RIVALS = ("cbcast", "barriers", "neighbourhood")
+
+
+class RivalGrove(Grove):
+    def __init__(self, level: str, **settings: Any) -> None:
+        recipe: Any = recipe_of(level)
+        self.recipe = recipe
+        self.settings = recipe.settings_from(settings)
+        self.now = 0
+        self.boots, self.members, self.journals = {}, {}, {}
+        self.flying, self.delivered, self.returned, self.steps, self.notes = [], {}, {}, {}, []
+        self.taken, self.untaken, self.asleep = {}, {}, set()
+
+
+@pytest.mark.parametrize("level", RIVALS)
+def test_every_member_delivers_every_message_once_in_its_publishers_order(level: str) -> None:
+    grove = RivalGrove(level, tree="binary", tree_nodes=7, groups="subtrees").start(*range(7))
+    events = [grove.publish(node, group) for node in (0, 3, 3, 6) for group in (0, 1)]
+    grove.settle(3)
+    for node in range(7):
+        mine = [event for event in events if event in grove.delivered.get(node, [])]
+        assert len(grove.delivered[node]) == len(mine)
+        for pid in range(7):
+            seqs = [event.seq for event in grove.delivered[node] if event.pid == pid]
+            assert seqs == sorted(seqs)
+    assert grove.at_rest() == []
+    assert all(member.cost.copies for member in grove.members.values() if member.me.pid < 3)
+
+
+@pytest.mark.parametrize("level", ["cbcast", "barriers"])
+def test_an_answer_waits_for_what_it_answers_also_across_groups(level: str) -> None:
+    """0 tells all; 1 answers to 2 alone by a shorter way; 2 delivers the question first."""
+    grove = RivalGrove(level, tree="0,0,1", groups="0 1 2 3;1 3;0 3").start(0, 1, 2, 3)
+    question = grove.publish(0)
+    grove.pass_on(0, 1)
+    answer = grove.publish(1, group=1)
+    for copy in reversed([copy for copy in grove.flying if copy[1] == 3]):
+        grove.flying.remove(copy)
+        grove.arrive(copy)
+    assert grove.delivered[3] == [question, answer]
+
+
+def test_the_neighbourhood_leaps_over_a_suspect_and_recognises_the_second_copy() -> None:
+    grove = RivalGrove("neighbourhood", tree="line", tree_nodes=4).start(0, 1, 2, 3)
+    grove.apply(0, grove.members[0].act("suspect", 1, 0))
+    event = grove.publish(0)
+    assert [(target, type(item)) for _, target, item in grove.flying] == [(1, NearCopy), (2, NearCopy)]
+    grove.settle(3)
+    assert all(grove.delivered[node] == [event] for node in range(4))
+    grove.apply(0, grove.members[0].act("trust", 1, 0))
+    grove.members[0].unreachable(1, 0)
+    assert grove.at_rest() == []
+
+
+def test_a_neighbourhood_publisher_has_one_message_under_way() -> None:
+    grove = RivalGrove("neighbourhood", tree="line", tree_nodes=3).start(0, 1, 2)
+    events = [grove.publish(0) for _ in range(3)]
+    assert len(grove.flying) == 1
+    grove.settle(3)
+    assert grove.delivered[2] == events
+
+
+@pytest.mark.parametrize("level", RIVALS)
+def test_rivals_refuse_what_they_cannot_do(level: str) -> None:
+    grove = RivalGrove(level, tree="line", tree_nodes=3)
+    grove.boots[0] = 1
+    member: Any = grove._build(0)
+    with pytest.raises(NotMemberError):
+        member.publish([b"x"], 0)
+    member.found([], 0)
+    with pytest.raises(NotMemberError, match="fixed"):
+        member.join([1], 0)
+    with pytest.raises(NotMemberError, match="fixed"):
+        member.leave(0)
+    with pytest.raises(UsageError, match="groups"):
+        member.publish_to(5, [b"x"], 0)
+    with pytest.raises(UsageError, match="no act"):
+        member.act("dance", 0, 0)
+    for payloads in ([], [b""] * 5000, [b"x" * (1 << 20), b"x"]):
+        with pytest.raises(LimitError):
+            member.publish(payloads, 0)
+    assert member.tick(0).send == []
+    assert member.restore([], 0).send == []
+    assert member.unreachable(1, 0).send == []
+    bundle = packed(Process(1, 1), 1, [b"x"])
+    strange: list[Item] = [TreeCopy(0, 0, b"\xff", bundle), NearCopy(0, b"\xff", bundle), NearAck(1, 1), Item()]
+    for sender in (1, 9):
+        for item in strange:
+            assert member.receive(Process(sender, 1), item, 0).deliver == []
+    assert member.receive(Process(1, 1), TreeCopy(0, 0, b"", bundle), 0).deliver == []

@@ -54,20 +54,15 @@ class Outbox:
         """A flush is planned."""
         self.dropped = 0
 
-    def post(self, link: Link | None, group: str, frame: Frame, size: int) -> bool:
-        """Queue a frame of some size; return False if the outbox of a connected peer is over its bound."""
-        self.frames.append(frame)
-        self.bytes += size
-        self.groups[group] = None
-        if link is None:
-            while self.bytes > self._settings.pending_bytes_max:
-                self.bytes -= sum(map(len, self.frames.popleft()))
-                self.dropped += 1
-            return True
-        bound = self._settings.outbox_bytes_max
-        if not link.paused and self.bytes + WRITE_HIGH_BYTES <= bound:
-            return True  # what the transport has is less than that
-        return self.bytes + link.waiting_bytes() <= bound
+    def trim(self) -> None:
+        """Drop the oldest frames that wait for a peer without connection, as far as they are over the bound."""
+        while self.bytes > self._settings.pending_bytes_max:
+            self.bytes -= sum(map(len, self.frames.popleft()))
+            self.dropped += 1
+
+    def is_over(self, link: Link) -> bool:
+        """Tell whether more waits for a connected peer than may, here and in the transport."""
+        return self.bytes + link.waiting_bytes() > self._settings.outbox_bytes_max
 
     def flush(self, link: Link | None) -> None:
         """Hand everything to the transport, unless it asked to wait."""
@@ -119,6 +114,8 @@ class Outboxes:
         """Bytes that waited for the slowest connected peer, and until when that is not looked at again."""
         self.unlooked_bytes = 0
         """Bytes since the outboxes were looked at."""
+        self._surely_bytes = settings.outbox_bytes_max - WRITE_HIGH_BYTES
+        """With so much no outbox is over its bound: a transport that has not asked to wait has less than the rest."""
         self._me = me
         self._peers = peers
         self._counts = counts
@@ -145,12 +142,16 @@ class Outboxes:
                 if pid == self._me.pid:
                     continue
                 peer = self._peers.add(pid)
-            outbox = peer.outbox
-            if not outbox.post(peer.link, group, frame, size):
+            outbox, link = peer.outbox, peer.link
+            outbox.frames.append(frame)
+            outbox.bytes += size
+            outbox.groups[group] = None
+            if link is None:
+                outbox.trim()
+                self.on_unconnected(peer)
+            elif (link.paused or outbox.bytes > self._surely_bytes) and outbox.is_over(link):
                 self._counts["outbox_overflow"] += 1
                 peer.cut_off("outbox_bytes_max")
-            elif peer.link is None:
-                self.on_unconnected(peer)
             elif not outbox.dirty:
                 outbox.dirty = True
                 self._dirty.append(peer)

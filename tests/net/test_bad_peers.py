@@ -245,7 +245,7 @@ async def forged_events(victim: Node) -> None:
     published, said = told._driver.published, victim.live.peers.presence("alps", 2)
     assert said is not None
     boot = said.process.boot
-    mine = told._driver.role.me
+    mine = told._driver.context.me
     for first in range(1, 9):
         for forged in (Process(2, boot), Process(2, boot + 1), mine, Process(mine.pid, mine.boot + 1)):
             bundle = packed(forged, (published if forged == mine else 1) + first, [b"forged"])
@@ -356,7 +356,7 @@ def test_honest_members_are_unharmed_by_an_owner_of_a_stale_epoch() -> None:
             assert (await anext(aiter(one))).payload == b"before"
             bad = Bad(started[0])
             await bad.greet()
-            tickets = one._driver.role.settings.tickets.tickets
+            tickets = one._driver.context.settings.tickets.tickets
             earlier = range(max(1, told.epoch - 8), told.epoch)
             for number, epoch in enumerate(earlier, start=1):
                 stamp = cct.packed(told.ticket, cct.entry_of(epoch, 40), 0, [0] * tickets)
@@ -381,7 +381,7 @@ def test_whoever_has_no_right_in_a_group_neither_begins_it_nor_keeps_others_out_
             await bad.greet()
             opening = asyncio.create_task(one.open("alps", settings=QUICK, founders=[1, 2]))
             await asyncio.sleep(0)
-            mark = configuration(one.live.drivers["alps"].role)[0]
+            mark = configuration(one.live.drivers["alps"].context)[0]
             bad.say(presence(mark, Place.MEMBER, [one.live.me, Process(66, 1)]), group="alps")
             bad.say(presence("total", Place.MEMBER), group="alps")
             bad.say(Reached(5), group="alps", boot=one.live.me.boot)
@@ -409,7 +409,7 @@ def test_a_member_that_names_other_founders_than_this_process_is_not_believed() 
             await bad.greet()
             opening = asyncio.create_task(one.open("alps", settings=QUICK, founders=[1, 2]))
             await asyncio.sleep(0)
-            mark = configuration(one.live.drivers["alps"].role)[0]
+            mark = configuration(one.live.drivers["alps"].context)[0]
             bad.say(presence(mark, Place.MEMBER, [one.live.me, Process(66, 1)]), group="alps")
             with pytest.raises(UsageError, match=r"process 66 says .* began with \[1, 66\], .* here are \[1, 2\]"):
                 await opening

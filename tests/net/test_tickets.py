@@ -283,7 +283,7 @@ def test_the_status_and_the_metrics_tell_of_tickets_and_take_an_operators_word(t
             told = status(started[0].live)["groups"][0]["ticket"]
             assert (told["standing"], told["waits_for"]) == ("active", [])
             [seen] = status(started[1].live)["groups"][0]["ticket"]["owners"]
-            me = started[0].live.drivers["alps"].role.me
+            me = started[0].live.drivers["alps"].context.me
             assert (seen["ticket"], seen["epoch"], seen["owner"]) == (
                 told["ticket"], told["epoch"], f"{me.pid}:{me.boot}",
             )  # fmt: skip
@@ -361,19 +361,19 @@ def test_late_events_and_resets_come_to_the_application_beside_and_with_the_stre
             await other.publish(b"first")
             assert (await anext(aiter(merger))).payload == b"first"
             ports, sent = other._driver.ports, []
-            outside = ports.outside
+            node = ports.node
 
             def hold_back(*words: Any) -> int:
                 sent.append(words)
                 return 0
 
-            ports.outside = outside._replace(send=hold_back)
+            ports.node = node._replace(send=hold_back)
             await (await other.publish(b"stuck")).accepted()
             await asyncio.sleep(0.01)  # what comes next is of a later tick
             await merger.publish(b"second")
             assert (await anext(aiter(merger))).payload == b"second"
-            ports.outside = outside
-            outside.send(*next(words for words in sent if isinstance(words[2], Offer)))
+            ports.node = node
+            node.send(*next(words for words in sent if isinstance(words[2], Offer)))
             late = await asyncio.wait_for(anext(merger.late()), 10)
             assert (late.payload, late.sender) == (b"stuck", 1)
             assert late.late_ns > 0

@@ -21,9 +21,9 @@ from whence.core.ready import Ready
 from whence.core.registry import LEVELS
 from whence.core.runner import Done
 from whence.net.commit import Commit
+from whence.net.context import GroupContext, GroupStorage, NodeServices
 from whence.net.driver import Driver
-from whence.net.role import Kept, NodeServices, Role
-from whence.net.scribe import Scribe
+from whence.net.recorder import TraceRecorder
 from whence.net.settings import settings_of
 from whence.sim.clock import Clock
 from whence.sim.loop import Loop
@@ -108,11 +108,15 @@ ELSEWHERE = NodeServices(
 
 async def live(readies: Sequence[Ready], at: Path) -> list[Effect]:
     recipe = LEVELS["fifo"]
-    role = Role(GROUP, "fifo", recipe, recipe.settings_from(settings_of("fifo", [], {})), ME, Random(1).random)
+    context = GroupContext(
+        GROUP, "fifo", recipe, recipe.settings_from(settings_of("fifo", [], {})), ME, Random(1).random
+    )
     inbox = Inbox("fifo", 1 << 16, Overflow.PAUSE, receive=True, on_batch=lambda batch: None)
     spool = Spool(at / "spool", GROUP, "fifo", *ME)
     commit, steps = Commit(Log(at / "journal")), Steps.at(at / "steps")
-    driver = Driver(role, ELSEWHERE, inbox, Scribe(spool, ME, GROUP), Kept(commit, steps), durable=False)
+    driver = Driver(
+        context, ELSEWHERE, inbox, TraceRecorder(spool, ME, GROUP), GroupStorage(commit, steps), durable=False
+    )
     for ready in readies:
         driver.runner.apply(replace(copy_of(ready), wake_at=None))
     while not commit.idle:

@@ -89,7 +89,7 @@ class Publisher:
         self.may_write = node.live.permits.may(node.pid, driver.group, "write")
         self._live = node.live
         self._outboxes = node.live.outboxes
-        settings = by_name(driver.role.settings)
+        settings = by_name(driver.context.settings)
         self.events_limit = _least("publish_events_max", settings["publish_events_max"], BUNDLE_EVENTS_MAX)
         self._bytes_limit = _least("publish_bytes_max", settings["publish_bytes_max"], BUNDLE_BYTES_MAX)
         kept_bytes = settings.get("retained_bytes_max", BUNDLE_BYTES_MAX * 4) // 4

@@ -8,33 +8,33 @@ import msgspec
 from whence.core.level import Shared
 from whence.core.links.presence import Presence
 from whence.errors import printable
+from whence.net.context import GroupContext
 from whence.net.peers import PeerPresence
-from whence.net.role import Role
 
 
-def shared(role: Role) -> dict[str, object]:
+def shared(context: GroupContext) -> dict[str, object]:
     """Return the settings that all members must share, at levels that have such."""
-    tell = role.recipe.shared if isinstance(role.recipe, Shared) else None
-    return tell(role.settings) if tell is not None else {}
+    tell = context.recipe.shared if isinstance(context.recipe, Shared) else None
+    return tell(context.settings) if tell is not None else {}
 
 
-def configuration(role: Role) -> tuple[str, bytes]:
+def configuration(context: GroupContext) -> tuple[str, bytes]:
     """Return a level with a mark of the settings that all its members must share, and these settings as JSON."""
-    settings = shared(role)
+    settings = shared(context)
     text = msgspec.json.encode(settings)
-    return f"{role.level}#{crc32(text):08x}" if settings else role.level, text if settings else b""
+    return f"{context.level}#{crc32(text):08x}" if settings else context.level, text if settings else b""
 
 
-def disagreement(role: Role, said: PeerPresence) -> str | None:
+def disagreement(context: GroupContext, said: PeerPresence) -> str | None:
     """Return the sentence that says how a peer runs a group otherwise than this process; None if it does not."""
-    mark, _ = configuration(role)
+    mark, _ = configuration(context)
     if said.presence.level == mark:
         return None
-    who, group = f"process {said.process.pid}", f"group {role.group!r}"
+    who, group = f"process {said.process.pid}", f"group {context.group!r}"
     level = printable(said.presence.level.partition("#")[0])
-    if level != role.level:
-        return f"{group} runs at level {level} at {who}, not {role.level}"
-    here, there = msgspec.to_builtins(shared(role)), _settings_of(said.presence)
+    if level != context.level:
+        return f"{group} runs at level {level} at {who}, not {context.level}"
+    here, there = msgspec.to_builtins(shared(context)), _settings_of(said.presence)
     for name, value in here.items():
         if name in there and there[name] != value:
             return (

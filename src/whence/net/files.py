@@ -10,8 +10,8 @@ from whence.core.level import remembers
 from whence.core.settings import by_name
 from whence.errors import TraceError
 from whence.net.commit import Commit
-from whence.net.role import Kept, Role
-from whence.net.scribe import Scribe
+from whence.net.context import GroupContext, GroupStorage
+from whence.net.recorder import TraceRecorder
 from whence.net.settings import NetSettings
 from whence.store.directory import DataDirectory
 from whence.store.log import Log
@@ -27,7 +27,7 @@ class GroupFiles:
     def __init__(
         self, data: DataDirectory | None, trace: Path | None, settings: NetSettings, counts: "Counter[str]"
     ) -> None:
-        self.storage: dict[str, Kept] = {}
+        self.storage: dict[str, GroupStorage] = {}
         """What each open group keeps for its next life."""
         self._data, self._trace = data, trace
         self._settings, self._counts = settings, counts
@@ -36,7 +36,7 @@ class GroupFiles:
         self._untaken: WeakSet[Steps] = WeakSet()
         """Of groups that were closed: what their applications still take is told and counted there."""
 
-    def open_storage(self, group: str) -> tuple[Kept | None, list[bytes]]:
+    def open_storage(self, group: str) -> tuple[GroupStorage | None, list[bytes]]:
         """Return where a group keeps what it must remember, and what earlier lives left. Raises StorageError."""
         if self._data is None:
             return None, []
@@ -46,27 +46,27 @@ class GroupFiles:
             self._data.check_kept(group, [journal, counters])
             steps = Steps.at(counters)
             try:
-                self.storage[group] = Kept(Commit(Log(journal)), steps)
+                self.storage[group] = GroupStorage(Commit(Log(journal)), steps)
             except BaseException:
                 steps.close()
                 raise
             self._data.note_kept(group)
-        kept = self.storage[group]
-        records, kept.commit.log.records = kept.commit.log.records, []
-        return kept, records
+        storage = self.storage[group]
+        records, storage.commit.log.records = storage.commit.log.records, []
+        return storage, records
 
-    def open_trace(self, role: Role, founders: Sequence[int]) -> Scribe | None:
+    def open_trace(self, context: GroupContext, founders: Sequence[int]) -> TraceRecorder | None:
         """Return what writes down what a member does; None where nothing is traced."""
         if self._trace is None:
             return None
         about = {
-            "durable": remembers(role.recipe), "founders": list(founders), "settings": by_name(role.settings),
+            "durable": remembers(context.recipe), "founders": list(founders), "settings": by_name(context.settings),
         }  # fmt: skip
-        self._spools[role.group] = spool = Spool(
-            self._trace, role.group, role.level, *role.me, self._settings.trace_segment_bytes,
+        self._spools[context.group] = spool = Spool(
+            self._trace, context.group, context.level, *context.me, self._settings.trace_segment_bytes,
             self._settings.trace_segments_max, on_lost=self._rows_lost, about=about,
         )  # fmt: skip
-        return Scribe(spool, role.me, role.group)
+        return TraceRecorder(spool, context.me, context.group)
 
     def flush_traces(self) -> None:
         """Write out the rows that wait."""
@@ -75,13 +75,13 @@ class GroupFiles:
 
     async def release(self, group: str) -> None:
         """Give back the files and threads of a group that is not open any more."""
-        kept, spool = self.storage.pop(group, None), self._spools.pop(group, None)
+        storage, spool = self.storage.pop(group, None), self._spools.pop(group, None)
         if spool is not None:
             spool.rest()
             self._rested.add(spool)
-        if kept is not None:
-            self._untaken.add(kept.steps)
-            await kept.commit.close()
+        if storage is not None:
+            self._untaken.add(storage.steps)
+            await storage.commit.close()
 
     async def close(self) -> None:
         """Close every file."""

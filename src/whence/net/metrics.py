@@ -60,7 +60,7 @@ def _level_lines(live: LiveNode) -> list[str]:
     """Return what levels count and measure of themselves."""
     by_name: dict[str, list[str]] = {}
     for _, driver in sorted(live.drivers.items()):
-        group = {"name": driver.group, "level": driver.role.level}
+        group = {"name": driver.group, "level": driver.context.level}
         for metric in driver.metrics():
             labels = _of(group, **{metric.label: metric.of}) if metric.label else _of(group)
             by_name.setdefault(f"whence_{metric.name}", []).append(f"whence_{metric.name}{labels} {metric.value}")

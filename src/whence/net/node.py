@@ -25,6 +25,7 @@ from whence.net import tls
 from whence.net.clock import steady_ns
 from whence.net.connections import ConnectionManager
 from whence.net.contacts import Contacts
+from whence.net.context import GroupContext, NodeServices, Sink
 from whence.net.driver import Driver
 from whence.net.files import GroupFiles
 from whence.net.incarnations import Incarnations
@@ -34,7 +35,6 @@ from whence.net.outboxes import Outboxes
 from whence.net.peers import PeerTable
 from whence.net.permits import Permits
 from whence.net.presence import PresenceExchange
-from whence.net.role import NodeServices, Role, Sink
 from whence.net.settings import NetSettings, settings_of
 from whence.store.directory import DataDirectory
 from whence.trace.schema import Kind
@@ -187,7 +187,7 @@ class LiveNode:
         opening = GroupOpening(driver, founders, self.peers, self._presence, self.outboxes, self.contacts)
         try:
             async with asyncio.timeout(timeout_s):
-                if returns := _begun(driver.role, records):
+                if returns := _begun(driver.context, records):
                     driver.restore(records)
                     self._presence.founders[group] = (
                         driver.member.founders if isinstance(driver.member, Founded) else []
@@ -228,16 +228,18 @@ class LiveNode:
         if group in self._incarnations.by_group and remembers(recipe):
             raise UsageError(f"group {group!r} remembers its members across restarts; restart this process to return")
         me = self._incarnations.begin(group)
-        kept, records = self.files.open_storage(group)
+        storage, records = self.files.open_storage(group)
         is_first = self._incarnations.is_first(group)
-        role = Role(group, level, recipe, settings, me, self._random.random, is_first, self._incarnations.known())
-        scribe = self.files.open_trace(role, founders)
-        driver = Driver(role, self._services(group), sink, scribe, kept, durable=durable)
+        context = GroupContext(
+            group, level, recipe, settings, me, self._random.random, is_first, self._incarnations.known()
+        )  # fmt: skip
+        recorder = self.files.open_trace(context, founders)
+        driver = Driver(context, self._services(group), sink, recorder, storage, durable=durable)
         driver.ports.telemetry = telemetry
         self._presence.open(driver, founders)
-        if scribe is not None and not is_first:
-            goes_on = kept is not None and remembers(recipe)
-            scribe.write(Kind.RESTART, value=kept.steps.taken if kept is not None and goes_on else None)
+        if recorder is not None and not is_first:
+            goes_on = storage is not None and remembers(recipe)
+            recorder.write(Kind.RESTART, value=storage.steps.taken if storage is not None and goes_on else None)
         return driver, records
 
     def _checked(self, group: str, level: str, given: Mapping[str, Any], *, durable: bool) -> object:
@@ -299,9 +301,9 @@ class LiveNode:
         await self.files.release(group)
 
 
-def _begun(role: Role, records: Sequence[bytes]) -> bool:
+def _begun(context: GroupContext, records: Sequence[bytes]) -> bool:
     """Tell whether earlier lives left something to take up; where members are fixed, a member must have written it."""
-    fixed = remembers(role.recipe)
+    fixed = remembers(context.recipe)
     return any(record[:1] == OF_MEMBER for record in records) if fixed else bool(records)
 
 

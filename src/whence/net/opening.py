@@ -47,7 +47,7 @@ class GroupOpening:
         """The group began with an earlier life of this process."""
         self._driver = driver
         self._group = driver.group
-        self._me = driver.role.me.pid
+        self._me = driver.context.me.pid
         self._named = list(founders)
         self._peers = peers
         self._presence = presence
@@ -86,7 +86,7 @@ class GroupOpening:
         """Do what can be done now; return whether this process is on its way in."""
         members = self._peers.members(self._group)
         for said in members:
-            if (why := disagreement(self._driver.role, said)) is not None:
+            if (why := disagreement(self._driver.context, said)) is not None:
                 raise UsageError(why)
         listing = next((said for said in members if self._lists_us(said)), None)
         if listing is not None:
@@ -110,7 +110,7 @@ class GroupOpening:
         """Tell whether a member says that the group began with this life of this process. Raises UsageError if not with
         the founders given here: whose list is right cannot be known."""
         listed = said.presence.founding()
-        if self._driver.role.me not in listed or not self._named:
+        if self._driver.context.me not in listed or not self._named:
             return False
         pids = sorted(founder.pid for founder in listed)
         if pids != sorted(self._named):
@@ -123,16 +123,16 @@ class GroupOpening:
     def _lists_former(self, said: PeerPresence) -> bool:
         """Tell whether a member says that the group began with an earlier life of this process that its data directory
         knows: it died before it had written anything, so that it said nothing in the group either."""
-        role = self._driver.role
+        context = self._driver.context
         former = [founder for founder in said.presence.founding() if founder.pid == self._me]
-        known = self._driver.keeps_journal and any(founder.boot in role.lives for founder in former)
+        known = self._driver.keeps_journal and any(founder.boot in context.lives for founder in former)
         pids = sorted(founder.pid for founder in said.presence.founding())
-        return known and pids == sorted(self._named) and remembers(role.recipe)
+        return known and pids == sorted(self._named) and remembers(context.recipe)
 
     def _join(self, members: list[int]) -> None:
-        role = self._driver.role
-        bound = role.others_max()
-        if bound is not None and len(members) > bound and role.reaches_view_only():
+        context = self._driver.context
+        bound = context.others_max()
+        if bound is not None and len(members) > bound and context.reaches_view_only():
             raise UsageError(
                 f"group {self._group!r} has {len(members)} members, and with spread=direct and view_size={bound} each "
                 f"serves no more than {bound} others; open it everywhere with a larger view_size, or with spread=gossip"
@@ -192,7 +192,7 @@ class GroupOpening:
         for pid in self._named:
             peer = self._peers.by_pid.get(pid)
             if pid == self._me:
-                found.append(self._driver.role.me)
+                found.append(self._driver.context.me)
             elif peer is not None and peer.link is not None and peer.process is not None:
                 said = peer.presence.get(self._group)
                 found.append(said.process if said is not None and said.process > peer.process else peer.process)

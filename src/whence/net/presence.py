@@ -47,7 +47,7 @@ class PresenceExchange:
         """Begin to listen for a group."""
         self.drivers[driver.group] = driver
         self._named[driver.group] = list(founders)
-        self._configurations[driver.group] = configuration(driver.role)
+        self._configurations[driver.group] = configuration(driver.context)
 
     def close(self, group: str) -> None:
         """Tell everybody that this process is out of a group, and forget what they said of it."""
@@ -111,7 +111,7 @@ class PresenceExchange:
             return [self._me.pid]
         mark, _ = self._configurations[group]
         known = {said.process.pid for said in self._peers.members(group) if said.presence.level == mark}
-        if remembers(driver.role.recipe):
+        if remembers(driver.context.recipe):
             known |= set(self._named[group])
         return sorted(known | {self._me.pid})
 
@@ -149,7 +149,7 @@ class PresenceExchange:
 
 def _meet(driver: Driver, said: PeerPresence, *, loudly: bool = False) -> None:
     """Let a member know another; one that runs the group otherwise is left alone."""
-    why = disagreement(driver.role, said) if driver.joined else None
+    why = disagreement(driver.context, said) if driver.joined else None
     if why is None:
         driver.meet(said.process, member=True)
     elif loudly:

@@ -69,7 +69,7 @@ class PacketRouter:
         elif group in self._permits.closed and not self._permits.admits(packet):
             self._refuse(driver, packet)
         elif isinstance(item, Reached):
-            if packet.to_boot == driver.role.me.boot:
+            if packet.to_boot == driver.context.me.boot:
                 driver.reached(packet.pid, item.last, item.waited_us / 1e6)
         elif isinstance(item, Presence):
             self._presence.hear(driver, sender, item)
@@ -90,7 +90,7 @@ class PacketRouter:
         """Hand on what a peer brings of others, but for what cannot be theirs."""
         group = driver.group
         genuine, refused = without_contradicted(
-            packet, driver.role.me, driver.published, lambda pid: self._peers.member(group, pid)
+            packet, driver.context.me, driver.published, lambda pid: self._peers.member(group, pid)
         )
         for _ in range(refused):
             driver.ports.count("reject", "contradicted", packet.pid)

@@ -45,7 +45,7 @@ def _peer(live: LiveNode, peer: Peer) -> dict[str, Any]:
 def _group(driver: Driver) -> dict[str, Any]:
     return {
         "name": driver.group,
-        "level": driver.role.level,
+        "level": driver.context.level,
         "member": driver.joined,
         "members": list(driver.others()),
         "delivered": driver.position,

@@ -107,7 +107,7 @@ def _obey(live: LiveNode, line: bytes) -> dict[str, Any]:
         if driver is None:
             raise UsageError(f"this node is in no group {word.group!r}")
         if driver.ticket() is None:
-            raise UsageError(f"group {word.group!r} runs at level {driver.role.level}, which has no tickets")
+            raise UsageError(f"group {word.group!r} runs at level {driver.context.level}, which has no tickets")
         driver.act("declare_dead", named(Process(word.pid, word.boot)))
     except msgspec.DecodeError as error:
         return {"error": f"this is no request: {error}"}

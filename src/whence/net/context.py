@@ -1,4 +1,4 @@
-"""What a driver is given: whom to be, where deliveries go, what its node does for it, what it keeps on disk."""
+"""What a driver is given: which member to run, where deliveries go, what its node does for it, what is on disk."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -59,8 +59,8 @@ class NodeServices(NamedTuple):
     """Return the members of a group known now, this process among them, and the founders of a fixed one."""
 
 
-class Role(NamedTuple):
-    """Which member of what to make."""
+class GroupContext(NamedTuple):
+    """What a process is in a group, and how it runs it: fixed while the group is open."""
 
     group: str
     level: str
@@ -83,7 +83,7 @@ class Role(NamedTuple):
         return getattr(getattr(self.settings, "direct", None), "spread", None) == "direct"
 
 
-class Kept(NamedTuple):
+class GroupStorage(NamedTuple):
     """What one group keeps on disk."""
 
     commit: Commit

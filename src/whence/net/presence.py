@@ -7,7 +7,7 @@ here. Members that meet so know each other, unless they run the group with other
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from whence.core.level import remembers
 from whence.core.links.presence import Place, Presence, presence
@@ -27,9 +27,15 @@ are connected, and that is logged."""
 class PresenceExchange:
     """What a node and its peers tell each other of their groups."""
 
-    def __init__(self, me: Process, peers: PeerTable, outboxes: Outboxes, counts: "Counter[str]") -> None:
-        self.drivers: dict[str, Driver] = {}
-        """The members of the groups that are open here."""
+    def __init__(
+        self,
+        me: Process,
+        drivers: Mapping[str, Driver],
+        peers: PeerTable,
+        outboxes: Outboxes,
+        counts: "Counter[str]",
+    ) -> None:
+        """`drivers`: the members of the groups that are open here, as they are at any time."""
         self.founders: dict[str, list[Process]] = {}
         """The processes that each group began with, where they are known."""
         self.waiting: dict[asyncio.Event, None] = {}
@@ -39,19 +45,19 @@ class PresenceExchange:
         self._configurations: dict[str, tuple[str, bytes]] = {}
         """Level and shared settings with which each group is open here."""
         self._me = me
+        self._drivers = drivers
         self._peers = peers
         self._outboxes = outboxes
         self._counts = counts
 
     def open(self, driver: Driver, founders: Sequence[int]) -> None:
         """Begin to listen for a group."""
-        self.drivers[driver.group] = driver
         self._named[driver.group] = list(founders)
         self._configurations[driver.group] = configuration(driver.context)
 
     def close(self, group: str) -> None:
         """Tell everybody that this process is out of a group, and forget what they said of it."""
-        del self.drivers[group], self._named[group], self._configurations[group]
+        del self._named[group], self._configurations[group]
         self.tell(group, Place.GONE)
         self._peers.forget(group)
 
@@ -66,7 +72,7 @@ class PresenceExchange:
 
     def member_changed(self, group: str) -> None:
         """Tell the others that a member joined or left."""
-        driver = self.drivers.get(group)
+        driver = self._drivers.get(group)
         if driver is not None:
             self.tell(group, Place.MEMBER if driver.joined else Place.GONE)
 
@@ -80,7 +86,7 @@ class PresenceExchange:
         return known[:TOLD_MAX]
 
     def _tell_all_groups(self, to: Sequence[int]) -> None:
-        for group, driver in self.drivers.items():
+        for group, driver in self._drivers.items():
             self.tell(group, Place.MEMBER if driver.joined else Place.WANTS, to)
 
     # --- hearing ---
@@ -106,7 +112,7 @@ class PresenceExchange:
 
     def members(self, group: str) -> list[int]:
         """Return the members known now, this process among them, and the founders of a fixed group."""
-        driver = self.drivers.get(group)
+        driver = self._drivers.get(group)
         if driver is None:
             return [self._me.pid]
         mark, _ = self._configurations[group]
@@ -120,24 +126,24 @@ class PresenceExchange:
     def peer_up(self, process: Process) -> None:
         """Tell a new peer which groups are here."""
         self._tell_all_groups([process.pid])
-        for driver in self.drivers.values():
+        for driver in self._drivers.values():
             driver.reports.peer_up(process)
         self.changed()
 
     def peer_down(self, pid: int) -> None:
         """Tell all members that a peer is not connected any more."""
         self.changed()
-        self.unreachable(pid, list(self.drivers))
+        self.unreachable(pid, list(self._drivers))
 
     def unreachable(self, pid: int, groups: Iterable[str]) -> None:
         """Tell members of some groups that something did not arrive."""
         for group in groups:
-            if group in self.drivers:
-                self.drivers[group].unreachable(pid)
+            if group in self._drivers:
+                self._drivers[group].unreachable(pid)
 
     def heartbeat(self) -> None:
         """Call whoever was heard of and never called, to tell it of the groups here: parts of one may meet by it."""
-        strange = [pid for pid in self._everybody() if pid not in self._peers.by_pid] if self.drivers else []
+        strange = [pid for pid in self._everybody() if pid not in self._peers.by_pid] if self._drivers else []
         if strange:
             self._tell_all_groups(strange)
 

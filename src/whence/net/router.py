@@ -6,6 +6,7 @@ and of bundles that a peer brings of others, those that cannot be theirs are lef
 
 import logging
 from collections import Counter
+from collections.abc import Mapping
 
 from whence.core.links.addresses import Addresses
 from whence.core.links.detector import Ping, Pong
@@ -33,6 +34,7 @@ class PacketRouter:
 
     def __init__(
         self,
+        drivers: Mapping[str, Driver],
         peers: PeerTable,
         outboxes: Outboxes,
         addresses: AddressExchange,
@@ -41,11 +43,9 @@ class PacketRouter:
         permits: Permits,
         counts: "Counter[str]",
     ) -> None:
-        self._peers, self._outboxes = peers, outboxes
+        self._drivers, self._peers, self._outboxes = drivers, peers, outboxes
         self._addresses, self._heartbeat, self._presence = addresses, heartbeat, presence
-        self._drivers = presence.drivers
-        self._permits = permits
-        self._counts = counts
+        self._permits, self._counts = permits, counts
 
     def route(self, link: Link, packet: Packet, size: int) -> None:
         """Take a packet of a connection. Raises RemoteProtocolError for one in another's name."""

@@ -1,10 +1,12 @@
 """Tidy rules as tests: the house's shape, checked on every run; and proof that each rule has teeth."""
 
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+import whence
 from tests.tidy import rules
 from tests.tidy.rules import Module
 
@@ -203,3 +205,12 @@ def test_a_path_of_a_developers_machine_is_flagged(folder: str) -> None:
 
 def test_a_readme_without_a_command_is_flagged() -> None:
     assert rules.readme_names_the_two_commands("Run make demo.") == ["README.md does not name `make test`"]
+
+
+def test_both_distributions_have_the_version_of_the_code_and_the_lab_asks_for_it() -> None:
+    projects = [
+        tomllib.loads((ROOT / path / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        for path in (".", "packaging/whence-lab")
+    ]
+    assert [project["version"] for project in projects] == [whence.__version__] * 2
+    assert projects[1]["dependencies"] == [f"whence=={whence.__version__}"]

@@ -166,7 +166,7 @@ class Whence:
         self.node = await join(index, listen="127.0.0.1:0", data=self.data).__aenter__()
         known = await ports(int(self.node.address.rpartition(":")[2]))
         for other in range(index):
-            await self.node.live.switch.call("127.0.0.1", known[other])
+            await self.node.live.connections.call("127.0.0.1", known[other])
         founders = list(range(nodes)) if self.level in ("causal", "optimistic", "total") else []
         self.group = await self.node.open(
             "bench", self.level, durable=self.stored, founders=founders, settings=self.settings, timeout_s=90,

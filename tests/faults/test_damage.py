@@ -54,7 +54,7 @@ async def stored(way: str, data: Path) -> None:
         group = await opened(node, way, [0])
         for number in range(EVENTS):
             await group.publish(b"%d" % number, until="stored")
-        await node.live.switch.close()
+        await node.live.connections.close()
 
 
 async def read_back(way: str, data: Path) -> list[int]:

@@ -125,7 +125,7 @@ def test_a_node_that_is_set_to_use_udp_gossips(level: str) -> None:
             await groups[0].publish(b"word")
             for group in groups:
                 assert [each.payload for each in await take(group, 1)] == [b"word"]
-            assert sum(node.live.switch.counts["datagrams_sent"] for node in started) > 0
+            assert sum(node.live.counts["datagrams_sent"] for node in started) > 0
             with pytest.raises(SettingError, match="spread: this node is set to send over UDP, and only gossip goes"):
                 await started[0].open("andes", level, settings={"spread": "direct"})
             causal = await started[0].open("board", "causal", founders=[1])

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import re
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,10 @@ from whence.errors import (
 )
 from whence.net import clock
 from whence.net.clock import wall_ns
-from whence.net.status import DeclareDead, ask, declare_dead, metrics, serve_status, status
+from whence.net.metrics import metrics
+from whence.net.status import status
+from whence.net.status_client import DeclareDead, ask, declare_dead
+from whence.net.status_server import serve_status
 
 FAST = {**QUICK, "rounds": 3, "answer_ns": 20_000_000}
 """Ticket rounds of a tenth of a second."""
@@ -280,7 +284,7 @@ def test_the_status_and_the_metrics_tell_of_tickets_and_take_an_operators_word(t
             told = status(started[0].live)["groups"][0]["ticket"]
             assert (told["standing"], told["waits_for"]) == ("active", [])
             [seen] = status(started[1].live)["groups"][0]["ticket"]["owners"]
-            me = started[0].live.drivers["alps"].role.me
+            me = started[0].live.drivers["alps"].context.me
             assert (seen["ticket"], seen["epoch"], seen["owner"]) == (
                 told["ticket"], told["epoch"], f"{me.pid}:{me.boot}",
             )  # fmt: skip
@@ -289,8 +293,9 @@ def test_the_status_and_the_metrics_tell_of_tickets_and_take_an_operators_word(t
             screen.print(page(status(started[1].live), {}, 1.0))
             assert f"{me.pid}:{me.boot}" in screen.file.getvalue()  # type: ignore[attr-defined]
             text = metrics(started[0].live)
-            assert 'whence_ticket_lease_left_seconds{group="alps",level="optimistic",ticket="' in text
-            assert 'standing="active"} 0.' in text
+            labels = r'group="alps",level="optimistic",ticket="\d+",standing="\w+"'
+            left = re.search(rf"whence_ticket_lease_left_seconds\{{{labels}\}} -?\d", text)
+            assert left is not None, "how much it is rests on the machine's speed"
             server = await serve_status(started[0].live, tmp_path / "s")
             await declare_dead(tmp_path / "s", DeclareDead("alps", 9, 2**31 - 1))
             for word, refusal in (
@@ -357,20 +362,20 @@ def test_late_events_and_resets_come_to_the_application_beside_and_with_the_stre
             other = await b.open("alps", "total", settings=settings)
             await other.publish(b"first")
             assert (await anext(aiter(merger))).payload == b"first"
-            send, sent = b.live.switch.send, []
+            ports, sent = other._driver.ports, []
+            node = ports.node
 
-            def hold_back(*words: Any, **more: Any) -> int:
-                sent.append((words, more))
+            def hold_back(*words: Any) -> int:
+                sent.append(words)
                 return 0
 
-            monkeypatch.setattr(b.live.switch, "send", hold_back)
+            ports.node = node._replace(send=hold_back)
             await (await other.publish(b"stuck")).accepted()
             await asyncio.sleep(0.01)  # what comes next is of a later tick
             await merger.publish(b"second")
             assert (await anext(aiter(merger))).payload == b"second"
-            monkeypatch.setattr(b.live.switch, "send", send)
-            words, more = next((words, more) for words, more in sent if isinstance(words[2], Offer))
-            send(*words, **more)
+            ports.node = node
+            node.send(*next(words for words in sent if isinstance(words[2], Offer)))
             late = await asyncio.wait_for(anext(merger.late()), 10)
             assert (late.payload, late.sender) == (b"stuck", 1)
             assert late.late_ns > 0

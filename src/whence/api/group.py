@@ -51,7 +51,7 @@ class Group:
         on_lost: Callable[[EventsLostError], None] | None = None,
     ) -> None:
         self.name = driver.group
-        self.level = Level(driver.role.level)
+        self.level = Level(driver.context.level)
         self._node = node
         self._driver = driver
         self._inbox = inbox
@@ -219,7 +219,7 @@ class Group:
         """
         check_count("count", count)
         check_timeout(timeout_s)
-        bound = self._driver.role.others_max()
+        bound = self._driver.context.others_max()
         if bound is not None and count > bound + 1:
             raise UsageError(
                 f"with view_size={bound} a member knows no more than {bound} others, and {count - 1} were asked for"
@@ -236,7 +236,7 @@ class Group:
     @property
     def pid(self) -> int:
         """Return the name of this process."""
-        return self._driver.role.me.pid
+        return self._driver.context.me.pid
 
     # --- tickets ---
 

@@ -35,7 +35,8 @@ from whence.errors import ClosedError, EventsLostError, JoinError, SettingError,
 from whence.net.node import LiveNode
 from whence.net.permits import Permits
 from whence.net.settings import NetSettings
-from whence.net.status import Served, serve_metrics, serve_status, status_path
+from whence.net.status_client import status_path
+from whence.net.status_server import Served, serve_metrics, serve_status
 from whence.net.tls import Safety
 
 log = logging.getLogger("whence.net")
@@ -75,7 +76,7 @@ class Node:
     @property
     def address(self) -> str:
         """Return host:port where others can reach this node."""
-        host, port = self.live.switch.endpoint
+        host, port = self.live.connections.endpoint
         return f"{host or self._listen[0]}:{port}"
 
     async def __aenter__(self) -> "Node":
@@ -197,7 +198,7 @@ class Node:
             ack=Ack.parse(ack),
         )  # fmt: skip
         inbox.on_pause = live.pause_for
-        inbox.rtt_ns = live.switch.detector.rtt_ns
+        inbox.rtt_ns = live.peers.rtt_ns
         driver = await live.open(
             name, str(level), inbox, settings or {}, founders=beginners, durable=durable, timeout_s=timeout_s
         )

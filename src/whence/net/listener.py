@@ -1,7 +1,8 @@
-"""The door of a node with TLS: connections are counted before they are encrypted, which is what costs most.
+"""Where others call a node: its listening socket, with TLS or without.
 
-Law: a stranger that does not finish its handshake holds one place among the strangers until the deadline, no more; one
-too many is closed before anything is spent on it.
+Law: with TLS, connections are counted before they are encrypted, which is what costs most. A stranger that does not
+finish its handshake holds one place among the strangers until the deadline, no more; one too many is closed before
+anything is spent on it.
 """
 
 import asyncio
@@ -19,7 +20,30 @@ BREATH_S = 0.1
 """Pause after the system could not accept a connection: it is out of file descriptors, most likely."""
 
 
-class Door:
+class Listener:
+    """Accepts connections as they are."""
+
+    handshakes = 0
+    """None of them is ever on its way to be encrypted."""
+
+    def __init__(self, protocol: Callable[[], asyncio.BaseProtocol]) -> None:
+        self._protocol = protocol
+        self._server: asyncio.Server | None = None
+
+    async def open(self, host: str, port: int) -> tuple[str, int]:
+        """Listen; return where. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(self._protocol, host, port, backlog=BACKLOG)
+        bound = self._server.sockets[0].getsockname()
+        return bound[0], bound[1]
+
+    def close(self) -> None:
+        """Accept nothing more."""
+        if self._server is not None:
+            self._server.close()
+
+
+class TlsListener:
     """Accepts connections and makes them safe."""
 
     def __init__(

@@ -15,7 +15,7 @@ MEASURE_NS, VIEW_NS = 10_000_000_000, 1_000_000_000
 """Between two rows of a trace that tell how full each buffer was; between two that tell whom a member knows."""
 
 
-class Scribe:
+class TraceRecorder:
     """Writes down one member of one group."""
 
     def __init__(self, spool: Spool, me: Process, group: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.net.live import QUICK, fast, nodes, open_all, take, within
-from tests.net.test_switch import until
+from tests.net.test_connections import until
 from whence.api.group import Group
 from whence.api.node import Node, join
 from whence.core.links.detector import DetectorSettings
@@ -93,18 +93,18 @@ def test_a_contact_that_was_connected_and_fell_silent_is_waited_for() -> None:
         settings = fast(detector=quick, call_ns=200_000_000, greeting_ns=200_000_000)
         async with join(1, settings=settings) as one, join(2, contacts=[one.address], settings=settings) as two:
             member = await one.open("alps", settings=QUICK)
-            server = one.live.switch._server
-            assert server is not None
-            server.close()  # nobody is let in meanwhile
-            one.live.switch.pause_reading(pause=True)
-            one.live.switch._beat.cancel()  # type: ignore[union-attr]
-            await until(lambda: not two.live.switch.is_connected(1))
+            listener = one.live.connections._listener
+            assert listener is not None
+            listener.close()  # nobody is let in meanwhile
+            one.live.connections.pause_reading(pause=True)
+            one.live.connections._heartbeat.stop()
+            await until(lambda: not two.live.peers.is_connected(1))
             opening = asyncio.create_task(two.open("alps", settings=QUICK))
             await asyncio.sleep(0.6)
             assert not opening.done(), "it would have begun a group of its own"
             host, _, port = one.address.rpartition(":")
-            one.live.switch.pause_reading(pause=False)
-            await one.live.switch.start(host, int(port))
+            one.live.connections.pause_reading(pause=False)
+            await one.live.connections.start(host, int(port))
             groups = [member, await opening]
             await gathered(groups)
             await deliver_to_each_other(groups)
@@ -123,7 +123,7 @@ def test_parts_of_a_group_that_began_apart_become_one_where_they_meet(level: str
                 await part[0].publish(b"before")
                 assert [delivery.payload for delivery in await take(part[1], 1)] == [b"before"]
             host, _, port = others[0].address.rpartition(":")
-            await some[0].live.switch.call(host, int(port))
+            await some[0].live.connections.call(host, int(port))
             groups = parts[0] + parts[1]
             await gathered(groups)
             await deliver_to_each_other(groups)
@@ -236,7 +236,7 @@ def test_parts_that_run_a_group_otherwise_do_not_mix_when_they_meet(caplog: pyte
             here = await one.open("alps", settings=QUICK)
             there = await two.open("alps", settings={**QUICK, "spread": "gossip"})
             host, _, port = two.address.rpartition(":")
-            await one.live.switch.call(host, int(port))
+            await one.live.connections.call(host, int(port))
             await until(lambda: caplog.text.count("nothing is sent to it") >= 2)
             assert here.members() == there.members() == ()
 
@@ -250,7 +250,7 @@ def test_groups_that_others_have_are_not_remembered_and_yet_found_when_they_are_
             one, two = started
             for number in range(8):
                 await (await one.open(f"group {number}", settings=QUICK)).close()
-            assert not two.live._roster._said
+            assert not two.live.peers.by_pid[1].presence
             mine = await one.open("alps", settings=QUICK)
             groups = [mine, await two.open("alps", settings=QUICK)]
             await gathered(groups)
@@ -277,7 +277,7 @@ def test_addresses_of_other_nodes_spread_though_each_knows_only_the_one_before_i
         async with nodes(8) as started:
 
             def all_know(node: Node) -> bool:
-                return len(node.live.switch.book.all()) == 8
+                return len(node.live.peers.book.all()) == 8
 
             await until(lambda: all(map(all_know, started)))
 

@@ -1,4 +1,4 @@
-"""What a driver is given: whom to be, where deliveries go, what its node does for it, what it keeps on disk."""
+"""What a driver is given: which member to run, where deliveries go, what its node does for it, what is on disk."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -46,24 +46,21 @@ class Sink(Protocol):
         """Learn that nothing more comes, and why."""
 
 
-class Outside(Protocol):
-    """What a driver needs of its node."""
+class NodeServices(NamedTuple):
+    """What a driver may ask of its node."""
 
-    def send(self, group: str, to: Sequence[int], item: Item, boot: int) -> int:
-        """Queue an item; return its size on the wire."""
-
-    def member_changed(self, group: str) -> None:
-        """Learn that the member joined or left."""
-
-    def check_act(self, group: str, act: str) -> None:
-        """Raise UsageError if this process may not do that."""
-
-    def members(self, group: str) -> list[int]:
-        """Return the members known now, this process among them, and the founders of a fixed group."""
+    send: Callable[[str, Sequence[int], Item, int], int]
+    """Queue an item of a group for some peers, or for one life of theirs; return its size on the wire."""
+    member_changed: Callable[[str], None]
+    """Learn that the member of a group joined or left."""
+    check_act: Callable[[str, str], None]
+    """Raise UsageError if this process may not do that in a group."""
+    members: Callable[[str], list[int]]
+    """Return the members of a group known now, this process among them, and the founders of a fixed one."""
 
 
-class Role(NamedTuple):
-    """Which member of what to make."""
+class GroupContext(NamedTuple):
+    """What a process is in a group, and how it runs it: fixed while the group is open."""
 
     group: str
     level: str
@@ -86,7 +83,7 @@ class Role(NamedTuple):
         return getattr(getattr(self.settings, "direct", None), "spread", None) == "direct"
 
 
-class Kept(NamedTuple):
+class GroupStorage(NamedTuple):
     """What one group keeps on disk."""
 
     commit: Commit

@@ -9,15 +9,19 @@ cannot be reached is passed over unless it is a contact, because parts that meet
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from whence.core.level import remembers
+from whence.core.links.presence import Place
+from whence.core.member import Returning
 from whence.errors import JoinError, NotMemberError, UsageError
+from whence.net.agreement import disagreement
 from whence.net.clock import steady_ns
 from whence.net.contacts import Contacts
 from whence.net.driver import Driver
-from whence.net.roster import Roster, Said, disagreement
-from whence.net.switch import Switch
+from whence.net.outboxes import Outboxes
+from whence.net.peers import PeerPresence, PeerTable
+from whence.net.presence import PresenceExchange
 from whence.types import Process
 
 log = logging.getLogger("whence.net")
@@ -25,53 +29,64 @@ log = logging.getLogger("whence.net")
 LOOK_S = 0.25
 """How often a process that waits looks again by itself."""
 
+ANSWER_S, ALONE_S, POLL_S = 3.0, 0.5, 0.005
+"""How long a member that returns waits for those it is connected to, and for anybody at all, to say what they have of
+what it published; and how often it looks."""
 
-class Entrance:
+
+class GroupOpening:
     """One process on its way into one group."""
 
     def __init__(
-        self,
-        driver: Driver,
-        founders: Sequence[int],
-        roster: Roster,
-        switch: Switch,
-        contacts: Contacts,
-        begin: Callable[[list[Process]], None],
-        go_on: Callable[[list[Process]], None],
-    ) -> None:
-        self.heard = asyncio.Event()
-        """Set when anybody said anything, came or went."""
+        self, driver: Driver, founders: Sequence[int], peers: PeerTable, presence: PresenceExchange,
+        outboxes: Outboxes, contacts: Contacts,
+    ) -> None:  # fmt: skip
         self.waits_for = ""
         """What it waits for now, as a sentence of a log or an error."""
-        self._driver = driver
-        self._group = driver.group
-        self._me = driver.role.me.pid
-        self._named = list(founders)
-        self._roster = roster
-        self._switch = switch
-        self._contacts = contacts
-        self._begin = begin
-        self._go_on = go_on
         self.returns = False
         """The group began with an earlier life of this process."""
+        self._driver = driver
+        self._group = driver.group
+        self._me = driver.context.me.pid
+        self._named = list(founders)
+        self._peers = peers
+        self._presence = presence
+        self._outboxes = outboxes
+        self._contacts = contacts
+        self._heard = asyncio.Event()
+        """Set when anybody said anything, came or went."""
         self._asked_ns = 0
         self._said = ""
 
-    async def pass_through(self) -> None:
+    async def run(self) -> None:
         """Join, or begin the group, as soon as it is clear which is right. Raises JoinError, UsageError."""
-        self._asked_ns = steady_ns()
-        while not self._step():
-            self.heard.clear()
-            try:
-                await asyncio.wait_for(self.heard.wait(), LOOK_S)
-            except TimeoutError:
-                self._say()
+        self._presence.waiting[self._heard] = None
+        try:
+            self._presence.tell(self._group, Place.WANTS)
+            self._outboxes.ask(self._peers.connected_pids())
+            self._asked_ns = steady_ns()
+            while not self._step():
+                self._heard.clear()
+                try:
+                    await asyncio.wait_for(self._heard.wait(), LOOK_S)
+                except TimeoutError:
+                    self._say()
+        finally:
+            del self._presence.waiting[self._heard]
+
+    def _begin(self, founders: list[Process]) -> None:
+        self._presence.founders[self._group] = founders
+        self._driver.found([founder for founder in founders if founder.pid != self._me])
+
+    def _go_on(self, founders: list[Process]) -> None:
+        self._presence.founders[self._group] = founders
+        self._driver.go_on_from_nothing(founders)
 
     def _step(self) -> bool:
         """Do what can be done now; return whether this process is on its way in."""
-        members = self._roster.members(self._group)
+        members = self._peers.members(self._group)
         for said in members:
-            if (why := disagreement(self._driver.role, said)) is not None:
+            if (why := disagreement(self._driver.context, said)) is not None:
                 raise UsageError(why)
         listing = next((said for said in members if self._lists_us(said)), None)
         if listing is not None:
@@ -91,11 +106,11 @@ class Entrance:
             return False
         return True
 
-    def _lists_us(self, said: Said) -> bool:
+    def _lists_us(self, said: PeerPresence) -> bool:
         """Tell whether a member says that the group began with this life of this process. Raises UsageError if not with
         the founders given here: whose list is right cannot be known."""
         listed = said.presence.founding()
-        if self._driver.role.me not in listed or not self._named:
+        if self._driver.context.me not in listed or not self._named:
             return False
         pids = sorted(founder.pid for founder in listed)
         if pids != sorted(self._named):
@@ -105,19 +120,19 @@ class Entrance:
             )
         return True
 
-    def _lists_former(self, said: Said) -> bool:
+    def _lists_former(self, said: PeerPresence) -> bool:
         """Tell whether a member says that the group began with an earlier life of this process that its data directory
         knows: it died before it had written anything, so that it said nothing in the group either."""
-        role = self._driver.role
+        context = self._driver.context
         former = [founder for founder in said.presence.founding() if founder.pid == self._me]
-        known = self._driver.keeps_journal and any(founder.boot in role.lives for founder in former)
+        known = self._driver.keeps_journal and any(founder.boot in context.lives for founder in former)
         pids = sorted(founder.pid for founder in said.presence.founding())
-        return known and pids == sorted(self._named) and remembers(role.recipe)
+        return known and pids == sorted(self._named) and remembers(context.recipe)
 
     def _join(self, members: list[int]) -> None:
-        role = self._driver.role
-        bound = role.others_max()
-        if bound is not None and len(members) > bound and role.reaches_view_only():
+        context = self._driver.context
+        bound = context.others_max()
+        if bound is not None and len(members) > bound and context.reaches_view_only():
             raise UsageError(
                 f"group {self._group!r} has {len(members)} members, and with spread=direct and view_size={bound} each "
                 f"serves no more than {bound} others; open it everywhere with a larger view_size, or with spread=gossip"
@@ -135,7 +150,7 @@ class Entrance:
 
     def _unclear(self) -> bool:
         """Tell whether there may be a member that this process has not heard of; say for whom it waits."""
-        lower = min(self._roster.wanting(self._group), default=self._me)
+        lower = min(self._peers.wanting(self._group), default=self._me)
         self.waits_for = (
             self._contacts.missing()
             or self._silent()
@@ -145,12 +160,12 @@ class Entrance:
 
     def _silent(self) -> str:
         """Return which known process has neither answered yet nor failed to."""
-        for address in self._switch.book.all():
-            peer = self._switch.peers.get(address.pid)
+        for address in self._peers.book.all():
+            peer = self._peers.by_pid.get(address.pid)
             if address.pid == self._me:
                 continue
             if peer is None or (peer.link is None and not peer.failures):
-                self._switch.ask([address.pid])  # it is called for that
+                self._outboxes.ask([address.pid])  # it is called for that
                 return f"process {address.pid} to be reached"
             if peer.link is not None and peer.echoed_ns < self._asked_ns:
                 return f"process {address.pid} to answer"
@@ -163,29 +178,49 @@ class Entrance:
         absent = self._absent()
         names = ", ".join(map(str, absent))
         self.waits_for = f"its founders {names}" if absent else f"process {min(self._named)} to begin it"
-        wanting = self._roster.wanting(self._group)
+        wanting = self._peers.wanting(self._group)
         others = [pid for pid in self._named if pid != self._me]
         return self._me == min(self._named) and all(pid in wanting for pid in others)
 
     def _absent(self) -> list[int]:
         """Return the founders that neither are members nor want to be."""
-        here = self._roster.here(self._group)
-        return [pid for pid in self._named if pid != self._me and pid not in here]
+        return [pid for pid in self._named if pid != self._me and self._peers.presence(self._group, pid) is None]
 
     def _processes(self) -> list[Process]:
         """Return the founders, each as it is called in the group."""
         found = []
         for pid in self._named:
-            peer = self._switch.peers.get(pid)
+            peer = self._peers.by_pid.get(pid)
             if pid == self._me:
-                found.append(self._driver.role.me)
-            elif peer is not None and peer.link is not None and peer.link.peer is not None:
-                found.append(Process(pid, max(self._roster.boot(self._group, pid), peer.link.peer.boot)))
+                found.append(self._driver.context.me)
+            elif peer is not None and peer.link is not None and peer.process is not None:
+                said = peer.presence.get(self._group)
+                found.append(said.process if said is not None and said.process > peer.process else peer.process)
         return found
 
     def _say(self) -> None:
         """Call founders that are not here, and log once for whom it waits."""
-        self._switch.ask(self._absent())
+        self._outboxes.ask(self._absent())
         if self.waits_for != self._said:
             self._said = self.waits_for
             log.info("group %r waits for %s", self._group, self.waits_for)
+
+
+async def answers(driver: Driver, peers: PeerTable) -> None:
+    """Wait for the word of those who can be reached on how much they have of what was published here.
+
+    Whose journal is an older copy hears it before its numbers are used for other events. Raises StorageError.
+    """
+    member = driver.member
+    if not isinstance(member, Returning):
+        return
+    everybody = len(member.unanswered())
+    began = asyncio.get_running_loop().time()
+    while not driver.left and driver.failure is None and (silent := member.unanswered()):
+        waited_s = asyncio.get_running_loop().time() - began
+        linked = any(peers.is_connected(pid) for pid in silent)
+        if waited_s > ANSWER_S or (not linked and (len(silent) < everybody or waited_s > ALONE_S)):
+            break
+        await asyncio.sleep(POLL_S)
+    if driver.failure is not None:
+        raise driver.failure

@@ -1,4 +1,4 @@
-"""Connections break, peers are slow, gone or closed out: what the switch does about it."""
+"""Connections break, peers are slow, gone or closed out: what the connection manager does about it."""
 
 import asyncio
 import socket
@@ -17,11 +17,11 @@ from whence.core.links.greeting import VERSION, Confirm, Hello
 from whence.core.membership.partial_view import Subscribe
 from whence.errors import JoinError, NameTakenError, SettingError, StorageError, TraceError, UsageError
 from whence.limits import BOOT_MAX
-from whence.net import clock, credit
-from whence.net import node as node_module
+from whence.net import clock, credit, incarnations
 from whence.net.certs import make_authority, make_member
 from whence.net.clock import incarnation_now, steady_ns
-from whence.net.peer import Peer
+from whence.net.link import Link
+from whence.net.outboxes import Outbox
 from whence.net.permits import Permits
 from whence.net.settings import NetSettings
 from whence.trace.schema import Kind
@@ -34,7 +34,7 @@ MS = 1_000_000
 
 
 def links(node: Node) -> list[int]:
-    return sorted(pid for pid, peer in node.live.switch.peers.items() if peer.link is not None)
+    return sorted(node.live.peers.connected_pids())
 
 
 async def until(reached: object) -> None:
@@ -54,7 +54,7 @@ def test_a_cut_connection_is_made_again_and_nothing_is_missing() -> None:
                 await here.publish(b"%d" % number)
                 if number % 20 == 10:
                     await asyncio.sleep(0.05)
-                    link = started[0].live.switch.peers[2].link
+                    link = started[0].live.peers.by_pid[2].link
                     if link is not None:
                         link.close("cut by the test")
                 await asyncio.sleep(0.002)
@@ -71,10 +71,10 @@ def test_two_that_call_each_other_at_once_keep_one_connection() -> None:
         async with join(1, settings=settings) as one, join(2, settings=settings) as two:
             ports = [int(node.address.rpartition(":")[2]) for node in (one, two)]
             await asyncio.gather(
-                one.live.switch.call("127.0.0.1", ports[1]), two.live.switch.call("127.0.0.1", ports[0])
+                one.live.connections.call("127.0.0.1", ports[1]), two.live.connections.call("127.0.0.1", ports[0])
             )
             await until(lambda: links(one) == [2] and links(two) == [1])
-            await until(lambda: len(one.live.switch._links) == len(two.live.switch._links) == 1)
+            await until(lambda: len(one.live.connections._links) == len(two.live.connections._links) == 1)
             groups = await open_all([one, two])
             await groups[0].publish(b"x")
             assert [d.payload for d in await take(groups[1], 1)] == [b"x"]
@@ -87,12 +87,12 @@ def test_a_silent_peer_is_suspected_and_dropped() -> None:
         quick = DetectorSettings(heartbeat_ns=20 * MS, margin_ns=60 * MS)
         async with nodes(2, settings=fast(detector=quick)) as started:
             await open_all(started)
-            peer = started[0].live.switch.peers[2]
+            peer = started[0].live.peers.by_pid[2]
             assert peer.link is not None
-            started[1].live.switch.pause_reading(pause=True)
-            started[1].live.switch._beat.cancel()  # type: ignore[union-attr]
+            started[1].live.connections.pause_reading(pause=True)
+            started[1].live.connections._heartbeat.stop()
             started[1].live.drivers["alps"].stop()
-            await until(lambda: started[0].live.switch.counts["suspected"] > 0)
+            await until(lambda: started[0].live.counts["suspected"] > 0)
 
     within(main())
 
@@ -104,13 +104,13 @@ def test_a_peer_that_takes_nothing_is_cut_and_publishers_go_on(monkeypatch: pyte
         settings = fast(outbox_high_bytes=1 << 20, outbox_bytes_max=4 << 20, stall_ns=300 * MS)
         async with nodes(2, settings=settings) as started:
             here, _ = await open_all(started, receive=False)
-            started[1].live.switch.pause_reading(pause=True)
-            started[1].live.switch._reading = True  # it will read again on a new connection
+            started[1].live.connections.pause_reading(pause=True)
+            started[1].live.connections._heartbeat.is_reading = True  # it will read again on a new connection
             for _ in range(40):
                 await here.publish(bytes(500_000))
-            counts = started[0].live.switch.counts
+            counts = started[0].live.counts
             assert counts["stalled"] + counts["outbox_overflow"] + counts["suspected"] > 0
-            assert started[0].live.switch.peers[2].bytes <= settings.outbox_bytes_max
+            assert started[0].live.peers.by_pid[2].outbox.bytes <= settings.outbox_bytes_max
 
     within(main())
 
@@ -139,11 +139,11 @@ def test_an_older_life_is_refused_where_a_newer_one_is_connected_and_told_so(mon
 
     async def main() -> None:
         async with join(1, settings=fast()) as one, join(2, contacts=[one.address]) as two:
-            monkeypatch.setattr(node_module, "incarnation_now", lambda pid: two.live.me.boot - 5)
+            monkeypatch.setattr(incarnations, "incarnation_now", lambda pid: two.live.me.boot - 5)
             with pytest.raises(NameTakenError, match=r"process 1 knows life \d+ of process 2, later than this one"):
                 async with join(2, contacts=[one.address]):
                     pass
-            assert one.live.switch.counts["older_life"] > 0
+            assert one.live.counts["older_life"] > 0
             assert links(one) == [2]
 
     within(main())
@@ -155,7 +155,7 @@ def test_an_older_life_is_refused_where_a_newer_one_was_connected(monkeypatch: p
             async with join(2, contacts=[one.address]) as two:
                 boot = two.live.me.boot
             for earlier, why in ((boot - 1, "later than this one"), (boot, "with the same life")):
-                monkeypatch.setattr(node_module, "incarnation_now", lambda pid, given=earlier: given)
+                monkeypatch.setattr(incarnations, "incarnation_now", lambda pid, given=earlier: given)
                 with pytest.raises(NameTakenError, match=why):
                     async with join(2, contacts=[one.address]):
                         pass
@@ -181,14 +181,14 @@ def test_the_second_of_two_processes_with_one_number_is_refused_and_the_first_go
                 with pytest.raises(NameTakenError, match=r"another process 2 runs, in life \d+.*give this one another"):
                     async with join(2, contacts=[contact], **other):
                         pass
-            assert one.live.switch.counts["name_taken"] > 0
+            assert one.live.counts["name_taken"] > 0
             assert links(one) == [2]
             assert links(two) == [1]
             await there.publish(b"goes on")
             await here.publish(b"is heard")
             assert {d.payload for d in await take(here, 2)} == {b"goes on", b"is heard"}
             assert {d.payload for d in await take(there, 2)} == {b"goes on", b"is heard"}
-            await two.live.switch.call(*one.live.switch.endpoint)
+            await two.live.connections.call(*one.live.connections.endpoint)
             assert links(one) == [2], "a process may be connected twice for a while"
 
     within(main())
@@ -200,9 +200,9 @@ def test_a_node_that_learns_late_that_its_number_is_taken_stops_and_tells_its_ap
             here, _ = await open_all([one, two])
             async with join(2, contacts=[]) as second:
                 lonely = await second.open("andes")
-                second.live.switch.book.learn(Address(*one.live.me, *one.live.switch.endpoint))
+                second.live.peers.book.learn(Address(*one.live.me, *one.live.connections.endpoint))
                 for _ in range(100):
-                    second.live.switch.send("", [1], asking([7]))
+                    second.live.outboxes.send("", [1], asking([7]))
                     if second.live.failure is not None:
                         break
                     await asyncio.sleep(0.05)
@@ -225,7 +225,7 @@ def test_a_process_that_was_killed_comes_back_though_its_connection_seems_to_las
     async def main() -> None:
         detector = DetectorSettings(heartbeat_ns=50 * MS, margin_ns=200 * MS)
         async with join(1, settings=fast(detector=detector)) as one:
-            with socket.create_connection(one.live.switch.endpoint) as gone:
+            with socket.create_connection(one.live.connections.endpoint) as gone:
                 await asyncio.sleep(0)
                 nonce = b"n" * 16
                 gone.setblocking(False)
@@ -238,8 +238,8 @@ def test_a_process_that_was_killed_comes_back_though_its_connection_seems_to_las
                     await asyncio.sleep(0.01)
                 async with join(2, contacts=[one.address], settings=fast(call_ns=20_000 * MS)) as two:
                     assert links(one) == [2]
-                    assert one.live.switch.counts["name_asked"] > 0
-                    peer = one.live.switch.peers[2].link
+                    assert one.live.counts["name_asked"] > 0
+                    peer = one.live.peers.by_pid[2].link
                     assert peer is not None
                     assert peer.peer == two.live.me
 
@@ -349,7 +349,7 @@ def test_gossip_can_travel_as_datagrams_and_strangers_datagrams_are_dropped() ->
                 await groups[0].publish(b"%d" % number)
             for group in groups[1:]:
                 assert sorted(int(d.payload) for d in await take(group, 10)) == list(range(10))
-            counts = started[1].live.switch.counts
+            counts = started[1].live.counts
             assert counts["datagrams_taken"] > 0
             port = int(started[1].address.rpartition(":")[2])
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
@@ -404,7 +404,7 @@ def test_rows_of_what_is_sent_are_on_file_before_its_bytes_leave(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process that is killed while it writes has told of every copy that went out (decision 0007)."""
-    add, flush_rows, flush = Spool.add, Spool.flush, Peer.flush
+    add, flush_rows, flush = Spool.add, Spool.flush, Outbox.flush
     taken: list[Kind] = []
     on_file = written = 0
 
@@ -418,18 +418,18 @@ def test_rows_of_what_is_sent_are_on_file_before_its_bytes_leave(
         on_file += taken.count(Kind.SEND)
         taken.clear()
 
-    def count_frames(peer: Peer) -> None:
+    def count_frames(outbox: Outbox, link: Link | None) -> None:
         nonlocal written
-        written += sum(b"cause" in piece for frame in peer.frames for piece in frame)
+        written += sum(b"cause" in piece for frame in outbox.frames for piece in frame)
         assert written <= on_file
-        flush(peer)
+        flush(outbox, link)
 
     async def story() -> None:
         async with join(1, trace=tmp_path) as one, join(2, contacts=[one.address]) as two:
             groups = await open_all([one, two])
             monkeypatch.setattr(Spool, "add", count_row)
             monkeypatch.setattr(Spool, "flush", count_rows)
-            monkeypatch.setattr(Peer, "flush", count_frames)
+            monkeypatch.setattr(Outbox, "flush", count_frames)
             for _ in range(20):
                 await groups[0].publish_many([b"cause"])
                 await asyncio.sleep(0.002)
@@ -455,7 +455,7 @@ def test_a_disk_that_takes_no_rows_does_not_stop_the_group(
                 await groups[0].publish(bytes([number]))
                 await groups[1].publish(bytes([number]))
             assert len(await take(groups[1], 40)) == len(await take(groups[0], 40)) == 40
-            while one.live.switch.counts["trace_rows_lost"] <= 40:  # what is taken is told a moment later
+            while one.live.counts["trace_rows_lost"] <= 40:  # what is taken is told a moment later
                 await asyncio.sleep(0.01)
 
     within(story())

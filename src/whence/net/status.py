@@ -17,7 +17,7 @@ import msgspec
 from whence.core.levels.causal.mesh.member import Direct
 from whence.core.levels.causal.tree.member import Localized
 from whence.core.levels.optimistic.member import named
-from whence.core.levels.optimistic.tickets.joining import Status
+from whence.core.levels.optimistic.tickets.status import Status
 from whence.core.ready import Metric
 from whence.errors import JoinError, UsageError, WhenceError
 from whence.limits import BOOT_MAX, PEER_ID_MAX

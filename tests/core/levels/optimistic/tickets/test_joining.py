@@ -5,9 +5,10 @@ from random import Random
 import pytest
 
 from tests.core.levels.optimistic.tickets.town import ROUND_NS, TICKETS, Town, town_of
-from whence.core.levels.optimistic.tickets import items as say
-from whence.core.levels.optimistic.tickets.joining import FULL_ROUNDS, Applicant
-from whence.core.levels.optimistic.tickets.records import Claim
+from whence.core.levels.optimistic.tickets import items
+from whence.core.levels.optimistic.tickets.applicant import PASS_OVER_ROUNDS, Applicant
+from whence.core.levels.optimistic.tickets.coordinators import KnownCoordinators
+from whence.core.levels.optimistic.tickets.records import TicketEpoch
 from whence.core.levels.optimistic.tickets.settings import TicketSettings
 from whence.core.ready import Item, Ready
 from whence.types import Process
@@ -30,13 +31,13 @@ def test_a_joiner_whose_answer_was_lost_is_served_anew_by_the_same_coordinator(l
     lost: list[Item] = []
 
     def lose(source: int, target: int, item: Item) -> bool:
-        if isinstance(item, say.AckClusterJoin) and len(lost) < lost_answers:
+        if isinstance(item, items.AckAcquireTicket) and len(lost) < lost_answers:
             lost.append(item)
             return True
         return False
 
     town.lost = lose
-    town.cjoin(5)
+    town.acquire(5)
     rounds_until_acting(town, 5, 12 + 6 * lost_answers)
     assert len(lost) == lost_answers
     assert "soft_close" in town.reasons()
@@ -47,20 +48,20 @@ def test_a_joiner_whose_answer_was_lost_is_served_anew_by_the_same_coordinator(l
 def test_a_joiner_whose_answer_was_overtaken_by_the_greeting_is_served_anew() -> None:
     """X1: it has said of that ticket that it will never hold it, and takes the next one."""
     town = town_of(1)
-    late: list[tuple[int, say.AckClusterJoin]] = []
+    late: list[tuple[int, items.AckAcquireTicket]] = []
 
     def hold_back(source: int, target: int, item: Item) -> bool:
-        if isinstance(item, say.AckClusterJoin) and not late:
+        if isinstance(item, items.AckAcquireTicket) and not late:
             late.append((source, item))
             return True
-        return isinstance(item, say.AckClusterJoin) and "soft_close" not in town.reasons()
+        return isinstance(item, items.AckAcquireTicket) and "soft_close" not in town.reasons()
 
     town.lost = hold_back
-    town.cjoin(5)
+    town.acquire(5)
     while "soft_close" not in town.reasons():
         town.step()
     ready = Ready()
-    town.desks[5].receive(town.desks[late[0][0]].me, late[0][1], town.now, ready)
+    town.managers[5].receive(town.managers[late[0][0]].me, late[0][1], town.now, ready)
     town.take(5, ready)
     assert 5 not in town.acting()
     rounds_until_acting(town, 5, 12)
@@ -70,9 +71,9 @@ def test_an_applicant_that_hears_no_answer_does_not_keep_others_waiting() -> Non
     """A grant that nobody took up is closed by fences, and costs a lease: others go before its applicant."""
     town = town_of(1)
     town.lost = lambda source, target, item: target == 5 and source == 0
-    town.cjoin(5)
+    town.acquire(5)
     town.rounds(40)
-    town.cjoin(4)
+    town.acquire(4)
     assert rounds_until_acting(town, 4, 20) < 20
     granted = sum(reason == "ticket_grant" for reason in town.reasons())
     town.rounds(60)
@@ -86,18 +87,18 @@ def test_an_applicant_that_cannot_hear_coordinators_leaves_a_healthy_core_alone(
     town = Town(8)
     coordinators = [4, 5][:core]
     for pid in coordinators:
-        town.cjoin(pid)
+        town.acquire(pid)
         rounds_until_acting(town, pid, 20)
     town.rounds(5)
     before = town.acting()
     town.lost = lambda source, target, item: target == 6 and source in coordinators
-    town.cjoin(6)
+    town.acquire(6)
     town.rounds(150)
     assert town.reasons().count("refounded") == 0
-    assert {pid: claim[:2] for pid, claim in town.acting().items()} == {
-        pid: claim[:2] for pid, claim in before.items()
+    assert {pid: ticket_epoch[:2] for pid, ticket_epoch in town.acting().items()} == {
+        pid: ticket_epoch[:2] for pid, ticket_epoch in before.items()
     }, "nobody lost a ticket"
-    why = town.desks[6].status(town.now).why
+    why = town.managers[6].status(town.now).why
     assert "their witnesses say that they live" in why
     town.lost = lambda source, target, item: False
     rounds_until_acting(town, 6, 25)
@@ -106,11 +107,11 @@ def test_an_applicant_that_cannot_hear_coordinators_leaves_a_healthy_core_alone(
 def test_a_core_that_is_gone_is_founded_anew_though_its_witnesses_renewed_a_moment_before() -> None:
     """X2 delays total-loss recovery by what is left of a lease, and no more."""
     town = Town(8)
-    town.cjoin(4)
+    town.acquire(4)
     rounds_until_acting(town, 4, 20)
     town.rounds(3)
     town.lost = lambda source, target, item: target == 6 and source == 4
-    town.cjoin(6)
+    town.acquire(6)
     town.rounds(9)  # it has found out meanwhile that the core lives
     town.lost = lambda source, target, item: False
     town.crash(4)
@@ -121,20 +122,22 @@ def test_a_core_that_is_gone_is_founded_anew_though_its_witnesses_renewed_a_mome
 def test_who_knows_only_of_coordinators_that_do_not_answer_asks_the_seeds_for_others() -> None:
     """4.8: all it heard of may be dead, and others have founded the cluster anew."""
     settings = TicketSettings(tickets=TICKETS, seeds="1,2,3,4")
-    applicant = Applicant(Process(9, 1), settings, lambda: 0.5)
+    coordinators = KnownCoordinators(Process(9, 1))
+    applicant = Applicant(Process(9, 1), settings, lambda: 0.5, coordinators)
     applicant.want(0)
-    applicant.hear_owner(Claim(2, 5), Process(7, 1))
+    coordinators.hear_owner(TicketEpoch(2, 5), Process(7, 1))
     assert applicant.ask(0) == 7
     assert {applicant.ask(now) for now in range(1, 9)} <= {1, 2, 3, 4}
-    assert applicant.ask(FULL_ROUNDS * settings.ticket_round_ns + 2) == 7, "it may have been slow"
+    assert applicant.ask(PASS_OVER_ROUNDS * settings.ticket_round_ns + 2) == 7, "it may have been slow"
 
 
 def test_a_seed_that_did_not_answer_as_a_coordinator_is_not_asked_as_a_seed() -> None:
     settings = TicketSettings(tickets=TICKETS, seeds="1,2,3,4")
     dice = Random(3)
-    applicant = Applicant(Process(9, 1), settings, dice.random)
+    coordinators = KnownCoordinators(Process(9, 1))
+    applicant = Applicant(Process(9, 1), settings, dice.random, coordinators)
     applicant.want(0)
-    applicant.hear_hint(Process(2, 1))
+    coordinators.hear_hint(Process(2, 1))
     while applicant.ask(0) != 2:
         pass
     assert {applicant.ask(1) for _ in range(40)} == {1, 3, 4}

@@ -7,13 +7,15 @@ from msgspec import structs
 
 from tests.core.levels.optimistic.tickets.town import ROUND_NS, SETTINGS, TICKETS, Town, town_of
 from whence.core.clocks.cct import entry_of
-from whence.core.levels.optimistic.tickets import items as say
+from whence.core.levels.optimistic.tickets import items
+from whence.core.levels.optimistic.tickets.applicant import Applicant
+from whence.core.levels.optimistic.tickets.authority import TRANSITIONS, SessionState
+from whence.core.levels.optimistic.tickets.coordinators import KnownCoordinators
 from whence.core.levels.optimistic.tickets.epochs import BLOCK
-from whence.core.levels.optimistic.tickets.founding import STEPS as PHASES
+from whence.core.levels.optimistic.tickets.founding import TRANSITIONS as PHASES
 from whence.core.levels.optimistic.tickets.founding import Phase
-from whence.core.levels.optimistic.tickets.joining import Applicant
-from whence.core.levels.optimistic.tickets.records import Claim, unpack
-from whence.core.levels.optimistic.tickets.seat import STEPS, Standing
+from whence.core.levels.optimistic.tickets.record_bytes import unpack
+from whence.core.levels.optimistic.tickets.records import TicketEpoch
 from whence.core.levels.optimistic.tickets.settings import TicketSettings
 from whence.core.ready import Item, Ready
 from whence.errors import LeaseSuspendedError, NotCoordinatorError, SettingError, UsageError
@@ -25,7 +27,7 @@ ALL = list(range(TICKETS))
 def test_one_founder_coordinates_everything() -> None:
     town = Town()
     for pid in (0, 1, 4):
-        town.cjoin(pid)
+        town.acquire(pid)
     town.rounds(0.5)
     assert len(town.acting()) <= 1
     town.rounds(8)
@@ -44,27 +46,27 @@ def test_tickets_are_shared_and_each_has_one_that_acts_for_it(coordinators: int)
 
 def test_who_has_no_ticket_is_told_why_and_when_to_retry() -> None:
     town = town_of(1)
-    with pytest.raises(NotCoordinatorError, match="has not asked for a ticket; call cjoin first"):
-        town.desks[5].authorize(town.now)
-    town.desks[5].cjoin(town.now)
+    with pytest.raises(NotCoordinatorError, match="has not asked for a ticket; call acquire_ticket first"):
+        town.managers[5].authorize(town.now)
+    town.managers[5].acquire(town.now)
     with pytest.raises(NotCoordinatorError, match=r"still asking.*retry in") as refusal:
-        town.desks[5].authorize(town.now)
+        town.managers[5].authorize(town.now)
     assert refusal.value.retry_ns == SETTINGS.ticket_round_ns
 
 
 def test_a_lease_that_ran_out_suspends_and_a_renewed_one_resumes() -> None:
     town = town_of(2)
-    claim = town.desks[1].authorize(town.now)
+    ticket_epoch = town.managers[1].authorize(town.now).ticket_epoch
     town.lost = lambda source, target, item: 1 in (source, target)
     town.now += SETTINGS.lease_ns + 1
     with pytest.raises(LeaseSuspendedError, match="lease has run out; retry in"):
-        town.desks[1].authorize(town.now)
-    assert town.desks[1].status(town.now).standing == "suspended"
+        town.managers[1].authorize(town.now)
+    assert town.managers[1].status(town.now).standing == "suspended"
     town.lost = lambda source, target, item: False
     town.rounds(2)
-    assert town.desks[1].authorize(town.now) == claim
-    status = town.desks[1].status(town.now)
-    assert (status.standing, status.ticket, status.epoch) == ("active", *claim)
+    assert town.managers[1].authorize(town.now).ticket_epoch == ticket_epoch
+    status = town.managers[1].status(town.now)
+    assert (status.standing, status.ticket, status.epoch) == ("active", *ticket_epoch)
     assert 0 < status.lease_left_ns <= SETTINGS.lease_ns
 
 
@@ -75,32 +77,32 @@ def test_a_coordinator_without_a_majority_gives_up_for_who_asks_and_in_the_end_b
     Neither it could go on nor anybody take over (F29 speaks only of who was fenced somewhere)."""
     town = Town()
     town.lost = lambda source, target, item: {source, target} == {0, 3}
-    town.cjoin(0)
+    town.acquire(0)
     while not town.acting():
         town.step()
-    seat = town.desks[0].seat
-    assert seat is not None
-    assert [witness.pid for witness in seat.record.witnesses] == [1, 2]
+    session = town.managers[0].coordinator.session
+    assert session is not None
+    assert [witness.pid for witness in session.authority.record.witnesses] == [1, 2]
     town.crash(1)
     town.lost = lambda source, target, item: False
     if asks:
-        town.cjoin(4)
+        town.acquire(4)
     town.rounds(3 * SETTINGS.lease_rounds)
     assert not town.acting()
     town.rounds((9 if asks else 20) * SETTINGS.lease_rounds)
     assert town.covered() == ALL
-    assert all(epoch > seat.claim.epoch for _, epoch, _ in town.acting().values())
+    assert all(epoch > session.ticket_epoch.epoch for _, epoch, _ in town.acting().values())
     assert 0 in town.acting(), "it asks again by itself"
 
 
 def test_a_coordinator_that_slept_says_how_long_its_lease_has_been_over() -> None:
     town = town_of(1)
-    seat = town.desks[0].seat
-    assert seat is not None
-    ended = seat.until()
+    session = town.managers[0].coordinator.session
+    assert session is not None
+    ended = session.authority.until()
     town.now = ended + 7 * ROUND_NS
     ready = Ready()
-    town.desks[0].tick(town.now, ready)
+    town.managers[0].tick(town.now, ready)
     suspended = [note for note in ready.notes if note.kind == "ticket_suspend"]
     assert [note.late_ns for note in suspended] == [7 * ROUND_NS]
 
@@ -116,9 +118,9 @@ def test_a_crashed_coordinator_is_fenced_and_its_tickets_come_back() -> None:
         assert town.now - began < 14 * ROUND_NS
     assert town.now - began > SETTINGS.wait_ns, "not before the last lease had ended"
     assert "exclusion" in town.reasons()
-    town.cjoin(5)
+    town.acquire(5)
     town.rounds(8)
-    taken = [claim for claim in town.acting().values() if claim[0] == gone[0]]
+    taken = [ticket_epoch for ticket_epoch in town.acting().values() if ticket_epoch[0] == gone[0]]
     assert all(epoch > gone[1] for _, epoch, _ in taken), "a ticket given again has a higher epoch"
 
 
@@ -137,12 +139,12 @@ def test_a_chain_of_dead_neighbours_is_closed_in_one_pass() -> None:
 def test_a_leaver_is_silent_before_its_ticket_is_given_back() -> None:
     """Trap B5: it stops acting first, and only then is its interval absorbed."""
     town = town_of(3)
-    town.cleave(1)
+    town.release(1)
     assert 1 not in town.acting()
     assert town.covered() != ALL
     town.rounds(6)
     assert town.covered() == ALL
-    assert town.desks[1].seat is None
+    assert town.managers[1].coordinator.session is None
     assert "ticket_absorb" in town.reasons()
     assert "exclusion" not in town.reasons()
 
@@ -151,18 +153,18 @@ def test_the_last_coordinator_must_stay() -> None:
     """Traps B10 and F20: the theorem assumes that there is one."""
     town = town_of(1)
     with pytest.raises(UsageError, match="last coordinator"):
-        town.cleave(0)
+        town.release(0)
     assert town.covered() == ALL
 
 
 def test_leavers_without_anyone_to_take_over_close_in_the_end_and_the_cluster_is_founded_anew() -> None:
     town = town_of(2)
-    town.cleave(1)
-    town.desks[0].applicant.wanted = False
+    town.release(1)
+    town.managers[0].applicant.wanted = False
     ready = Ready()
-    town.desks[0].depart(town.now, ready)
+    town.managers[0].depart(town.now, ready)
     town.take(0, ready)
-    town.cjoin(5)
+    town.acquire(5)
     town.rounds(40)
     assert town.covered() == ALL
     assert "refounded" in town.reasons()
@@ -171,24 +173,24 @@ def test_leavers_without_anyone_to_take_over_close_in_the_end_and_the_cluster_is
 def test_a_joiner_that_never_heard_of_its_ticket_refuses_it_for_good() -> None:
     """Traps F23 and F24: the ticket is reusable at once, and a late copy of the answer is not taken."""
     town = town_of(1)
-    late: list[tuple[int, say.AckClusterJoin]] = []
+    late: list[tuple[int, items.AckAcquireTicket]] = []
 
     def hold_back(source: int, target: int, item: Item) -> bool:
-        if isinstance(item, say.AckClusterJoin) and target == 5:
+        if isinstance(item, items.AckAcquireTicket) and target == 5:
             late.append((source, item))
             return True
         return False
 
     town.lost = hold_back
-    town.cjoin(5)
+    town.acquire(5)
     while "soft_close" not in town.reasons():
         town.step()
     town.lost = lambda source, target, item: False
-    refused = unpack(late[0][1].record).claim
+    refused = unpack(late[0][1].record).ticket_epoch
     ready = Ready()
-    town.desks[5].receive(town.desks[late[0][0]].me, late[0][1], town.now, ready)
+    town.managers[5].receive(town.managers[late[0][0]].me, late[0][1], town.now, ready)
     town.take(5, ready)
-    assert town.desks[5].seat is None or town.desks[5].seat.claim != refused
+    assert town.managers[5].coordinator.session is None or town.managers[5].coordinator.session.ticket_epoch != refused
     town.rounds(10)
     assert town.covered() == ALL
     assert "exclusion" not in town.reasons(), "nobody had to be fenced"
@@ -197,38 +199,40 @@ def test_a_joiner_that_never_heard_of_its_ticket_refuses_it_for_good() -> None:
 def test_a_coordinator_answers_only_for_the_claim_it_is_now() -> None:
     """Section 1 and trap B8: the same process with an earlier claim is somebody else, and says that it is closed."""
     town = town_of(3)
-    seat = town.desks[2].seat
-    assert seat is not None
-    old = seat.claim
-    town.cleave(2)
+    session = town.managers[2].coordinator.session
+    assert session is not None
+    old = session.ticket_epoch
+    town.release(2)
     town.rounds(6)
-    town.cjoin(2)
+    town.acquire(2)
     town.rounds(6)
-    now = town.desks[2].seat
+    now = town.managers[2].coordinator.session
     assert now is not None
-    assert now.claim != old
+    assert now.ticket_epoch != old
     ready = Ready()
-    town.desks[2].receive(Process(1, 1), say.Update(*old, 0, 1, 99, b""), town.now, ready)
-    assert [type(send.item) for send in ready.send] == [say.NotCoordinator]
+    town.managers[2].receive(Process(1, 1), items.Update(*old, 0, 1, 99, b""), town.now, ready)
+    assert [type(send.item) for send in ready.send] == [items.NotCoordinator]
     ready = Ready()
-    town.desks[2].receive(Process(1, 1), say.Exclude(*now.claim), town.now, ready)
-    assert [type(send.item) for send in ready.send] == [say.AckExclude]
+    town.managers[2].receive(Process(1, 1), items.Exclude(*now.ticket_epoch), town.now, ready)
+    assert [type(send.item) for send in ready.send] == [items.AckExclude]
     ready = Ready()
-    town.desks[2].receive(Process(1, 1), say.Fenced(*old), town.now, ready)
-    assert town.desks[2].seat is now, "a fence for an earlier self does not close this one"
+    town.managers[2].receive(Process(1, 1), items.Fenced(*old), town.now, ready)
+    assert town.managers[2].coordinator.session is now, "a fence for an earlier self does not close this one"
 
 
 def test_a_restarted_witness_is_another_process() -> None:
     """Trap F34: its answers under a new life renew nothing."""
     town = town_of(2)
-    seat = town.desks[1].seat
-    assert seat is not None
-    before = seat.until()
-    for witness in seat.record.witnesses:
+    session = town.managers[1].coordinator.session
+    assert session is not None
+    before = session.authority.until()
+    for witness in session.authority.record.witnesses:
         reborn = Process(witness.pid, 2)
         ready = Ready()
-        town.desks[1].receive(reborn, say.Alive(*seat.claim, seat.record.version, town.now), town.now, ready)
-    assert seat.until() == before
+        town.managers[1].receive(
+            reborn, items.Alive(*session.ticket_epoch, session.authority.record.version, town.now), town.now, ready
+        )
+    assert session.authority.until() == before
 
 
 def test_when_all_coordinators_are_lost_another_generation_begins_above_all_epochs() -> None:
@@ -236,18 +240,18 @@ def test_when_all_coordinators_are_lost_another_generation_begins_above_all_epoc
     town = town_of(2)
     top = max(epoch for _, epoch, _ in town.acting().values())
     for pid in (0, 1):
-        desk = town.desks[pid]
-        assert desk.seat is not None
+        manager = town.managers[pid]
+        assert manager.coordinator.session is not None
         ready = Ready()
-        desk.applicant.wanted = False
-        turn = desk._turn(town.now, ready)
-        desk.seat.close(turn)
-        desk._end(turn)
-    town.cjoin(5)
+        manager.applicant.wanted = False
+        turn = manager._begin_turn(town.now, ready)
+        manager.coordinator.session.close(turn)
+        manager._end_turn(turn)
+    town.acquire(5)
     town.rounds(20)
     assert town.covered() == ALL
-    (claim,) = town.acting().values()
-    assert claim[1] > top
+    (ticket_epoch,) = town.acting().values()
+    assert ticket_epoch[1] > top
     assert "refounded" in town.reasons()
 
 
@@ -278,26 +282,26 @@ def test_a_setting_that_cannot_work_is_refused_by_name(given: dict[str, float]) 
         TicketSettings(**{"seeds": "0,1,2,3,4,5,6,7,8", **given})  # type: ignore[arg-type]
 
 
-def test_every_standing_and_phase_is_in_its_table() -> None:
-    assert set(STEPS) == set(Standing)
+def test_every_state_and_phase_is_in_its_table() -> None:
+    assert set(TRANSITIONS) == set(SessionState)
     assert set(PHASES) == set(Phase)
 
 
-def test_a_founder_that_denied_its_claim_never_takes_the_seat() -> None:
+def test_a_founder_that_denied_its_ticket_epoch_never_takes_it() -> None:
     """Whoever walked past it counts on its word, though the seeds' votes are still on their way."""
     town = Town()
-    town.lost = lambda source, target, item: isinstance(item, say.GenesisAnswer)
-    town.cjoin(4)
-    while not any(isinstance(item, say.Genesis) for item in town.said):
+    town.lost = lambda source, target, item: isinstance(item, items.GenesisAnswer)
+    town.acquire(4)
+    while not any(isinstance(item, items.Genesis) for item in town.said):
         town.step()
-    founding = town.desks[4]._founding
+    founding = town.managers[4].founder.attempt
     assert founding is not None
     assert founding.record is not None
-    claim, ballot = founding.record.claim, founding.ballot.number
-    town.desks[4].receive(Process(1, 1), say.Exclude(*claim), town.now, Ready())
+    ticket_epoch, ballot = founding.record.ticket_epoch, founding.ballot.number
+    town.managers[4].receive(Process(1, 1), items.Exclude(*ticket_epoch), town.now, Ready())
     for pid in (0, 1, 2, 3):
-        town.desks[4].receive(Process(pid, 1), say.GenesisAnswer(ballot, True, ballot), town.now, Ready())
-    assert town.desks[4].seat is None
+        town.managers[4].receive(Process(pid, 1), items.GenesisAnswer(ballot, True, ballot), town.now, Ready())
+    assert town.managers[4].coordinator.session is None
 
 
 def test_an_operators_word_frees_what_too_many_deaths_had_closed() -> None:
@@ -307,32 +311,32 @@ def test_an_operators_word_frees_what_too_many_deaths_had_closed() -> None:
         town.crash(pid)
     town.rounds(20)
     assert town.covered() != ALL
-    waited_for = {witness.pid for desk in town.desks.values() for witness in desk.status(town.now).waits_for}
+    waited_for = {witness.pid for manager in town.managers.values() for witness in manager.status(town.now).waits_for}
     assert waited_for == {2, 3, 4}, "those who are stuck say whom they wait for"
     with pytest.raises(UsageError, match="a moment ago: it lives"):
-        town.desks[0].declare_dead(Process(1, 1), town.now)
+        town.managers[0].declare_dead(Process(1, 1), town.now)
     with pytest.raises(UsageError, match="this process lives"):
-        town.desks[0].declare_dead(Process(0, 1), town.now)
-    for desk in town.desks.values():
+        town.managers[0].declare_dead(Process(0, 1), town.now)
+    for manager in town.managers.values():
         for pid in (2, 3, 4):
-            desk.declare_dead(Process(pid, 1), town.now)
+            manager.declare_dead(Process(pid, 1), town.now)
     before = max(epoch for _, epoch, _ in town.acting().values())
     town.rounds(20)
     assert town.covered() == ALL
-    town.cjoin(7)
+    town.acquire(7)
     town.rounds(12)
     assert town.acting()[7][1] >= BLOCK > before, "what only the dead knew of may have been given"
 
 
-def test_a_seat_whose_ticket_has_a_later_owner_closes_and_asks_anew() -> None:
+def test_a_session_whose_ticket_has_a_later_owner_closes_and_asks_anew() -> None:
     """X3: an event under a later epoch of its ticket was delivered here; it will never be believed again."""
     town = town_of(2)
-    seat = town.desks[1].seat
-    assert seat is not None
-    ticket, epoch = seat.claim
-    seat._entry_of = lambda of: entry_of(epoch + 1, 3) if of == ticket else 0
+    session = town.managers[1].coordinator.session
+    assert session is not None
+    ticket, epoch = session.ticket_epoch
+    session._entry_of = lambda of: entry_of(epoch + 1, 3) if of == ticket else 0
     town.rounds(2)
-    assert town.desks[1].seat is not seat
+    assert town.managers[1].coordinator.session is not session
     assert "ticket_overtaken" in town.reasons()
     town.rounds(12)
     assert 1 in town.acting()
@@ -341,10 +345,10 @@ def test_a_seat_whose_ticket_has_a_later_owner_closes_and_asks_anew() -> None:
 
 def test_a_ticket_that_was_used_is_given_with_an_epoch_above_all_that_were_delivered_here() -> None:
     town = town_of(1)
-    seat = town.desks[0].seat
-    assert seat is not None
-    seat._entry_of = lambda of: entry_of(40, 3) if of != seat.claim.ticket else 0
-    town.cjoin(5)
+    session = town.managers[0].coordinator.session
+    assert session is not None
+    session.grants._entry_of = lambda of: entry_of(40, 3) if of != session.ticket_epoch.ticket else 0
+    town.acquire(5)
     town.rounds(10)
     assert town.acting()[5][1] > 40
 
@@ -352,13 +356,13 @@ def test_a_ticket_that_was_used_is_given_with_an_epoch_above_all_that_were_deliv
 def test_a_coordinator_whose_witnesses_all_began_another_life_lets_go() -> None:
     """No majority of them can ever renew it, and who closes itself harms nobody: the others take over at once."""
     town = town_of(2)
-    seat = town.desks[1].seat
-    assert seat is not None
-    lost = seat.record.witnesses
+    session = town.managers[1].coordinator.session
+    assert session is not None
+    lost = session.authority.record.witnesses
     town.lost = lambda source, target, item: 1 in (source, target)
     town.rounds(1)
     for witness in lost:
-        town.desks[1].neighbours.hear(Process(witness.pid, 2), town.now)
+        town.managers[1].peers.hear(Process(witness.pid, 2), town.now)
     town.now += SETTINGS.lease_ns
     town.rounds(2)
     assert (1, "ticket_closed") in [(pid, note.reason) for pid, note in town.notes]
@@ -366,30 +370,31 @@ def test_a_coordinator_whose_witnesses_all_began_another_life_lets_go() -> None:
 
 def test_who_asks_where_no_ticket_is_free_is_told_so() -> None:
     town = town_of(6, count=8)
-    town.cjoin(7)
+    town.acquire(7)
     town.rounds(6)
     with pytest.raises(NotCoordinatorError, match=r"asked last had none to give; retry in") as refusal:
-        town.desks[7].authorize(town.now)
-    status = town.desks[7].status(town.now)
+        town.managers[7].authorize(town.now)
+    status = town.managers[7].status(town.now)
     assert (status.standing, status.why, status.retry_ns) == ("joining", refusal.value.why, refusal.value.retry_ns)
-    town.desks[7].applicant.on_reject(Process(8, 1), town.now, full=False)
-    assert "had none to give" in town.desks[7].status(town.now).why, "who is no coordinator knows nothing of tickets"
+    town.managers[7].applicant.on_reject(Process(8, 1), town.now, full=False)
+    assert "had none to give" in town.managers[7].status(town.now).why, "who is no coordinator knows nothing of tickets"
 
 
 def test_a_leaver_is_told_that_it_gives_its_ticket_back() -> None:
     town = town_of(2)
-    town.cleave(1)
-    with pytest.raises(NotCoordinatorError, match="giving its ticket back; call cjoin first"):
-        town.desks[1].authorize(town.now)
+    town.release(1)
+    with pytest.raises(NotCoordinatorError, match="giving its ticket back; call acquire_ticket first"):
+        town.managers[1].authorize(town.now)
 
 
 def test_a_coordinator_that_does_not_answer_is_passed_over_for_a_while() -> None:
     """Spec 3, rule 8: the joiner turns to another one; a dead one costs it an answer's time, not rounds."""
     me, dead, alive = Process(9, 1), Process(11, 1), Process(12, 1)
-    applicant = Applicant(me, SETTINGS, Random(3).random)
+    coordinators = KnownCoordinators(me)
+    applicant = Applicant(me, SETTINGS, Random(3).random, coordinators)
     applicant.want(0)
-    applicant.hear_owner(Claim(1, 1), dead)
-    applicant.hear_owner(Claim(2, 1), alive)
+    coordinators.hear_owner(TicketEpoch(1, 1), dead)
+    coordinators.hear_owner(TicketEpoch(2, 1), alive)
     asked, now = [], 0
     while now < 4 * ROUND_NS:
         asked.append(applicant.ask(now))
@@ -403,10 +408,10 @@ def test_a_coordinator_that_does_not_answer_is_passed_over_for_a_while() -> None
 def test_a_founder_whose_only_seed_it_is_acts_alone() -> None:
     """Spec 4.9: without other seeds the witnesses are the other ring members, and there are none yet."""
     town = Town(2, structs.replace(SETTINGS, k=0, seeds="0"))
-    town.cjoin(0)
+    town.acquire(0)
     town.rounds(4)
     assert town.covered() == ALL
-    town.cjoin(1)
+    town.acquire(1)
     town.rounds(6)
     assert sorted(town.acting()) == [0, 1]
     assert town.covered() == ALL

@@ -15,7 +15,7 @@ SILENT_ROUNDS = 4
 """Ticket rounds without a word after which a peer is a second choice."""
 
 
-class Neighbours:
+class KnownPeers:
     """The latest life of each peer, and when it last spoke."""
 
     def __init__(self, me: Process, settings: TicketSettings) -> None:
@@ -34,7 +34,7 @@ class Neighbours:
         if len(self._heard) > PEERS_MAX:
             del self._heard[next(pid for pid in self._heard if pid not in self.seeds)]
 
-    def outlived(self, process: Process) -> bool:
+    def is_restarted(self, process: Process) -> bool:
         """Tell whether a later life of the peer has spoken."""
         known = self._heard.get(process.pid)
         return (known is not None and known[0] > process.boot) or (
@@ -57,8 +57,8 @@ class Neighbours:
     ) -> Processes:
         """Choose witnesses: the nearest coordinators before it, nearest first, and seeds; one seed at least.
 
-        A seed among them keeps a recent record where founders look for one. Whoever is avoided, outlived or the owner
-        itself is left out; of the seeds, those that it has already are kept.
+        A seed among them keeps a recent record where founders look for one. Whoever is avoided, is_restarted or the
+        owner itself is left out; of the seeds, those that it has already are kept.
         """
         size = self._settings.witnesses
         before = self._fit(ring, owner, avoid, now)
@@ -76,6 +76,6 @@ class Neighbours:
         fit: dict[int, Process] = {}
         for process in processes:
             shunned = avoid.get(process, now) > now
-            if process.pid != owner.pid and not shunned and not self.outlived(process):
+            if process.pid != owner.pid and not shunned and not self.is_restarted(process):
                 fit.setdefault(process.pid, process)
         return list(fit.values())

@@ -1,4 +1,4 @@
-"""A seed's word on who founded the cluster and which epochs may be given: the acceptor of Paxos.
+"""A seed judges who founds the cluster and which epochs may be given: the acceptor of Paxos.
 
 Promises: it accepts no founder below a ballot it promised, none of a generation it knows already, and none within a
 block of epochs it wrote down. What it says it has written down before.

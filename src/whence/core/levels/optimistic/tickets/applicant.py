@@ -21,7 +21,7 @@ PASS_OVER_ROUNDS = 4
 """Ticket rounds for which a coordinator that had no ticket to give, or did not answer, is not asked again."""
 
 QUIET_ROUNDS = 6
-"""Ticket rounds without the word of any coordinator after which all are taken for lost."""
+"""Ticket rounds without hearing from any coordinator after which all are taken for lost."""
 
 
 class Applicant:
@@ -44,10 +44,10 @@ class Applicant:
         self._tries = 0
         """Requests in a row that nobody answered."""
         self._refused = ""
-        """Why the coordinator asked last gave none; a process that is no coordinator has nothing to say of that."""
+        """Why the coordinator asked last gave none; what a process that is no coordinator says does not count."""
         self._found_from: Instant = 0
         self._unheard = False
-        """Coordinators live by the word of their witnesses, and none was heard since."""
+        """Witnesses said that coordinators live, and none was heard since."""
 
     def want(self, now: Instant) -> None:
         """Begin to ask for a ticket."""
@@ -84,7 +84,7 @@ class Applicant:
         return self.wanted and nonce == self.nonce and ticket_epoch not in self._tombstones
 
     def refuse(self, ticket_epoch: TicketEpoch, now: Instant) -> None:
-        """Never take this claim, should it still come."""
+        """Never take this ticket epoch, should it still come."""
         if len(self._tombstones) >= TOMBSTONES_MAX:
             self.begin_anew(now)
         self._tombstones[ticket_epoch] = None
@@ -97,7 +97,7 @@ class Applicant:
         self._found_from = max(self._found_from, now + self._patience())
 
     def hear_unheard(self, now: Instant) -> None:
-        """Know that coordinators live that are not heard here; should they be dead, a lease from now tells."""
+        """Know that coordinators live that are not heard here; if they are dead, that is certain a lease from now."""
         self._unheard = True
         self._found_from = now + self._settings.lease_ns + int(4 * self._dice() * self._settings.ticket_round_ns)
 

@@ -1,4 +1,4 @@
-"""What one process does as a coordinator: its session, and its word about those that are over.
+"""What one process does as a coordinator: its session, and what it says of those that are over.
 
 Promises: at most one session at a time; whatever is said to another ticket epoch than the session's is never taken for
 said to it. Asked about a ticket epoch it does not hold, it says that it will never act for it, and never does.

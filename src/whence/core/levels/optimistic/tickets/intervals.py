@@ -1,7 +1,7 @@
 """What each change makes of a record: pure algebra of intervals, pointers and epochs.
 
 A grant splits an interval, an absorption merges one that was given back, a takeover merges closed ones. Source:
-tickets_twolayer 4.5, 4.7, 4.8, 4.10 (Theorem 4.2); traps B4, B6.
+docs/papers/optimistic.md 4.5, 4.7, 4.8, 4.10 (Theorem 4.2); traps B4, B6.
 """
 
 from msgspec import structs

@@ -1,6 +1,6 @@
-"""What members say to each other about tickets. Every item names a claim, and is ignored where it does not fit.
+"""What members send each other about tickets. Items about a coordinator name its ticket epoch; others ignore them.
 
-Source: tickets_twolayer 4.3, with the paper's names where the role is the same. All handlers are idempotent.
+Source: docs/papers/optimistic.md 4.3, with the paper's names where the role is the same. All handlers are idempotent.
 """
 
 from typing import Annotated

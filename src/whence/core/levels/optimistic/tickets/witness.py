@@ -4,7 +4,7 @@ Promises: once it fenced (ticket, epoch), it renews no epoch up to that one agai
 answer to a fence shows the latest record it ever acknowledged. It never refuses to fence.
 Assumes: a restarted process is another process, because fences live in memory.
 The sentence that decides: a lease is renewed if its epoch is above the ticket's fence.
-Source: tickets_twolayer 4.2, 4.4, 4.7; traps F14, F15, F34. Costs one look-up per renewal.
+Source: docs/papers/optimistic.md 4.2, 4.4, 4.7; traps F14, F15, F34. Costs one look-up per renewal.
 """
 
 from msgspec import Struct
@@ -86,14 +86,14 @@ class Witness:
         return Fresh(item.ticket, item.epoch)
 
     def lease_left_ns(self, ticket_epoch: TicketEpoch, now: Instant) -> int | None:
-        """Return how much is left of the lease lent to a claim; None if none was lent here."""
+        """Return how much is left of the lease lent to a ticket epoch; None if none was lent here."""
         kept = self._kept.get(ticket_epoch.ticket, {}).get(ticket_epoch.epoch)
         if kept is None or self.fenced(ticket_epoch):
             return None
         return max(0, self._lease_ns - (now - kept.seen))
 
     def fenced(self, ticket_epoch: TicketEpoch) -> bool:
-        """Tell whether a claim is dead here."""
+        """Tell whether a ticket epoch is fenced here."""
         return ticket_epoch.epoch <= self._fences.get(ticket_epoch.ticket, 0)
 
     def recent(self) -> list[Record]:

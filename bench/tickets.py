@@ -86,7 +86,7 @@ def cost(coordinators: int, rounds: int = 40) -> float:
 
 
 def availability(part_down: float, part_used: float, runs: int, tickets: int = 12) -> float:
-    """Measure the part of cjoins granted when some coordinators have just failed and some tickets are in use."""
+    """Measure the part of requests granted when some coordinators have just failed and some tickets are in use."""
     used = round(part_used * tickets)
     down = round(part_down * used)
     granted = 0

@@ -87,9 +87,9 @@ def ids_repeat(trace: Trace) -> list[tuple[int, int]]:
     owners: dict[tuple[int, int], tuple[int, int]] = {}
     repeated = []
     for row in trace.rows[Kind.PUBLISH]:
-        claim = (row[at_ticket], row[at_epoch])
-        if owners.setdefault(claim, row[:2]) != row[:2]:
-            repeated.append(claim)
+        ticket_epoch = (row[at_ticket], row[at_epoch])
+        if owners.setdefault(ticket_epoch, row[:2]) != row[:2]:
+            repeated.append(ticket_epoch)
     return repeated
 
 

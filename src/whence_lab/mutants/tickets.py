@@ -263,9 +263,9 @@ class LeavesLate(Authority):
 class NeverStopsLeaving(CoordinatorSession):
     """Waits for ever for an answer to its farewell."""
 
-    def _go_on_leaving(self, turn: Turn) -> None:
+    def _continue_leaving(self, turn: Turn) -> None:
         since, self._leave_at = self._leave_at, self._leave_at and turn.now - self._settings.lease_ns
-        super()._go_on_leaving(turn)
+        super()._continue_leaving(turn)
         self._leave_at = since
 
 
@@ -461,7 +461,7 @@ _COMES_BACK: tuple[tuple[str, str, Plant], ...] = (
     ("suspended_for_ever", "F29: fenced by some, neither resumes nor closes", _session(SuspendedForEver)),
     (
         "answers_for_any_claim",
-        "B8: answers for claims of its earlier lives",
+        "B8: answers for ticket epochs of its past",
         _tickets(coordinator_type=AnswersForAnyEpoch),
     ),
     ("serves_once", "X1: never serves a request again whose answer was lost", _part(grants_type=ServesOnce)),

@@ -1,5 +1,4 @@
-"""Tickets without failures (docs/papers/optimistic.md 3): no two act for one ticket at any step, and nobody is
-stuck."""
+"""Tickets without failures (docs/papers/optimistic.md 3): no two act for one ticket at any step, none is stuck."""
 
 from random import Random
 
@@ -12,7 +11,7 @@ TICKETS, PEERS = 6, 6
 RUNS, RUNS_LONG = 300, 30_000
 
 
-class Village:
+class Interleaving:
     """Processes and a bag of messages that arrive in any order; the first founds the cluster and stays."""
 
     def __init__(self, kind: type[FailureFreePeer], random: Random) -> None:
@@ -58,11 +57,11 @@ class Village:
 def test_no_two_act_for_one_ticket_and_nobody_is_stuck(long_mode: bool) -> None:
     """Theorem 4.1, and Lemma 4.1(2) at rest: random interleavings of joins, leaves and messages."""
     for seed in range(RUNS_LONG if long_mode else RUNS):
-        village = Village(FailureFreePeer, Random(seed))
-        assert not village.live(), seed
-        states = [peer.state for peer in village.peers]
+        run = Interleaving(FailureFreePeer, Random(seed))
+        assert not run.live(), seed
+        states = [peer.state for peer in run.peers]
         assert set(states) <= {State.OUTSIDE, State.STABLE}, seed
-        covered = sorted(ticket for peer in village.peers for ticket in peer.acts_for())
+        covered = sorted(ticket for peer in run.peers for ticket in peer.acts_for())
         assert covered == list(range(TICKETS)), seed
 
 
@@ -114,7 +113,7 @@ def test_the_printed_algorithm_lets_two_act_for_one_ticket_even_without_failures
     overlapping = 0
     for seed in range(400):
         try:
-            overlapping += Village(printed, Random(seed)).live()
+            overlapping += Interleaving(printed, Random(seed)).live()
         except AssertionError:
             continue  # it took a step that its own table forbids
     assert overlapping
@@ -131,22 +130,22 @@ class NeverDefers(FailureFreePeer):
 def test_words_that_overtake_a_ticket_must_wait_or_neighbours_are_stuck() -> None:
     stuck = 0
     for seed in range(400):
-        village = Village(NeverDefers, Random(seed))
-        village.live()
-        stuck += any(peer.state in (State.JOINED, State.EXCLUSION, State.LEAVING) for peer in village.peers)
+        run = Interleaving(NeverDefers, Random(seed))
+        run.live()
+        stuck += any(peer.state in (State.JOINED, State.EXCLUSION, State.LEAVING) for peer in run.peers)
     assert stuck
 
 
 def test_the_last_coordinator_stays_and_a_busy_one_finishes_first() -> None:
-    village = Village(FailureFreePeer, Random(1))
-    assert not village.peers[0].cleave()
-    village.peers[1].cjoin(0)
-    sender, to, message = village.bag.pop()
-    village.peers[to].hear(sender, message)
-    sender, to, message = village.bag.pop()
-    village.peers[to].hear(sender, message)
-    assert village.peers[1].state is State.JOINED
-    assert not village.peers[1].cleave()
+    run = Interleaving(FailureFreePeer, Random(1))
+    assert not run.peers[0].cleave()
+    run.peers[1].cjoin(0)
+    sender, to, message = run.bag.pop()
+    run.peers[to].hear(sender, message)
+    sender, to, message = run.bag.pop()
+    run.peers[to].hear(sender, message)
+    assert run.peers[1].state is State.JOINED
+    assert not run.peers[1].cleave()
 
 
 def test_every_state_is_in_the_table() -> None:

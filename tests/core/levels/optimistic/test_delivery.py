@@ -1,5 +1,4 @@
-"""Two-layer delivery: never against causal order, never twice, and what is skipped is told (docs/papers/optimistic.md
-6)."""
+"""Two-layer delivery: never against causal order, nothing twice, skips are told (docs/papers/optimistic.md 6)."""
 
 from random import Random
 
@@ -33,7 +32,7 @@ HOLD_NS = RECOVER_NS = 6 * ROUND_NS
 
 
 class Member:
-    """A member of a small cluster: publishes under a claim, hears bundles, remembers what it delivered."""
+    """A member of a small cluster: publishes under a ticket, hears bundles, remembers what it delivered."""
 
     def __init__(self, pid: int, **given: object) -> None:
         self.me = Process(pid, 1)

@@ -39,8 +39,7 @@ def newest_missing(stamp: Stamp, clock: list[int], base_of: BaseOf, ids_max: int
 
 
 def ids_between(ticket: int, since: int, upto: int, base: int) -> Iterator[Id]:
-    """Yield a ticket's ids above one entry up to another: in the later epoch, and before its base where one is
-    known."""
+    """Yield a ticket's ids above one entry up to another: in the later epoch, and before it up to a known base."""
     if upto <= since:
         return
     epoch = epoch_of(upto)

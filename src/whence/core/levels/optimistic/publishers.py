@@ -69,8 +69,7 @@ class Publishers:
             ready.deliver.append(Gap(tuple(spans)))
 
     def report_skipped(self, stamp: Stamp, clock: list[int], ready: Ready) -> None:
-        """Report what is given up for good by delivering a bundle now: all it follows that the clock has not
-        reached."""
+        """Report what is given up for good by delivering a bundle now: all it follows that the clock lacks."""
         spans: list[Span] = []
         named = True
         for ticket, upto in enumerate(stamp.vector):

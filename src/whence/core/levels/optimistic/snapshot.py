@@ -20,8 +20,7 @@ def pack_snapshot(clock: list[int], base_of: BaseOf) -> bytes:
 
 
 def read_snapshot(snapshot: bytes, tickets: int) -> list[tuple[int, int]]:
-    """Return tickets and their entries. Raises ValueError if these bytes are no snapshot of a clock of `tickets`
-    tickets."""
+    """Return tickets and their entries. Raises ValueError for what is no snapshot of a clock of this many tickets."""
     if len(snapshot) % _ENTRY.size:
         raise ValueError(f"a snapshot is a multiple of {_ENTRY.size} bytes, not {len(snapshot)}")
     entries = list(_ENTRY.iter_unpack(snapshot))

@@ -1,5 +1,7 @@
-"""Seeds: at most one founder per generation, whatever is slow, lost or restarted (docs/papers/optimistic.md 4.9; trap
-F21)."""
+"""Seeds: at most one founder per generation, whatever is slow, lost or restarted.
+
+docs/papers/optimistic.md 4.9; trap F21.
+"""
 
 from random import Random
 from struct import Struct as Layout
@@ -191,12 +193,12 @@ def test_no_epoch_of_another_block_is_given_before_most_seeds_wrote_it_down() ->
     reservation, turn = Reservation((0, 1, 2), 7, {}), Turn(Process(9, 1), 0, Ready())
     assert reservation.covers(BLOCK - 1)
     assert not reservation.covers(BLOCK)
-    reservation.go_on(8, turn)
+    reservation.reserve_ahead(8, turn)
     assert not turn.ready.send, "there is room"
-    reservation.go_on(BLOCK // 2 + 1, turn)
+    reservation.reserve_ahead(BLOCK // 2 + 1, turn)
     written(reservation, turn, {0: BLOCK - 1})
     assert not reservation.covers(BLOCK)
-    reservation.go_on(BLOCK // 2 + 1, turn)
+    reservation.reserve_ahead(BLOCK // 2 + 1, turn)
     assert [send.to for send in turn.ready.send] == [(1,), (2,)], "who answered is not asked again"
     written(reservation, turn, {2: BLOCK - 1})
     assert reservation.covers(2 * BLOCK - 1)
@@ -210,7 +212,7 @@ def test_where_an_operators_word_stood_for_a_witness_epochs_go_on_above_all_that
     written(reservation, turn, {0: BLOCK - 1, 1: 5 * BLOCK - 1})
     assert reservation.floor == 5 * BLOCK - 1
     assert not reservation.covers(5 * BLOCK)
-    reservation.go_on(8, turn)
+    reservation.reserve_ahead(8, turn)
     written(reservation, turn, {0: 5 * BLOCK - 1, 2: BLOCK - 1})
     assert reservation.covers(5 * BLOCK)
 

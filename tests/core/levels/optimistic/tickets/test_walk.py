@@ -1,5 +1,7 @@
-"""The walk closes whoever it passes, for certain, and misses nobody (docs/papers/optimistic.md 4.7; Lemmas A, B and
-C)."""
+"""The walk closes whoever it passes, for certain, and misses nobody.
+
+docs/papers/optimistic.md 4.7; Lemmas A, B and C.
+"""
 
 import pytest
 from msgspec import structs
@@ -155,7 +157,7 @@ def test_a_ticket_never_registered_is_passed_by_what_its_granter_wrote_of_it() -
 
 
 def test_answers_are_matched_by_ticket_and_epoch_never_by_process() -> None:
-    """Section 1: the same process may have left and come back with another claim; its old self must still be closed."""
+    """Section 1: a process may have left and come back with another ticket epoch; its old self must still be closed."""
     path = Path()
     path.walk.ask(0, path.post)
     newer = structs.replace(VICTIM, ticket_epoch=TicketEpoch(5, 9))
@@ -165,7 +167,7 @@ def test_answers_are_matched_by_ticket_and_epoch_never_by_process() -> None:
     assert path.walk.found is None
     own_past = Path(record_of(3, 2, SELF, owner=ME), own=OWN)
     own_past.walk.ask(0, own_past.post)
-    assert own_past.asked(Exclude) == [ME], "one's own earlier claim is asked like anybody's"
+    assert own_past.asked(Exclude) == [ME], "one's own earlier ticket epoch is asked like anybody's"
 
 
 def test_a_silent_coordinator_is_asked_twice_before_its_witnesses_are() -> None:

@@ -1,5 +1,7 @@
-"""Witnesses and leases: fences for good, leases counted from the asking (docs/papers/optimistic.md 4.4; J Lemma
-4.4)."""
+"""Witnesses and leases: fences for good, leases counted from the asking.
+
+docs/papers/optimistic.md 4.4; J Lemma 4.4.
+"""
 
 from random import Random
 

@@ -135,8 +135,7 @@ class FounderAcceptor:
         turn.ready.persist.append(self.journal())
 
     def journal(self) -> bytes:
-        """Return what a new incarnation must know: what was promised and accepted last, and which epochs may be
-        given."""
+        """Return what a new incarnation must know: the last promise and acceptance, and which epochs may be given."""
         return _JOURNAL.pack(NEWER, *self.promised, *self.accepted, self.generation, self.floor) + self.genesis
 
 

@@ -22,8 +22,7 @@ from whence.core.ready import Dice, Gauge, Ready
 from whence.types import Instant, Process
 
 CLOSED_MAX = 256
-"""Own sessions that are over and whose final records are kept. Full: the oldest is forgotten; asked for it, we say
-so."""
+"""Closed sessions whose final records are kept. Full: the oldest is forgotten, and we say so if asked."""
 
 
 class Coordinator:

@@ -75,7 +75,7 @@ class Reservation:
         self._unsure, self._wanted = True, 0
         self.ask(top + 1, turn)
 
-    def go_on(self, top: int, turn: Turn) -> None:
+    def reserve_ahead(self, top: int, turn: Turn) -> None:
         """Ask in time, so that no grant has to wait for the seeds."""
         if self._unsure:
             self.ask(top + 1, turn)

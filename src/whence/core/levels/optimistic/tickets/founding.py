@@ -183,8 +183,7 @@ class FoundingAttempt:
         return min(self._retry_at, self._give_up_at)
 
     def _needed(self) -> int:
-        """Return how many seeds must promise: a majority; to learn, as many others as meet every majority with us in
-        it."""
+        """Return how many seeds must promise: a majority; to learn, as many others as meet every majority with us."""
         most = len(self._seeds) // 2 + 1
         return len(self._seeds) - most + 1 if self._learning else most
 

@@ -128,7 +128,7 @@ class TicketManager:
         """Count a witness as fenced for good: an operator's word that this incarnation is over. Raises UsageError."""
         if process == self.me:
             raise UsageError("this process lives")
-        if self.peers.spoke_lately(process, now):
+        if self.peers.heard_lately(process, now):
             raise UsageError(f"process {process.pid}, life {process.boot}, spoke to this one a moment ago: it lives")
         if len(self.dead) >= DEAD_MAX:
             raise UsageError(f"at most {DEAD_MAX} processes can be declared dead; restart this one")
@@ -208,7 +208,7 @@ class TicketManager:
         if self.coordinator.session is not None:
             self.coordinator.session.tick(turn)
         self.founder.tick(turn)
-        self._go_on_joining(turn)
+        self._continue_joining(turn)
         self.founder.learn_if_due(turn)
         self._end_turn(turn)
 
@@ -230,7 +230,7 @@ class TicketManager:
         """Return how much is remembered."""
         return [*self.witness.gauges(), *self.coordinator.gauges()]
 
-    def _go_on_joining(self, turn: Turn) -> None:
+    def _continue_joining(self, turn: Turn) -> None:
         """Ask for a ticket where one is wanted; found the cluster where there seems to be no coordinator."""
         applicant = self.applicant
         if not applicant.wanted or self.coordinator.session is not None or self.founder.attempt is not None:

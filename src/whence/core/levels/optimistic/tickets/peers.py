@@ -41,7 +41,7 @@ class KnownPeers:
             process.pid == self.me.pid and process.boot != self.me.boot
         )
 
-    def spoke_lately(self, process: Process, now: Instant) -> bool:
+    def heard_lately(self, process: Process, now: Instant) -> bool:
         """Tell whether this very incarnation was heard from within some rounds."""
         known = self._heard.get(process.pid)
         patience = SILENT_ROUNDS * self._settings.ticket_round_ns
@@ -50,7 +50,7 @@ class KnownPeers:
     def known_seeds(self, now: Instant) -> list[Process]:
         """Return the seeds whose incarnation is known, this process left out, those heard from lately first."""
         seeds = [Process(pid, self._heard[pid][0]) for pid in self.seeds if pid in self._heard and pid != self.me.pid]
-        return sorted(seeds, key=lambda seed: not self.spoke_lately(seed, now))
+        return sorted(seeds, key=lambda seed: not self.heard_lately(seed, now))
 
     def witnesses_for(
         self, owner: Process, ring: Processes, avoid: dict[Process, Instant], current: Processes, now: Instant
@@ -65,7 +65,7 @@ class KnownPeers:
         seeds = self._fit(tuple(self.known_seeds(now)), owner, avoid, now)
         spare = [seed for seed in seeds if seed not in before]
         spare.sort(
-            key=lambda seed: (seed not in current, not self.spoke_lately(seed, now), (seed.pid - owner.pid) % 64)
+            key=lambda seed: (seed not in current, not self.heard_lately(seed, now), (seed.pid - owner.pid) % 64)
         )
         if spare and not any(process.pid in self.seeds for process in before[:size]):
             before = before[: size - 1]

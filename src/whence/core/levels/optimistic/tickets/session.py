@@ -175,7 +175,7 @@ class CoordinatorSession:
         if not self.authority.may_act(turn.now) and suspended > YIELD_LEASES * self._settings.lease_ns:
             self.close(turn)
 
-    def _go_on_leaving(self, turn: Turn) -> None:
+    def _continue_leaving(self, turn: Turn) -> None:
         """Say farewell once the last events have spread, every round, until it is answered or took too long."""
         if self._leave_at is None:
             return
@@ -222,7 +222,7 @@ class CoordinatorSession:
             return
         self.witnesses.watch(turn.now)
         self.witnesses.withdraw_if_stuck(turn)
-        self._go_on_leaving(turn)
+        self._continue_leaving(turn)
         if self.authority.state is not SessionState.CLOSED:
             self.registration.renew(turn)
         if self.authority.state is SessionState.ACTIVE:
@@ -230,7 +230,7 @@ class CoordinatorSession:
             self.ring.greet(turn)
             if not self.grants.is_busy() and self.authority.may_act(turn.now):
                 self.witnesses.choose(self.ring.predecessors, turn)
-            self.epochs.go_on(self.authority.record.top, turn)
+            self.epochs.reserve_ahead(self.authority.record.top, turn)
 
     def wake_at(self, now: Instant) -> Instant:
         """Return when tick or a lapse is due."""

@@ -1,4 +1,4 @@
-"""A town of desks without a simulator: messages in a bag, time in our hands, so that a test can lose exactly one."""
+"""A cluster of ticket managers without a simulator: messages in a bag, time in our hands; a test can lose just one."""
 
 from collections.abc import Callable
 from random import Random
@@ -17,8 +17,8 @@ SETTINGS = TicketSettings(
 )
 
 
-class Town:
-    """Desks 0 … count - 1, all in their first life."""
+class TicketCluster:
+    """Managers 0 … count - 1, all in their first incarnation."""
 
     def __init__(
         self, count: int = 6, settings: TicketSettings = SETTINGS, kind: type[TicketManager] = TicketManager
@@ -98,13 +98,13 @@ class Town:
         return [note.reason for _, note in self.notes if note.kind == "note" and note.reason is not None]
 
 
-def town_of(coordinators: int, count: int = 6, **settings: object) -> Town:
-    """Make a town in which so many hold tickets."""
-    town = Town(count, structs.replace(SETTINGS, **settings))
+def cluster_of(coordinators: int, count: int = 6, **settings: object) -> TicketCluster:
+    """Make a cluster in which the first `coordinators` processes hold tickets."""
+    cluster = TicketCluster(count, structs.replace(SETTINGS, **settings))
     for pid in range(coordinators):
-        town.acquire(pid)
-        while len(town.acting()) <= pid:
-            town.rounds(1)
-            assert town.now < 40 * ROUND_NS * (pid + 1)
-    town.rounds(3)
-    return town
+        cluster.acquire(pid)
+        while len(cluster.acting()) <= pid:
+            cluster.rounds(1)
+            assert cluster.now < 40 * ROUND_NS * (pid + 1)
+    cluster.rounds(3)
+    return cluster

@@ -42,7 +42,7 @@ def test_a_script_obtains_a_ticket_and_gives_it_back() -> None:
         assert told.ticket is not None
         there.publish(b"x")
         assert [(d.payload, d.ticket, d.epoch) for d in here.take(1, 30)] == [(b"x", told.ticket, told.epoch)]
-        there.release_ticket()
+        there.cleave()  # its older name
         after = there.ticket()
         assert after is not None
         assert after.standing == "none"

@@ -76,7 +76,7 @@ def test_a_member_without_a_ticket_receives_and_is_refused_with_the_reason() -> 
             await one.publish(b"x")
             assert (await anext(aiter(two))).payload == b"x"
             with pytest.raises(UsageError, match="already has a ticket"):
-                await one.acquire_ticket()
+                await one.cjoin()  # its older name
             with pytest.raises(NotCoordinatorError, match=r"had none to give; retry in \d+ ms") as refusal:
                 await two.acquire_ticket(timeout_s=4)
             assert refusal.value.retry_ns

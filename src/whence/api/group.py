@@ -304,6 +304,9 @@ class Group:
         except TimeoutError:
             raise OutcomeUnknownError(f"nobody took the ticket over within {timeout_s:g} s") from None
 
+    cjoin, cleave = acquire_ticket, release_ticket
+    """The older names of both, which are the paper's."""
+
     def declare_dead(self, pid: int, boot: int) -> None:
         """Say as an operator that a life of a peer is over for good: it counts as its word in this process.
 

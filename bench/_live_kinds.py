@@ -204,7 +204,7 @@ class Whence:
 
     def facts(self) -> dict[str, float]:
         """Return how often the disk was waited for, and what did not arrive in its place."""
-        kept = self.node.live._kept.get("bench")
+        kept = self.node.live.files.storage.get("bench")
         late = self.group._driver.counts["late"]
         syncs = kept.commit.log.syncs if kept is not None else 0
         return {"syncs": syncs, "skipped": self.group.skipped, "late": late, "lost": self.group.lost}

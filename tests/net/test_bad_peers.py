@@ -343,13 +343,13 @@ def test_honest_members_are_unharmed_by_an_owner_of_a_stale_epoch() -> None:
             settings = {**QUICK, "rounds": 3, "answer_ns": 20_000_000}
             opened = [node.open("alps", "optimistic", settings=settings, founders=[1, 2, 3]) for node in started]
             one, two, three = await asyncio.gather(*opened)
-            await one.cjoin()
-            await two.cjoin()
-            await two.cleave()
-            told = await three.cjoin()  # the first ticket's second owner, or a later epoch of some other
+            await one.acquire_ticket()
+            await two.acquire_ticket()
+            await two.release_ticket()
+            told = await three.acquire_ticket()  # the first ticket's second owner, or a later epoch of some other
             while told.epoch == 1:
-                await three.cleave()
-                told = await three.cjoin()
+                await three.release_ticket()
+                told = await three.acquire_ticket()
             assert told.ticket is not None
             assert told.epoch is not None
             await three.publish(b"before")

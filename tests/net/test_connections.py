@@ -10,7 +10,7 @@ import pytest
 
 from tests.net.live import DEADLINE_S, QUICK, fast, nodes, open_all, take, within
 from whence.api.node import Node, join
-from whence.core.levels.optimistic.tickets.items import ClusterJoin
+from whence.core.levels.optimistic.tickets.items import AcquireTicket
 from whence.core.links.addresses import Address, asking
 from whence.core.links.detector import DetectorSettings
 from whence.core.links.greeting import VERSION, Confirm, Hello
@@ -375,25 +375,25 @@ def test_datagrams_and_certificates_exclude_each_other(tmp_path: Path) -> None:
 
 def test_tickets_need_the_right_to_write_and_an_operators_word_the_right_to_administer() -> None:
     permits = Permits({"alps": {1: "rw", 2: "ra"}})
-    permits.check_act(1, "alps", "cjoin")
+    permits.check_act(1, "alps", "acquire_ticket")
     permits.check_act(2, "alps", "declare_dead")
-    permits.check_act(2, "alps", "cleave")
+    permits.check_act(2, "alps", "release_ticket")
     permits.check_act(3, "andes", "declare_dead")
     with pytest.raises(UsageError, match="no right to write"):
-        permits.check_act(2, "alps", "cjoin")
+        permits.check_act(2, "alps", "acquire_ticket")
     with pytest.raises(UsageError, match="no right to administer"):
         permits.check_act(1, "alps", "declare_dead")
-    asking = Packet("alps", 2, 1, 0, [ClusterJoin(7)])
+    asking = Packet("alps", 2, 1, 0, [AcquireTicket(7)])
     assert not permits.admits(asking), "whoever may not write is given no ticket"
-    assert permits.admits(Packet("alps", 1, 1, 0, [ClusterJoin(7)]))
+    assert permits.admits(Packet("alps", 1, 1, 0, [AcquireTicket(7)]))
 
 
 def test_an_act_without_its_right_is_refused_in_a_sentence() -> None:
     async def main() -> None:
         async with join(1, permits={"alps": {1: "r"}}) as node:
             group = await node.open("alps", "optimistic", founders=[1], settings={"allow_unsafe_liveness": True})
-            with pytest.raises(UsageError, match="may not cjoin"):
-                await group.cjoin()
+            with pytest.raises(UsageError, match="may not acquire_ticket"):
+                await group.acquire_ticket()
             with pytest.raises(UsageError, match="may not declare_dead"):
                 group.declare_dead(9, 4)
 

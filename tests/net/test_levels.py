@@ -24,7 +24,7 @@ EVENTS = 20
 async def ready_to_publish(group: Group) -> None:
     """At level optimistic only owners of a ticket publish: ask for one and wait until it is there."""
     if group.level == "optimistic":
-        await group.cjoin()
+        await group.acquire_ticket()
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -58,11 +58,11 @@ def test_opening_for_writing_obtains_a_ticket_and_closing_gives_it_back() -> Non
             told = two.ticket()
             assert told is not None
             assert (delivery.ticket, delivery.epoch) == (told.ticket, told.epoch)
-            await three.cleave()
+            await three.release_ticket()
             after = three.ticket()
             assert after is not None
             assert (after.standing, after.ticket) == ("none", None)
-            with pytest.raises(NotCoordinatorError, match="call cjoin first"):
+            with pytest.raises(NotCoordinatorError, match="call acquire_ticket first"):
                 await three.publish(b"y")
 
     within(main())
@@ -76,16 +76,16 @@ def test_a_member_without_a_ticket_receives_and_is_refused_with_the_reason() -> 
                 await two.publish(b"x")
             with pytest.raises(NotCoordinatorError, match="has not asked for a ticket"):
                 two.publish_nowait(b"x")
-            await one.cjoin()
+            await one.acquire_ticket()
             await one.publish(b"x")
             assert (await anext(aiter(two))).payload == b"x"
             with pytest.raises(UsageError, match="already has a ticket"):
-                await one.cjoin()
+                await one.cjoin()  # its older name
             with pytest.raises(NotCoordinatorError, match=r"had none to give; retry in \d+ ms") as refusal:
-                await two.cjoin(timeout_s=4)
+                await two.acquire_ticket(timeout_s=4)
             assert refusal.value.retry_ns
             with pytest.raises(UsageError, match="last coordinator cannot leave"):
-                await one.cleave()
+                await one.release_ticket()
 
     within(main())
 
@@ -134,7 +134,7 @@ def test_without_its_witnesses_a_coordinator_is_suspended_and_says_whom_it_waits
             two = join(3, contacts=[last.address])
             async with one, two:
                 groups = await cluster([last, one, two])
-                await groups[0].cjoin()
+                await groups[0].acquire_ticket()
                 gone = [(node.pid, node.live.me.boot) for node in (one, two)]
             assert groups[0].ticket() is not None
             async with asyncio.timeout(20):
@@ -178,7 +178,7 @@ def test_a_cluster_stopped_whole_says_whose_word_it_needs_and_goes_on_with_an_op
                 one = groups[0]
                 if life > 1:
                     with pytest.raises(NotCoordinatorError):
-                        await one.cjoin(timeout_s=0.1)
+                        await one.acquire_ticket(timeout_s=0.1)
                     async with asyncio.timeout(20):
                         while (told := one.ticket()) is None or not told.waits_for:
                             await asyncio.sleep(0.05)
@@ -191,9 +191,9 @@ def test_a_cluster_stopped_whole_says_whose_word_it_needs_and_goes_on_with_an_op
                         one.declare_dead(*process)
                     await one.ready_to_publish(timeout_s=20)
                 else:
-                    await one.cjoin()
+                    await one.acquire_ticket()
                     await one.publish(b"x")
-                await groups[1].cjoin()
+                await groups[1].acquire_ticket()
                 epochs.extend(told.epoch or 0 for group in groups[:2] if (told := group.ticket()) is not None)
                 await one.publish(b"x")
 
@@ -209,7 +209,7 @@ def test_without_a_data_directory_a_group_begun_anew_counts_epochs_from_the_time
         for _ in range(2):
             async with nodes(3) as started:
                 one, *_ = await cluster(started)
-                told = await one.cjoin()
+                told = await one.acquire_ticket()
                 assert told.epoch is not None
                 epochs.append(told.epoch)
             await asyncio.sleep(0.3)
@@ -224,7 +224,7 @@ def test_when_the_clocks_part_no_lease_is_trusted_until_it_is_renewed(monkeypatc
     async def main() -> None:
         async with nodes(3) as started:
             one, *_ = await cluster(started)
-            before = await one.cjoin()
+            before = await one.acquire_ticket()
             slow = wall_ns
             monkeypatch.setattr(clock, "wall_ns", lambda: slow() + 40_000_000)
             receipt = await one.publish(b"clocks may part a little: the wall's is adjusted now and then")
@@ -280,7 +280,7 @@ def test_the_status_and_the_metrics_tell_of_tickets_and_take_an_operators_word(t
     async def main() -> None:
         async with nodes(3) as started:
             groups = await cluster(started)
-            await groups[0].cjoin()
+            await groups[0].acquire_ticket()
             told = status(started[0].live)["groups"][0]["ticket"]
             assert (told["standing"], told["waits_for"]) == ("active", [])
             [seen] = status(started[1].live)["groups"][0]["ticket"]["owners"]

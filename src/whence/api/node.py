@@ -164,7 +164,8 @@ class Node:
         its only members; level `optimistic` needs at least three, on whose word tickets rest; elsewhere a group that
         names none is begun by whoever comes first.
         `write` obtains a ticket at level `optimistic` and waits for it: without one a member only receives, until it
-        calls `cjoin`. At level `total` it waits until a restarted process may publish. Elsewhere every member may.
+        calls `acquire_ticket`. At level `total` it waits until a restarted process may publish. Elsewhere every member
+        may.
         `durable` keeps what is published here in the data directory until every member has it, so that `stored` can be
         waited for; at levels `optimistic` and `total`, which deliver in time or not at all, it is refused.
         `overflow` says what happens when the application does not take its deliveries: `pause` (publishers of this
@@ -179,8 +180,8 @@ class Node:
         wait to be acknowledged; asking for more raises LimitError.
         `on_lost` is called at once with what is lost of the events that were accepted here; whoever publishes next is
         told the same by EventsLostError.
-        Raises UsageError, SettingError, JoinError, StorageError; with `write`, also what `cjoin` raises: then the group
-        is left again.
+        Raises UsageError, SettingError, JoinError, StorageError; with `write`, also what `acquire_ticket` raises:
+        then the group is left again.
         """
         live = self.live
         for seconds, wait in (("flush_s", flush_s), ("publish_wait_s", publish_wait_s)):

@@ -14,7 +14,7 @@ from whence.core.dissemination.direct import Push
 from whence.core.level import ClockWatching, HoldingBytes, Surroundings
 from whence.core.level import remembers as does_remember
 from whence.core.levels.causal.begun import OWN_LOST, own_lost
-from whence.core.levels.optimistic.tickets.joining import Status
+from whence.core.levels.optimistic.tickets.status import Status
 from whence.core.links.reached import Reached
 from whence.core.member import Dynamic, FlowControlled, Founded, Leased, Measured, Member, Refusing, Resuming, Sized
 from whence.core.membership.full_view import Directory

@@ -6,7 +6,7 @@ import msgspec
 
 from whence.core.levels.causal.mesh.member import Direct
 from whence.core.levels.causal.tree.member import Localized
-from whence.core.levels.optimistic.tickets.joining import Status
+from whence.core.levels.optimistic.tickets.status import Status
 from whence.core.ready import Metric
 from whence.net.clock import steady_ns
 from whence.net.driver import Driver

@@ -1,11 +1,11 @@
-"""A town of desks without a simulator: messages in a bag, time in our hands, so that a test can lose exactly one."""
+"""A cluster of ticket managers without a simulator: messages in a bag, time in our hands; a test can lose just one."""
 
 from collections.abc import Callable
 from random import Random
 
 from msgspec import structs
 
-from whence.core.levels.optimistic.tickets.desk import Desk
+from whence.core.levels.optimistic.tickets.manager import TicketManager
 from whence.core.levels.optimistic.tickets.settings import TicketSettings
 from whence.core.ready import Item, Note, Ready
 from whence.types import ANY_BOOT, Process
@@ -17,19 +17,23 @@ SETTINGS = TicketSettings(
 )
 
 
-class Town:
-    """Desks 0 … count - 1, all in their first life."""
+class TicketCluster:
+    """Managers 0 … count - 1, all in their first incarnation."""
 
-    def __init__(self, count: int = 6, settings: TicketSettings = SETTINGS, kind: type[Desk] = Desk) -> None:
+    def __init__(
+        self, count: int = 6, settings: TicketSettings = SETTINGS, kind: type[TicketManager] = TicketManager
+    ) -> None:
         self.now = 0
         self.settings = settings
         self.notes: list[tuple[int, Note]] = []
-        self.desks = {pid: kind(Process(pid, 1), settings, Random(pid).random, lambda _: 0, 0) for pid in range(count)}
+        self.managers = {
+            pid: kind(Process(pid, 1), settings, Random(pid).random, lambda _: 0, 0) for pid in range(count)
+        }
         self.lost: Callable[[int, int, Item], bool] = lambda source, target, item: False
         self.bag: list[tuple[Process, int, int, Item]] = []
         self.said: list[Item] = []
-        for desk in self.desks.values():
-            desk.begin()
+        for manager in self.managers.values():
+            manager.begin()
 
     def take(self, pid: int, ready: Ready) -> None:
         self.notes += [(pid, note) for note in ready.notes]
@@ -37,38 +41,38 @@ class Town:
             for target in send.to:
                 self.said.append(send.item)
                 if not self.lost(pid, target, send.item):
-                    self.bag.append((self.desks[pid].me, target, send.boot, send.item))
+                    self.bag.append((self.managers[pid].me, target, send.boot, send.item))
 
-    def cjoin(self, pid: int) -> None:
-        self.desks[pid].cjoin(self.now)
+    def acquire(self, pid: int) -> None:
+        self.managers[pid].acquire(self.now)
 
-    def cleave(self, pid: int) -> None:
+    def release(self, pid: int) -> None:
         ready = Ready()
-        self.desks[pid].cleave(self.now, ready)
+        self.managers[pid].release(self.now, ready)
         self.take(pid, ready)
 
     def crash(self, pid: int) -> None:
-        del self.desks[pid]
+        del self.managers[pid]
 
     def settle(self) -> None:
         """Deliver everything in the bag, and what that causes."""
         while self.bag:
             sender, target, boot, item = self.bag.pop(0)
-            desk = self.desks.get(target)
-            if desk is not None and boot in (ANY_BOOT, desk.me.boot):
+            manager = self.managers.get(target)
+            if manager is not None and boot in (ANY_BOOT, manager.me.boot):
                 ready = Ready()
-                desk.receive(sender, item, self.now, ready)
+                manager.receive(sender, item, self.now, ready)
                 self.take(target, ready)
 
     def step(self, by_ns: int = ROUND_NS // 20) -> None:
         """Let a little time pass for everybody."""
         self.now += by_ns
-        for pid in sorted(self.desks):
-            desk = self.desks[pid]
-            due = desk.wake_at(self.now)
+        for pid in sorted(self.managers):
+            manager = self.managers[pid]
+            due = manager.wake_at(self.now)
             if due is not None and due <= self.now:
                 ready = Ready()
-                desk.tick(self.now, ready)
+                manager.tick(self.now, ready)
                 self.take(pid, ready)
         self.settle()
 
@@ -80,9 +84,9 @@ class Town:
     def acting(self) -> dict[int, tuple[int, int, int]]:
         """Return who may act now: ticket, epoch, and for how many tickets."""
         return {
-            pid: (*desk.seat.claim, desk.seat.coordinates())
-            for pid, desk in self.desks.items()
-            if desk.seat is not None and desk.seat.may_act(self.now)
+            pid: (*manager.coordinator.session.ticket_epoch, manager.coordinator.session.authority.coordinates())
+            for pid, manager in self.managers.items()
+            if manager.coordinator.session is not None and manager.coordinator.session.authority.may_act(self.now)
         }
 
     def covered(self) -> list[int]:
@@ -94,13 +98,13 @@ class Town:
         return [note.reason for _, note in self.notes if note.kind == "note" and note.reason is not None]
 
 
-def town_of(coordinators: int, count: int = 6, **settings: object) -> Town:
-    """Make a town in which so many hold tickets."""
-    town = Town(count, structs.replace(SETTINGS, **settings))
+def cluster_of(coordinators: int, count: int = 6, **settings: object) -> TicketCluster:
+    """Make a cluster in which the first `coordinators` processes hold tickets."""
+    cluster = TicketCluster(count, structs.replace(SETTINGS, **settings))
     for pid in range(coordinators):
-        town.cjoin(pid)
-        while len(town.acting()) <= pid:
-            town.rounds(1)
-            assert town.now < 40 * ROUND_NS * (pid + 1)
-    town.rounds(3)
-    return town
+        cluster.acquire(pid)
+        while len(cluster.acting()) <= pid:
+            cluster.rounds(1)
+            assert cluster.now < 40 * ROUND_NS * (pid + 1)
+    cluster.rounds(3)
+    return cluster

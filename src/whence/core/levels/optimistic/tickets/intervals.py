@@ -1,16 +1,16 @@
 """What each change makes of a record: pure algebra of intervals, pointers and epochs.
 
 A grant splits an interval, an absorption merges one that was given back, a takeover merges closed ones. Source:
-tickets_twolayer 4.5, 4.7, 4.8, 4.10 (Theorem 4.2); traps B4, B6.
+docs/papers/optimistic.md 4.5, 4.7, 4.8, 4.10 (Theorem 4.2); traps B4, B6.
 """
 
 from msgspec import structs
 
 from whence.core.levels.optimistic.tickets.records import (
-    Claim,
     Pointer,
     Processes,
     Record,
+    TicketEpoch,
     covered,
     last_among,
     merged_last,
@@ -20,7 +20,7 @@ from whence.types import Process
 
 def tickets_of(record: Record, tickets: int) -> list[int]:
     """Return what a record's owner coordinates, its own ticket first."""
-    return covered(record.claim.ticket, record.succ.claim.ticket, tickets)
+    return covered(record.ticket_epoch.ticket, record.succ.ticket_epoch.ticket, tickets)
 
 
 def grantable(record: Record, tickets: int) -> list[int]:
@@ -28,12 +28,14 @@ def grantable(record: Record, tickets: int) -> list[int]:
     return tickets_of(record, tickets)[1:]
 
 
-def granted(record: Record, claim: Claim, joiner: Process, witnesses: Processes, tickets: int) -> tuple[Record, Record]:
+def granted(
+    record: Record, ticket_epoch: TicketEpoch, joiner: Process, witnesses: Processes, tickets: int
+) -> tuple[Record, Record]:
     """Return the record of the granter and the first one of the joiner, whose epoch nobody has had."""
-    epoch = claim.epoch
+    epoch = ticket_epoch.epoch
     own = record.pointer()
     theirs = Record(
-        claim=claim, owner=joiner, generation=record.generation, version=0, top=epoch,
+        ticket_epoch=ticket_epoch, owner=joiner, generation=record.generation, version=0, top=epoch,
         witnesses=witnesses, proposed=(),
         succ=own if record.alone() else record.succ,
         beyond=None if record.alone() else record.beyond,
@@ -45,7 +47,7 @@ def granted(record: Record, claim: Claim, joiner: Process, witnesses: Processes,
 
 def absorbed(record: Record, leaver: Record, tickets: int) -> Record:
     """Return the record once the successor's interval has come back with its final record."""
-    top = max(record.top, leaver.top, leaver.claim.epoch) + 1
+    top = max(record.top, leaver.top, leaver.ticket_epoch.epoch) + 1
     return _onward(record, leaver.succ, leaver.beyond, top, leaver.last, tickets)
 
 
@@ -57,7 +59,7 @@ def taken_over(
 
 
 def _onward(record: Record, succ: Pointer, beyond: Pointer | None, top: int, last: bytes, tickets: int) -> Record:
-    if succ.claim == record.claim:
+    if succ.ticket_epoch == record.ticket_epoch:
         succ, beyond = record.pointer(), None
     return _with_last(record.next(succ=succ, beyond=beyond, top=top), merged_last(record.last, last), tickets)
 

@@ -1,60 +1,53 @@
 """An applicant: a process that wants a ticket, asks for one, and takes only the one it still waits for.
 
-Promises: it never holds two claims of one cluster; a ticket that came too late, or that it once said it does not hold,
-it never takes. The sentence that decides: an answer counts if it carries the number of the request under way, and its
-claim was not refused before. Source: tickets_twolayer 4.8, 5; traps B7, F10, F23, F24.
+Promises: it never holds two tickets of one cluster; it never takes a ticket that came too late, or that it once said it
+does not hold. The sentence that decides: an answer counts if it carries the nonce of the request under way, and its
+ticket epoch was not refused before. Source: docs/papers/optimistic.md 4.8, 5; traps B7, F10, F23, F24.
 """
 
-from msgspec import Struct
-
-from whence.core.levels.optimistic.tickets.records import Claim, Processes
+from whence.core.levels.optimistic.tickets.coordinators import KnownCoordinators
+from whence.core.levels.optimistic.tickets.records import Processes, TicketEpoch
 from whence.core.levels.optimistic.tickets.settings import TicketSettings
 from whence.core.ready import Dice
 from whence.types import Instant, Process
 
 TOMBSTONES_MAX = 64
-"""Claims refused while one request is under way. Full: the request is given up, and another one begun."""
+"""Ticket epochs refused while one request is under way. Full: the request is given up, and another one begun."""
 
-OWNERS_MAX = 256
-"""Coordinators heard of. Full: the one heard of first is forgotten."""
+PASSED_OVER_MAX = 256
+"""Coordinators not to be asked for a while. Full: the one noted first may be asked again."""
 
-HINTS_KEPT = 32
-"""Coordinators named by others. Full: the one named first is forgotten."""
-
-FULL_ROUNDS = 4
+PASS_OVER_ROUNDS = 4
 """Ticket rounds for which a coordinator that had no ticket to give, or did not answer, is not asked again."""
 
 QUIET_ROUNDS = 6
-"""Ticket rounds without the word of any coordinator after which all are taken for lost."""
+"""Ticket rounds without hearing from any coordinator after which all are taken for lost."""
 
 
 class Applicant:
     """What one process does to get a ticket."""
 
-    def __init__(self, me: Process, settings: TicketSettings, dice: Dice) -> None:
+    def __init__(self, me: Process, settings: TicketSettings, dice: Dice, coordinators: KnownCoordinators) -> None:
         self.wanted = False
         self.nonce = 0
         self.next_at: Instant = 0
         self._me = me
         self._settings = settings
         self._dice = dice
+        self._coordinators = coordinators
         self._seeds = settings.seed_pids()
-        self._tombstones: dict[Claim, None] = {}
-        self._owners: dict[int, tuple[int, Process]] = {}
-        """Ticket to its latest epoch and owner, by hearsay."""
-        self._hints: dict[Process, None] = {}
-        """Coordinators named by those who could not help."""
-        self._full: dict[Process, Instant] = {}
+        self._tombstones: dict[TicketEpoch, None] = {}
+        self._passed_over: dict[Process, Instant] = {}
         """Coordinators that had nothing to give or did not answer, and until when they are not asked again."""
         self._asked: Process | None = None
         """The coordinator whose answer is awaited."""
         self._tries = 0
         """Requests in a row that nobody answered."""
         self._refused = ""
-        """Why the coordinator asked last gave none; a process that is no coordinator has nothing to say of that."""
+        """Why the coordinator asked last gave none; what a process that is no coordinator says does not count."""
         self._found_from: Instant = 0
-        self._deaf = False
-        """Coordinators live by the word of their witnesses, and none was heard since."""
+        self._unheard = False
+        """Witnesses said that coordinators live, and none was heard since."""
 
     def want(self, now: Instant) -> None:
         """Begin to ask for a ticket."""
@@ -77,69 +70,35 @@ class Applicant:
         if silent:
             lives = ", ".join(f"{pid}:{boot}" for pid, boot in silent)
             return f"{asking}; all coordinators are gone, and their witnesses {lives} must answer or be declared dead"
-        if self._deaf:
+        if self._unheard:
             return f"{asking}; coordinators do not answer, and their witnesses say that they live: look at the links"
-        if self._refused or self.owners():
+        if self._refused or self._coordinators.others():
             return asking + self._refused
         seeds = ", ".join(map(str, self._seeds))
         return (
             f"{asking} and has heard of no coordinator; most of the seeds {seeds} must be up, as founders of the group"
         )
 
-    def takes(self, nonce: int, claim: Claim) -> bool:
+    def takes(self, nonce: int, ticket_epoch: TicketEpoch) -> bool:
         """Tell whether an answer is the one waited for."""
-        return self.wanted and nonce == self.nonce and claim not in self._tombstones
+        return self.wanted and nonce == self.nonce and ticket_epoch not in self._tombstones
 
-    def refuse(self, claim: Claim, now: Instant) -> None:
-        """Never take this claim, should it still come."""
+    def refuse(self, ticket_epoch: TicketEpoch, now: Instant) -> None:
+        """Never take this ticket epoch, should it still come."""
         if len(self._tombstones) >= TOMBSTONES_MAX:
             self.begin_anew(now)
-        self._tombstones[claim] = None
+        self._tombstones[ticket_epoch] = None
 
     # --- whom to ask ---
 
-    def hear_owner(self, claim: Claim, owner: Process) -> None:
-        """Learn who owns a ticket; the highest epoch counts."""
-        known = self._owners.pop(claim.ticket, None)
-        if known is None or known[0] < claim.epoch:
-            known = (claim.epoch, owner)
-        self._owners[claim.ticket] = known
-        if len(self._owners) > OWNERS_MAX:
-            del self._owners[next(iter(self._owners))]
-
-    def owner_of(self, claim: Claim) -> Process | None:
-        """Return who is said to own exactly this claim."""
-        known = self._owners.get(claim.ticket)
-        return known[1] if known is not None and known[0] == claim.epoch else None
-
-    def claims(self) -> list[tuple[Claim, Process]]:
-        """Return every claim heard of and its owner, by ticket."""
-        return [(Claim(ticket, epoch), owner) for ticket, (epoch, owner) in sorted(self._owners.items())]
-
-    def owners(self) -> list[Process]:
-        """Return the coordinators heard of, ourselves left out, each once."""
-        known = (*(owner for _, owner in self._owners.values()), *self._hints)
-        return list(dict.fromkeys(owner for owner in known if owner.pid != self._me.pid))
-
-    def hear_hint(self, owner: Process) -> None:
-        """Learn of a coordinator whose ticket is not known."""
-        self._hints[owner] = None
-        if len(self._hints) > HINTS_KEPT:
-            del self._hints[next(iter(self._hints))]
-
-    def forget_owner(self, owner: Process) -> None:
-        """Stop asking somebody who is no coordinator."""
-        self._owners = {ticket: known for ticket, known in self._owners.items() if known[1] != owner}
-        self._hints.pop(owner, None)
-
     def hear_active(self, now: Instant) -> None:
         """Know that the cluster has a coordinator."""
-        self._deaf = False
+        self._unheard = False
         self._found_from = max(self._found_from, now + self._patience())
 
     def hear_unheard(self, now: Instant) -> None:
-        """Know that coordinators live that are not heard here; should they be dead, a lease from now tells."""
-        self._deaf = True
+        """Know that coordinators live that are not heard here; if they are dead, that is certain a lease from now."""
+        self._unheard = True
         self._found_from = now + self._settings.lease_ns + int(4 * self._dice() * self._settings.ticket_round_ns)
 
     def ask(self, now: Instant) -> int:
@@ -154,10 +113,10 @@ class Applicant:
         self._tries += 1
         wait = min(4 * 2 ** min(self._tries, 6) * self._settings.answer_ns, 4 * self._settings.ticket_round_ns)
         self.next_at = now + int(wait * (0.5 + self._dice()))
-        passed = {owner.pid for owner, until in self._full.items() if until > now}
+        passed = {owner.pid for owner, until in self._passed_over.items() if until > now}
         others = [pid for pid in self._seeds if pid != self._me.pid]
         others = [pid for pid in others if pid not in passed] or others
-        owners = [owner for owner in self.owners() if owner.pid not in passed or not others]
+        owners = [owner for owner in self._coordinators.others() if owner.pid not in passed or not others]
         if owners and self._dice() < 0.8:
             self._asked = owners[int(self._dice() * len(owners))]
             return self._asked.pid
@@ -170,14 +129,14 @@ class Applicant:
         if full:
             self._refused = ", and the coordinator asked last had none to give"
             self._pass_over(sender, now)
-        others = [owner for owner in self.owners() if owner not in self._full]
+        others = [owner for owner in self._coordinators.others() if owner not in self._passed_over]
         self.next_at = now + int(round_ns * (0.5 + self._dice()) * (0.3 if others or not full else 2))
 
     def _pass_over(self, owner: Process, now: Instant) -> None:
-        self._full = {each: until for each, until in self._full.items() if until > now}
-        self._full[owner] = now + FULL_ROUNDS * self._settings.ticket_round_ns
-        while len(self._full) > OWNERS_MAX:
-            del self._full[next(iter(self._full))]
+        self._passed_over = {each: until for each, until in self._passed_over.items() if until > now}
+        self._passed_over[owner] = now + PASS_OVER_ROUNDS * self._settings.ticket_round_ns
+        while len(self._passed_over) > PASSED_OVER_MAX:
+            del self._passed_over[next(iter(self._passed_over))]
 
     # --- founding ---
 
@@ -193,38 +152,7 @@ class Applicant:
 
     def _patience(self) -> int:
         """Return how long to look for a coordinator: seeds first and one after another, if none was ever heard of."""
-        if self._owners:
+        if self._coordinators.has_owners():
             return int(self._settings.ticket_round_ns * (QUIET_ROUNDS + 4 * self._dice()))
         rank = self._seeds.index(self._me.pid) if self._me.pid in self._seeds else len(self._seeds)
         return int((0.5 + rank + self._dice()) * 4 * self._settings.answer_ns)
-
-
-class Owned(Struct, frozen=True):
-    """A ticket that somebody is said to own."""
-
-    ticket: int
-    epoch: int
-    owner: Process
-    lease_left_ns: int | None
-    """Of its owner's lease, where it was lent here; None: others lent it."""
-
-
-class Status(Struct, frozen=True, kw_only=True):
-    """A process's standing in a cluster, for its application."""
-
-    standing: str
-    """none, joining, acquiring, active, suspended, leaving."""
-    ticket: int | None = None
-    epoch: int | None = None
-    """The claim. As a token for a resource outside: it must refuse an epoch below the highest it has seen."""
-    lease_left_ns: int = 0
-    coordinates: int = 0
-    """Tickets it may give away or uses itself."""
-    why: str = ""
-    """Why nothing may be published now; empty if something may."""
-    retry_ns: int = 0
-    """When to try again; 0 where waiting alone does not help."""
-    waits_for: tuple[Process, ...] = ()
-    """Witnesses whose word is missing, to act or to take over. One that is gone for good can be declared dead."""
-    owners: tuple[Owned, ...] = ()
-    """The tickets of others, as far as this process has heard."""

@@ -121,10 +121,6 @@ class Hlc:
             raise ValueError(f"no stamp counts to {k}")
         return int.from_bytes(data[:_L_BYTES], "big") << REST_BITS | k
 
-    def spoil(self, tick: int) -> None:
-        """Forget the truth for some tick: what a fault may do."""
-        self._last = tick << REST_BITS
-
     def snapshot(self) -> bytes:
         """Return the last stamp."""
         return self.write(self._last)

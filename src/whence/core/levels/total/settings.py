@@ -1,4 +1,4 @@
-"""What can be set for a merged group, and who plays which part in it."""
+"""The settings of level `total`, and the roles of a group's founders."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -8,8 +8,8 @@ from msgspec import Struct
 from whence.core.clocks.hlc import Hlc
 from whence.core.clocks.kn import Kn
 from whence.core.clocks.stamp import StampClock, Timing
-from whence.core.levels.total.merged import ReleaseRule
-from whence.core.levels.total.roster import Roster
+from whence.core.levels.total.merge_buffer import ReleaseRule
+from whence.core.levels.total.role_table import RoleTable
 from whence.errors import SettingError
 from whence.limits import MERGED_PEER_ID_MAX, MERGERS_MAX, MergeLimits
 
@@ -99,9 +99,14 @@ class TotalSettings(Struct, frozen=True, kw_only=True):
         """Return the time between two copies of the same publication."""
         return max(self.merge.tick_ns, self.timing.delta * self.merge.tick_ns // (self.merge.resends + 1))
 
-    def first_roster(self, founders: Sequence[int]) -> Roster:
-        """Return who merges and relays in a group that begins with these."""
+    @property
+    def patience_ns(self) -> int:
+        """Return how long a member may be silent before others act on it."""
+        return self.merge.patience_beats * self.merge.beat_ns
+
+    def first_roles(self, founders: Sequence[int]) -> RoleTable:
+        """Return who merges and relays in a group that begins with these members."""
         pids = sorted(dict.fromkeys(founders))
         mergers = self.merge.named() or tuple(pids[: self.merge.mergers])
         others = [pid for pid in pids if pid not in mergers]
-        return Roster(1, mergers, tuple(others[: self.merge.relays]))
+        return RoleTable(1, mergers, tuple(others[: self.merge.relays]))

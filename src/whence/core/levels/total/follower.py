@@ -43,8 +43,6 @@ class Follower:
         metrics: MemberMetrics, tick_ns: int,
     ) -> None:  # fmt: skip
         self.subscription = subscription
-        self.unanswered = False
-        """None of the mergers has answered for a long time, as of the last input."""
         self._pid = me.pid
         self._clock = clock
         self._state = state
@@ -54,14 +52,12 @@ class Follower:
         self._origin = clock.timing.origin
         self._ahead_max = clock.lead_max + clock.timing.stall_max
 
-    def guard(self, now: Instant, ready: Ready) -> None:
+    def guard(self, ready: Ready) -> None:
         """Give up a last key from the future, which would let nothing pass any more."""
-        subscription, rt = self.subscription, self._clock.rt
-        last = subscription.last
+        last, rt = self.subscription.last, self._clock.rt
         if last is not None and (last[0] >> REST_BITS) + self._origin > rt + self._ahead_max:
-            subscription.last = last_key_of(rt + self._clock.lead_max, self._origin)
+            self.subscription.last = last_key_of(rt + self._clock.lead_max, self._origin)
             self._clock.repaired("last_key", ready)
-        self.unanswered = subscription.unanswered(now)
 
     def receive(self, sender: Process, item: Item, now: Instant, ready: Ready) -> bool:
         """Take what a merger sends; return whether the stream just began."""
@@ -99,7 +95,8 @@ class Follower:
                     report(gap, bundle, self._metrics, ready)
             if bundle.pid == self._pid:
                 self._outbox.arrived_in_stream(bundle)
-            self._outbox.stream_passed(key, ready)
+            if self._outbox.expected:
+                self._outbox.stream_passed(key, ready)
             ready.deliver.append(Delivery(bundle, 0, Mark(((key[0] >> REST_BITS) + self._origin, *key))))
 
     def _deliver_late(self, item: LateBundle, ready: Ready) -> None:

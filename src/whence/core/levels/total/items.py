@@ -196,7 +196,8 @@ def ids_of(bundles: Sequence[Bundle]) -> bytes:
     return b"".join([PUBLICATION_ID.pack(bundle.pid, bundle.boot, bundle.first) for bundle in bundles])
 
 
-ALL_ITEMS = (Offer, Batch, Ack, Follow, Opened, Stream, LateBundle, Alive, Bye, Mergers)
+ALL_ITEMS = (Offer, Ack, Stream, Batch, Follow, Opened, LateBundle, Alive, Bye, Mergers)
+"""The frequent ones first: each item received is looked up here."""
 
 
 _JOURNAL = Layout(">QQQQ")

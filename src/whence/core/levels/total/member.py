@@ -12,6 +12,7 @@ Source: docs/papers/merge.md: merge 5, 6 and 11.
 
 from collections.abc import Sequence
 
+from whence.core.clocks.ticks import NEVER
 from whence.core.levels.total.clock import GuardedClock
 from whence.core.levels.total.items import ALL_ITEMS, Ack, Batch, Bye, Follow, Mergers, Offer
 from whence.core.levels.total.metrics import MemberMetrics
@@ -23,6 +24,8 @@ from whence.core.ready import Gauge, Item, Metric, Note, Ready, Send
 from whence.core.staged import STEPS, Life
 from whence.errors import NotMemberError, StalledError, UsageError
 from whence.types import Bundle, Instant, Process, pack_payloads
+
+_ABSENT = (Life.OUTSIDE, Life.LEFT)
 
 
 class TotalMember:
@@ -116,13 +119,13 @@ class TotalMember:
         return bundle, self._end(now, ready)
 
     def refusal(self, now: Instant) -> StalledError | None:
-        """Return why nothing may be published, by what the last input showed, and when to try again; None if it may."""
+        """Return why nothing may be published, and when to try again; None if it may. The clock is as last read."""
         if self.life is not Life.MEMBER:
             return None
         if self.clock.stalled:
             return self.clock.refusal()
         follower = self.roles.follower
-        if follower is None or not follower.unanswered:
+        if follower is None or not follower.subscription.unanswered(now):
             return None
         mergers = ", ".join(map(str, self.roles.exchange.others))
         tick_ns = self._settings.merge.tick_ns
@@ -135,7 +138,7 @@ class TotalMember:
         """Take an item from a peer."""
         ready = self.guard(now)
         roles = self.roles
-        if self.life in (Life.OUTSIDE, Life.LEFT) or not isinstance(item, ALL_ITEMS):
+        if self.life in _ABSENT or not isinstance(item, ALL_ITEMS):
             ready.notes.append(Note("drop", "not_member", peer=sender.pid))
             return ready
         server = None if roles.merger is None else roles.merger.server
@@ -165,7 +168,7 @@ class TotalMember:
     def unreachable(self, peer: int, now: Instant) -> Ready:
         """Learn that something sent to a peer did not arrive."""
         ready = self.guard(now)
-        if self.life not in (Life.OUTSIDE, Life.LEFT):
+        if self.life not in _ABSENT:
             self.roles.unreachable(peer, now, ready)
         return self._end(now, ready)
 
@@ -173,7 +176,7 @@ class TotalMember:
 
     def tick(self, now: Instant) -> Ready:
         """Do what time asks for: release, send again, beat, leave."""
-        if self.life in (Life.OUTSIDE, Life.LEFT):
+        if self.life in _ABSENT:
             return Ready()
         ready = self.guard(now)
         roles = self.roles
@@ -239,14 +242,16 @@ class TotalMember:
         roles = self.roles
         self.clock.guard(now, ready)
         if roles.merger is not None:
-            roles.merger.guard(ready)
+            found = roles.merger.buffer.guard(self.clock.rt)
+            if found is not None:
+                roles.merger.repaired(found, ready)
         if roles.follower is not None:
-            roles.follower.guard(now, ready)
+            roles.follower.guard(ready)
         return ready
 
     def _end(self, now: Instant, ready: Ready) -> Ready:
         """Release what is due, and ask to be woken."""
-        if self.life in (Life.OUTSIDE, Life.LEFT):
+        if self.life in _ABSENT:
             return ready
         roles = self.roles
         merger = roles.merger
@@ -255,12 +260,12 @@ class TotalMember:
                 merger.release(merger.server, now, ready)
             else:
                 roles.warm_up(merger, ready)
-        wakes = [self.outbox.wake_at(), roles.wake_at()]
+        wake_at = min(self.outbox.wake_at(), roles.wake_at())
         if self._beats:
-            wakes.append(self.publisher.alive_at)
+            wake_at = min(wake_at, self.publisher.alive_at)
         if self.life is Life.LEAVING:
-            wakes.append(self._leave_by * self._settings.merge.tick_ns)
-        ready.wake_at = min([at for at in wakes if at is not None], default=None)
+            wake_at = min(wake_at, self._leave_by * self._settings.merge.tick_ns)
+        ready.wake_at = wake_at if wake_at < NEVER else None
         return ready
 
     def _step(self, to: Life) -> None:

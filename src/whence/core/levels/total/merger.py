@@ -42,12 +42,10 @@ class Merger:
         self._wait_max = settings.timing.delta + settings.timing.epsilon
         self._on_time_ticks = settings.timing.delta + settings.timing.lead_max
 
-    def guard(self, ready: Ready) -> None:
-        """Repair a corrupt buffer, and note it."""
-        found = self.buffer.guard(self._clock.rt)
-        if found is not None:
-            self._metrics.counts[f"reset_{found}"] += 1
-            ready.notes.append(Note("reset", found))
+    def repaired(self, what: str, ready: Ready) -> None:
+        """Note that the buffer was corrupt. Its member may publish on: it is no clock."""
+        self._metrics.counts[f"reset_{what}"] += 1
+        ready.notes.append(Note("reset", what))
 
     # --- publications ---
 
@@ -91,11 +89,12 @@ class Merger:
 
     def release(self, server: StreamServer, now: Instant, ready: Ready) -> None:
         """Deliver what is due, and stream it to followers."""
-        buffer, clock, gaps, origin = self.buffer, self._clock, self._gaps, self._origin
-        rt, tick_ns = clock.rt, self._merge.tick_ns
+        buffer, clock = self.buffer, self._clock
+        rt = clock.rt
         released = buffer.release(rt)
         if not released:
             return
+        gaps, origin, tick_ns = self._gaps, self._origin, self._merge.tick_ns
         if self._merge.journal:
             ready.persist.append(journal_entry(buffer.last, buffer.position))
         waits = []

@@ -12,6 +12,7 @@ from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
 from whence.core.clocks.stamp import MergeKey
+from whence.core.clocks.ticks import NEVER
 from whence.core.levels.total.items import PUBLICATION_ID, Batch, Offer
 from whence.core.levels.total.window import PublishWindow
 from whence.core.ready import Gauge, Item, Ready, Send, Unheard
@@ -58,7 +59,7 @@ class Outbox:
         self._doubt_ns = doubt_ns
         self._doubtful: dict[PublicationId, tuple[Bundle, Instant]] = {}
         """Publications of ours that nobody acknowledged, and when the application is told of them."""
-        self._expected: dict[PublicationId, tuple[MergeKey, Bundle]] = {}
+        self.expected: dict[PublicationId, tuple[MergeKey, Bundle]] = {}
         """Publications of ours that have not come in the stream, with their keys, in this order. Full: the oldest
         goes; it was acknowledged, or is told of in time."""
         self.bytes = 0
@@ -97,9 +98,9 @@ class Outbox:
         if len(self._timers) > 2 * len(pending) + SPARE_TIMERS:
             self._sweep_timers()
         if key is not None:
-            self._expected[publication] = (key, bundle)
-            if len(self._expected) > self._pending_max:
-                del self._expected[next(iter(self._expected))]
+            self.expected[publication] = (key, bundle)
+            if len(self.expected) > self._pending_max:
+                del self.expected[next(iter(self.expected))]
         self.bytes += size
         ready.send.append(Send(targets, item))
 
@@ -128,8 +129,8 @@ class Outbox:
             if now >= tell_at or tell_at > now + self._doubt_ns:
                 self._tell(publication, ready)
 
-    def wake_at(self) -> Instant | None:
-        """Return when something is sent again, or told."""
+    def wake_at(self) -> Instant:
+        """Return when something is sent again, or told; NEVER if nothing is."""
         timers, pending = self._timers, self._pending
         while timers:
             at, publication = timers[0]
@@ -137,33 +138,30 @@ class Outbox:
             if due is not None and due.resend_at == at:
                 break
             heappop(timers)
-        soonest = timers[0][0] if timers else None
-        if self._doubtful:
-            told_at = min([tell_at for _, tell_at in self._doubtful.values()])
-            return told_at if soonest is None or told_at < soonest else soonest
-        return soonest
+        soonest = timers[0][0] if timers else NEVER
+        return min([soonest, *[at for _, at in self._doubtful.values()]]) if self._doubtful else soonest
 
     # --- omissions ---
 
     def arrived_in_stream(self, bundle: Bundle) -> None:
         """Learn that a publication of ours came in the stream: it has its place, acknowledged or not."""
         publication = (bundle.pid, bundle.boot, bundle.first)
-        self._expected.pop(publication, None)
+        self.expected.pop(publication, None)
         self._trust(publication)
 
     def stream_passed(self, key: MergeKey, ready: Ready) -> None:
         """Learn how far the stream is: what should have come before, and did not, was left out of it."""
-        while self._expected:
-            publication, (place, bundle) = next(iter(self._expected.items()))
+        while self.expected:
+            publication, (place, bundle) = next(iter(self.expected.items()))
             if place >= key:
                 return
-            del self._expected[publication]
+            del self.expected[publication]
             self._trust(publication)
             ready.deliver.append(Unheard(bundle))
 
     def expect_nothing(self) -> None:
         """Forget what has not come in the stream: it is not followed any more, or not all of it."""
-        self._expected.clear()
+        self.expected.clear()
 
     def tell_all(self, ready: Ready) -> None:
         """Tell of everything that nobody is known to have, because no further acknowledgement will come."""
@@ -187,7 +185,7 @@ class Outbox:
             self._doubtful[publication] = (unheard, now + self._doubt_ns)
 
     def _tell(self, publication: PublicationId, ready: Ready) -> None:
-        self._expected.pop(publication, None)
+        self.expected.pop(publication, None)
         ready.deliver.append(Unheard(self._doubtful.pop(publication)[0]))
 
     def _trust(self, publication: PublicationId) -> None:

@@ -6,6 +6,7 @@ other mergers, its followers, and those that merged before and may not know that
 
 from collections.abc import Sequence
 
+from whence.core.clocks.ticks import NEVER
 from whence.core.levels.total.items import VERSION_MAX, Mergers
 from whence.core.levels.total.role_table import UNKNOWN, RoleTable, from_record
 from whence.core.levels.total.settings import TotalSettings
@@ -105,9 +106,9 @@ class RoleExchange:
             ready.send.append(Send(told, self._item()))
         return None if followers is None else self._mended(now, followers)
 
-    def wake_at(self) -> Instant | None:
-        """Return when the next beat is due."""
-        return self._beat_at if self._contacts or self.merges else None
+    def wake_at(self) -> Instant:
+        """Return when the next beat is due; NEVER if there is nothing to tell."""
+        return self._beat_at if self._contacts or self.merges else NEVER
 
     def _mended(self, now: Instant, followers: Sequence[int]) -> RoleTable | None:
         silent = [pid for pid in self.others if self._is_silent(pid, now)]

@@ -10,6 +10,7 @@ Source: docs/papers/merge.md: merge 8 and merge 11.
 from collections.abc import Sequence
 
 from whence.core.clocks.stamp import FIRST_KEY, MergeKey, last_key_of
+from whence.core.clocks.ticks import NEVER
 from whence.core.levels.total.clock import GuardedClock
 from whence.core.levels.total.follower import Follower, StreamState
 from whence.core.levels.total.gaps import GapDetector
@@ -50,6 +51,7 @@ class Roles:
         self._me = me
         self._settings = settings
         self._timing = settings.timing
+        self._tick_ns = settings.merge.tick_ns
         self._clock = clock
         self._publisher = publisher
         self._metrics = metrics
@@ -222,17 +224,15 @@ class Roles:
             self.follower.subscription.tick(now, ready)
         return self.exchange.tick(now, followers, ready)
 
-    def wake_at(self) -> Instant | None:
-        """Return when the member's part asks for a tick."""
-        wakes = [self.exchange.wake_at()]
-        merger = self.merger
+    def wake_at(self) -> Instant:
+        """Return when the member's part asks for a tick; NEVER if it does not."""
+        wake_at = self.exchange.wake_at()
+        merger, follower = self.merger, self.follower
         if merger is not None:
-            if merger.server is None:
-                wakes.append(merger.warm_at * self._settings.merge.tick_ns)
+            server = merger.server
+            if server is None:
+                wake_at = min(wake_at, merger.warm_at * self._tick_ns)
             else:
                 due = merger.buffer.next_tick()
-                wakes.append(None if due is None else due * self._settings.merge.tick_ns)
-                wakes.append(merger.server.wake_at())
-        if self.follower is not None:
-            wakes.append(self.follower.subscription.wake_at())
-        return min([at for at in wakes if at is not None], default=None)
+                wake_at = min(wake_at, server.wake_at(), NEVER if due is None else due * self._tick_ns)
+        return wake_at if follower is None else min(wake_at, follower.subscription.wake_at())

@@ -8,6 +8,7 @@ Source: docs/papers/merge.md: merge 5 and merge 12.
 """
 
 from whence.core.clocks.stamp import MergeKey
+from whence.core.clocks.ticks import NEVER
 from whence.core.levels.total.items import Bye, Follow, Opened, Stream, key_from_bytes, key_to_bytes
 from whence.core.levels.total.release_log import ReleaseLog
 from whence.core.ready import Gauge, Ready, Send
@@ -116,9 +117,9 @@ class StreamServer:
         for (position, topics), pids in by_place.items():
             ready.send.append(Send(tuple(pids), Stream(topics, position, position, [])))
 
-    def wake_at(self) -> Instant | None:
-        """Return when the next beat is due."""
-        return self._beat_at if self._followers else None
+    def wake_at(self) -> Instant:
+        """Return when the next beat is due; NEVER without followers."""
+        return self._beat_at if self._followers else NEVER
 
     def gauges(self) -> list[Gauge]:
         """Return how much is kept, and for how many."""

@@ -26,7 +26,7 @@ class TotalLevel(NamedTuple):
         """Compose a member that has not joined yet."""
         member = self.member(me, settings, around.now)
         if around.is_first_life:
-            member.is_first_life()
+            member.clock.is_first_life()
         return member
 
     def held_bytes_max(self, settings: TotalSettings) -> int:

@@ -52,10 +52,6 @@ class TotalMember:
         self._unsaid: list[Note] = []
         """What was noted by an input that was then refused; the next Ready tells it."""
 
-    def is_first_life(self) -> None:
-        """Learn that this process never lived before, whatever its incarnation."""
-        self.clock.is_first_life()
-
     # --- lives ---
 
     def found(self, peers: Sequence[Process], now: Instant) -> Ready:
@@ -185,23 +181,15 @@ class TotalMember:
         if table is not None and roles.adopt(table, now, ready, joining=self.life is Life.JOINING):
             self._step(Life.MEMBER)
         if self._beats:
-            self._say_alive(now, ready)
+            alive = self.publisher.alive(now, may_publish=self.life is Life.MEMBER)
+            if alive is not None:
+                roles.tell_alive(alive, ready)
         if self.life is Life.LEAVING and (not len(self.outbox) or self.clock.rt >= self._leave_by):
             self._step(Life.LEFT)
             self.outbox.tell_all(ready)
             ready.notes.append(Note("leave"))
             return ready
         return self._end(now, ready)
-
-    def _say_alive(self, now: Instant, ready: Ready) -> None:
-        item = self.publisher.alive(now, may_publish=self.life is Life.MEMBER)
-        if item is None:
-            return
-        roles = self.roles
-        if roles.exchange.others:
-            ready.send.append(Send(roles.exchange.others, item))
-        if roles.merger is not None and roles.merger.server is not None:
-            roles.merger.heard(self.me, item, ready)
 
     # --- what only this level knows ---
 

@@ -14,7 +14,7 @@ from whence.core.clocks.ticks import NEVER
 from whence.core.levels.total.clock import GuardedClock
 from whence.core.levels.total.follower import Follower, StreamState
 from whence.core.levels.total.gaps import GapDetector
-from whence.core.levels.total.items import PUBLICATION_ID, Ack, Bye, journal_entry, read_journal
+from whence.core.levels.total.items import PUBLICATION_ID, Ack, Alive, Bye, journal_entry, read_journal
 from whence.core.levels.total.merge_buffer import MergeBuffer
 from whence.core.levels.total.merger import Merger
 from whence.core.levels.total.metrics import MemberMetrics
@@ -223,6 +223,13 @@ class Roles:
         if self.follower is not None:
             self.follower.subscription.tick(now, ready)
         return self.exchange.tick(now, followers, ready)
+
+    def tell_alive(self, item: Alive, ready: Ready) -> None:
+        """Tell every merger how far this member is as a publisher."""
+        if self.exchange.others:
+            ready.send.append(Send(self.exchange.others, item))
+        if self.merger is not None and self.merger.server is not None:
+            self.merger.heard(self._me, item, ready)
 
     def wake_at(self) -> Instant:
         """Return when the member's part asks for a tick; NEVER if it does not."""

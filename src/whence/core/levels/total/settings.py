@@ -45,9 +45,9 @@ class MergeSettings(Struct, frozen=True, kw_only=True):
     tick_ns: int = 1_000_000
     """τ: the grain of clocks, stamps and waits. Larger than the clocks' differences, epsilon is 2; see whence tune."""
     beat_ns: int = 50_000_000
-    """Mergers say so often how far their stream is, and followers that they are still there."""
+    """How often mergers tell how far their stream is, and followers that they are still there."""
     patience_beats: int = 6
-    """Beats without a word after which a follower turns to another merger, or a merger forgets a follower."""
+    """Beats of silence after which a follower switches to another merger, or a merger forgets a follower."""
     resends: int = 2
     """Times a publication is sent again, evenly within δ, to a merger that did not acknowledge it."""
     log_ticks: int = 10_000

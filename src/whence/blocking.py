@@ -84,7 +84,7 @@ class Group:
         self._thread.do(self.group.gathered(count, timeout_s))
 
     def ticket(self) -> live.Status | None:
-        """Return how this process stands at a level with tickets; see whence.group.Group.ticket."""
+        """Return how this process stands at a level with tickets; see whence.api.group.Group.ticket."""
 
         async def ask() -> live.Status | None:
             return self.group.ticket()
@@ -185,7 +185,7 @@ class Node:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close every group and connection; see whence.node.Node."""
+        """Close every group and connection; see whence.api.node.Node."""
         thread, self._thread = self._thread, None
         assert thread is not None
         try:
@@ -199,7 +199,7 @@ class Node:
         return self._node.address
 
     def open(self, name: str, level: str = "fifo", **options: Any) -> Group:
-        """Become a member of a group; see whence.node.Node.open."""
+        """Become a member of a group; see whence.api.node.Node.open."""
         if self._thread is None:
             raise ClosedError("the node is not running; use it inside `with whence.blocking.join(...)`")
         return Group(self._thread, self._thread.do(self._node.open(name, level, **options)))

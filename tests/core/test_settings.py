@@ -129,3 +129,13 @@ def test_a_setting_error_is_for_the_caller_to_mend() -> None:
 @pytest.mark.parametrize("stamp", ["hlc", "kn"])
 def test_every_stamp_that_can_merge_is_taken_with_the_other_settings_at_their_defaults(stamp: str) -> None:
     assert LEVELS["total"].settings_from({"stamp": stamp}).merge.stamp == stamp
+
+
+def test_the_mesh_may_still_be_called_by_its_name_of_before() -> None:
+    causal = LEVELS["causal"]
+    assert causal.settings_from({"spread": "direct"}) == causal.settings_from({"spread": "mesh"})
+
+
+def test_a_causal_group_with_a_coding_that_only_the_lab_has_says_what_to_install() -> None:
+    with pytest.raises(SettingError, match="pip install whence-lab"):
+        LEVELS["causal"].settings_from({"coding": "thesis"})

@@ -6,6 +6,7 @@ import pytest
 
 from whence import limits
 from whence.core.level import Surroundings
+from whence.core.levels.causal import items as shared
 from whence.core.levels.causal.mesh.items import Has, Told
 from whence.core.levels.causal.tree import items
 from whence.core.membership.full_view import Directory
@@ -53,7 +54,7 @@ def some_item(random: Random, seen: list[bytes]) -> Item:
         (
             items.Copy(head, bundle), items.Copy(head, bundle), items.Copy(head, bundle),
             items.Trail(head, bundle.pid, bundle.boot, bundle.first), items.Ack(number, listed),
-            items.Ask(number, more), items.Probe(number), items.Back(1), items.Lookup(node, number, more),
+            shared.Ask(number, more), shared.Probe(number), shared.Back(1), shared.Lookup(node, number, more),
             items.Named(node, number, bundle.pid, bundle.boot, bundle.first), items.FenceAsk(listed),
             items.FenceTell(listed, listed), items.Lost(random.randrange(4)),
             TreeCopy(random.randrange(3), random.randrange(4), head, bundle),
@@ -75,7 +76,7 @@ def clock(random: Random) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", range(25))
-@pytest.mark.parametrize("kind", ["causal", "causal direct", "cbcast", "barriers", "neighbourhood"])
+@pytest.mark.parametrize("kind", ["causal", "causal mesh", "cbcast", "barriers", "neighbourhood"])
 def test_any_item_from_anybody_is_survived_within_bounds(kind: str, seed: int) -> None:
     random = Random(seed)
     level, _, spread = kind.partition(" ")

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import inspect
 
+from whence.core.levels.causal import items as shared
 from whence.core.levels.causal.mesh.items import Has, Told
 from whence.core.levels.causal.tree import items
 from whence.core.ready import Item
@@ -13,7 +14,7 @@ from whence.limits import CLOCK_NODES_MAX
 from whence.types import Bundle, Process, packed
 
 KINDS: tuple[type[Item], ...] = (
-    items.Copy, items.Trail, items.Ack, items.Ask, items.Probe, items.Back, items.Lookup, items.Named,
+    items.Copy, items.Trail, items.Ack, shared.Ask, shared.Probe, shared.Back, shared.Lookup, items.Named,
     items.FenceAsk, items.FenceTell, items.Lost,
 )  # fmt: skip
 

@@ -104,7 +104,7 @@ def test_many_publishers_share_one_sync(tmp_path: Path) -> None:
     within(main())
 
 
-@pytest.mark.parametrize("spread", ["direct", "tree"])
+@pytest.mark.parametrize("spread", ["mesh", "tree"])
 def test_what_the_application_did_not_take_is_handed_out_by_the_next_life(spread: str, tmp_path: Path) -> None:
     """Delivered is what the application has taken: the rest of an inbox dies with its process, and comes again."""
 
@@ -125,7 +125,7 @@ def test_what_the_application_did_not_take_is_handed_out_by_the_next_life(spread
     within(main())
 
 
-@pytest.mark.parametrize("spread", ["direct", "tree"])
+@pytest.mark.parametrize("spread", ["mesh", "tree"])
 def test_a_causal_journal_is_rewritten_and_the_next_life_goes_on_where_it_was(
     spread: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,7 +152,7 @@ def test_a_causal_journal_is_rewritten_and_the_next_life_goes_on_where_it_was(
     within(main())
 
 
-@pytest.mark.parametrize("spread", ["direct", "tree"])
+@pytest.mark.parametrize("spread", ["mesh", "tree"])
 def test_a_journal_shrinks_under_load_and_nothing_untaken_is_lost(
     spread: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,7 +260,7 @@ def test_what_is_taken_after_a_group_was_closed_is_told_and_counted(tmp_path: Pa
     within(main())
 
 
-@pytest.mark.parametrize("spread", ["direct", "tree"])
+@pytest.mark.parametrize("spread", ["mesh", "tree"])
 def test_an_older_copy_of_a_journal_is_found_out_before_its_numbers_are_used_again(tmp_path: Path, spread: str) -> None:
     """Even by who publishes at once: opening waits for the word of those who can be reached."""
     pids = [2, 40, 700]

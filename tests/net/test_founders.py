@@ -41,7 +41,7 @@ async def exchanged(groups: list[Group], word: bytes) -> None:
         assert sorted(each.payload for each in await take(group, len(groups))) == expected
 
 
-@pytest.mark.parametrize("spread", ["direct", "tree"])
+@pytest.mark.parametrize("spread", ["mesh", "tree"])
 @pytest.mark.parametrize("founders", ANY_NUMBERS, ids=str)
 def test_any_numbers_make_a_causal_group_and_come_back_to_it(founders: list[int], spread: str, tmp_path: Path) -> None:
     """Places come from the list; journals, counters, traces and what a node tells of itself agree with that."""
@@ -70,7 +70,7 @@ def test_seventeen_founders_that_do_not_begin_at_zero_make_a_tree() -> None:
     async def main() -> None:
         async with nodes(17) as started:
             groups = await opened(started, list(range(1, 18)))
-            assert groups[0]._driver.role.settings.localized.spread == "tree"
+            assert groups[0]._driver.role.settings.variant.spread == "tree"
             await groups[16].publish(b"from the last")
             for group in groups:
                 assert [each.payload for each in await take(group, 1)] == [b"from the last"]
@@ -78,7 +78,7 @@ def test_seventeen_founders_that_do_not_begin_at_zero_make_a_tree() -> None:
     within(main())
 
 
-@pytest.mark.parametrize("spread", ["direct", "tree"])
+@pytest.mark.parametrize("spread", ["mesh", "tree"])
 def test_a_new_group_begins_though_founders_were_restarted_before(spread: str, tmp_path: Path) -> None:
     """In which life a node is says nothing of a group that never began: its journal of that group does."""
 
@@ -92,7 +92,7 @@ def test_a_new_group_begins_though_founders_were_restarted_before(spread: str, t
     within(main())
 
 
-@pytest.mark.parametrize("spread", ["direct", "tree"])
+@pytest.mark.parametrize("spread", ["mesh", "tree"])
 def test_a_founder_whose_data_was_wiped_is_refused_and_the_others_go_on(spread: str, tmp_path: Path) -> None:
     """It would use the numbers of its lost events again, and nobody would take what it publishes."""
 
@@ -110,7 +110,7 @@ def test_a_founder_whose_data_was_wiped_is_refused_and_the_others_go_on(spread: 
     within(main())
 
 
-@pytest.mark.parametrize("spread", ["direct", "tree"])
+@pytest.mark.parametrize("spread", ["mesh", "tree"])
 def test_an_older_data_directory_is_refused_as_soon_as_another_knows_better(spread: str, tmp_path: Path) -> None:
     async def main() -> None:
         async with join(1, data=tmp_path / "1") as one:
@@ -135,7 +135,7 @@ DIES_FOUNDING = """
 import asyncio, os, sys
 from pathlib import Path
 from whence.net.driver import Driver
-from whence.node import join
+from whence.api.node import join
 
 Driver.found = lambda *_: os.kill(os.getpid(), 9)
 
@@ -148,7 +148,7 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("spread", ["direct", "tree"])
+@pytest.mark.parametrize("spread", ["mesh", "tree"])
 def test_a_founder_that_died_while_the_group_began_comes_back_with_its_data_directory(
     spread: str, tmp_path: Path
 ) -> None:
@@ -190,7 +190,7 @@ def test_a_journal_of_other_founders_is_refused(tmp_path: Path) -> None:
             with pytest.raises(StorageError, match=r"began with the processes 1, 2, and now 1, 2, 3 are named"):
                 await opened([node], [1, 2, 3])
         async with join(1, data=tmp_path / "1") as node:
-            with pytest.raises(StorageError, match=r"began with spread=direct, and now spread=tree"):
+            with pytest.raises(StorageError, match=r"began with spread=mesh, and now spread=tree"):
                 await opened([node], [1, 2], f=1)
 
     within(main())

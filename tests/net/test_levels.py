@@ -83,9 +83,9 @@ def test_level_total_without_a_data_directory_says_what_it_needs() -> None:
 def test_causal_groups_of_few_founders_need_no_tree_unless_one_is_asked_for() -> None:
     """Decision 0031."""
     few = settings_of("causal", range(8), {})
-    assert (few["spread"], few["processes"]) == ("direct", "0 1 2 3 4 5 6 7")
+    assert (few["spread"], few["processes"]) == ("mesh", "0 1 2 3 4 5 6 7")
     odd = settings_of("causal", [70, 5, 900], {})
-    assert (odd["spread"], odd["processes"]) == ("direct", "5 70 900"), "few by count, in the same order everywhere"
+    assert (odd["spread"], odd["processes"]) == ("mesh", "5 70 900"), "few by count, in the same order everywhere"
     assert "spread" not in settings_of("causal", range(17), {})
     assert "spread" not in settings_of("causal", range(8), {"f": 2})
     assert settings_of("causal", range(8), {"spread": "tree"})["spread"] == "tree"
@@ -94,9 +94,9 @@ def test_causal_groups_of_few_founders_need_no_tree_unless_one_is_asked_for() ->
 @pytest.mark.parametrize(
     ("level", "settings", "complaint"),
     [
-        ("cbcast", {}, "level cbcast is there to be compared with: .* take level causal"),
-        ("barriers", {}, "level barriers is there"),
-        ("neighbourhood", {}, "level neighbourhood is there"),
+        ("cbcast", {}, "level 'cbcast' is not built; there are: eventual, .*causal"),
+        ("barriers", {}, "level 'barriers' is not built"),
+        ("neighbourhood", {}, "level 'neighbourhood' is not built"),
         ("fifo", {"view": "full"}, "view=full: only a simulator .* leave view out"),
         ("eventual", {"view": "full"}, "view=full: only a simulator"),
         ("optimistic", {"view": "full"}, "view=full: only a simulator"),
@@ -111,7 +111,7 @@ def test_what_opens_live_works_live_and_the_rest_is_refused_at_the_door(
 ) -> None:
     async def main() -> None:
         async with join(10) as node:
-            with pytest.raises(SettingError, match=complaint):
+            with pytest.raises(UsageError, match=complaint):
                 await node.open("alps", level, founders=[10, 20, 30], settings=settings)
 
     within(main())
@@ -140,17 +140,17 @@ def test_who_runs_a_causal_group_otherwise_is_refused() -> None:
             async with join(1, contacts=[one.address]) as two:
                 await asyncio.gather(*[node.open("alps", "causal", founders=[0, 1]) for node in (one, two)])
             async with join(1, contacts=[one.address]) as two:
-                with pytest.raises(UsageError, match="runs with spread=direct at process 0, and with spread=tree here"):
+                with pytest.raises(UsageError, match="runs with spread=mesh at process 0, and with spread=tree here"):
                     await two.open("alps", "causal", founders=[0, 1], settings={"spread": "tree"})
             async with join(2, contacts=[one.address]) as three:
-                for spread in ("tree", "direct"):
+                for spread in ("tree", "mesh"):
                     with pytest.raises(SettingError, match="not one of the founders"):
                         await three.open("alps", "causal", founders=[0, 1], settings={"spread": spread})
 
     within(main())
 
 
-@pytest.mark.parametrize("spread", ["direct", "tree"])
+@pytest.mark.parametrize("spread", ["mesh", "tree"])
 def test_a_causal_member_that_is_closed_stays_one_and_comes_back_with_its_data(spread: str, tmp_path: Path) -> None:
     """What its application has taken is known to the others by then: nobody waits for its word."""
 

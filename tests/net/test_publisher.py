@@ -371,15 +371,15 @@ def test_settled_does_not_wait_for_the_publishers_own_application(level: str, tm
     within(main())
 
 
-@pytest.mark.parametrize("spread", ["direct", "tree"])
+@pytest.mark.parametrize("spread", ["mesh", "tree"])
 def test_who_waits_for_settled_can_ask_whom_for_and_stops_waiting_in_time(
     spread: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("whence.patience.PATIENCE_S", 0.05)
+    monkeypatch.setattr("whence.api.patience.PATIENCE_S", 0.05)
 
     async def main() -> None:
         async with nodes(3, first=0) as started:
-            settings = {} if spread == "direct" else {"spread": "tree"}
+            settings = {} if spread == "mesh" else {"spread": "tree"}
             opened = [node.open("alps", "causal", founders=[0, 1, 2], settings=settings) for node in started]
             here, there, _ = await asyncio.gather(*opened)
             reader = asyncio.create_task(take(there, 1))
@@ -400,7 +400,7 @@ def test_who_waits_for_stored_is_told_what_for_and_stops_waiting_in_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What was accepted may wait for room, and nothing on the disk of this process makes any."""
-    monkeypatch.setattr("whence.patience.PATIENCE_S", 0.05)
+    monkeypatch.setattr("whence.api.patience.PATIENCE_S", 0.05)
 
     async def main() -> None:
         async with AsyncExitStack() as stack:

@@ -15,7 +15,7 @@ def break_connection(one: Node, other: Node) -> None:
     link.close("a test breaks it")
 
 
-@pytest.mark.parametrize("spread", ["direct", "tree"])
+@pytest.mark.parametrize("spread", ["mesh", "tree"])
 def test_the_first_event_after_a_broken_connection_does_not_wait_for_the_time_of_repeating(spread: str) -> None:
     """That time is set far beyond the test's: only word of the new connection can bring the event."""
 

@@ -25,7 +25,7 @@ from whence.trace.schema import Kind
 LEVELS: list[tuple[str, dict[str, Any]]] = [
     ("eventual", {"settings": QUICK}),
     ("fifo", {"settings": QUICK}),
-    ("causal", {"settings": {"spread": "direct"}}),
+    ("causal", {"settings": {"spread": "mesh"}}),
     ("causal", {"settings": {"spread": "tree"}}),
     ("total", {}),
 ]
@@ -357,9 +357,9 @@ def test_too_much_that_is_not_acknowledged_is_refused_by_name() -> None:
 LIFE = """
 import asyncio, os, sys
 from pathlib import Path
-from whence.core.levels import LEVELS
+from whence.core.registry import LEVELS
 from whence.sim.lab import recipe_of
-from whence.node import join
+from whence.api.node import join
 
 if sys.argv[7]:
     LEVELS["causal"] = recipe_of("causal", sys.argv[7])
@@ -407,7 +407,7 @@ def life(
     return [tuple(map(int, line.split())) for line in done.stdout.splitlines()]  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("spread", ["direct", "tree"])
+@pytest.mark.parametrize("spread", ["mesh", "tree"])
 def test_who_is_killed_inside_a_bundle_gets_the_event_in_hand_again_and_all_that_follow(
     spread: str, tmp_path: Path
 ) -> None:
@@ -422,7 +422,7 @@ def test_who_is_killed_inside_a_bundle_gets_the_event_in_hand_again_and_all_that
     assert rest == [(n, n, 1) for n in range(60, 90)], "a batch is in hand as a whole"
 
 
-@pytest.mark.parametrize("spread", ["direct", "tree"])
+@pytest.mark.parametrize("spread", ["mesh", "tree"])
 def test_what_was_not_acknowledged_comes_again(spread: str, tmp_path: Path) -> None:
     assert len(life(spread, tmp_path, "ack", 40, "publish", "manual")) == 40
     after = life(spread, tmp_path, "close", 69, ack="manual")
@@ -459,7 +459,7 @@ def test_only_what_this_group_handed_out_can_be_acknowledged(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("bug", ["", "counts_bundles"])
-@pytest.mark.parametrize("spread", ["direct", "tree"])
+@pytest.mark.parametrize("spread", ["mesh", "tree"])
 def test_the_trace_of_a_killed_consumer_tells_what_it_was_handed_and_shows_what_is_lost(
     spread: str, bug: str, tmp_path: Path
 ) -> None:

@@ -12,11 +12,12 @@ from tests.simulation.hunts import hunted
 from whence.check.judge import PROMISES_OF, judge
 from whence.check.verdict import Outcome
 from whence.core.levels.causal.level import Causal
+from whence.core.levels.causal.settings import Settings
 from whence.core.levels.causal.tree.heads import Head
 from whence.core.levels.causal.tree.links import Links
 from whence.core.levels.causal.tree.overlay import Overlay, OverlaySettings, overlay_of
 from whence.core.levels.causal.tree.record import Record
-from whence.core.levels.causal.tree.settings import LocalizedSettings, Settings
+from whence.core.levels.causal.tree.settings import TreeSettings
 from whence.sim.cluster import Cluster
 from whence.sim.explore import explore, judged
 from whence.sim.faults import Director
@@ -138,7 +139,7 @@ def test_simulations_for_people_hold_what_the_level_promises(level: str) -> None
     assert all(verdict.holds for verdict in verdicts)
 
 
-SHARED = (type, ModuleType, FunctionType, Overlay, Recorder, Settings, LocalizedSettings)
+SHARED = (type, ModuleType, FunctionType, Overlay, Recorder, Settings, TreeSettings)
 """What does not belong to one member alone."""
 
 

@@ -15,10 +15,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+from zipfile import ZipFile
 
 import pytest
 
-from tests.system.wheel import ROOT, build_wheel, environment
+from tests.system.wheel import LAB, ROOT, build_wheel, environment
 
 BLOCK = re.compile(
     r"(?:<!-- (?P<word>[^\n]*?) -->\n+)?```(?P<language>\w*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE
@@ -54,8 +55,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def full(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return environment(tmp_path_factory.mktemp("full") / "env", wheel, ["trace", "spark"])
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_wheel(tmp_path_factory.mktemp("lab"), LAB)
+
+
+@pytest.fixture(scope="module")
+def full(wheel: Path, lab: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return environment(tmp_path_factory.mktemp("full") / "env", wheel, ["trace", "spark"], lab)
 
 
 @pytest.fixture(scope="module")
@@ -154,6 +160,45 @@ def test_messaging_alone_brings_neither_arrow_nor_spark(bare: Path) -> None:
     for name in ("pyarrow", "pyspark", "pandas", "numpy"):
         done = subprocess.run([bare / "python", "-c", f"import {name}"], capture_output=True, text=True, check=False)
         assert "ModuleNotFoundError" in done.stderr, f"{name} is there: what is tested here could not fail"
+
+
+def test_what_is_studied_is_in_a_wheel_of_its_own(wheel: Path, lab: Path) -> None:
+    rooms = [
+        {name.partition("/")[0] for name in ZipFile(each).namelist() if ".dist-info/" not in name}
+        for each in (wheel, lab)
+    ]
+    assert rooms == [{"whence"}, {"whence_lab"}]
+
+
+LAB_COMMANDS = [
+    "simulate --level cbcast --nodes 3 --events 3",
+    "simulate --level causal --nodes 3 --events 3 --set coding=thesis",
+    "explore --level barriers --schedules 1",
+    "explore --level fifo --mutant skips_silently",
+    "explore --level fifo --schedules 3 --mutant all",
+]
+
+
+@pytest.mark.parametrize("command", LAB_COMMANDS)
+def test_a_command_that_needs_the_lab_says_so_and_works_where_it_is(
+    bare: Path, full: Path, tmp_path: Path, command: str
+) -> None:
+    told = [
+        subprocess.run(
+            [programs / "whence", *command.split()],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        )
+        for programs in (bare, full)
+    ]
+    assert told[0].returncode == 2, told[0].stderr
+    assert "pip install whence-lab" in told[0].stderr
+    assert told[0].stderr.count("\n") == 1, told[0].stderr
+    assert "pip install" not in told[1].stderr, told[1].stderr
+    assert told[1].returncode in (0, 1), told[1].stderr
 
 
 def test_every_command_that_needs_an_extra_says_so_in_one_sentence(bare: Path, tmp_path: Path) -> None:

@@ -14,18 +14,19 @@ from zipfile import ZipFile
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
+LAB = ROOT / "packaging" / "whence-lab"
 
 
-def build_wheel(into: Path) -> Path:
-    """Build the wheel of this checkout."""
+def build_wheel(into: Path, project: Path = ROOT) -> Path:
+    """Build the wheel of this checkout, or of another project in it."""
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(into)]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=300)
+    subprocess.run(build, cwd=project, check=True, capture_output=True, timeout=300)
     (wheel,) = into.glob("*.whl")
     return wheel
 
 
-def environment(at: Path, wheel: Path, extras: Iterable[str]) -> Path:
-    """Make an environment with the wheel and some of its extras; return its directory of programs."""
+def environment(at: Path, wheel: Path, extras: Iterable[str], *more: Path) -> Path:
+    """Make an environment with the wheel, some of its extras and other wheels; return its directory of programs."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(at)], check=True, timeout=300)
     (packages,) = at.glob("lib/python3*/site-packages")
     for name in required_by(wheel, tuple(extras)):
@@ -33,7 +34,7 @@ def environment(at: Path, wheel: Path, extras: Iterable[str]) -> Path:
             if not (packages / path.name).exists():
                 (packages / path.name).symlink_to(path)
     install = [sys.executable, "-m", "pip", "--python", str(at / "bin" / "python"), "install", "--quiet"]
-    subprocess.run([*install, "--no-deps", "--no-index", str(wheel)], check=True, timeout=300)
+    subprocess.run([*install, "--no-deps", "--no-index", str(wheel), *map(str, more)], check=True, timeout=300)
     return at / "bin"
 
 

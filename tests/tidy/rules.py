@@ -28,10 +28,11 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 """The rooms of whence that a room may import. A room that is not listed is bound by MUST_NOT_IMPORT alone."""
 
 MUST_NOT_IMPORT: dict[str, frozenset[str]] = {
-    "sim": frozenset({"net", "pipeline", "experiments", "cli", "group"}),
-    "net": frozenset({"sim", "check", "pipeline", "experiments", "cli", "group"}),
-    "store": frozenset({"sim", "net", "check", "pipeline", "experiments", "cli", "group"}),
-    "pipeline": frozenset({"core", "wire", "net", "cli", "group"}),
+    "sim": frozenset({"net", "pipeline", "cli", "api", "blocking"}),
+    "net": frozenset({"sim", "check", "pipeline", "cli", "api", "blocking"}),
+    "store": frozenset({"sim", "net", "check", "pipeline", "cli", "api", "blocking"}),
+    "api": frozenset({"sim", "check", "pipeline", "cli", "blocking"}),
+    "pipeline": frozenset({"core", "wire", "net", "cli", "api", "blocking"}),
 }
 """For rooms higher up, the ones that lie above or beside them."""
 
@@ -142,6 +143,41 @@ def imports_go_downward(module: Module) -> list[str]:
         if target in forbidden or (allowed is not None and target not in allowed):
             complaints.append(f"{module.name}:{line} imports {name}: {module.room} must not know {target}")
     return complaints
+
+
+LEVELS_ROOM = "whence.core.levels."
+VARIANTS = {"causal": frozenset({"mesh", "tree"})}
+"""Folders inside a level's that do not know each other."""
+
+
+def levels_do_not_know_each_other(module: Module) -> list[str]:
+    """Inside core only the registry imports levels; a level imports its own folder and the parts that all share."""
+    if module.room != "core" or module.name == "whence.core.registry":
+        return []
+    level, _, variant = module.name.removeprefix(LEVELS_ROOM).partition(".") if _is_level(module.name) else ("", "", "")
+    complaints = []
+    for name, line in module.imports():
+        other, _, rest = name.removeprefix(LEVELS_ROOM).partition(".") if _is_level(name) else ("", "", "")
+        others = VARIANTS.get(level, frozenset()) - {variant.partition(".")[0]}
+        apart = variant.partition(".")[0] in VARIANTS.get(level, ()) and rest.partition(".")[0] in others
+        if (other and other != level) or apart or (level and name.startswith("whence.core.registry")):
+            complaints.append(f"{module.name}:{line} imports {name}: only the registry knows all levels")
+    return complaints
+
+
+def _is_level(name: str) -> bool:
+    return name.startswith(LEVELS_ROOM)
+
+
+def nothing_shipped_needs_the_lab(module: Module) -> list[str]:
+    """whence never imports whence_lab: users do not have it, and live groups cannot reach it."""
+    if module.name.partition(".")[0] != "whence":
+        return []
+    return [
+        f"{module.name}:{line} imports {name}: the lab is not shipped with whence"
+        for name, line in module.imports()
+        if name.partition(".")[0] == "whence_lab"
+    ]
 
 
 def core_and_wire_are_pure(module: Module) -> list[str]:

@@ -1,10 +1,12 @@
 """Tidy rules as tests: the house's shape, checked on every run; and proof that each rule has teeth."""
 
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+import whence
 from tests.tidy import rules
 from tests.tidy.rules import Module
 
@@ -48,6 +50,8 @@ def complaints(rule: Rule, judged: list[Module]) -> list[str]:
 
 SOURCE_RULES: list[Rule] = [
     rules.imports_go_downward,
+    rules.levels_do_not_know_each_other,
+    rules.nothing_shipped_needs_the_lab,
     rules.core_and_wire_are_pure,
     rules.only_the_pipeline_knows_spark,
     rules.runs_are_deterministic,
@@ -59,7 +63,7 @@ TEXT_RULES: list[TextRule] = [rules.nothing_is_left_unfinished, rules.no_path_of
 
 @pytest.mark.parametrize("rule", SOURCE_RULES, ids=lambda rule: rule.__name__)
 def test_the_package_keeps_every_rule_of_the_house(rule: Rule) -> None:
-    assert complaints(rule, modules(ROOT / "src" / "whence", ROOT / "src")) == []
+    assert complaints(rule, modules(ROOT / "src", ROOT / "src")) == []
 
 
 def test_every_test_in_the_repository_is_a_sentence() -> None:
@@ -96,6 +100,18 @@ BAD: list[tuple[Rule, str, str]] = [
     (rules.imports_go_downward, "whence.trace.writer", "from whence.core import node"),
     (rules.imports_go_downward, "whence.types", "from whence.core import node"),
     (rules.imports_go_downward, "whence.sim.run", "from whence.cli import main"),
+    *[
+        (rules.levels_do_not_know_each_other, name, f"from {imported} import x")
+        for name, imported in (
+            ("whence.core.levels.total.member", "whence.core.levels.causal.mesh.items"),
+            ("whence.core.levels.causal.mesh.member", "whence.core.levels.causal.tree.items"),
+            ("whence.core.levels.causal.tree.member", "whence.core.levels.causal.mesh"),
+            ("whence.core.levels.causal.level", "whence.core.registry"),
+            ("whence.core.runner", "whence.core.levels.total.items"),
+            ("whence.core.dissemination.direct", "whence.core.levels.gossip.arrival"),
+        )
+    ],
+    (rules.nothing_shipped_needs_the_lab, "whence.sim.lab", "from whence_lab import catalogue"),
     *[(rules.core_and_wire_are_pure, "whence.core.node", f"import {name}") for name in sorted(rules.IMPURE_MODULES)],
     (rules.core_and_wire_are_pure, "whence.core.node", "from os.path import join"),
     (rules.core_and_wire_are_pure, "whence.wire.codec", "from time import monotonic_ns"),
@@ -128,6 +144,17 @@ GOOD: list[tuple[Rule, str, str]] = [
         "whence.check.fifo",
         "from whence.trace import schema\nfrom whence.errors import TraceError",
     ),
+    *[
+        (rules.levels_do_not_know_each_other, name, f"from {imported} import x")
+        for name, imported in (
+            ("whence.core.registry", "whence.core.levels.causal.level"),
+            ("whence.core.levels.causal.level", "whence.core.levels.causal.mesh.member"),
+            ("whence.core.levels.causal.mesh.member", "whence.core.levels.causal.items"),
+            ("whence.core.levels.causal.mesh.member", "whence.core.membership.suspects"),
+            ("whence.wire.items", "whence.core.levels.total.items"),
+        )
+    ],
+    (rules.nothing_shipped_needs_the_lab, "whence_lab.catalogue", "from whence_lab.mutants import find"),
     (rules.core_and_wire_are_pure, "whence.sim.disk", "import io\nimport os"),
     (rules.core_and_wire_are_pure, "whence.core.node", "self.open()\nlink.print('x')"),
     (rules.only_the_pipeline_knows_spark, "whence.pipeline.verify", "from pyspark.sql import DataFrame"),
@@ -178,3 +205,12 @@ def test_a_path_of_a_developers_machine_is_flagged(folder: str) -> None:
 
 def test_a_readme_without_a_command_is_flagged() -> None:
     assert rules.readme_names_the_two_commands("Run make demo.") == ["README.md does not name `make test`"]
+
+
+def test_both_distributions_have_the_version_of_the_code_and_the_lab_asks_for_it() -> None:
+    projects = [
+        tomllib.loads((ROOT / path / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        for path in (".", "packaging/whence-lab")
+    ]
+    assert [project["version"] for project in projects] == [whence.__version__] * 2
+    assert projects[1]["dependencies"] == [f"whence=={whence.__version__}"]

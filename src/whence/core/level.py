@@ -58,7 +58,7 @@ class Remembering(Protocol):
 
 @runtime_checkable
 class Live(Protocol):
-    """Its members run in live groups. Else they are there to be compared with, in the simulator."""
+    """Its members run in live groups: every level of the registry. Rivals run in the simulator alone."""
 
     def live_settings(self, founders: Sequence[int], given: Mapping[str, object]) -> dict[str, object]:
         """Return what a live group is opened with unless the caller says otherwise, and what follows from its founders.

@@ -99,10 +99,10 @@ def settings_of(
 ) -> dict[str, object]:
     """Return what a live group is opened with: what the caller says, defaults, and what follows from its founders.
 
-    Raises SettingError where the level cannot do without founders, or not live at all.
+    Raises SettingError where the level cannot do without founders, and for what only a simulator can do.
     """
     recipe: object = LEVELS.get(level)
-    _check_live(level, recipe, given)
+    _check_live(given)
     chosen: dict[str, object] = recipe.live_settings(founders, given) if isinstance(recipe, Live) else {}
     if udp and EVERYBODY_KNOWN.items() <= chosen.items():
         chosen["spread"] = "gossip"
@@ -114,12 +114,7 @@ def settings_of(
     return chosen | dict(given)
 
 
-def _check_live(level: str, recipe: object, given: Mapping[str, object]) -> None:
-    if recipe is not None and not isinstance(recipe, Live):
-        raise SettingError(
-            f"level {level} is there to be compared with: it loses what a connection loses and says nothing of it, so "
-            "it runs in the simulator only (whence simulate); take level causal"
-        )
+def _check_live(given: Mapping[str, object]) -> None:
     for name, (value, what) in SIMULATED.items():
         if name in given and (given[name] == value or (value is None and given[name] != "all")):
             raise SettingError(f"{name}={given[name]}: {what}")

@@ -11,8 +11,9 @@ from msgspec import Meta, Struct
 from whence import limits
 from whence.core.dissemination.direct import Have, Push, Want
 from whence.core.dissemination.gossip import Gossip
-from whence.core.levels.causal.mesh import items as direct
-from whence.core.levels.causal.tree import items as causal
+from whence.core.levels.causal import items as causal
+from whence.core.levels.causal.mesh import items as mesh
+from whence.core.levels.causal.tree import items as tree
 from whence.core.levels.optimistic.recovery import Recover, Recovered
 from whence.core.levels.optimistic.tickets import items as tickets
 from whence.core.levels.total.items import Ack, Alive, Batch, Bye, Follow, LateBundle, Mergers, Offer, Opened, Stream
@@ -48,19 +49,19 @@ NUMBERS: dict[int, type[Item]] = {
     26: LateBundle,
     27: Alive,
     28: Bye,
-    70: causal.Copy,
-    71: causal.Trail,
-    72: causal.Ack,
+    70: tree.Copy,
+    71: tree.Trail,
+    72: tree.Ack,
     73: causal.Ask,
     74: causal.Probe,
     75: causal.Back,
     76: causal.Lookup,
-    77: causal.Named,
-    78: causal.FenceAsk,
-    79: causal.FenceTell,
-    80: causal.Lost,
-    84: direct.Told,
-    85: direct.Has,
+    77: tree.Named,
+    78: tree.FenceAsk,
+    79: tree.FenceTell,
+    80: tree.Lost,
+    84: mesh.Told,
+    85: mesh.Has,
     40: tickets.Renew,
     41: tickets.Alive,
     42: tickets.Fenced,
@@ -95,9 +96,9 @@ AnyItem = Union[  # noqa: UP007 - the decoder reads this at run time
     Gossip, Subscribe, Welcome,
     Hello, Confirm, Addresses, Ping, Pong, Presence, Push, Have, Want, Reached, Refused,
     Offer, Batch, Ack, Follow, Opened, Stream, LateBundle, Alive, Bye, Mergers,
-    causal.Copy, causal.Trail, causal.Ack, causal.Ask, causal.Probe, causal.Back, causal.Lookup,
-    causal.Named, causal.FenceAsk, causal.FenceTell, causal.Lost,
-    direct.Told, direct.Has,
+    tree.Copy, tree.Trail, tree.Ack, causal.Ask, causal.Probe, causal.Back, causal.Lookup,
+    tree.Named, tree.FenceAsk, tree.FenceTell, tree.Lost,
+    mesh.Told, mesh.Has,
     tickets.Renew, tickets.Alive, tickets.Fenced, tickets.Update, tickets.AckUpdate, tickets.NotCoordinator,
     tickets.Probe, tickets.Fresh, tickets.Exclude, tickets.AckExclude, tickets.RequestFence, tickets.AckFence,
     tickets.ClusterJoin, tickets.AckClusterJoin, tickets.RejectClusterJoin, tickets.Cleave, tickets.AckCleave,

@@ -5,7 +5,7 @@ largest clock value known, r + c of the paper's stamps, exactly; k counts the ch
 The sentence that decides: one more than the largest stamp known, or the clock with counter 0 if that is larger.
 Bounds, asked for before an event is created (`wait`): l ≤ rt + ε − 1 and k < K·n·ε. What is beyond, others refuse.
 Costs: an addition and a comparison per stamp, 6 bytes on the wire and up to 3 for the counter.
-Source: merge specification 4; hybrid logical clocks (2014).
+Source: docs/papers/merge.md: merge 4; hybrid logical clocks (2014).
 """
 
 from collections.abc import Sequence

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs
 
+from whence.core.levels.causal.reliability import LIVE_TIMERS, ReliabilitySettings
 from whence.core.levels.causal.tree.overlay import Overlay
-from whence.core.levels.causal.tree.settings import LIVE_TIMERS, LocalizedSettings
 from whence.sim.network import Latency, LatencyShape, NetworkModel
 from whence.sim.numbers import draw_numbers
 from whence.sim.scenario import Act, Clocks, Fault, Publish, Reaction, Scenario
@@ -73,7 +73,7 @@ def draw(level: str, seed: int) -> Scenario:
     take_ns = 0
     if level == "causal" and seed % DIRECT_EVERY == DIRECT_EVERY - 1:
         kind = f"direct {shape}"
-        settings |= {"spread": "direct", "groups": "all"}
+        settings |= {"spread": "mesh", "groups": "all"}
         take_ns = _without_tree(plan, Streams(seed).of("direct"))
     if level == "causal" and not take_ns:
         take_ns = _slow_applications(plan, nodes, Streams(seed).of("slow"))
@@ -82,7 +82,7 @@ def draw(level: str, seed: int) -> Scenario:
     more = 0
     if Streams(seed).of("timing").random() < 1 / 2:
         kind += " live"
-        settings |= {"retry_ns_max": LocalizedSettings().retry_ns_max, **LIVE_TIMERS}
+        settings |= {"retry_ns_max": ReliabilitySettings().retry_ns_max, **LIVE_TIMERS}
         # Whoever must be suspected first is waited for so long.
         more = settings["suspect_ns"] + settings["retry_ns_max"]
     return Scenario(

@@ -1,9 +1,9 @@
 """Publications on their way: sent again in time, given up in time, told of when nobody has them; all of it bounded."""
 
 from whence.core.clocks.ticks import NEVER
-from whence.core.levels.total.items import Batch, Item, Offer, ids_of
+from whence.core.levels.total.items import Batch, Offer, ids_of
 from whence.core.levels.total.outbox import SPARE_TIMERS, Outbox
-from whence.core.ready import Ready, Unheard
+from whence.core.ready import Item, Ready, Unheard
 from whence.types import Bundle, Process, packed
 
 RESEND_NS, DELTA_NS, DOUBT_NS = 10, 30, 50

@@ -17,6 +17,10 @@ OWN_LOST = "own_lost"
 """Why a member must stop: another has more of its messages than it knows of. It would give their numbers to others."""
 
 
+BEFORE = {"spread=direct": "spread=mesh"}
+"""What journals of before say, in today's words."""
+
+
 class Begun(Struct, frozen=True, tag=32, array_like=True, gc=False):
     """The processes by place, the founders as they were called, if this one was told, and how messages spread."""
 
@@ -39,8 +43,9 @@ def founders_in(entries: Sequence[object], processes: Sequence[int], spread: str
     known = told[-1] if told else Begun(list(range(len(processes))), [], spread)  # before journals said so
     if entries and known.processes != list(processes):
         raise _refused(f"the processes {_listed(known.processes)}", f"{_listed(processes)} are named", "those")
-    if known.spread != spread:
-        raise _refused(known.spread, f"{spread} is asked for", "what")
+    then = BEFORE.get(known.spread, known.spread)
+    if then != spread:
+        raise _refused(then, f"{spread} is asked for", "what")
     return [Process(*founder) for founder in known.founders]
 
 

@@ -9,6 +9,8 @@ from whence.core.level import Surroundings
 from whence.core.levels.causal.mesh.member import Direct
 from whence.core.levels.causal.mesh.outbox import Outbox as DirectOutbox
 from whence.core.levels.causal.mesh.state import State as DirectState
+from whence.core.levels.causal.reliability import LIVE_TIMERS
+from whence.core.levels.causal.settings import Settings
 from whence.core.levels.causal.tree.fence import TRAIL_BYTES
 from whence.core.levels.causal.tree.heads import largest
 from whence.core.levels.causal.tree.inbox import Inbox
@@ -18,7 +20,6 @@ from whence.core.levels.causal.tree.member import Localized
 from whence.core.levels.causal.tree.outbox import Outbox
 from whence.core.levels.causal.tree.overlay import Overlay, OverlaySettings, Place, overlay_of
 from whence.core.levels.causal.tree.predicted import Predicted
-from whence.core.levels.causal.tree.settings import LIVE_TIMERS, Settings
 from whence.core.levels.causal.tree.state import State
 from whence.core.membership.suspects import Suspects
 from whence.core.offsets import Offsets
@@ -37,6 +38,9 @@ members (decision 0031)."""
 
 DIRECT_HELD_MAX = 2048
 """Messages that a member of a direct group holds: as many as eight members with full windows have under way to it."""
+
+MESH = ("mesh", "direct")
+"""How files may spell the mesh; `direct` is its name of before."""
 
 OF_TREES = ("tree", "groups", "f", "identity", "coding", "replay", "retain", "ordered_links")
 """Settings that mean something only on a tree: who gives one wants one."""
@@ -65,21 +69,21 @@ class Causal(NamedTuple):
 
     def settings_from(self, given: Mapping[str, Any]) -> Settings:
         """Make settings from values by name. Raises SettingError."""
-        settings = parse(given, Settings)
-        if settings.localized.coding not in self.codings:
+        settings = parse({**given, "spread": "mesh"} if given.get("spread") in MESH else given, Settings)
+        if settings.tree.coding not in self.codings:
             raise SettingError("coding: the thesis's format is for simulations with whence-lab: pip install whence-lab")
         overlay = overlay_of(settings.overlay)
-        if settings.localized.spread == "direct":
+        if settings.is_mesh:
             if overlay.group_count != 1 or len(overlay.table(0).members) != overlay.size:
-                raise SettingError("spread: a direct group is one group of all; leave groups out, or take spread=tree")
+                raise SettingError("spread: a mesh is one group of all; leave groups out, or take spread=tree")
             if overlay.size > CLOCK_NODES_MAX:
-                raise SettingError(f"spread: a direct group has at most {CLOCK_NODES_MAX} nodes, not {overlay.size}")
+                raise SettingError(f"spread: a mesh has at most {CLOCK_NODES_MAX} nodes, not {overlay.size}")
         return settings
 
     def build(self, me: Process, settings: Settings, around: Surroundings) -> Localized | Direct:
         """Compose a member that has not started yet. Raises SettingError for one that has no place."""
         self._check_member(me.pid, settings)
-        if settings.localized.spread == "direct":
+        if settings.is_mesh:
             return self.compose_direct(me, settings, remembers=around.remembers)
         member = self.compose(me, settings, self.overlay(settings.overlay))
         member.remembers = around.remembers
@@ -97,8 +101,8 @@ class Causal(NamedTuple):
             )
         chosen: dict[str, object] = {**LIVE_TIMERS, "processes": " ".join(map(str, sorted(founders)))}
         if len(founders) <= DIRECT_NODES_MAX and not any(name in given for name in OF_TREES):
-            chosen["spread"] = "direct"
-        if given.get("spread", chosen.get("spread")) == "direct":
+            chosen["spread"] = "mesh"
+        if given.get("spread", chosen.get("spread")) in MESH:
             chosen["held_copies_max"] = DIRECT_HELD_MAX
         return chosen
 
@@ -108,7 +112,7 @@ class Causal(NamedTuple):
         Raises SettingError.
         """
         self._check_member(process, settings)
-        if settings.localized.spread == "tree":
+        if not settings.is_mesh:
             overlay = overlay_of(settings.overlay)
             place = Place(overlay, overlay.place_of[process])
             size = max(largest(place), TRAIL_BYTES * len(place.pairs) if place.f > 1 else 0)
@@ -132,27 +136,27 @@ class Causal(NamedTuple):
         """Compose a member that sends to everybody itself."""
         overlay = overlay_of(settings.overlay)
         state = self.direct_state(overlay.place_of[me.pid], overlay.processes, remembers=remembers)
-        outbox = self.direct_outbox(state, settings.localized, Suspects())
+        outbox = self.direct_outbox(state, settings.mesh, Suspects())
         return self.direct(me, settings, state, outbox)
 
     def compose(self, me: Process, settings: Settings, overlay: Overlay) -> Localized:
         """Compose a member at its place in an overlay."""
-        given = settings.localized
+        given = settings.tree
         state = self.state(
             Place(overlay, overlay.place_of[me.pid]), paper=given.identity == "paper", retain=given.retain
         )
-        links = (self.links or self.codings[settings.localized.coding])(state, settings.localized)
-        outbox = self.outbox(state, links, settings.localized, Suspects())
+        links = (self.links or self.codings[settings.tree.coding])(state, settings.tree)
+        outbox = self.outbox(state, links, settings.tree, Suspects())
         return self.member(me, settings, state, links, outbox, self.inbox)
 
     def shared(self, settings: Settings) -> dict[str, object]:
         """Return what all members must agree on: who they are, and how messages get to them and are named."""
         members = list(overlay_of(settings.overlay).processes)
-        if settings.localized.spread == "direct":
-            return {"spread": "direct", "members": members}
-        names = ("spread", "identity", "coding", "ordered_links")
-        tree = structs.asdict(settings.overlay) | {"processes": members}
-        return tree | {name: getattr(settings.localized, name) for name in names}
+        if settings.is_mesh:
+            return {"spread": "mesh", "members": members}
+        names = ("identity", "coding", "ordered_links")
+        tree = structs.asdict(settings.overlay) | {"spread": "tree", "processes": members}
+        return tree | {name: getattr(settings.tree, name) for name in names}
 
     def destinations(self, settings: Settings, group: int) -> tuple[int, ...]:
         """Return the members of a group."""

@@ -9,10 +9,10 @@ from msgspec import structs
 
 from tests.core.levels.causal.tree.grove import MS, Grove
 from whence.core.levels.causal.begun import OWN_LOST
+from whence.core.levels.causal.items import Ask, Back, Lookup, Probe
 from whence.core.levels.causal.mesh import journal
 from whence.core.levels.causal.mesh.items import Has, Told
 from whence.core.levels.causal.mesh.state import SPARE_MESSAGES
-from whence.core.levels.causal.tree.items import Ask, Back, Lookup, Probe
 from whence.core.ready import Item
 from whence.errors import LimitError, NotMemberError, SettingError, StorageError, UsageError
 from whence.limits import PEER_ID_MAX
@@ -402,7 +402,7 @@ def test_a_journal_of_other_processes_is_refused() -> None:
     grove.publish(10)
     for others, complaint in (
         ({"processes": "10 30"}, "began with the processes 10, 20, and now 10, 30 are named"),
-        ({"processes": "10 20", "spread": "tree"}, "began with spread=direct, and now spread=tree"),
+        ({"processes": "10 20", "spread": "tree"}, "began with spread=mesh, and now spread=tree"),
     ):
         given_settings: dict[str, Any] = {"spread": "direct", **others}
         other = Grove(**given_settings)

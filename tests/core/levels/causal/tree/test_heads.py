@@ -10,7 +10,7 @@ from whence.core.levels.causal.tree.heads import NUMBER_END, PREDICTED, WHOLE, H
 from whence.core.levels.causal.tree.items import HEAD_BYTES_MAX, Copy
 from whence.core.levels.causal.tree.links import Links
 from whence.core.levels.causal.tree.overlay import Overlay, OverlaySettings, Place, overlay_of
-from whence.core.levels.causal.tree.settings import LocalizedSettings
+from whence.core.levels.causal.tree.settings import TreeSettings
 from whence.core.levels.causal.tree.state import NOBODY, Record, State
 from whence.core.varint import Reader, packed
 from whence.errors import SettingError
@@ -40,7 +40,7 @@ def test_a_head_coded_on_what_the_link_carried_says_the_same_as_a_whole_one(
     """
     random = Random(f"{coding} {replay} {ordered} {f}")
     overlay = Overlay(PARENTS, [range(7)], f)
-    settings = LocalizedSettings(replay=replay, ordered_links=ordered)
+    settings = TreeSettings(replay=replay, ordered_links=ordered)
     states = {node: State(Place(overlay, node)) for node in (0, 1)}
     links = {node: CODINGS[coding](states[node], settings) for node in (0, 1)}
     plain = {node: Links(states[node], settings) for node in (0, 1)}
@@ -70,7 +70,7 @@ def test_a_head_coded_on_what_the_link_carried_says_the_same_as_a_whole_one(
 def test_a_head_vouches_for_all_below_its_numbers_or_is_whole() -> None:
     """What a peer told is not told back, so nobody may tell of its own column more than it has processed."""
     state = State(Place(Overlay(PARENTS, [range(7)], 1), 1))
-    links = CODINGS["predicted"](state, LocalizedSettings())
+    links = CODINGS["predicted"](state, TreeSettings())
 
     def form_of_next(first: int) -> int:
         record = state.admit(bundled(Process(1, 1), first, [b"x"]), 0, NOBODY, 0, state.shapes.none, (), {})
@@ -93,7 +93,7 @@ def test_a_whole_head_says_all_its_forwarder_knows_or_that_it_was_cut(
     record = forwarder.admit(bundled(Process(3, 1), 1, [b"x"]), 0, NOBODY, 0, forwarder.shapes.none, (), {})
 
     def told(*, replay: bool) -> Head:
-        settings = LocalizedSettings(replay=replay)
+        settings = TreeSettings(replay=replay)
         data = CODINGS[coding](forwarder, settings).again(record, 1)
         head = CODINGS[coding](reader, settings).read(3, 1, data)
         assert head is not None
@@ -140,7 +140,7 @@ def heads_of_a_star(nodes: int) -> tuple[Links, Record]:
     state = State(Place(overlay, 0))
     state.grow(dict.fromkeys(state.place.pairs, NUMBER_END - 1000))
     record = state.admit(bundled(Process(0, 1), 1, [b"x"]), 0, NOBODY, 0, state.shapes.none, (), {})
-    return Links(state, LocalizedSettings()), record
+    return Links(state, TreeSettings()), record
 
 
 def test_a_head_of_a_star_of_a_hundred_can_be_read() -> None:

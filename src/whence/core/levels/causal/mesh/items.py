@@ -4,7 +4,7 @@ from typing import Annotated, TypeAlias
 
 from msgspec import Meta
 
-from whence.core.levels.causal.tree.items import Number
+from whence.core.levels.causal.items import Number
 from whence.core.ready import Item
 from whence.limits import CLOCK_NODES_MAX
 from whence.types import Bundle

@@ -1,6 +1,6 @@
 """A member of a direct group: reliable causal multicast where everybody is in reach of everybody.
 
-Promises: as the localized overlay does (order/localized/member.py): causal order within the group and towards no
+Promises: as the localized overlay does (tree/member.py): causal order within the group and towards no
 other, every message once at every member, through any crashes, losses and false suspicions; publish is durable when it
 returns; a member that was down gets everything it missed, in order. One hop, and nobody waits for another to pass on.
 Assumes: few members, all of which can connect to each other; stable storage; for progress, all up in the end.
@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from whence.core.levels.causal.begun import OWN_LOST, Begun, begun, founders_in
+from whence.core.levels.causal.items import Ask, Back, Lookup, Probe
 from whence.core.levels.causal.mesh import journal
 from whence.core.levels.causal.mesh.items import Has, Told
 from whence.core.levels.causal.mesh.journal import Published, Settled, Taken
 from whence.core.levels.causal.mesh.outbox import AGAIN_MAX, NEVER, Outbox
 from whence.core.levels.causal.mesh.state import SPARE_MESSAGES, State
-from whence.core.levels.causal.tree.items import Ask, Back, Lookup, Probe
-from whence.core.levels.causal.tree.settings import Settings, spread_of
+from whence.core.levels.causal.settings import Settings
 from whence.core.ready import Delivery, Gauge, Item, Note, Ready, Returned, Send
 from whence.errors import LimitError, NotMemberError, UsageError
 from whence.types import Bundle, Instant, Process, packed
@@ -46,9 +46,9 @@ class Direct:
         self.outbox = outbox
         self._peers = outbox.peers
         self._suspects = outbox.suspects
-        self._settings = settings.localized
+        self._settings = settings.mesh
         self._limits = settings.limits
-        self._spread = spread_of(settings)
+        self._spread = settings.layout
         self._nodes = len(state.reached)
         self.founders: list[Process] = []
         """The processes that began the group, as far as this one knows them."""

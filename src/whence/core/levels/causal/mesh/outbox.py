@@ -6,10 +6,10 @@ its connection broke, and when there is something new for it. A message says wha
 acknowledges too: word of its own goes out only where nothing was published for a while.
 """
 
+from whence.core.levels.causal.items import Probe
 from whence.core.levels.causal.mesh.items import Has, Told
 from whence.core.levels.causal.mesh.state import State
-from whence.core.levels.causal.tree.items import Probe
-from whence.core.levels.causal.tree.settings import LocalizedSettings
+from whence.core.levels.causal.reliability import ReliabilitySettings
 from whence.core.membership.suspects import Suspects
 from whence.core.ready import Ready, Send
 from whence.types import Instant
@@ -54,7 +54,7 @@ class Peer:
 class Outbox:
     """Messages, acknowledgements and their repetition."""
 
-    def __init__(self, state: State, settings: LocalizedSettings, suspects: Suspects) -> None:
+    def __init__(self, state: State, settings: ReliabilitySettings, suspects: Suspects) -> None:
         self.state = state
         self.settings = settings
         self.suspects = suspects

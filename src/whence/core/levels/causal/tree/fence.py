@@ -14,7 +14,7 @@ from whence.core.levels.causal.tree.heads import NODES, NUMBER_END
 from whence.core.levels.causal.tree.inbox import Inbox, Waiting
 from whence.core.levels.causal.tree.items import HEAD_BYTES_MAX, LIST_BYTES_MAX, FenceAsk, FenceTell
 from whence.core.levels.causal.tree.overlay import NODE_BITS, NODE_MASK, Cells, pair
-from whence.core.levels.causal.tree.settings import LocalizedSettings
+from whence.core.levels.causal.tree.settings import TreeSettings
 from whence.core.levels.causal.tree.shapes import Vectors
 from whence.core.levels.causal.tree.state import State
 from whence.core.ready import Ready, Send
@@ -56,7 +56,7 @@ class Seen:
 class Fence:
     """Asks the nodes that copies leap over, and answers for this one."""
 
-    def __init__(self, state: State, inbox: Inbox, settings: LocalizedSettings) -> None:
+    def __init__(self, state: State, inbox: Inbox, settings: TreeSettings) -> None:
         self._state = state
         self._inbox = inbox
         self._settings = settings

@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from whence.core.levels.causal.items import Ask, Lookup
 from whence.core.levels.causal.tree.heads import Head
-from whence.core.levels.causal.tree.items import Ask, Lookup
 from whence.core.levels.causal.tree.outbox import NEVER, Outbox
 from whence.core.levels.causal.tree.overlay import NODE_BITS, Cells
-from whence.core.levels.causal.tree.settings import LocalizedSettings
+from whence.core.levels.causal.tree.settings import TreeSettings
 from whence.core.levels.causal.tree.state import Record, State, Uid
 from whence.core.ready import Note, Ready, Send
 from whence.types import Bundle, Instant
@@ -46,7 +46,7 @@ class Inbox:
         self,
         state: State,
         outbox: Outbox,
-        settings: LocalizedSettings,
+        settings: TreeSettings,
         on_first: Callable[[Waiting, Instant, Ready], None],
         on_duplicate: Callable[[Record, Head, Instant, Ready], None],
     ) -> None:

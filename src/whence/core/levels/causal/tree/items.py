@@ -4,7 +4,7 @@ from typing import Annotated, TypeAlias
 
 from msgspec import Meta
 
-from whence import limits
+from whence.core.levels.causal.items import Number
 from whence.core.ready import Item
 from whence.types import Boot, Bundle, PeerId, Seq
 
@@ -14,9 +14,6 @@ could be larger are refused when a group opens (heads.py)."""
 
 LIST_BYTES_MAX = 1 << 12
 """Acknowledged or fenced numbers in one item; what does not fit comes with the next."""
-
-Number: TypeAlias = Annotated[int, Meta(ge=0, le=limits.SEQ_MAX)]
-"""How-many-eth message that one node forwarded to another; 0 is none."""
 
 Head: TypeAlias = Annotated[bytes, Meta(max_length=HEAD_BYTES_MAX)]
 Listed: TypeAlias = Annotated[bytes, Meta(max_length=LIST_BYTES_MAX)]
@@ -60,33 +57,6 @@ class Ack(Item, frozen=True, tag=72):
     upto: Number
     rest: Listed = b""
     floor: Number = 0
-
-
-class Ask(Item, frozen=True, tag=73):
-    """Send me yourself what you numbered above `above` and up to `upto` for me: NACK."""
-
-    above: Number
-    upto: Number
-
-
-class Probe(Item, frozen=True, tag=74):
-    """Tell me again what you have of mine: an acknowledgement may have been lost."""
-
-    number: Number
-
-
-class Back(Item, frozen=True, tag=75):
-    """I am up again, in this epoch of the topology: send me what I lack."""
-
-    epoch: Annotated[int, Meta(ge=0, le=2**31 - 1)]
-
-
-class Lookup(Item, frozen=True, tag=76):
-    """Which messages did `source` number above `above` and up to `upto` for me? IDQ."""
-
-    source: PeerId
-    above: Number
-    upto: Number
 
 
 class Named(Item, frozen=True, tag=77):

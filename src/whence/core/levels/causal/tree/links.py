@@ -8,7 +8,7 @@ Retransmissions, answers and replays are whole (section 7.2).
 from whence.core.levels.causal.tree.heads import CUT, NUMBER_END, WHOLE, Head, decode_whole, encode_whole
 from whence.core.levels.causal.tree.items import HEAD_BYTES_MAX
 from whence.core.levels.causal.tree.overlay import Cells
-from whence.core.levels.causal.tree.settings import LocalizedSettings
+from whence.core.levels.causal.tree.settings import TreeSettings
 from whence.core.levels.causal.tree.shapes import Vectors
 from whence.core.levels.causal.tree.state import Record, State
 
@@ -49,7 +49,7 @@ class Links:
     number_end = NUMBER_END
     """Numbers stay below it: what the coding can write."""
 
-    def __init__(self, state: State, settings: LocalizedSettings) -> None:
+    def __init__(self, state: State, settings: TreeSettings) -> None:
         self._state = state
         self._place = place = state.place
         self._pruned = not settings.replay

@@ -14,29 +14,18 @@ gapless prefix, duplicates only name, records are kept until complete, f >= 2 ne
 from collections.abc import Sequence
 
 from whence.core.levels.causal.begun import Begun, begun, founders_in
+from whence.core.levels.causal.items import Ask, Back, Lookup, Probe
+from whence.core.levels.causal.settings import Settings
 from whence.core.levels.causal.tree import journal
 from whence.core.levels.causal.tree.checkpoint import entries_of, take_up
 from whence.core.levels.causal.tree.fence import Fence
 from whence.core.levels.causal.tree.heads import Head
 from whence.core.levels.causal.tree.inbox import Inbox, Waiting
-from whence.core.levels.causal.tree.items import (
-    Ack,
-    Ask,
-    Back,
-    Copy,
-    FenceAsk,
-    FenceTell,
-    Lookup,
-    Lost,
-    Named,
-    Probe,
-    Trail,
-)
+from whence.core.levels.causal.tree.items import Ack, Copy, FenceAsk, FenceTell, Lost, Named, Trail
 from whence.core.levels.causal.tree.journal import Admitted, Checkpoint, Forgotten, Kept, Marked, Renamed
 from whence.core.levels.causal.tree.links import Cost, Links
 from whence.core.levels.causal.tree.outbox import AGAIN_MAX, NEVER, Outbox
 from whence.core.levels.causal.tree.overlay import Place
-from whence.core.levels.causal.tree.settings import Settings, spread_of
 from whence.core.levels.causal.tree.state import NOBODY, Record, State
 from whence.core.membership.suspects import Suspects
 from whence.core.ready import Delivery, Gauge, Item, Note, Ready, Returned, Send
@@ -57,15 +46,15 @@ class Localized:
         self.state = state
         self.links = links
         self.outbox = outbox
-        self._settings = settings.localized
+        self._settings = settings.tree
         self._limits = settings.limits
-        self._spread = spread_of(settings)
+        self._spread = settings.layout
         self._place: Place = state.place
         self._overlay = state.place.overlay
         self._renumbered = state.place.overlay.renumbered
         self._suspects: Suspects = outbox.suspects
-        self.inbox = inbox(state, outbox, settings.localized, self.first, self.duplicate)
-        self.fence = Fence(state, self.inbox, settings.localized)
+        self.inbox = inbox(state, outbox, settings.tree, self.first, self.duplicate)
+        self.fence = Fence(state, self.inbox, settings.tree)
         self.remembers = True
         """Whether a later life will read what is persisted."""
         self.founders: list[Process] = []

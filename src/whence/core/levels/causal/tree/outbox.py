@@ -8,11 +8,12 @@ Source: LoCaMu sections 4.4, 4.5, 4.7.
 from collections.abc import Iterable
 
 from whence.core.levels.causal.begun import OWN_LOST
+from whence.core.levels.causal.items import Ask, Probe
 from whence.core.levels.causal.tree.heads import NODES, NUMBER_END
-from whence.core.levels.causal.tree.items import LIST_BYTES_MAX, Ack, Ask, Copy, Probe, Trail
+from whence.core.levels.causal.tree.items import LIST_BYTES_MAX, Ack, Copy, Trail
 from whence.core.levels.causal.tree.links import Links
 from whence.core.levels.causal.tree.overlay import Place
-from whence.core.levels.causal.tree.settings import LocalizedSettings
+from whence.core.levels.causal.tree.settings import TreeSettings
 from whence.core.levels.causal.tree.state import ALL, Record, State, Uid
 from whence.core.membership.suspects import Suspects
 from whence.core.ready import Item, Note, Ready, Send
@@ -55,7 +56,7 @@ class Peer:
 class Outbox:
     """Copies, acknowledgements and their repetition."""
 
-    def __init__(self, state: State, links: Links, settings: LocalizedSettings, suspects: Suspects) -> None:
+    def __init__(self, state: State, links: Links, settings: TreeSettings, suspects: Suspects) -> None:
         self.state = state
         self.links = links
         self.suspects = suspects

@@ -16,7 +16,7 @@ from whence.core.levels.causal.tree.heads import NODES, NUMBER_END, PREDICTED, H
 from whence.core.levels.causal.tree.links import name_bytes
 from whence.core.levels.causal.tree.overlay import NODE_BITS, Cells, pair
 from whence.core.levels.causal.tree.sessions import Carried, Pattern, Sessions
-from whence.core.levels.causal.tree.settings import LocalizedSettings
+from whence.core.levels.causal.tree.settings import TreeSettings
 from whence.core.levels.causal.tree.shapes import Numbers, Shape
 from whence.core.levels.causal.tree.state import Record, State
 from whence.core.varint import Reader, put
@@ -33,7 +33,7 @@ class Predicted(Sessions):
 
     form = PREDICTED
 
-    def __init__(self, state: State, settings: LocalizedSettings) -> None:
+    def __init__(self, state: State, settings: TreeSettings) -> None:
         super().__init__(state, settings)
         self._shares = state.place.f == 1
         """What the other end told is not told back. With f >= 2 it is: the fence reads all cells."""

@@ -9,7 +9,7 @@ numbers, belong to a session; everything else is whole.
 from whence.core.levels.causal.tree.heads import WHOLE, Head
 from whence.core.levels.causal.tree.links import Links
 from whence.core.levels.causal.tree.overlay import Cells
-from whence.core.levels.causal.tree.settings import LocalizedSettings
+from whence.core.levels.causal.tree.settings import TreeSettings
 from whence.core.levels.causal.tree.shapes import Shape
 from whence.core.levels.causal.tree.state import Record, State
 from whence.core.varint import Reader, put
@@ -64,7 +64,7 @@ class Sessions(Links):
 
     form = WHOLE
 
-    def __init__(self, state: State, settings: LocalizedSettings) -> None:
+    def __init__(self, state: State, settings: TreeSettings) -> None:
         super().__init__(state, settings)
         self._ordered = settings.ordered_links
         self._sent: dict[int, Carried] = {}

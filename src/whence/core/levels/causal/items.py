@@ -1,0 +1,39 @@
+"""What members of both variants say to each other: questions about what is missing."""
+
+from typing import Annotated, TypeAlias
+
+from msgspec import Meta
+
+from whence import limits
+from whence.core.ready import Item
+from whence.types import PeerId
+
+Number: TypeAlias = Annotated[int, Meta(ge=0, le=limits.SEQ_MAX)]
+"""The number of a message among those that one node forwarded to another; 0 is none."""
+
+
+class Ask(Item, frozen=True, tag=73):
+    """Send me yourself what you numbered above `above` and up to `upto` for me: NACK."""
+
+    above: Number
+    upto: Number
+
+
+class Probe(Item, frozen=True, tag=74):
+    """Tell me again what you have of mine: an acknowledgement may have been lost."""
+
+    number: Number
+
+
+class Back(Item, frozen=True, tag=75):
+    """I am up again, in this epoch of the topology: send me what I lack."""
+
+    epoch: Annotated[int, Meta(ge=0, le=2**31 - 1)]
+
+
+class Lookup(Item, frozen=True, tag=76):
+    """Which messages did `source` number above `above` and up to `upto` for me? IDQ."""
+
+    source: PeerId
+    above: Number
+    upto: Number

@@ -1,0 +1,44 @@
+"""How messages are acknowledged, repeated and asked for, and what a member keeps at most: the same in both variants."""
+
+from msgspec import Struct
+
+from whence.errors import SettingError
+
+MS = 1_000_000
+
+LIVE_TIMERS = {"retry_ns": 1000 * MS, "suspect_ns": 3000 * MS}
+"""For connections, which lose nothing while they last, beside a detector that tells who is gone: repeating is for rare
+cases."""
+
+
+class ReliabilitySettings(Struct, frozen=True, kw_only=True):
+    """Timers and bounds. Each says what it trades."""
+
+    ack_ns: int = 40 * MS
+    """Acknowledgements wait so long for company. Longer: fewer packets, and records live longer."""
+    retry_ns: int = 150 * MS
+    """A copy without answer is sent again; then after twice the time, and so on. At least a few round trips."""
+    retry_ns_max: int = 1600 * MS
+    """Where doubling ends: how late a member that was down for long is served again."""
+    ask_ns: int = 60 * MS
+    """A copy that is held for so long asks for what it waits for."""
+    suspect_ns: int = 400 * MS
+    """A peer that owes an answer for so long is suspected. Shorter: faster detours, more mistakes."""
+
+    window: int = 256
+    """Copies under way to one target at a time."""
+    held_copies_max: int = 512
+    """Copies that wait for earlier ones. Full: the newest is dropped; it is not acknowledged, so it comes again."""
+    records_max: int = 8192
+    """Messages kept for others. A quarter of it: publishing is refused. Full: first copies are dropped, not
+    acknowledged."""
+    retained_bytes_max: int = 64 << 20
+    """Payload bytes kept for others. A quarter of it: publishing is refused. Full: as records_max."""
+
+    def __post_init__(self) -> None:
+        for name in ("ack_ns", "retry_ns", "retry_ns_max", "ask_ns", "suspect_ns", "window", "held_copies_max"):
+            if getattr(self, name) < 1:
+                raise SettingError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for name in ("records_max", "retained_bytes_max"):
+            if getattr(self, name) < 4:
+                raise SettingError(f"{name} must be at least 4, not {getattr(self, name)}")

@@ -17,7 +17,7 @@ from whence.core.clocks.hlc import Hlc
 from whence.core.clocks.kn import Kn
 from whence.core.clocks.stamp import Timing
 from whence.core.levels.total.items import Offer
-from whence.core.levels.total.merged import Entry, Merger, entry_of
+from whence.core.levels.total.merge_buffer import Entry, MergeBuffer, entry_of
 from whence.limits import MergeLimits
 from whence.types import Process, packed
 from whence.wire.codec import encode
@@ -48,7 +48,7 @@ def arrivals(count: int) -> list[tuple[int, Entry]]:
 
 def merged(entries: list[tuple[int, Entry]]) -> float:
     """Return the seconds the merger takes, everything included."""
-    merger, last, released = Merger(TIMING, MergeLimits()), 0, 0
+    merger, last, released = MergeBuffer(TIMING, MergeLimits()), 0, 0
     began = perf_counter()
     for tick, entry in entries:
         if tick != last:

@@ -17,18 +17,18 @@ from whence.core.dissemination.direct import HAVE, WANT, Have, Push, Want
 from whence.core.dissemination.gossip import Gossip
 from whence.core.levels.total.items import (
     VERSION_MAX,
+    Ack,
     Alive,
-    Aside,
     Batch,
     Bye,
     Follow,
+    LateBundle,
     Mergers,
     Offer,
     Opened,
     Stream,
-    Taken,
+    ids_of,
 )
-from whence.core.levels.total.outbox import name_of
 from whence.core.links.addresses import Address, Addresses, pack
 from whence.core.links.detector import Ping, Pong
 from whence.core.links.greeting import NONCE_BYTES, Confirm, Hello, Refused
@@ -132,7 +132,7 @@ MAKERS: dict[type[Item], Callable[[Random], Item]] = {
     Reached: lambda random: Reached(edge(random, 1, limits.SEQ_MAX), edge(random, 0, WAITED_US_MAX)),
     Offer: lambda random: Offer(edge(random, 1, limits.SEQ_MAX), random.randbytes(7), random.randbytes(9)),
     Batch: lambda random: Batch(some_bundle(random), edge(random, 0, 62)),
-    Taken: lambda random: Taken(name_of([some_bundle(random) for _ in range(edge(random, 0, 4))])),
+    Ack: lambda random: Ack(ids_of([some_bundle(random) for _ in range(edge(random, 0, 4))])),
     Follow: lambda random: Follow(
         edge(random, 0, 9), random.choice((b"", random.randbytes(24))), edge(random, 0, 2**63 - 1), edge(random, 0, 99),
         edge(random, 0, 99),
@@ -141,7 +141,7 @@ MAKERS: dict[type[Item], Callable[[Random], Item]] = {
         edge(random, 0, 9), edge(random, 0, 99), random.random() < 0.5, random.randbytes(24)
     ),
     Stream: some_stream,
-    Aside: lambda random: Aside(some_bundle(random), edge(random, 0, 99)),
+    LateBundle: lambda random: LateBundle(some_bundle(random), edge(random, 0, 99)),
     Alive: lambda random: Alive(random.randbytes(7), edge(random, 1, limits.SEQ_MAX)),
     Bye: lambda _: Bye(),
     Mergers: lambda random: Mergers(

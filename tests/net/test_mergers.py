@@ -11,6 +11,8 @@ from tests.net.live import take, within
 from whence.api.group import Group
 from whence.api.node import Node, join
 from whence.core.levels.total.items import Batch, Offer
+from whence.core.levels.total.member import TotalMember
+from whence.core.levels.total.roles import Roles
 from whence.errors import EventsLostError
 
 QUICK = {"beat_ns": 20_000_000, "patience_beats": 10, "delta": 200}
@@ -30,6 +32,17 @@ async def members(tmp_path: Path, pids: list[int], founders: list[int]) -> Async
         for group in groups:
             await group.gathered(len(pids))
         yield list(zip(started, groups, strict=True))
+
+
+def roles_of(group: Group) -> Roles:
+    member = group._driver.member
+    assert isinstance(member, TotalMember)
+    return member.roles
+
+
+def serves(group: Group) -> bool:
+    merger = roles_of(group).merger
+    return merger is not None and merger.server is not None
 
 
 @pytest.mark.parametrize("named", [False, True])
@@ -55,11 +68,11 @@ def test_a_group_goes_on_when_its_founder_is_gone(tmp_path: Path) -> None:
     async def main() -> None:
         async with members(tmp_path, [5, 6, 7, 8], []) as opened:
             groups = [group for _, group in opened]
-            roles = groups[3]._driver.member._roles  # type: ignore[attr-defined]
-            while len(roles.roster.mergers) < 2 or groups[1]._driver.member._desk is None:  # type: ignore[attr-defined]
+            roles = roles_of(groups[3])
+            while len(roles.exchange.table.mergers) < 2 or not serves(groups[1]):
                 await asyncio.sleep(0.02)
             await opened[0][0].close()
-            while 5 in roles.roster.mergers:
+            while 5 in roles.exchange.table.mergers:
                 await asyncio.sleep(0.02)
             readers = [asyncio.create_task(take(group, 1)) for group in groups[1:]]
             await groups[3].ready_to_publish()
@@ -77,7 +90,7 @@ def test_a_publisher_hears_that_no_merger_has_its_events(tmp_path: Path) -> None
             groups = [group for _, group in opened]
             here = groups[2]
             await here.ready_to_publish()
-            assert here._driver.member._desk is None  # type: ignore[attr-defined]
+            assert not serves(here)
             ports, node = here._driver.ports, here._driver.ports.node
             ports.node = node._replace(
                 send=lambda group, to, item, boot: (

@@ -12,7 +12,7 @@ from typing import Any
 from whence.core.clocks.hlc import Hlc
 from whence.core.clocks.kn import Kn, KnStamp
 from whence.core.clocks.stamp import Timing, low_key
-from whence.core.levels.total.merged import BUNDLE, Fate, Merger, entry_of
+from whence.core.levels.total.merge_buffer import ARRIVED, BUNDLE, Fate, MergeBuffer, entry_of
 from whence.limits import MergeLimits
 from whence.types import Process, packed
 
@@ -89,7 +89,7 @@ class World:
         random: Random,
         rules: Rules,
         kn_kind: Callable[[Timing], Kn] = Kn,
-        merger_kind: type[Merger] = Merger,
+        buffer_type: type[MergeBuffer] = MergeBuffer,
         guarded: bool = True,
     ) -> None:
         self.random, self.rules, self.guarded = random, rules, guarded
@@ -103,7 +103,7 @@ class World:
         self.start_rt = list(self.rt)
         self.kn = [kn_kind(self.timing) for _ in range(rules.n)]
         self.hlc = [Hlc(self.timing) for _ in range(rules.n)]
-        self.mergers = [merger_kind(self.timing, LIMITS, rules.release) for _ in range(rules.mergers)]  # type: ignore[arg-type]
+        self.mergers = [buffer_type(self.timing, LIMITS, rules.release) for _ in range(rules.mergers)]  # type: ignore[arg-type]
         self.output = [Output() for _ in range(rules.mergers)]
         self.events: list[Event] = []
         self.known = [0] * rules.n
@@ -262,7 +262,7 @@ class World:
             event = entry[BUNDLE].first - 1
             real = entry[BUNDLE].body == b"" and event < len(self.events)
             output.released.append((event if real else None, rt))
-            output.waited.append(rt - entry[3])
+            output.waited.append(rt - entry[ARRIVED])
 
     def finish(self) -> None:
         """Let everything that is held come out: no more events, clocks go on."""

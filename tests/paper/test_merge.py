@@ -11,7 +11,8 @@ import pytest
 from tests.paper.computations import Event, Message, Rules, World, disagree, inverted
 from whence.core.clocks.kn import Kn, KnStamp, less, shifted
 from whence.core.clocks.stamp import Standing, Timing
-from whence.core.levels.total.merged import Entry, Merger
+from whence.core.levels.total.merge_buffer import Entry, MergeBuffer
+from whence.sim.corruption import corrupt_buffer
 from whence_lab.reference.rc import Rc, RcStamp
 from whence_lab.reference.rc import less as rc_less
 
@@ -169,7 +170,7 @@ def corrupted(world: World) -> None:
         world.events.append(nowhere)
     for merger in world.mergers:
         rt = world.rt[-1]
-        merger.spoil(rt, rt + random.randint(1, span), random.randrange(4))
+        corrupt_buffer(merger, rt, rt + random.randint(1, span), random.randrange(4))
     world.start_rt = list(world.rt)
     world.faults_ended = True
 
@@ -235,7 +236,7 @@ class NeverAges(Kn):
         return False
 
 
-class ReleasesByEquality(Merger):
+class ReleasesByEquality(MergeBuffer):
     """delcond with =."""
 
     def release(self, rt: int) -> list[Entry]:
@@ -244,7 +245,7 @@ class ReleasesByEquality(Merger):
         return self._leave(rt, due) if due else []
 
 
-class ReleasesOneTickEarly(Merger):
+class ReleasesOneTickEarly(MergeBuffer):
     """The tight rule with ≥ instead of >."""
 
     def _wait(self) -> int:
@@ -267,7 +268,7 @@ def test_releasing_only_on_the_tick_strands_messages() -> None:
     stranded = 0
     for number in range(COMPUTATIONS):
         random = Random(f"equality {number}")
-        world = World(random, drawn(random, jumps=True), merger_kind=ReleasesByEquality).run()
+        world = World(random, drawn(random, jumps=True), buffer_type=ReleasesByEquality).run()
         world.finish()
         stranded += any(merger._heap for merger in world.mergers)
     assert stranded > COMPUTATIONS // 10
@@ -279,7 +280,7 @@ def test_the_tight_rule_one_tick_early_is_wrong() -> None:
     for number in range(COMPUTATIONS):
         random = Random(f"early {number}")
         rules = drawn(random, release="tight", reading="receiver", loss=0.0)
-        world = World(random, rules, merger_kind=ReleasesOneTickEarly).run()
+        world = World(random, rules, buffer_type=ReleasesOneTickEarly).run()
         wrong += any(output.late for output in world.output)
     assert wrong > COMPUTATIONS // 50
 

@@ -22,7 +22,7 @@ from tests.pipeline.conftest import BRIEF
 from tests.pipeline.logs import FIRST_LANDING, Row, in_order, key_of, made_log, write_files
 from whence.cli.app import run
 from whence.core.clocks.stamp import Timing
-from whence.core.levels.total.merged import Merger, entry_of
+from whence.core.levels.total.merge_buffer import MergeBuffer, entry_of
 from whence.errors import InternalError, StorageError, UsageError
 from whence.limits import MergeLimits
 from whence.pipeline import stream
@@ -70,7 +70,7 @@ def test_a_stream_releases_the_order_of_the_batch_and_of_the_live_merger(spark: 
 
 def live_order(rows: list[Row], grp: str) -> list[bytes]:
     """Return what the merger of a live member releases, given the same events as they are published."""
-    merger = Merger(Timing(epsilon=5, delta=20), MergeLimits(), "paper")
+    merger = MergeBuffer(Timing(epsilon=5, delta=20), MergeLimits(), "paper")
     out = []
     for row in rows:
         if row["grp"] == grp:

@@ -14,8 +14,7 @@ from whence import limits
 from whence.core.dissemination.direct import HAVE, WANT, Have, Want
 from whence.core.dissemination.gossip import Gossip
 from whence.core.levels.causal.mesh.items import Told
-from whence.core.levels.total.items import Follow, Mergers, Opened, Stream, Taken
-from whence.core.levels.total.outbox import name_of
+from whence.core.levels.total.items import Ack, Follow, Mergers, Opened, Stream, ids_of
 from whence.core.links.addresses import Address, Addresses, pack
 from whence.core.links.presence import Place, Presence, presence
 from whence.core.membership.partial_view import NEWS, Welcome
@@ -133,7 +132,7 @@ AGREEING: dict[type, st.SearchStrategy[Any]] = {
     Told: _told(),
     Have: st.builds(Have, digests(HAVE, 3), news(), news()),
     Want: st.builds(Want, digests(WANT, 1)),
-    Taken: st.builds(Taken, st.lists(bundles(), max_size=4).map(name_of)),
+    Ack: st.builds(Ack, st.lists(bundles(), max_size=4).map(ids_of)),
     Mergers: st.one_of(
         st.just(Mergers(0, [], [])),
         st.builds(

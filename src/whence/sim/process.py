@@ -11,6 +11,7 @@ from whence.core.runner import Done, Ports
 from whence.errors import NotMemberError, RemoteProtocolError, UsageError
 from whence.sim.application import Application
 from whence.sim.clock import Clock
+from whence.sim.corruption import CORRUPT_STATE, corrupt_state
 from whence.sim.disk import Disk
 from whence.sim.network import Copy
 from whence.sim.ports import SimPorts, SimRunner
@@ -185,11 +186,15 @@ class SimProcess:
             self._runner.plan(self.now())
 
     def act(self, name: str, argument: int) -> bool:
-        """Let the member do what only its level knows; return False if it refuses."""
+        """Let the member do what only its level knows, or corrupt its memory; return False if that cannot be."""
         if self._runner is None or self._paused:
             return False
+        member = self._runner.member
         try:
-            self._runner.ask(self._runner.member.act, name, argument)
+            if name == CORRUPT_STATE:
+                self._runner.ask(corrupt_state, member, argument)
+            else:
+                self._runner.ask(member.act, name, argument)
         except UsageError as refusal:
             self._record.write(Kind.REJECT, reason=type(refusal).__name__)
             return False

@@ -16,7 +16,7 @@ from whence.core.levels.causal.mesh import items as mesh
 from whence.core.levels.causal.tree import items as tree
 from whence.core.levels.optimistic.recovery import Recover, Recovered
 from whence.core.levels.optimistic.tickets import items as tickets
-from whence.core.levels.total.items import Alive, Aside, Batch, Bye, Follow, Mergers, Offer, Opened, Stream, Taken
+from whence.core.levels.total.items import Ack, Alive, Batch, Bye, Follow, LateBundle, Mergers, Offer, Opened, Stream
 from whence.core.links.addresses import Addresses
 from whence.core.links.detector import Ping, Pong
 from whence.core.links.greeting import Confirm, Hello, Refused
@@ -42,11 +42,11 @@ NUMBERS: dict[int, type[Item]] = {
     119: Reached,
     20: Offer,
     21: Batch,
-    22: Taken,
+    22: Ack,
     23: Follow,
     24: Opened,
     25: Stream,
-    26: Aside,
+    26: LateBundle,
     27: Alive,
     28: Bye,
     70: tree.Copy,
@@ -95,7 +95,7 @@ NUMBERS: dict[int, type[Item]] = {
 AnyItem = Union[  # noqa: UP007 - the decoder reads this at run time
     Gossip, Subscribe, Welcome,
     Hello, Confirm, Addresses, Ping, Pong, Presence, Push, Have, Want, Reached, Refused,
-    Offer, Batch, Taken, Follow, Opened, Stream, Aside, Alive, Bye, Mergers,
+    Offer, Batch, Ack, Follow, Opened, Stream, LateBundle, Alive, Bye, Mergers,
     tree.Copy, tree.Trail, tree.Ack, causal.Ask, causal.Probe, causal.Back, causal.Lookup,
     tree.Named, tree.FenceAsk, tree.FenceTell, tree.Lost,
     mesh.Told, mesh.Has,

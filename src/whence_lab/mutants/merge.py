@@ -1,26 +1,29 @@
 """Bugs in merging: the paper's rules where they are wrong, and slips of mergers, relays, publishers, followers."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from msgspec import structs
 
-from whence.core.clocks.stamp import FIRST_KEY, StampClock, Standing
-from whence.core.levels.total.following import Following, Stage
-from whence.core.levels.total.holes import Holes
+from whence.core.clocks.hlc import Hlc
+from whence.core.clocks.kn import Kn
+from whence.core.clocks.stamp import FIRST_KEY, REST_BITS, Standing
+from whence.core.levels.total.gaps import GapDetector
 from whence.core.levels.total.items import Opened, Stream
-from whence.core.levels.total.level import Merging
-from whence.core.levels.total.member import MergeMember
-from whence.core.levels.total.merged import Entry, Fate, Merger
-from whence.core.levels.total.roster import Roster
+from whence.core.levels.total.level import TotalLevel
+from whence.core.levels.total.member import TotalMember
+from whence.core.levels.total.merge_buffer import Entry, Fate, MergeBuffer
+from whence.core.levels.total.publisher import Publisher
+from whence.core.levels.total.role_table import RoleTable
+from whence.core.levels.total.roles import Roles
 from whence.core.levels.total.settings import TotalSettings
+from whence.core.levels.total.subscription import Stage, Subscription
 from whence.core.ready import Delivery, Late, Ready
 from whence.types import Bundle, Instant, Process, Span
 
-# --- the merger ---
+# --- mergers ---
 
 
-class ReleasesOnTheTick(Merger):
+class ReleasesOnTheTick(MergeBuffer):
     """Releases at l + δ + ε exactly, as the paper has it, and not after."""
 
     _rt = 0
@@ -35,17 +38,17 @@ class ReleasesOnTheTick(Merger):
         return min((due for due in map(self._due, self._heap) if due > self._rt), default=None)
 
     def _due(self, entry: Entry) -> int:
-        return (entry[0] >> 20) + self._wait()
+        return (entry[0] >> REST_BITS) + self._wait()
 
 
-class ReleasesOnArrival(Merger):
+class ReleasesOnArrival(MergeBuffer):
     """Does not wait."""
 
     def _wait(self) -> int:
         return 0
 
 
-class ForgetsTheLastKey(Merger):
+class ForgetsTheLastKey(MergeBuffer):
     """Releases whatever is due, also below what it released before."""
 
     def arrive(self, rt: int, entry: Entry) -> Fate:
@@ -53,28 +56,28 @@ class ForgetsTheLastKey(Merger):
         return super().arrive(rt, entry)
 
 
-class ReleasesByArrival(Merger):
+class ReleasesByArrival(MergeBuffer):
     """Sorts by the time of arrival."""
 
     def arrive(self, rt: int, entry: Entry) -> Fate:
         return super().arrive(rt, (rt << 20, 0, *entry[2:]))
 
 
-class NeverPurges(Merger):
+class NeverPurges(MergeBuffer):
     """Trusts its own memory."""
 
     def guard(self, rt: int) -> str | None:
         return None
 
 
-class HoldsWithoutBound(Merger):
+class HoldsWithoutBound(MergeBuffer):
     """Holds as much as comes."""
 
-    def _overfull(self) -> bool:
-        return False
+    def _make_room(self, out: list[Entry]) -> None:
+        pass
 
 
-class TakesCopiesTwice(Merger):
+class TakesCopiesTwice(MergeBuffer):
     """Does not look whether it has seen a bundle."""
 
     def arrive(self, rt: int, entry: Entry) -> Fate:
@@ -86,7 +89,7 @@ class TakesCopiesTwice(Merger):
 # --- followers ---
 
 
-class ResumesFromNow(Following):
+class ResumesFromNow(Subscription):
     """Asks a new merger for what comes from now on."""
 
     def _ask(self, now: Instant, ready: Ready) -> None:
@@ -95,7 +98,7 @@ class ResumesFromNow(Following):
         self.last = last
 
 
-class ResumesByPosition(Following):
+class ResumesByPosition(Subscription):
     """Takes positions of one merger for those of another."""
 
     def opened(self, sender: Process, item: Opened, now: Instant, ready: Ready) -> bool:
@@ -106,7 +109,7 @@ class ResumesByPosition(Following):
         return opened
 
 
-class ResumesFromTheBeginning(Following):
+class ResumesFromTheBeginning(Subscription):
     """Asks a new merger for everything, and hands it on again."""
 
     def _ask(self, now: Instant, ready: Ready) -> None:
@@ -114,18 +117,18 @@ class ResumesFromTheBeginning(Following):
         super()._ask(now, ready)
 
 
-class NeverSwitches(Following):
+class NeverSwitches(Subscription):
     """Stays with a merger that is gone."""
 
     def switch(self, now: Instant, ready: Ready, to: int | None = None) -> None:
         self.begin(now, ready)
 
 
-class OverlooksWhatIsMissing(Following):
+class OverlooksWhatIsMissing(Subscription):
     """Takes pieces of the stream as they come."""
 
     def take(self, sender: Process, item: Stream, now: Instant, ready: Ready) -> list[Bundle]:
-        if sender.pid != self.merger or self.stage is not Stage.FOLLOWING:
+        if sender.pid != self.merger or self.stage is not Stage.OPEN:
             return []
         self._heard_at = now
         self._position = max(self._position, item.end)
@@ -135,14 +138,8 @@ class OverlooksWhatIsMissing(Following):
 # --- publishers, relays, members ---
 
 
-class Trusting:
+class TrustingHlc(Hlc):
     """A stamp clock that finds everything in order."""
-
-    def __init__(self, clock: StampClock[object]) -> None:
-        self._clock = clock
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._clock, name)
 
     def guard(self, rt: int) -> Standing:
         """Look at nothing."""
@@ -153,51 +150,73 @@ class Trusting:
         return 0
 
 
-class NeverGuards(MergeMember):
+class TrustingKn(Kn):
+    """The paper's stamps, without any guard."""
+
+    def guard(self, rt: int) -> Standing:
+        """Look at nothing."""
+        return Standing.LEGAL
+
+    def wait(self, rt: int) -> int:
+        """Wait for nothing."""
+        return 0
+
+
+class NeverGuards(TotalMember):
     """Does not notice that its stamp is from the future: the guard that the paper forgets."""
 
     def __init__(self, me: Process, settings: TotalSettings, now: Instant) -> None:
         super().__init__(me, settings, now)
-        self._clock = Trusting(self._clock)
+        trusting = TrustingHlc if settings.merge.stamp == "hlc" else TrustingKn
+        self.clock.stamps = trusting(settings.timing)  # type: ignore[assignment]
+        self.clock.stamps.start(self.clock.rt)
 
 
-class MergesByNumber(MergeMember):
+class MergesByNumber(Roles):
     """Takes the processes 0, 1, … for the mergers, whoever is there."""
 
-    def _keep(self, roster: Roster, now: Instant, ready: Ready) -> None:
-        super()._keep(roster._replace(mergers=tuple(range(len(roster.mergers))), relays=()), now, ready)
+    def _keep(self, table: RoleTable, now: Instant, ready: Ready) -> None:
+        super()._keep(table._replace(mergers=tuple(range(len(table.mergers))), relays=()), now, ready)
 
 
-class OverlooksHoles(Holes):
+class OverlooksHoles(GapDetector):
     """Does not look whether numbers are missing."""
 
     def before(self, bundle: Bundle) -> Span | None:
         return None
 
 
-class CreatesBeyondItsBound(MergeMember):
+class CreatesBeyondItsBound(Publisher):
     """Creates events past what a tick may have, which mergers refuse: accepted, and delivered nowhere."""
 
-    def _full_tick(self) -> None:
+    def full_tick(self) -> None:
         return None
 
 
-class Restamps(MergeMember):
+class Restamps(Publisher):
     """Stamps what it passes on anew, as the paper's hierarchy does."""
 
-    def _passed_on(self, bundle: Bundle) -> Bundle:
-        stamp = self._clock.write(self._clock.local(self._rt))
-        return Bundle(bundle.pid, bundle.boot, bundle.first, bundle.sizes, bundle.body, stamp)
+    def relay(self, bundle: Bundle, stamp: object, topic: int, now: Instant, ready: Ready) -> None:
+        stamps = self._clock.stamps
+        anew = stamps.write(stamps.local(self._clock.rt))
+        passed_on = Bundle(bundle.pid, bundle.boot, bundle.first, bundle.sizes, bundle.body, anew)
+        super().relay(passed_on, stamp, topic, now, ready)
 
 
-class OneMergerIsEnough(MergeMember):
+class OneMergerIsEnough(Roles):
     """Sends publications to the first merger only."""
 
-    def _targets_now(self) -> tuple[int, ...]:
-        return super()._targets_now()[:1]
+    def _keep(self, table: RoleTable, now: Instant, ready: Ready) -> None:
+        super()._keep(table, now, ready)
+        self._publisher.targets = self._publisher.targets[:1]
+
+    def take_part(self, now: Instant, ready: Ready) -> bool:
+        joined = super().take_part(now, ready)
+        self._publisher.targets = self._publisher.targets[:1]
+        return joined
 
 
-class DeliversLateInTheStream(MergeMember):
+class DeliversLateInTheStream(TotalMember):
     """Hands late events out as if they were on time."""
 
     def _end(self, now: Instant, ready: Ready) -> Ready:
@@ -206,7 +225,7 @@ class DeliversLateInTheStream(MergeMember):
         return ready
 
 
-class TellsKeysOfItsOwn(MergeMember):
+class TellsKeysOfItsOwn(TotalMember):
     """Counts what it hands out instead of telling the key it has: every sequence is right, and no reader can sort."""
 
     _told = 0
@@ -221,59 +240,74 @@ class TellsKeysOfItsOwn(MergeMember):
         return ready
 
 
-class NeverGivesUpSending(MergeMember):
+class NeverGivesUpSending(TotalMember):
     """Sends again for ever what nobody acknowledges."""
 
     def tick(self, now: Instant) -> Ready:
-        for parcel in self._outbox._parcels.values():
-            parcel.last_tick = self._rt + self._timing.delta
+        for pending in self.outbox._pending.values():
+            pending.last_tick = self.clock.rt + self._settings.timing.delta
         return super().tick(now)
 
 
-class StampsByItsClockAlone(MergeMember):
+class StampsByItsClockAlone(TotalMember):
     """Stamps with the clock on the wall: neither what it published before nor what it delivered counts."""
 
     def publish(self, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
-        self._ticks.rt = max(0, now // self._settings.merge.tick_ns)
-        self._clock.start(self._ticks.rt - 1 if self._ticks.rt else 0)
+        ticks = self.clock.ticks
+        ticks.rt = max(0, now // self._settings.merge.tick_ns)
+        self.clock.stamps.start(ticks.rt - 1 if ticks.rt else 0)
         return super().publish(payloads, now)
 
 
-def _member(kind: type[MergeMember]) -> Callable[[Merging], Merging]:
-    return lambda recipe: recipe._replace(member=kind)
+def _member(kind: type[TotalMember]) -> Callable[[TotalLevel], TotalLevel]:
+    return lambda level: level._replace(member=kind)
 
 
-def _merger(kind: type[Merger]) -> Callable[[Merging], Merging]:
-    return _member(type(kind.__name__, (MergeMember,), {"merger_kind": kind}))
+def _publisher(kind: type[Publisher]) -> Callable[[TotalLevel], TotalLevel]:
+    return _member(type(kind.__name__, (TotalMember,), {"publisher_type": kind}))
 
 
-def _following(kind: type[Following]) -> Callable[[Merging], Merging]:
-    return _member(type(kind.__name__, (MergeMember,), {"following_kind": kind}))
+def _roles(kind: type[Roles]) -> Callable[[TotalLevel], TotalLevel]:
+    return _member(type(kind.__name__, (TotalMember,), {"roles_type": kind}))
+
+
+def _buffer(kind: type[MergeBuffer]) -> Callable[[TotalLevel], TotalLevel]:
+    return _roles(type(kind.__name__, (Roles,), {"buffer_type": kind}))
+
+
+def _subscription(kind: type[Subscription]) -> Callable[[TotalLevel], TotalLevel]:
+    return _roles(type(kind.__name__, (Roles,), {"subscription_type": kind}))
+
+
+def _gaps(kind: type[GapDetector]) -> Callable[[TotalLevel], TotalLevel]:
+    return _roles(type(kind.__name__, (Roles,), {"gaps_type": kind}))
 
 
 _TOTAL = ("total",)
 
 BUGS = (
-    ("releases_on_the_tick", "bounds", "releases at l+δ+ε and not after", _merger(ReleasesOnTheTick), _TOTAL),
-    ("releases_on_arrival", "agreement", "does not wait for what comes before", _merger(ReleasesOnArrival), _TOTAL),
-    ("forgets_the_last_key", "total_order", "releases below what it released", _merger(ForgetsTheLastKey), _TOTAL),
-    ("releases_by_arrival", "total_order", "sorts by the time of arrival", _merger(ReleasesByArrival), _TOTAL),
-    ("never_purges", "agreement", "keeps a state from the future", _merger(NeverPurges), _TOTAL),
-    ("merges_without_bound", "bounds", "holds as much as comes", _merger(HoldsWithoutBound), _TOTAL),
-    ("takes_copies_twice", "no_duplicates", "does not look for what it has seen", _merger(TakesCopiesTwice), _TOTAL),
-    ("resumes_from_now", "agreement", "asks a new merger from now on", _following(ResumesFromNow), _TOTAL),
-    ("resumes_by_position", "agreement", "takes positions for keys", _following(ResumesByPosition), _TOTAL),
-    ("resumes_from_the_beginning", "no_duplicates", "asks for all again", _following(ResumesFromTheBeginning), _TOTAL),
-    ("never_switches", "agreement", "stays with a merger that is gone", _following(NeverSwitches), _TOTAL),
-    ("overlooks_what_is_missing", "agreement", "takes pieces as they come", _following(OverlooksWhatIsMissing), _TOTAL),
+    ("releases_on_the_tick", "bounds", "releases at l+δ+ε and not after", _buffer(ReleasesOnTheTick), _TOTAL),
+    ("releases_on_arrival", "agreement", "does not wait for what comes before", _buffer(ReleasesOnArrival), _TOTAL),
+    ("forgets_the_last_key", "total_order", "releases below what it released", _buffer(ForgetsTheLastKey), _TOTAL),
+    ("releases_by_arrival", "total_order", "sorts by the time of arrival", _buffer(ReleasesByArrival), _TOTAL),
+    ("never_purges", "agreement", "keeps a state from the future", _buffer(NeverPurges), _TOTAL),
+    ("merges_without_bound", "bounds", "holds as much as comes", _buffer(HoldsWithoutBound), _TOTAL),
+    ("takes_copies_twice", "no_duplicates", "does not look for what it has seen", _buffer(TakesCopiesTwice), _TOTAL),
+    ("resumes_from_now", "agreement", "asks a new merger from now on", _subscription(ResumesFromNow), _TOTAL),
+    ("resumes_by_position", "agreement", "takes positions for keys", _subscription(ResumesByPosition), _TOTAL),
+    ("resumes_from_the_beginning", "no_duplicates", "asks for all again",
+     _subscription(ResumesFromTheBeginning), _TOTAL),
+    ("never_switches", "agreement", "stays with a merger that is gone", _subscription(NeverSwitches), _TOTAL),
+    ("overlooks_what_is_missing", "agreement", "takes pieces as they come",
+     _subscription(OverlooksWhatIsMissing), _TOTAL),
     ("never_guards", "agreement", "does not notice a stamp from the future", _member(NeverGuards), _TOTAL),
-    ("creates_beyond_its_bound", "agreement", "creates events that all mergers refuse", _member(CreatesBeyondItsBound),
-     _TOTAL),
-    ("merges_by_number", "crash", "sends to processes that are not there", _member(MergesByNumber), _TOTAL),
+    ("creates_beyond_its_bound", "agreement", "creates events that all mergers refuse",
+     _publisher(CreatesBeyondItsBound), _TOTAL),
+    ("merges_by_number", "crash", "sends to processes that are not there", _roles(MergesByNumber), _TOTAL),
     ("overlooks_holes", "fifo", "does not say what its stream left out",
-     _member(type("OverlooksHoles", (MergeMember,), {"holes_kind": OverlooksHoles})), _TOTAL),
-    ("restamps", "total_order", "gives what it relays a stamp of its own", _member(Restamps), _TOTAL),
-    ("one_merger_is_enough", "agreement", "publishes to one merger", _member(OneMergerIsEnough), _TOTAL),
+     _gaps(OverlooksHoles), _TOTAL),
+    ("restamps", "total_order", "gives what it relays a stamp of its own", _publisher(Restamps), _TOTAL),
+    ("one_merger_is_enough", "agreement", "publishes to one merger", _roles(OneMergerIsEnough), _TOTAL),
     ("delivers_late_in_the_stream", "total_order", "hands out late events as if on time",
      _member(DeliversLateInTheStream), _TOTAL),
     ("tells_keys_of_its_own", "keys", "hands out other keys than those published", _member(TellsKeysOfItsOwn), _TOTAL),

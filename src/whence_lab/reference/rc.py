@@ -2,7 +2,7 @@
 
 Its `less` extends happened-before where a process has one event per tick; but it has cycles, and its reset lets r + c
 fall along a chain of causes, so that a merger which waits for r + c would deliver an effect before its cause.
-Source: merge specification 9.
+Source: docs/papers/merge.md: merge 9.
 """
 
 from typing import NamedTuple

@@ -13,6 +13,7 @@ from whence.core.clocks.ticks import Ticks
 from whence.core.levels.total.settings import TotalSettings
 from whence.core.settings import parse
 from whence.errors import LimitError, SettingError
+from whence.sim.corruption import corrupt_stamps
 
 TIMING = Timing(epsilon=3, delta=5, publishers_max=4, events_per_tick_max=2, stall_max=10)
 
@@ -135,7 +136,7 @@ def test_the_last_key_of_a_tick_is_between_the_ticks(tick: int) -> None:
 
 def test_hlc_stalls_while_it_is_a_little_ahead_and_resets_where_it_is_absurd() -> None:
     clock = Hlc(TIMING)
-    clock.spoil(100)
+    corrupt_stamps(clock, 100)
     assert [clock.guard(rt) for rt in (98, 97, 88)] == [Standing.LEGAL, Standing.STALLED, Standing.STALLED]
     assert clock.guard(87) is Standing.RESET
     assert clock.last == 87 << 20

@@ -5,7 +5,7 @@ largest clock value known, r + c of the paper's stamps, exactly; k counts the ch
 The sentence that decides: one more than the largest stamp known, or the clock with counter 0 if that is larger.
 Bounds, asked for before an event is created (`wait`): l ≤ rt + ε − 1 and k < K·n·ε. What is beyond, others refuse.
 Costs: an addition and a comparison per stamp, 6 bytes on the wire and up to 3 for the counter.
-Source: merge specification 4; hybrid logical clocks (2014).
+Source: docs/papers/merge.md: merge 4; hybrid logical clocks (2014).
 """
 
 from collections.abc import Sequence
@@ -20,10 +20,11 @@ _K_BYTES_MAX = 3
 class Hlc:
     """The production stamp."""
 
-    __slots__ = ("_counter_end", "_last", "_origin", "_timing")
+    __slots__ = ("_counter_end", "_last", "_lead_max", "_origin", "_stall_max")
 
     def __init__(self, timing: Timing) -> None:
-        self._timing = timing
+        self._lead_max = timing.lead_max
+        self._stall_max = timing.stall_max
         self._origin = timing.origin << REST_BITS
         self._counter_end = min(COUNTER_MAX + 1, timing.chain_max * timing.epsilon)
         self._last = 0
@@ -45,7 +46,7 @@ class Hlc:
         physical = last >> REST_BITS
         if (last & COUNTER_MAX) + 1 >= self._counter_end:
             return physical + 1 - rt
-        return max(0, physical - rt - self._timing.lead_max)
+        return max(0, physical - rt - self._lead_max)
 
     def local(self, rt: int) -> int:
         """Create an event; return its stamp."""
@@ -68,17 +69,17 @@ class Hlc:
 
     def guard(self, rt: int) -> Standing:
         """Stall while l is ahead of its bound; reset where it is absurd. k over its bound is absurd too."""
-        ahead = (self._last >> REST_BITS) - rt - self._timing.lead_max
+        ahead = (self._last >> REST_BITS) - rt - self._lead_max
         if ahead <= 0 and self._last & COUNTER_MAX < self._counter_end:
             return Standing.LEGAL
-        if 0 < ahead <= self._timing.stall_max:
+        if 0 < ahead <= self._stall_max:
             return Standing.STALLED
         self.start(rt)
         return Standing.RESET
 
     def wrong(self, stamp: int, rt: int) -> str | None:
         """Refuse what is ahead of every clock, and counters that no chain can reach."""
-        if stamp >> REST_BITS > rt + self._timing.lead_max:
+        if stamp >> REST_BITS > rt + self._lead_max:
             return "future"
         return "counter" if stamp & COUNTER_MAX >= self._counter_end else None
 
@@ -120,10 +121,6 @@ class Hlc:
         if k > COUNTER_MAX:
             raise ValueError(f"no stamp counts to {k}")
         return int.from_bytes(data[:_L_BYTES], "big") << REST_BITS | k
-
-    def spoil(self, tick: int) -> None:
-        """Forget the truth for some tick: what a fault may do."""
-        self._last = tick << REST_BITS
 
     def snapshot(self) -> bytes:
         """Return the last stamp."""

@@ -197,10 +197,6 @@ class Kn:
         r = int.from_bytes(data[:_R_BYTES], "big")
         return KnStamp(self._decoded(r, rt) if self._timing.bounded else r, data[_R_BYTES], tuple(kn))
 
-    def spoil(self, tick: int) -> None:
-        """Forget the truth for some tick: what a fault may do."""
-        self._set(tick, 0, self._kn)
-
     def snapshot(self) -> bytes:
         """Return the state as a stamp."""
         return self.write(KnStamp(self._rests_at, self._c, tuple(self._kn)))

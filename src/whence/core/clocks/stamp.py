@@ -146,9 +146,6 @@ class StampClock(Protocol[Kind]):
     def read(self, data: bytes, rt: int) -> Kind:
         """Return the stamp that arrived. Raises ValueError if it is none."""
 
-    def spoil(self, tick: int) -> None:
-        """Forget the truth for some tick: what a fault may do."""
-
     def snapshot(self) -> bytes:
         """Return the state."""
 

@@ -6,7 +6,12 @@ that was set back but a corrupt memory of it, and is given up at once.
 A wall clock that is set forward cannot be told from time that passed; peers refuse what comes from the future.
 """
 
+from typing import Final
+
 from whence.core.clocks.stamp import Timing
+
+NEVER: Final = 1 << 63
+"""Later than every instant of a wall clock."""
 
 
 class Ticks:

@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 from whence.limits import MERGED_PEER_ID_MAX
+from whence.sim.corruption import CORRUPT_STATE
 from whence.sim.merging import clocks_within, deadline_of, settings_of
 from whence.sim.numbers import draw_numbers
 from whence.sim.scenario import Act, Fault, Publish, Scenario
@@ -130,7 +131,7 @@ def _phased(
     if shape == "corrupted":
         times = sorted(dice.randrange(safety) for _ in range(dice.randint(1, 6)))
         acts += [
-            Act(at_ns=at, node=dice.randrange(nodes), name="corrupt_state", argument=dice.randrange(8)) for at in times
+            Act(at_ns=at, node=dice.randrange(nodes), name=CORRUPT_STATE, argument=dice.randrange(8)) for at in times
         ]  # fmt: skip
     numbers = draw_numbers(max(everyone) + 1, more, MERGED_PEER_ID_MAX) if more.random() < 0.5 else []
     return Scenario(

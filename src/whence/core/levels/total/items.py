@@ -1,5 +1,6 @@
-"""What members of a merged group say to each other. Numbers 20 to 29, for good."""
+"""The items of level `total`, numbers 20 to 29 for good, and the record of a merger's journal."""
 
+from collections.abc import Sequence
 from struct import Struct as Layout
 from typing import Annotated, TypeAlias
 
@@ -16,16 +17,16 @@ STREAM_BUNDLES_MAX = 32
 STREAM_BYTES_MAX = 1 << 20
 """Bytes of the bundles in one piece, the first not counted: the largest bundle and this much more fit a packet."""
 
-NAMES_MAX = 64
-"""Publications one acknowledgement names."""
+ACKED_MAX = 64
+"""Publications in one acknowledgement."""
 
 VERSION_MAX = 2**31 - 1
-"""Rosters of one group: a change every second for 68 years. Full: who merges does not change any more."""
+"""Role tables of one group: a change every second for 68 years. Full: who merges does not change any more."""
 
 KEY_BYTES = 24
 _KEY = Layout(">QQQ")
-NAME = Layout("<HIQ")
-"""A publication's name in an acknowledgement: pid, boot, number of its first event."""
+PUBLICATION_ID = Layout("<HIQ")
+"""A publication in an acknowledgement: pid, boot, number of its first event."""
 
 Stamp: TypeAlias = Annotated[bytes, Meta(max_length=limits.STAMP_BYTES_MAX)]
 Body: TypeAlias = Annotated[bytes, Meta(max_length=limits.BUNDLE_BYTES_MAX)]
@@ -37,7 +38,7 @@ KeyBytes: TypeAlias = Annotated[bytes, Meta(max_length=KEY_BYTES)]
 
 
 def key_to_bytes(key: MergeKey | None) -> bytes:
-    """Return a key as it travels: bytes in the same order; nothing for none."""
+    """Return a key as it travels: bytes that sort like it; none for None."""
     return b"" if key is None else _KEY.pack(*key)
 
 
@@ -84,14 +85,14 @@ class Batch(Item, frozen=True, array_like=True, tag=21, gc=False):
         return len(self.bundle.body)
 
 
-class Taken(Item, frozen=True, array_like=True, tag=22, gc=False):
+class Ack(Item, frozen=True, array_like=True, tag=22, gc=False):
     """These publications have arrived: no need to send them again."""
 
-    names: Annotated[bytes, Meta(max_length=NAMES_MAX * NAME.size)]
+    ids: Annotated[bytes, Meta(max_length=ACKED_MAX * PUBLICATION_ID.size)]
 
     def sound(self) -> bool:
-        """Tell whether they are whole names."""
-        return len(self.names) % NAME.size == 0
+        """Tell whether every id is whole."""
+        return len(self.ids) % PUBLICATION_ID.size == 0
 
 
 class Follow(Item, frozen=True, array_like=True, tag=23, gc=False):
@@ -147,7 +148,7 @@ class Stream(Item, frozen=True, array_like=True, tag=25, gc=False):
         return sum([len(bundle.body) for bundle in self.bundles])
 
 
-class Aside(Item, frozen=True, array_like=True, tag=26, gc=False):
+class LateBundle(Item, frozen=True, array_like=True, tag=26, gc=False):
     """A bundle that came too late for the stream. Sent once, without acknowledgement."""
 
     bundle: Bundle
@@ -174,7 +175,7 @@ class Alive(Item, frozen=True, array_like=True, tag=27, gc=False):
 
 
 class Bye(Item, frozen=True, array_like=True, tag=28, gc=False):
-    """I go: look for another merger, or forget me as a follower."""
+    """I leave: look for another merger, or forget me as a follower."""
 
 
 class Mergers(Item, frozen=True, array_like=True, tag=29, gc=False):
@@ -190,7 +191,13 @@ class Mergers(Item, frozen=True, array_like=True, tag=29, gc=False):
         return bool(self.version) == bool(self.mergers) and len(set(pids)) == len(pids)
 
 
-ALL_ITEMS = (Offer, Batch, Taken, Follow, Opened, Stream, Aside, Alive, Bye, Mergers)
+def ids_of(bundles: Sequence[Bundle]) -> bytes:
+    """Return publications as an acknowledgement has them."""
+    return b"".join([PUBLICATION_ID.pack(bundle.pid, bundle.boot, bundle.first) for bundle in bundles])
+
+
+ALL_ITEMS = (Offer, Ack, Stream, Batch, Follow, Opened, LateBundle, Alive, Bye, Mergers)
+"""The frequent ones first: each item received is looked up here."""
 
 
 _JOURNAL = Layout(">QQQQ")

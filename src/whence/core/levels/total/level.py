@@ -1,4 +1,4 @@
-"""How a driver makes the members of level `total`."""
+"""Level `total` as a driver sees it: its settings, and members made from them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -6,27 +6,27 @@ from typing import Any, NamedTuple
 from msgspec import structs
 
 from whence.core.level import Surroundings
-from whence.core.levels.total.member import MergeMember
+from whence.core.levels.total.member import TotalMember
 from whence.core.levels.total.settings import TotalSettings
 from whence.core.settings import parse
 from whence.limits import PEER_ID_MAX
 from whence.types import Instant, Process
 
 
-class Merging(NamedTuple):
-    """The recipe of `total`. A planted bug is its member replaced by a wrong one."""
+class TotalLevel(NamedTuple):
+    """Makes members of level `total`. A planted bug is its member replaced by a wrong one."""
 
-    member: Callable[[Process, TotalSettings, Instant], MergeMember] = MergeMember
+    member: Callable[[Process, TotalSettings, Instant], TotalMember] = TotalMember
 
     def settings_from(self, given: Mapping[str, Any]) -> TotalSettings:
         """Make settings from values by name. Raises SettingError."""
         return parse(given, TotalSettings)
 
-    def build(self, me: Process, settings: TotalSettings, around: Surroundings) -> MergeMember:
+    def build(self, me: Process, settings: TotalSettings, around: Surroundings) -> TotalMember:
         """Compose a member that has not joined yet."""
         member = self.member(me, settings, around.now)
         if around.is_first_life:
-            member.is_first_life()
+            member.clock.is_first_life()
         return member
 
     def held_bytes_max(self, settings: TotalSettings) -> int:

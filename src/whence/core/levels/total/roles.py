@@ -1,128 +1,245 @@
-"""A member's knowledge of who merges: asked for, told, and tended while it merges itself (roster.py has the law)."""
+"""What a member does by the group's table of roles: it merges, it follows a merger, or both for a while.
+
+Law: a follower that becomes a merger warms up: it follows on until publishers have sent to it for δ, or it would leave
+out what was on its way to the others. A merger that is replaced continues as a follower after its last key. A newcomer
+that merges starts a stream without the past, and says so.
+Who merges, and how members come to agree on it: role_table.py and role_exchange.py.
+Source: docs/papers/merge.md: merge 8 and merge 11.
+"""
 
 from collections.abc import Sequence
 
-from whence.core.levels.total.items import VERSION_MAX, Mergers
-from whence.core.levels.total.roster import UNKNOWN, Roster, from_record
-from whence.core.levels.total.settings import TotalSettings
-from whence.core.ready import Ready, Send
-from whence.types import Instant, Process
+from whence.core.clocks.stamp import FIRST_KEY, MergeKey, last_key_of
+from whence.core.clocks.ticks import NEVER
+from whence.core.levels.total.clock import GuardedClock
+from whence.core.levels.total.follower import Follower, StreamState
+from whence.core.levels.total.gaps import GapDetector
+from whence.core.levels.total.items import PUBLICATION_ID, Ack, Alive, Bye, journal_entry, read_journal
+from whence.core.levels.total.merge_buffer import MergeBuffer
+from whence.core.levels.total.merger import Merger
+from whence.core.levels.total.metrics import MemberMetrics
+from whence.core.levels.total.publisher import Publisher
+from whence.core.levels.total.role_exchange import RoleExchange
+from whence.core.levels.total.role_table import RoleTable, to_record
+from whence.core.levels.total.settings import ALL_TOPICS, TotalSettings
+from whence.core.levels.total.stream_server import StreamServer
+from whence.core.levels.total.subscription import Subscription
+from whence.core.ready import Note, Ready, Send
+from whence.errors import LimitError
+from whence.types import Bundle, Instant, Process
 
-VERSION_LEAP_MAX = 1 << 20
-"""A roster that is newer by more is nonsense, and not taken: it would be the last."""
-
-FORMER_MAX = 64
-"""Mergers that were replaced and are still told. Full: the oldest is told no more."""
+WARM_BEATS = 4
+"""Beats that every publisher needs at most to hear of a new merger."""
 
 
 class Roles:
-    """The newest roster heard of, and whose word of it is due."""
+    """The member's part in the group, and its changes."""
 
-    def __init__(self, me: Process, settings: TotalSettings) -> None:
-        self.roster = UNKNOWN
+    buffer_type: type[MergeBuffer] = MergeBuffer
+    subscription_type: type[Subscription] = Subscription
+    gaps_type: type[GapDetector] = GapDetector
+
+    def __init__(
+        self, me: Process, settings: TotalSettings, clock: GuardedClock, publisher: Publisher, metrics: MemberMetrics
+    ) -> None:
+        self.exchange = RoleExchange(me, settings)
+        self.merger: Merger | None = None
+        self.follower: Follower | None = None
+        self._stream = StreamState(self.gaps_type())
+        self._next_position = 0
+        """Where the log of this life continues when this member merges again."""
         self._me = me
-        self._merge = settings.merge
-        self._patience_ns = settings.merge.patience_beats * settings.merge.beat_ns
-        self._heard: dict[int, Instant] = {}
-        """When each other merger was last heard of."""
-        self._former: dict[int, None] = {}
-        """Who merged before, and may not know that it does no more: two that replaced each other must meet again."""
-        self._contacts: tuple[int, ...] = ()
-        """Whom a newcomer asks; nobody once it knows."""
-        self.beat_at: Instant = 0
+        self._settings = settings
+        self._timing = settings.timing
+        self._tick_ns = settings.merge.tick_ns
+        self._clock = clock
+        self._publisher = publisher
+        self._metrics = metrics
 
-    @property
-    def merges(self) -> bool:
-        """Tell whether this member is a merger."""
-        return self._me.pid in self.roster.mergers
+    # --- beginning ---
 
-    @property
-    def targets(self) -> tuple[int, ...]:
-        """Return whom publications go to, but for the member itself."""
-        to = self.roster.sends_to(self._me.pid, self._merge.relay_fanout)
-        return tuple([pid for pid in to if pid != self._me.pid])
+    def found(self, founders: Sequence[int], now: Instant, ready: Ready) -> None:
+        """Begin as one of the first members: with the stream's first key."""
+        self._stream.gaps.from_the_start = True
+        self._keep(self._settings.first_roles(founders), now, ready)
+        if self.exchange.merges:
+            self._serve()
+        else:
+            self._follow(FIRST_KEY, now, ready)
 
-    @property
-    def home(self) -> int:
-        """Return the merger that this member would follow."""
-        return self.others[self._me.pid % len(self.others)]
-
-    @property
-    def others(self) -> tuple[int, ...]:
-        """Return the mergers but for the member itself."""
-        return tuple([pid for pid in self.roster.mergers if pid != self._me.pid])
+    def take_part(self, now: Instant, ready: Ready) -> bool:
+        """Begin as a newcomer that knows who merges; return whether it is a member at once."""
+        self._publisher.targets = self.exchange.targets
+        if not self.exchange.merges:
+            self._follow(None, now, ready)
+            return False
+        log = self._serve().log
+        log.floor = max(log.floor, last_key_of(self._clock.rt + 2 * self._timing.epsilon - 1, self._timing.origin))
+        ready.notes.append(Note("join"))
+        if self._clock.lived_before:
+            ready.notes.append(Note("reset", "gap"))  # it never had what came between its lives
+        return True
 
     def restore(self, records: Sequence[bytes]) -> None:
-        """Take up the newest roster that an earlier life wrote down."""
-        kept = [roster for roster in map(from_record, records) if roster is not None]
-        self.roster = max([self.roster, *kept])
+        """Take up who merges, and the last key that an earlier life of this merger released."""
+        self.exchange.restore(records)
+        kept = [entry for entry in map(read_journal, records) if entry is not None]
+        if self.exchange.merges and kept:
+            self.merger = self._new_merger()
+            self.merger.buffer.last, self.merger.buffer.position = max(kept)
 
-    def take(self, roster: Roster, now: Instant) -> None:
-        """Act by a roster from now on; its mergers count as heard of."""
-        self._former |= dict.fromkeys(self.roster.mergers)
-        self._former = {pid: None for pid in self._former if pid not in roster.mergers and pid != self._me.pid}
-        while len(self._former) > FORMER_MAX:
-            del self._former[next(iter(self._former))]
-        self.roster = roster
-        self._heard = dict.fromkeys(roster.mergers, now)
-        self._contacts = ()
+    def checkpoint(self) -> list[bytes]:
+        """Return what a later life needs of all that was persisted: who merges, and a merger's last key."""
+        if not self._settings.merge.journal or not self.exchange.table.version:
+            return []
+        records = [to_record(self.exchange.table)]
+        if self.merger is not None and self.merger.server is not None:
+            records.append(journal_entry(self.merger.buffer.last, self.merger.buffer.position))
+        return records
 
-    def ask(self, contacts: Sequence[int], now: Instant, ready: Ready) -> None:
-        """Tell some members what is known here, so that they tell better; again on every beat while it is nothing."""
-        self._contacts = tuple(contacts) if not self.roster.version else ()
-        self.beat_at = now + self._merge.beat_ns
-        if contacts:
-            ready.send.append(Send(tuple(contacts), self._item()))
+    # --- changes ---
 
-    def hear(self, sender: Process, item: Mergers, now: Instant, ready: Ready) -> Roster | None:
-        """Return what a member knows better; tell it what is known better here."""
-        self._heard[sender.pid] = now
-        told = Roster(item.version, tuple(item.mergers), tuple(item.relays))
-        if told < self.roster:
-            self.tell(sender, ready)
-        leaps = 0 < self.roster.version < told.version - VERSION_LEAP_MAX
-        return told if told > self.roster and not leaps else None
+    def adopt(self, table: RoleTable, now: Instant, ready: Ready, *, joining: bool) -> bool:
+        """Learn who merges now, and take the part that is this member's; return whether a newcomer is now a member."""
+        knew = self.exchange.table.version > 0
+        self._keep(table, now, ready)
+        merges, joined = self.exchange.merges, False
+        if not knew or (merges and joining):
+            self.follower = None
+            joined = self.take_part(now, ready)
+        elif merges and self.merger is None:
+            self.merger = self._new_merger()
+            beats = WARM_BEATS * self._settings.merge.beat_ns // self._settings.merge.tick_ns
+            self.merger.warm_at = self._clock.rt + self._timing.delta + 2 * self._timing.epsilon + beats
+        elif not merges and self.merger is not None:
+            self._resign(self.merger, now, ready)
+        if self.follower is not None and self.exchange.others:
+            self.follower.subscription.among(self.exchange.others, self.exchange.home, now, ready)
+        return joined
 
-    def tell(self, member: Process, ready: Ready) -> None:
-        """Tell a member who merges."""
-        ready.send.append(Send((member.pid,), self._item(), member.boot))
+    def _keep(self, table: RoleTable, now: Instant, ready: Ready) -> None:
+        """Act by a table, in later lives too."""
+        self.exchange.adopt(table, now)
+        self._publisher.targets = self.exchange.targets
+        if self._settings.merge.journal:
+            ready.persist.append(to_record(table))
 
-    def tick(self, now: Instant, followers: Sequence[int] | None, ready: Ready) -> Roster | None:
-        """Ask again, or as a merger tell everybody; return a better roster if this member is the one to make it.
+    def _new_merger(self) -> Merger:
+        settings = self._settings
+        buffer = self.buffer_type(self._timing, settings.limits, settings.merge.release)
+        return Merger(buffer, settings, self._clock, self._stream.gaps, self._metrics)
 
-        `followers` are those of a merger; None if the member is none.
-        """
-        if self.beat_at > now + self._merge.beat_ns:
-            self.beat_at = now
-        if now < self.beat_at or not (self._contacts or self.merges):
-            return None
-        self.beat_at = now + self._merge.beat_ns
-        if self._contacts:
-            ready.send.append(Send(self._contacts, self._item()))
-            return None
-        told = tuple(dict.fromkeys((*self.others, *(followers or ()), *self._former)))
-        if told:
-            ready.send.append(Send(told, self._item()))
-        return None if followers is None else self._mended(now, followers)
+    def _serve(self) -> StreamServer:
+        """Begin to release, and to serve followers."""
+        if self.merger is None:
+            self.merger = self._new_merger()
+        self._publisher.outbox.expect_nothing()
+        settings = self._settings
+        server = StreamServer(settings.limits, settings.merge.beat_ns, settings.patience_ns, self._next_position)
+        self.merger.server = server
+        return server
 
-    def wake_at(self) -> Instant | None:
-        """Return when the next beat is."""
-        return self.beat_at if self._contacts or self.merges else None
+    def _follow(self, last: MergeKey | None, now: Instant, ready: Ready) -> None:
+        """Begin to follow a merger, after a key."""
+        exchange, merge = self.exchange, self._settings.merge
+        subscription = self.subscription_type(
+            exchange.others, exchange.home, ALL_TOPICS, merge.beat_ns, self._settings.patience_ns
+        )
+        subscription.last = last
+        self.follower = Follower(
+            self._me, subscription, self._clock, self._stream, self._publisher.outbox, self._metrics, merge.tick_ns
+        )
+        subscription.begin(now, ready)
 
-    def _mended(self, now: Instant, followers: Sequence[int]) -> Roster | None:
-        silent = [pid for pid in self.others if self._is_silent(pid, now)]
-        first = next(pid for pid in self.roster.mergers if pid not in silent)
-        if first != self._me.pid or self._merge.named() or self.roster.version >= VERSION_MAX:
-            return None
-        mended = self.roster.mended(silent, sorted(followers), self._merge.mergers, self._merge.relays)
-        return mended if mended > self.roster else None
+    def _resign(self, merger: Merger, now: Instant, ready: Ready) -> None:
+        """Stop merging: another member does. What is held here comes in its stream."""
+        server = merger.server
+        if server is not None:
+            self._next_position = server.log.end
+            if server.followers():
+                ready.send.append(Send(server.followers(), Bye()))
+            self._follow(merger.buffer.last, now, ready)
+        self.merger = None
 
-    def _is_silent(self, pid: int, now: Instant) -> bool:
-        heard = self._heard.setdefault(pid, now)
-        if heard > now:
-            self._heard[pid] = now  # the wall clock was set back
-        return now - heard > self._patience_ns
+    def warm_up(self, merger: Merger, ready: Ready) -> None:
+        """Drop what the stream that is followed has passed; once publishers have sent here for δ, merge alone."""
+        subscription = None if self.follower is None else self.follower.subscription
+        last = None if subscription is None else subscription.last
+        if last is not None:
+            merger.buffer.discard_through(last)
+        if self._clock.rt >= merger.warm_at:
+            if subscription is not None:
+                ready.send.append(Send((subscription.merger,), Bye()))
+            self.follower = None
+            merger.buffer.last = max(merger.buffer.last, last or FIRST_KEY)
+            self._serve().log.floor = merger.buffer.last
 
-    def _item(self) -> Mergers:
-        version, mergers, relays = self.roster
-        return Mergers(version, list(mergers), list(relays))
+    # --- inputs ---
+
+    def take_publication(self, sender: Process, bundle: Bundle, topic: int, now: Instant, ready: Ready) -> None:
+        """Put a publication in its place as a merger, or pass it on as a relay, and acknowledge it."""
+        clock, metrics = self._clock, self._metrics
+        stamps, rt = clock.stamps, clock.rt
+        try:
+            stamp = stamps.read(bundle.stamp, rt)
+            key = clock.key_of(stamp, bundle)
+        except (ValueError, LimitError):
+            metrics.reject("stamp", bundle, ready)
+            return
+        published = stamps.published(stamp)
+        metrics.arrived(rt - published, stamps.chain(stamp))
+        wrong = stamps.wrong(stamp, rt)
+        if wrong is not None:
+            # Not acknowledged: from a clock a little ahead of ours, it is sent again when ours has come so far.
+            metrics.reject(wrong, bundle, ready)
+            return
+        merger = self.merger
+        if merger is not None:
+            merger.arrive(key, bundle, topic, published, now, ready)
+            frontier = merger.buffer.frontier
+            if frontier is not None and bundle.process == sender:
+                frontier.heard(rt, sender, key, bundle.first, bundle.last + 1)
+        elif self.exchange.relays:
+            self._publisher.relay(bundle, stamp, topic, now, ready)
+        else:
+            metrics.drop("not_merger", bundle, ready)
+            return
+        ack = Ack(PUBLICATION_ID.pack(bundle.pid, bundle.boot, bundle.first))
+        ready.send.append(Send((sender.pid,), ack, sender.boot))
+
+    def unreachable(self, peer: int, now: Instant, ready: Ready) -> None:
+        """Learn that something sent to a peer did not arrive: switch to another merger, or forget a follower."""
+        if self.follower is not None:
+            self.follower.subscription.unreachable(peer, now, ready)
+        elif self.merger is not None and self.merger.server is not None:
+            self.merger.server.forget(peer)
+
+    def tick(self, now: Instant, ready: Ready, *, may_mend: bool) -> RoleTable | None:
+        """Do what time asks for; return a newer table if this member is the one to make it."""
+        followers = None
+        if self.merger is not None and self.merger.server is not None:
+            self.merger.tick(self.merger.server, now, ready)
+            followers = self.merger.server.followers() if may_mend else None
+        if self.follower is not None:
+            self.follower.subscription.tick(now, ready)
+        return self.exchange.tick(now, followers, ready)
+
+    def tell_alive(self, item: Alive, ready: Ready) -> None:
+        """Tell every merger how far this member is as a publisher."""
+        if self.exchange.others:
+            ready.send.append(Send(self.exchange.others, item))
+        if self.merger is not None and self.merger.server is not None:
+            self.merger.heard(self._me, item, ready)
+
+    def wake_at(self) -> Instant:
+        """Return when the member's part asks for a tick; NEVER if it does not."""
+        wake_at = self.exchange.wake_at()
+        merger, follower = self.merger, self.follower
+        if merger is not None:
+            server = merger.server
+            if server is None:
+                wake_at = min(wake_at, merger.warm_at * self._tick_ns)
+            else:
+                due = merger.buffer.next_tick()
+                wake_at = min(wake_at, server.wake_at(), NEVER if due is None else due * self._tick_ns)
+        return wake_at if follower is None else min(wake_at, follower.subscription.wake_at())

@@ -1,4 +1,4 @@
-"""What can be set for a merged group, and who plays which part in it."""
+"""The settings of level `total`, and the roles of a group's founders."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -8,8 +8,8 @@ from msgspec import Struct
 from whence.core.clocks.hlc import Hlc
 from whence.core.clocks.kn import Kn
 from whence.core.clocks.stamp import StampClock, Timing
-from whence.core.levels.total.merged import ReleaseRule
-from whence.core.levels.total.roster import Roster
+from whence.core.levels.total.merge_buffer import ReleaseRule
+from whence.core.levels.total.role_table import RoleTable
 from whence.errors import SettingError
 from whence.limits import MERGED_PEER_ID_MAX, MERGERS_MAX, MergeLimits
 
@@ -45,9 +45,9 @@ class MergeSettings(Struct, frozen=True, kw_only=True):
     tick_ns: int = 1_000_000
     """τ: the grain of clocks, stamps and waits. Larger than the clocks' differences, epsilon is 2; see whence tune."""
     beat_ns: int = 50_000_000
-    """Mergers say so often how far their stream is, and followers that they are still there."""
+    """How often mergers tell how far their stream is, and followers that they are still there."""
     patience_beats: int = 6
-    """Beats without a word after which a follower turns to another merger, or a merger forgets a follower."""
+    """Beats of silence after which a follower switches to another merger, or a merger forgets a follower."""
     resends: int = 2
     """Times a publication is sent again, evenly within δ, to a merger that did not acknowledge it."""
     log_ticks: int = 10_000
@@ -99,9 +99,14 @@ class TotalSettings(Struct, frozen=True, kw_only=True):
         """Return the time between two copies of the same publication."""
         return max(self.merge.tick_ns, self.timing.delta * self.merge.tick_ns // (self.merge.resends + 1))
 
-    def first_roster(self, founders: Sequence[int]) -> Roster:
-        """Return who merges and relays in a group that begins with these."""
+    @property
+    def patience_ns(self) -> int:
+        """Return how long a member may be silent before others act on it."""
+        return self.merge.patience_beats * self.merge.beat_ns
+
+    def first_roles(self, founders: Sequence[int]) -> RoleTable:
+        """Return who merges and relays in a group that begins with these members."""
         pids = sorted(dict.fromkeys(founders))
         mergers = self.merge.named() or tuple(pids[: self.merge.mergers])
         others = [pid for pid in pids if pid not in mergers]
-        return Roster(1, mergers, tuple(others[: self.merge.relays]))
+        return RoleTable(1, mergers, tuple(others[: self.merge.relays]))

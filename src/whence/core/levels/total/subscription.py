@@ -1,8 +1,10 @@
-"""Following a merger: its stream in order, without gap or repeat, and another merger's when it falls silent.
+"""A follower's side of a stream: one merger's at a time, in order, and another merger's when that one is silent.
 
-Promises: what is handed on has increasing keys. Within a session nothing is missing: a piece is taken only at the
-position where the last one ended, and asked for again otherwise. A switch resumes after the last key; where the new
-merger no longer has all that came after it, the others are asked first, and if none has, the gap is noted.
+Law: within a session nothing is missing and nothing comes twice: a piece is taken only at the position where the last
+one ended, and requested again otherwise. A switch resumes after the last key, which means the same at every merger.
+Where the new merger no longer has all that came after it, the others are asked first; if none has, the gap is noted.
+Cost: one item per beat.
+Source: docs/papers/merge.md: merge 5.
 """
 
 from enum import Enum
@@ -13,29 +15,28 @@ from whence.core.ready import Note, Ready, Send
 from whence.types import Bundle, Instant, Process
 
 EARLY_PIECES_MAX = 32
-"""Pieces of a stream that overtook others. Full: further ones are dropped, and asked for again."""
-
+"""Pieces of a stream that overtook others. Full: further ones are dropped, and requested again."""
 
 DOUBLINGS_MAX = 4
-"""An answer is waited for twice as long after each silence, up to so many times: where links are slow because much is
-under way, whoever asks one merger after another in vain makes them slower."""
+"""The time allowed for an answer doubles after each silence, at most this many times: where links are slow because
+they are loaded, asking one merger after another only makes them slower."""
 
 
 class Stage(Enum):
-    """Where a follower is with its merger."""
+    """Where a follower is in its session with a merger."""
 
-    ASKING = "asking"
-    FOLLOWING = "following"
+    OPENING = "opening"
+    OPEN = "open"
 
 
-class Following:
-    """A subscriber's side of a session."""
+class Subscription:
+    """A session with one of the mergers, and what it takes to continue with another."""
 
     def __init__(self, mergers: tuple[int, ...], home: int, topics: int, beat_ns: int, patience_ns: int) -> None:
         self.topics = topics
-        self.stage = Stage.ASKING
+        self.stage = Stage.OPENING
         self.last: MergeKey | None = None
-        """The last key handed on; None: start wherever the stream is."""
+        """The last key delivered; None: start wherever the stream is."""
         self.switches = 0
         self._mergers = mergers
         self._at = mergers.index(home)
@@ -50,7 +51,7 @@ class Following:
         self._early: dict[int, Stream] = {}
         """Pieces that overtook others, by the position they start at."""
         self._refusals = 0
-        """Mergers in a row that could not go on without a gap."""
+        """Mergers in a row that could not continue without a gap."""
         self._silences = 0
         """Mergers in a row that did not answer in time."""
         self._beat_ns = beat_ns
@@ -59,11 +60,11 @@ class Following:
 
     @property
     def merger(self) -> int:
-        """Return whom it follows."""
+        """Return the merger that is followed."""
         return self._mergers[self._at]
 
     def among(self, mergers: tuple[int, ...], home: int, now: Instant, ready: Ready) -> None:
-        """Learn who merges now; turn to another if the present one does no more."""
+        """Learn who merges now; switch if the present merger no longer does."""
         stays = self.merger in mergers
         at = mergers.index(self.merger if stays else home)
         self._mergers, self._at, self._refusals = mergers, at, 0
@@ -72,34 +73,34 @@ class Following:
             self.begin(now, ready)
 
     def unanswered(self, now: Instant) -> bool:
-        """Tell whether every merger was asked and none has said anything for long."""
+        """Tell whether every merger was asked and none has answered for a long time."""
         return self.answered_at is not None and now - self.answered_at > (len(self._mergers) + 2) * self._patience_ns
 
     def begin(self, now: Instant, ready: Ready) -> None:
         """Open a session with the current merger."""
         if self.answered_at is None or self.answered_at > now:
             self.answered_at = now
-        self.stage = Stage.ASKING
+        self.stage = Stage.OPENING
         self._session += 1
         self._heard_at = self._began_at = now
         self._ask(now, ready)
 
     def switch(self, now: Instant, ready: Ready, to: int | None = None) -> None:
-        """Turn to another merger: the next, or a certain one."""
-        if len(self._mergers) > 1 and self.stage is Stage.FOLLOWING:
+        """Switch to another merger: the next, or a given one."""
+        if len(self._mergers) > 1 and self.stage is Stage.OPEN:
             ready.send.append(Send((self.merger,), Bye()))
         self._at = (self._at + 1) % len(self._mergers) if to is None else self._mergers.index(to)
         self.switches += 1
         self.begin(now, ready)
 
     def unreachable(self, peer: int, now: Instant, ready: Ready) -> None:
-        """Turn away from a merger that is not there. At most once a beat: what was sent before tells nothing new."""
+        """Leave a merger that cannot be reached. At most once a beat: earlier failures tell nothing new."""
         if peer == self.merger and len(self._mergers) > 1 and not 0 <= now - self._began_at < self._beat_ns:
             self.switch(now, ready)
 
     def opened(self, sender: Process, item: Opened, now: Instant, ready: Ready) -> bool:
-        """Start reading where the merger says; tell whether that is so. Prefer a merger without a gap if there is."""
-        if sender.pid != self.merger or item.session != self._session or self.stage is Stage.FOLLOWING:
+        """Begin to read where the merger says; return whether reading began. Prefer a merger that leaves no gap."""
+        if sender.pid != self.merger or item.session != self._session or self.stage is Stage.OPEN:
             return False
         if not item.whole:
             self._refusals += 1
@@ -108,7 +109,7 @@ class Following:
                 return False
             ready.notes.append(Note("reset", "gap", peer=sender.pid))
         self._refusals = self._silences = 0
-        self.stage = Stage.FOLLOWING
+        self.stage = Stage.OPEN
         if self.last is None:
             self.last = key_from_bytes(item.last)
         self._position, self._boot = item.position, sender.boot
@@ -118,8 +119,8 @@ class Following:
         return True
 
     def take(self, sender: Process, item: Stream, now: Instant, ready: Ready) -> list[Bundle]:
-        """Return the bundles of a piece that is next, and of those that waited for it; hold one that is early."""
-        if sender.pid != self.merger or self.stage is not Stage.FOLLOWING:
+        """Return the bundles of the next piece and of those that waited for it; hold a piece that is early."""
+        if sender.pid != self.merger or self.stage is not Stage.OPEN:
             return []
         if sender.boot != self._boot:
             self.begin(now, ready)
@@ -128,7 +129,7 @@ class Following:
             return []
         self._heard_at = self.answered_at = now
         if item.start != self._position:
-            self._wait_for_what_is_missing(item, now, ready)
+            self._hold_early(item, now, ready)
             return []
         bundles = list(item.bundles)
         self._position = item.end
@@ -139,43 +140,43 @@ class Following:
         self._overdue_ns = self._beat_ns
         return bundles
 
-    def _wait_for_what_is_missing(self, item: Stream, now: Instant, ready: Ready) -> None:
-        """Keep a piece that overtook others; ask for those once they are overdue."""
+    def _hold_early(self, item: Stream, now: Instant, ready: Ready) -> None:
+        """Keep a piece that overtook others; request those once they are overdue."""
         if item.start < self._position:
             return
         if len(self._early) < EARLY_PIECES_MAX:
             self._early[item.start] = item
         if self._missing_since is None or self._missing_since > now:
             self._missing_since = now
-        self._ask_for_what_is_missing(now, ready)
+        self._request_missing(now, ready)
 
-    def _ask_for_what_is_missing(self, now: Instant, ready: Ready) -> None:
-        """Ask once in a while, and ever more rarely while nothing comes: the link may only be slow."""
+    def _request_missing(self, now: Instant, ready: Ready) -> None:
+        """Request what is missing once it is overdue; ever more rarely, because the link may only be slow."""
         if self._missing_since is not None and now - self._missing_since >= self._overdue_ns:
             self._missing_since = now
             self._overdue_ns = min(2 * self._overdue_ns, self._patience_ns)
             self._early = {start: item for start, item in self._early.items() if start > self._position}
             if self._early:
-                self._say(now, ready, missing_until=min(self._early))
+                self._report(now, ready, missing_until=min(self._early))
 
     def tick(self, now: Instant, ready: Ready) -> None:
-        """Say that one is there; ask again, or turn to another merger, when nobody answers."""
+        """Report progress; ask again, or switch to another merger, when there is no answer."""
         if self._heard_at > now:
             self._heard_at = now
         if self._beat_at > now + self._beat_ns:
             self._beat_at = now
-        self._ask_for_what_is_missing(now, ready)
+        self._request_missing(now, ready)
         if now - self._heard_at > self._patience_ns << self._silences:
             self._silences = min(self._silences + 1, DOUBLINGS_MAX)
             self.switch(now, ready)
         elif now >= self._beat_at:
-            if self.stage is Stage.ASKING:
+            if self.stage is Stage.OPENING:
                 self._ask(now, ready)
             else:
-                self._say(now, ready)
+                self._report(now, ready)
 
     def wake_at(self) -> Instant:
-        """Return when the next beat is."""
+        """Return when the next beat or request is due."""
         missing = self._missing_since
         return self._beat_at if missing is None else min(self._beat_at, missing + self._overdue_ns)
 
@@ -184,7 +185,7 @@ class Following:
         item = Follow(self._session, key_to_bytes(self.last), self.topics, 0, 0)
         ready.send.append(Send((self.merger,), item))
 
-    def _say(self, now: Instant, ready: Ready, missing_until: int = 0) -> None:
+    def _report(self, now: Instant, ready: Ready, missing_until: int = 0) -> None:
         self._beat_at = now + self._beat_ns
         item = Follow(self._session, b"", self.topics, self._position + 1, missing_until)
         ready.send.append(Send((self.merger,), item, self._boot))

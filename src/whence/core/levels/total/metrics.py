@@ -1,69 +1,75 @@
-"""What a member of a merged group counts and measures of itself, for whoever tunes or watches it.
+"""What a member of level `total` counts and measures, for operators and for `whence tune`.
 
-Nothing here decides anything. Ticks are the group's ticks; totals are of one life. Source: merge specification 15.
+Nothing here decides anything. Ticks are the group's ticks; totals are those of one life.
+Source: docs/papers/merge.md: merge 11.
 """
 
 from collections import Counter, deque
 
-from whence.core.ready import Metric
+from whence.core.ready import Metric, Note, Ready
+from whence.types import Bundle
 
 RECENT = 1024
-"""Released bundles whose waits the quantiles are taken from."""
+"""Released bundles that the quantiles of waits are taken from."""
 
 DELAYS_UP_TO = (0, *(1 << at for at in range(17)))
-"""Upper bounds of the histogram of delays, in ticks; what is longer counts in the last, without a bound."""
+"""Upper bounds of the histogram of delays, in ticks; longer ones count in a last bucket without a bound."""
 
 QUANTILES = (("0.5", 0.5), ("0.99", 0.99))
 
 
-class Meter:
-    """Counters, a histogram, and the last waits."""
+class MemberMetrics:
+    """Counters, a histogram of delays, and the last waits."""
 
-    def __init__(self, rt: int) -> None:
+    def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         """Late, duplicate, rejected, reset and so on."""
         self.k_max = 0
         """The longest chain of events in one tick that any stamp counted."""
-        self.stall_ticks = 0
-        self._rt = rt
         self._delays = [0] * (len(DELAYS_UP_TO) + 1)
         self._delay_sum = 0
         self._waits: deque[int] = deque(maxlen=RECENT)
         self._wait_max = 0
         self._lag = self._lag_max = 0
 
-    def passed(self, rt: int, *, stalled: bool) -> None:
-        """Learn that the clock is here, and whether nothing could be published until now."""
-        if stalled and rt > self._rt:
-            self.stall_ticks += rt - self._rt
-        self._rt = rt
+    def reject(self, reason: str, bundle: Bundle, ready: Ready) -> None:
+        """Count and note a bundle whose stamp is not valid."""
+        self.counts[f"rejected_{reason}"] += 1
+        ready.notes.append(Note("reject", reason, bundle))
 
-    def created(self, chain: int) -> None:
-        """Count an own stamp."""
-        self.k_max = max(self.k_max, chain)
+    def drop(self, reason: str, bundle: Bundle, ready: Ready) -> None:
+        """Count and note a bundle that is of no use."""
+        self.counts[reason] += 1
+        ready.notes.append(Note("drop", reason, bundle))
 
     def arrived(self, delay: int, chain: int) -> None:
         """Count a publication of another process: the receiver's clock minus its stamp's, and its chain."""
-        place = max(0, delay - 1).bit_length() + 1 if delay > 0 else 0
-        self._delays[min(place, len(DELAYS_UP_TO))] += 1
-        self._delay_sum += max(0, delay)
-        self.k_max = max(self.k_max, chain)
+        if delay > 0:
+            self._delays[min((delay - 1).bit_length() + 1, len(DELAYS_UP_TO))] += 1
+            self._delay_sum += delay
+        else:
+            self._delays[0] += 1
+        if chain > self.k_max:
+            self.k_max = chain
 
-    def released(self, waited: int, lag: int) -> None:
-        """Count a released bundle: how long it was held, and how long after its time it left."""
-        self._waits.append(waited)
-        self._wait_max = max(self._wait_max, waited)
-        self._lag, self._lag_max = lag, max(self._lag_max, lag)
+    def released(self, waits: list[int], first_lag: int, last_lag: int) -> None:
+        """Count released bundles: how many ticks each was held, and how long after its time the first and last left."""
+        self._waits += waits
+        self._wait_max = max(self._wait_max, *waits)
+        self._lag, self._lag_max = last_lag, max(self._lag_max, first_lag)
 
-    def metrics(self, lead: int, buffered: int | None) -> list[Metric]:
-        """Return everything by name; `lead` is l − rt now, `buffered` what a merger holds now."""
+    def metrics(self, lead: int, stall_ticks: int, buffered: int | None) -> list[Metric]:
+        """Return everything by name.
+
+        `lead` is l − rt now, `stall_ticks` how long nothing could be published, `buffered` what a merger holds now.
+        """
         counts = self.counts
         found = [
             Metric("late_total", counts["late"]),
             Metric("duplicate_total", counts["duplicate"]),
             Metric("skipped_total", counts["skipped"]),
             Metric("g2_violation_total", counts["g2_violation"]),
-            Metric("stall_ticks", self.stall_ticks),
+            Metric("stall_ticks", stall_ticks),
             Metric("lead_ticks", lead),
             Metric("k_max", self.k_max),
             Metric("tick_full_total", counts["tick_full"]),

@@ -1,0 +1,61 @@
+"""What a stream left out: numbers of a publisher that were skipped, reported as a gap before the event that skips them.
+
+Law: a publisher numbers its events without a gap, and its keys grow with the numbers. So a stream in key order has each
+publisher's numbers in order, and a number that is missing when a later one comes will never come. Lost on its way to a
+merger, late, rejected, or no longer in a log: whoever reads the stream is told what is not in it.
+A founder expects every life of every publisher from number 1; a newcomer from what it first sees, unless it saw an
+earlier life of the same peer.
+Source: docs/papers/merge.md: merge 11.
+"""
+
+from whence.core.levels.total.metrics import MemberMetrics
+from whence.core.ready import Gap, Note, Ready
+from whence.types import Bundle, Span
+
+PUBLISHERS_MAX = 65_536
+"""Processes whose next number is remembered. Full: the oldest is forgotten; a gap before its next event is not told."""
+
+GAP_EVENTS_MAX = 65_536
+"""Events one gap names. More are told as a reset: no honest publisher loses so many between two that come."""
+
+
+class GapDetector:
+    """How far a member's stream is with each publisher."""
+
+    def __init__(self) -> None:
+        self.from_the_start = False
+        """Whether the stream was followed from the beginning of the group."""
+        self._next: dict[tuple[int, int], int] = {}
+        """The number each process continues with, by pid and boot."""
+        self._lives: dict[int, int] = {}
+        """The last life that was seen of each peer."""
+
+    def before(self, bundle: Bundle) -> Span | None:
+        """Take a bundle of the stream; return the numbers just before it that the stream left out."""
+        pid, boot, first = bundle.pid, bundle.boot, bundle.first
+        process = (pid, boot)
+        expected = self._next.get(process)
+        if expected is None:
+            expected = self._first_of(bundle)
+        following = first + (len(bundle.sizes) >> 2)
+        self._next[process] = max(expected, following)
+        return Span(pid, boot, expected, first - 1) if first > expected else None
+
+    def _first_of(self, bundle: Bundle) -> int:
+        known = self._lives.get(bundle.pid)
+        self._lives[bundle.pid] = max(known or 0, bundle.boot)
+        if len(self._next) >= PUBLISHERS_MAX:
+            del self._next[next(iter(self._next))]
+        if self.from_the_start or (known is not None and known < bundle.boot):
+            return 1
+        return bundle.first
+
+
+def report(gap: Span, bundle: Bundle, metrics: MemberMetrics, ready: Ready) -> None:
+    """Tell the application which events of the publisher the stream left out before a bundle."""
+    metrics.counts["skipped"] += gap.last - gap.first + 1
+    least = gap.last - GAP_EVENTS_MAX + 1
+    if gap.first < least:
+        gap = gap._replace(first=least)
+        ready.notes.append(Note("reset", "gap", bundle))
+    ready.deliver.append(Gap((gap,)))

@@ -1,0 +1,98 @@
+"""The publisher's side of a member: it numbers and stamps what is published, and sends it to every merger.
+
+Law: the keys of one publisher grow with its numbers. With `hlc`, whatever is published after a delivery has a larger
+key than what was delivered, under any clocks: stamps are observed at delivery. An event that others would reject,
+because its tick has as many as it may have, is refused before it is created. A relay passes publications on with their
+origin's stamp: a new one could invert what comes by another relay.
+Cost per publication: a stamp, one item to every merger or relay, an entry in the outbox.
+Source: docs/papers/merge.md: merge 4, 8 and 11; merge E8.
+"""
+
+from whence.core.clocks.stamp import REST_BITS
+from whence.core.levels.total.clock import GuardedClock
+from whence.core.levels.total.follower import Follower
+from whence.core.levels.total.items import Alive
+from whence.core.levels.total.merger import Merger
+from whence.core.levels.total.metrics import MemberMetrics
+from whence.core.levels.total.outbox import Outbox
+from whence.core.levels.total.settings import ALL_TOPICS, TotalSettings
+from whence.core.ready import Mark, Ready, Returned
+from whence.errors import StalledError
+from whence.types import Bundle, Instant, Process
+
+
+class Publisher:
+    """Everything this process publishes in one life."""
+
+    def __init__(
+        self, me: Process, settings: TotalSettings, clock: GuardedClock, outbox: Outbox, metrics: MemberMetrics
+    ) -> None:
+        self.published = 0
+        """The number of the last event."""
+        self.topic = 0
+        """Of what is published from now on."""
+        self.targets: tuple[int, ...] = ()
+        """Mergers or relays that publications are sent to."""
+        self.outbox = outbox
+        self._me = me
+        self._clock = clock
+        self._metrics = metrics
+        self._delta = settings.timing.delta
+        self._origin = settings.timing.origin
+        self._worth_ticks_max = settings.timing.lead_max + settings.timing.stall_max + settings.timing.delta
+        self._tick_ns = settings.merge.tick_ns
+        self._beat_ns = settings.merge.beat_ns
+        self.alive_at: Instant = 0
+        """When the publisher next says how far it is."""
+
+    def full_tick(self) -> StalledError | None:
+        """Return the refusal of an event that others would reject, because the tick has as many as it may have."""
+        wait = self._clock.stamps.wait(self._clock.rt)
+        if not wait:
+            return None
+        self._metrics.counts["tick_full"] += 1
+        why = "this tick has all the events it may have (events_per_tick_max, publishers_max, epsilon)"
+        return StalledError(why, (wait + 1) * self._tick_ns)
+
+    def publish(
+        self, sizes: bytes, body: bytes, merger: Merger | None, follower: Follower | None, now: Instant, ready: Ready
+    ) -> Bundle:
+        """Stamp events as one bundle and send it; a merger here takes it at once."""
+        clock, metrics, me = self._clock, self._metrics, self._me
+        stamps, rt = clock.stamps, clock.rt
+        stamp = stamps.local(rt)
+        chain = stamps.chain(stamp)
+        if chain > metrics.k_max:
+            metrics.k_max = chain
+        bundle = Bundle(me.pid, me.boot, self.published + 1, sizes, body, stamps.write(stamp))
+        key = clock.key_of(stamp, bundle)
+        self.published += len(sizes) >> 2
+        ready.published, ready.mark = Returned(bundle), Mark(((key[0] >> REST_BITS) + self._origin, *key))
+        if merger is not None:
+            merger.arrive(key, bundle, self.topic, rt, now, ready)
+        self.outbox.send(
+            bundle, self.topic, self.targets, now, stamps.physical(stamp) + self._delta, ready, own=True,
+            tell=merger is None or merger.server is None,  # a merger that serves has it
+            key=key if follower is not None and follower.subscription.topics == ALL_TOPICS else None,
+        )  # fmt: skip
+        return bundle
+
+    def relay(self, bundle: Bundle, stamp: object, topic: int, now: Instant, ready: Ready) -> None:
+        """Pass another process's publication on to the mergers, unchanged."""
+        worth_until = self._clock.stamps.physical(stamp) + self._delta
+        self.outbox.send(bundle, topic, self.targets, now, worth_until, ready, own=False)
+
+    def tick(self, now: Instant, ready: Ready) -> None:
+        """Send again what was not acknowledged; give up what is too late."""
+        rt = self._clock.rt
+        self.outbox.tick(rt, now, rt + self._worth_ticks_max, ready)
+
+    def alive(self, now: Instant, *, may_publish: bool) -> Alive | None:
+        """Return how far this publisher is, once a beat, for mergers that release by the frontier."""
+        if now < self.alive_at <= now + self._beat_ns:
+            return None
+        self.alive_at = now + self._beat_ns
+        stamps, rt = self._clock.stamps, self._clock.rt
+        if not may_publish or self._clock.stalled or stamps.wait(rt):
+            return None
+        return Alive(stamps.write(stamps.local(rt)), self.published + 1)

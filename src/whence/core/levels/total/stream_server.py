@@ -1,0 +1,126 @@
+"""A merger's side of the streams: the sessions of its followers, and how far each of them was sent the log.
+
+Law: a follower gets every entry after the key it asked for, in order, each once, as long as the log still has them;
+where it has not, the follower is told before the stream starts.
+Cost: followers at the same position with the same topics share one item, so a calm group pays for one encoding per
+release; and one item per beat for all that are equally far.
+Source: docs/papers/merge.md: merge 5 and merge 12.
+"""
+
+from whence.core.clocks.stamp import MergeKey
+from whence.core.clocks.ticks import NEVER
+from whence.core.levels.total.items import Bye, Follow, Opened, Stream, key_from_bytes, key_to_bytes
+from whence.core.levels.total.release_log import ReleaseLog
+from whence.core.ready import Gauge, Ready, Send
+from whence.limits import MergeLimits
+from whence.types import Instant, Process
+
+
+class FollowerSession:
+    """How far a follower was sent the stream."""
+
+    __slots__ = ("boot", "heard_at", "position", "session", "topics")
+
+    def __init__(self, boot: int, session: int, topics: int, position: int, now: Instant) -> None:
+        self.boot = boot
+        self.session = session
+        self.topics = topics
+        self.position = position
+        self.heard_at = now
+
+
+class StreamServer:
+    """The log, and a session for each follower."""
+
+    def __init__(self, limits: MergeLimits, beat_ns: int, patience_ns: int, start: int = 0) -> None:
+        """Begin to serve at a position. A merger that begins again in the same life continues its numbers, so that no
+        late piece of its first stream is taken for one of the second."""
+        self.log = ReleaseLog(limits.log_bundles_max, limits.log_bytes_max, start)
+        self._followers_max = limits.followers_max
+        self._followers: dict[int, FollowerSession] = {}
+        self._beat_ns = beat_ns
+        self._patience_ns = patience_ns
+        self._beat_at = 0
+
+    def follow(self, sender: Process, asked: Follow, last: MergeKey, now: Instant, ready: Ready) -> None:
+        """Open a session, or learn how far one is; everything released from now on is above the key `last`."""
+        follower = self._followers.get(sender.pid)
+        if asked.position == 0:
+            self._open(sender, asked, last, now, ready)
+        elif follower is None or (follower.boot, follower.session) != (sender.boot, asked.session):
+            ready.send.append(Send((sender.pid,), Bye(), sender.boot))  # unknown here: it must open another session
+        else:
+            follower.heard_at = now
+            reached = asked.position - 1
+            missing_until = min(asked.missing_until, follower.position)
+            if reached < missing_until and reached < self.log.start:
+                self.forget(sender.pid)
+                ready.send.append(Send((sender.pid,), Bye(), sender.boot))  # the log no longer has it
+            elif reached < missing_until:
+                self._send_pieces((sender.pid,), reached, missing_until, follower.topics, ready)
+
+    def _open(self, sender: Process, asked: Follow, last: MergeKey, now: Instant, ready: Ready) -> None:
+        if sender.pid not in self._followers and len(self._followers) >= self._followers_max:
+            return
+        after = key_from_bytes(asked.after)
+        position = self.log.end if after is None else self.log.after(after)
+        whole = after is None or after >= self.log.floor
+        self._followers[sender.pid] = FollowerSession(sender.boot, asked.session, asked.topics, position, now)
+        opened = Opened(asked.session, position, whole, key_to_bytes(after or last))
+        ready.send.append(Send((sender.pid,), opened, sender.boot))
+        self.pump(ready)
+
+    def forget(self, pid: int) -> None:
+        """End a follower's session."""
+        self._followers.pop(pid, None)
+
+    def followers(self) -> tuple[int, ...]:
+        """Return who follows."""
+        return tuple(self._followers)
+
+    def pump(self, ready: Ready) -> None:
+        """Send every follower what it does not have yet."""
+        end = self.log.end
+        behind: dict[tuple[int, int], list[int]] = {}
+        for pid, follower in self._followers.items():
+            if follower.position > end or follower.position < self.log.start:
+                follower.position = min(max(follower.position, self.log.start), end)  # it notices, and asks again
+            if follower.position < end:
+                behind.setdefault((follower.position, follower.topics), []).append(pid)
+        for (position, topics), pids in behind.items():
+            self._send_pieces(tuple(pids), position, end, topics, ready)
+            for pid in pids:
+                self._followers[pid].position = end
+
+    def _send_pieces(self, to: tuple[int, ...], start: int, end: int, topics: int, ready: Ready) -> None:
+        while start < end:
+            following, bundles = self.log.piece(start, end, topics)
+            ready.send.append(Send(to, Stream(topics, start, following, bundles)))
+            start = following
+
+    def tick(self, now: Instant, ready: Ready) -> None:
+        """Tell followers how far the stream is; forget those that have been silent for too long."""
+        if self._beat_at > now + self._beat_ns:
+            self._beat_at = now
+        if now < self._beat_at:
+            return
+        self._beat_at = now + self._beat_ns
+        for pid, follower in list(self._followers.items()):
+            if not 0 <= now - follower.heard_at <= self._patience_ns:
+                if now < follower.heard_at:
+                    follower.heard_at = now  # the wall clock was set back
+                else:
+                    del self._followers[pid]
+        by_place: dict[tuple[int, int], list[int]] = {}
+        for pid, follower in self._followers.items():
+            by_place.setdefault((follower.position, follower.topics), []).append(pid)
+        for (position, topics), pids in by_place.items():
+            ready.send.append(Send(tuple(pids), Stream(topics, position, position, [])))
+
+    def wake_at(self) -> Instant:
+        """Return when the next beat is due; NEVER without followers."""
+        return self._beat_at if self._followers else NEVER
+
+    def gauges(self) -> list[Gauge]:
+        """Return how much is kept, and for how many."""
+        return [*self.log.gauges(), Gauge("followers", len(self._followers), self._followers_max)]

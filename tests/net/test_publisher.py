@@ -119,15 +119,15 @@ def test_who_publishes_next_is_told_what_was_lost_and_then_goes_on() -> None:
             group = await node.open("alps", on_lost=heard.append)
             refusal = NotCoordinatorError("the lease has ended", None)
 
-            def refuse(*_: object) -> None:
+            def refuse(*_: object, **__: object) -> None:
                 raise refusal
 
-            publish = group._driver.publish
-            group._driver.publish = refuse  # type: ignore[assignment, method-assign]
+            publish = group._driver.runner.publish
+            group._driver.runner.publish = refuse  # type: ignore[assignment, method-assign]
             receipts = [await group.publish(b"1"), await group.publish(b"2")]
             with pytest.raises(NotCoordinatorError):
                 await receipts[1].accepted()
-            group._driver.publish = publish  # type: ignore[method-assign]
+            group._driver.runner.publish = publish  # type: ignore[method-assign]
             with pytest.raises(EventsLostError, match="2 events that were accepted are lost") as told:
                 await group.publish(b"3")
             assert told.value.payloads == [b"1", b"2"]
@@ -302,7 +302,7 @@ def test_scripts_too_publish_only_bytes() -> None:
 # --- bugs of ours ---
 
 
-def broken(*_: object) -> None:
+def broken(*_: object, **__: object) -> None:
     raise ZeroDivisionError("planted")
 
 
@@ -316,7 +316,7 @@ def test_a_bug_in_a_callback_ends_the_group_and_everybody_hears_it(where: str) -
             await asyncio.sleep(0)
             driver = here._driver
             if where == "publish":
-                driver.publish = broken  # type: ignore[assignment, method-assign]
+                driver.runner.publish = broken  # type: ignore[assignment, method-assign]
             elif where == "send":
                 driver.ports.outside = type("Broken", (), {"send": broken, "members": lambda *_: []})()
             elif where == "deliver":
@@ -326,7 +326,7 @@ def test_a_bug_in_a_callback_ends_the_group_and_everybody_hears_it(where: str) -
             elif where == "report":
                 driver.reports._send = broken
             else:
-                driver.credit.is_strained = broken  # type: ignore[assignment, method-assign]
+                driver.flow.is_busy = broken  # type: ignore[assignment, method-assign]
             if where == "report":
                 await there.publish(b"x")
             else:
@@ -371,15 +371,15 @@ def test_settled_does_not_wait_for_the_publishers_own_application(level: str, tm
     within(main())
 
 
-@pytest.mark.parametrize("spread", ["mesh", "tree"])
+@pytest.mark.parametrize("spread", ["direct", "tree"])
 def test_who_waits_for_settled_can_ask_whom_for_and_stops_waiting_in_time(
     spread: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("whence.api.patience.PATIENCE_S", 0.05)
+    monkeypatch.setattr("whence.api.wait_log.LONG_WAIT_S", 0.05)
 
     async def main() -> None:
         async with nodes(3, first=0) as started:
-            settings = {} if spread == "mesh" else {"spread": "tree"}
+            settings = {} if spread == "direct" else {"spread": "tree"}
             opened = [node.open("alps", "causal", founders=[0, 1, 2], settings=settings) for node in started]
             here, there, _ = await asyncio.gather(*opened)
             reader = asyncio.create_task(take(there, 1))
@@ -400,7 +400,7 @@ def test_who_waits_for_stored_is_told_what_for_and_stops_waiting_in_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What was accepted may wait for room, and nothing on the disk of this process makes any."""
-    monkeypatch.setattr("whence.api.patience.PATIENCE_S", 0.05)
+    monkeypatch.setattr("whence.api.wait_log.LONG_WAIT_S", 0.05)
 
     async def main() -> None:
         async with AsyncExitStack() as stack:

@@ -227,7 +227,7 @@ def test_when_the_clocks_part_no_lease_is_trusted_until_it_is_renewed(monkeypatc
             await receipt.accepted()
             monkeypatch.setattr(clock, "wall_ns", lambda: slow() + 3_600_000_000_000)
             with pytest.raises(LeaseSuspendedError, match="lease has run out"):
-                one._driver.publish([b"x"])
+                one._driver.runner.publish([b"x"])
             await one.ready_to_publish()
             after = one.ticket()
             assert after is not None

@@ -109,13 +109,28 @@ class Elsewhere:
         return [ME.pid]
 
 
+class Unsent:
+    """An outbox in which nothing ever waits."""
+
+    most_waiting = unlooked_bytes = light_bytes = high_bytes = 0
+
+    def congested(self) -> bool:
+        return False
+
+    def waiting_bytes(self) -> int:
+        return 0
+
+    def waiting_by_peer(self) -> dict[int, int]:
+        return {}
+
+
 async def live(readies: Sequence[Ready], at: Path) -> list[Effect]:
     recipe = LEVELS["fifo"]
     role = Role(GROUP, "fifo", recipe, recipe.settings_from(settings_of("fifo", [], {})), ME, Random(1).random)
     inbox = Inbox("fifo", 1 << 16, Overflow.PAUSE, receive=True, on_batch=lambda batch: None)
     spool = Spool(at / "spool", GROUP, "fifo", *ME)
     commit, steps = Commit(Log(at / "journal")), Steps.at(at / "steps")
-    driver = Driver(role, Elsewhere(), inbox, Scribe(spool, ME, GROUP), Kept(commit, steps), durable=False)
+    driver = Driver(role, Elsewhere(), inbox, Unsent(), Scribe(spool, ME, GROUP), Kept(commit, steps), durable=False)
     for ready in readies:
         driver.runner.apply(replace(copy_of(ready), wake_at=None))
     while not commit.idle:

@@ -282,7 +282,7 @@ class LiveNode:
         lives = tuple(self._data.lives) if self._data is not None else ()
         role = Role(group, level, recipe, settings, me, self._random.random, self._is_first_life(group), lives)
         scribe = self._scribe(role)
-        driver = Driver(role, self, sink, scribe, kept, durable=durable)
+        driver = Driver(role, self, sink, self.switch, scribe, kept, durable=durable)
         driver.ports.telemetry = telemetry
         self.drivers[group] = driver
         self._roster.open(role)

@@ -85,8 +85,8 @@ class Switch:
         self._relief: asyncio.Future[None] | None = None
         self.most_waiting, self._most_until = 0, 0.0
         """Bytes that waited for the slowest connected peer, and until when that is not looked at again."""
-        self.unlooked_bytes = 0
-        """Bytes since the outboxes were looked at."""
+        self.unlooked_bytes, self.light_bytes, self.high_bytes = 0, LIGHT_BYTES, settings.outbox_high_bytes
+        """Bytes since the outboxes were looked at, how many do not matter where nothing waited, how many are too many."""
         self._beat: asyncio.TimerHandle | None = None
         self._beats, self._beat_due = 0, 0.0
         self._own_nonces: dict[bytes, None] = {}
@@ -252,7 +252,7 @@ class Switch:
 
     def congested(self) -> bool:
         """Tell whether publishers should wait: some connected peer is behind."""
-        return self.waiting_bytes() > self.settings.outbox_high_bytes
+        return self.waiting_bytes() > self.high_bytes
 
     def waiting_bytes(self) -> int:
         """Return how many bytes wait for the slowest connected peer that was not cut for being stuck a while ago."""
@@ -266,6 +266,10 @@ class Switch:
                 if peer.link is not None and peer.shunned_until <= now
             ], default=0)  # fmt: skip
         return self.most_waiting
+
+    def waiting_by_peer(self) -> dict[int, int]:
+        """Return how many bytes wait for each connected peer."""
+        return {peer.pid: peer.waiting_bytes() for peer in self.peers.values() if peer.link is not None}
 
     async def relief(self) -> None:
         """Wait until a peer has caught up or was cut, or for a moment."""

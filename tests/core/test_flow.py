@@ -42,7 +42,6 @@ class Consumer:
 class Outboxes:
     most_waiting: int = 0
     unlooked_bytes: int = 0
-    light_bytes: int = 64 << 10
     high_bytes: int = 1 << 20
 
     def congested(self) -> bool:

@@ -320,7 +320,7 @@ def test_a_bug_in_a_callback_ends_the_group_and_everybody_hears_it(where: str) -
             elif where == "send":
                 driver.ports.outside = type("Broken", (), {"send": broken, "members": lambda *_: []})()
             elif where == "deliver":
-                driver.ports.sink.take = broken  # type: ignore[assignment, method-assign]
+                driver.ports.sink.take = broken  # type: ignore[method-assign]
             elif where == "wake":
                 driver._settle = broken  # type: ignore[method-assign]
             elif where == "report":

@@ -112,7 +112,7 @@ class Elsewhere:
 class Unsent:
     """An outbox in which nothing ever waits."""
 
-    most_waiting = unlooked_bytes = light_bytes = high_bytes = 0
+    most_waiting = unlooked_bytes = high_bytes = 0
 
     def congested(self) -> bool:
         return False

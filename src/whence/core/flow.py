@@ -30,6 +30,9 @@ from whence.types import Bundle
 CREDIT_LOOK_S = 0.02
 """Credit is shared anew so often, however many publishers ask."""
 
+LIGHT_BYTES = 64 << 10
+"""Where nothing waited when the outboxes were last looked at, they are not looked at again before so much was written."""
+
 BUSY_BYTES = 256 << 10
 """While so many bytes wait for a peer, or a quarter of the credit is used, sending sooner would not make anything
 arrive sooner: bundles then grow beyond the turn."""
@@ -68,8 +71,6 @@ class Outbox(Protocol):
     """Bytes that waited for the slowest peer when it was last looked."""
     unlooked_bytes: int
     """Bytes that were written since."""
-    light_bytes: int
-    """Where nothing waited, it is not looked again before more than this was written."""
     high_bytes: int
     """While more than this waits for a connected peer, publishers wait."""
 
@@ -143,7 +144,6 @@ class Flow:
         self._me = me
         self._controlled = member if isinstance(member, FlowControlled) else None
         self._inbox, self._outbox = inbox, outbox
-        self._light_bytes = outbox.light_bytes
         self._sources = sources
         self._events_max, self._bytes_max = limits.events.value, limits.bytes.value
         self._shared_until = 0.0
@@ -169,7 +169,7 @@ class Flow:
         outbox, inbox, credit = self._outbox, self._inbox, self.credit
         if (
             not outbox.most_waiting
-            and outbox.unlooked_bytes <= self._light_bytes
+            and outbox.unlooked_bytes <= LIGHT_BYTES
             and inbox.events < inbox.events_max
             and credit.away_bytes <= credit.quiet_bytes
             and self._controlled is None
@@ -212,7 +212,7 @@ class Flow:
     def is_busy(self) -> bool:
         """Tell whether peers are so busy with what they have that sending more at once would not arrive sooner."""
         outbox, credit = self._outbox, self.credit
-        may_wait = outbox.most_waiting or outbox.unlooked_bytes > self._light_bytes
+        may_wait = outbox.most_waiting or outbox.unlooked_bytes > LIGHT_BYTES
         if may_wait and outbox.waiting_bytes() > BUSY_BYTES:
             return True
         return credit.away_bytes > credit.quiet_bytes and credit.is_strained()

@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from secrets import token_bytes
 
 from whence.core.dissemination.gossip import Gossip
+from whence.core.flow import LIGHT_BYTES
 from whence.core.links.addresses import Address, Addresses, Book, asking
 from whence.core.links.detector import Detector, Ping, Pong
 from whence.core.links.greeting import INSTANCE_BYTES_MAX, NONCE_BYTES, Greeting, Why
@@ -38,9 +39,6 @@ log = logging.getLogger("whence.net")
 
 LOOK_S = 0.001
 """Outboxes are looked at so often, however many publishers ask."""
-
-LIGHT_BYTES = 64 << 10
-"""Where nothing waited when they were last looked at, they are not looked at again before so much was written."""
 
 SHUN_S = 60.0
 """A peer that took nothing until it was cut is not waited for again within this time: it would stop publishers each
@@ -85,8 +83,8 @@ class Switch:
         self._relief: asyncio.Future[None] | None = None
         self.most_waiting, self._most_until = 0, 0.0
         """Bytes that waited for the slowest connected peer, and until when that is not looked at again."""
-        self.unlooked_bytes, self.light_bytes, self.high_bytes = 0, LIGHT_BYTES, settings.outbox_high_bytes
-        """Bytes since the outboxes were looked at, how many do not matter where nothing waited, how many are too many."""
+        self.unlooked_bytes, self.high_bytes = 0, settings.outbox_high_bytes
+        """Bytes since the outboxes were looked at, and how many may wait for a peer before publishers wait."""
         self._beat: asyncio.TimerHandle | None = None
         self._beats, self._beat_due = 0, 0.0
         self._own_nonces: dict[bytes, None] = {}

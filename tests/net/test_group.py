@@ -98,7 +98,7 @@ def test_bundles_that_follow_soon_on_one_that_went_out_at_once_travel_as_one() -
 def test_a_deadline_for_flushing_gathers_several_turns_and_size_ends_it_early() -> None:
     async def main() -> None:
         async with nodes(2) as started:
-            here, there = await open_all(started, flush_s=0.2)
+            here, there = await open_all(started, flush_s=2.0)
             for number in range(5):
                 await here.publish(b"%d" % number)
                 await asyncio.sleep(0)

@@ -31,7 +31,7 @@ CREDIT_LOOK_S = 0.02
 """Credit is shared anew so often, however many publishers ask."""
 
 LIGHT_BYTES = 64 << 10
-"""Where nothing waited when the outboxes were last looked at, they are not looked at again before so much was written."""
+"""Where nothing waited when outboxes were last looked at, they are not looked at again before so much was written."""
 
 BUSY_BYTES = 256 << 10
 """While so many bytes wait for a peer, or a quarter of the credit is used, sending sooner would not make anything

@@ -342,6 +342,25 @@ def test_a_bug_in_a_callback_ends_the_group_and_everybody_hears_it(where: str) -
     within(main())
 
 
+def test_what_waits_for_a_member_that_fails_is_told_at_once_and_then_why() -> None:
+    async def main() -> None:
+        heard: list[EventsLostError] = []
+        async with nodes(1) as (node,):
+            group = await node.open("alps", on_lost=heard.append)
+            receipt = await group.publish(b"1")
+            failure = group._driver.fail(ZeroDivisionError("planted"))
+            assert [lost.payloads for lost in heard] == [[b"1"]]
+            with pytest.raises(InternalError, match="planted"):
+                await receipt.accepted()
+            with pytest.raises(EventsLostError) as told:
+                group.publish_nowait(b"2")
+            assert told.value.why is failure
+            with pytest.raises(InternalError, match="planted"):
+                group.publish_nowait(b"2")
+
+    within(main())
+
+
 # --- settled ---
 
 

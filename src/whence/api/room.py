@@ -68,13 +68,16 @@ class Room:
         Raises what publishing would raise, if that takes longer, and ClosedError.
         """
         driver = self._driver
+        refusal = driver.refusal()
         try:
             async with asyncio.timeout(timeout_s):
-                # Look whenever something happens, and when the refusal says: what only time ends, no event tells of.
-                while not driver.left and (refusal := driver.refusal()) is not None:
-                    with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(refusal.retry_ns / 1e9 if refusal.retry_ns else None):
-                            await driver.until(lambda: driver.refusal() is None or driver.left)
+                with log_long_wait(lambda: f"group {driver.group!r} waits: {refusal}"):
+                    # Look when something happens, and when the refusal says: no event tells of what only time ends.
+                    while not driver.left and refusal is not None:
+                        with contextlib.suppress(TimeoutError):
+                            async with asyncio.timeout(refusal.retry_ns / 1e9 if refusal.retry_ns else None):
+                                await driver.until(lambda: driver.refusal() is None or driver.left)
+                        refusal = driver.refusal()
         except TimeoutError:
             refusal = driver.refusal()
             if refusal is not None:

@@ -394,7 +394,7 @@ def test_whoever_has_no_right_in_a_group_neither_begins_it_nor_keeps_others_out_
             await bad.heeded()
             assert here.members() == (2,)
             assert here._driver.counts["reject:not_permitted"] == 4
-            assert 66 not in here._driver.credit._owed_from
+            assert 66 not in here._driver.flow.credit._owed_from
             await here.publish(b"x")
             assert (await anext(aiter(there))).payload == b"x"
             bad.writer.close()

@@ -10,6 +10,7 @@ import pytest
 
 from tests.net.live import DEADLINE_S, QUICK, fast, nodes, open_all, take, within
 from whence.api.node import Node, join
+from whence.core import credit
 from whence.core.levels.optimistic.tickets.items import AcquireTicket
 from whence.core.links.addresses import Address, asking
 from whence.core.links.detector import DetectorSettings
@@ -17,7 +18,7 @@ from whence.core.links.greeting import VERSION, Confirm, Hello
 from whence.core.membership.partial_view import Subscribe
 from whence.errors import JoinError, NameTakenError, SettingError, StorageError, TraceError, UsageError
 from whence.limits import BOOT_MAX
-from whence.net import clock, credit, incarnations
+from whence.net import clock, incarnations
 from whence.net.certs import make_authority, make_member
 from whence.net.clock import incarnation_now, steady_ns
 from whence.net.link import Link
@@ -292,7 +293,7 @@ def test_rights_decide_who_reads_and_who_writes() -> None:
             for publish in (two.publish(b"not allowed"), two.publish_many([b"not allowed"]), two.ready_to_publish()):
                 with pytest.raises(UsageError, match="2 may not publish in group 'alps': it has no right to write"):
                     await publish
-            two.publisher.may_write = True  # a process that does not keep to it
+            two._driver.flow._barred = False  # a process that does not keep to it
             await two.publish(b"not allowed")
             await one.publish(b"allowed")
             assert b"allowed" in [d.payload for d in await take(two, 2)]

@@ -1,18 +1,18 @@
 """Publishers wait for the slowest consumer of their group, and nobody else does."""
 
 import asyncio
-import time
 
 import pytest
 
-from tests.core.parts import one
 from tests.net.live import QUICK, nodes, open_all, take, within
 from whence.api.group import Group
+from whence.core.credit import CREDIT_BYTES
 from whence.errors import BackPressureError
-from whence.limits import MergeLimits
-from whence.net.credit import AWAY_S, CREDIT_BYTES, PAUSE_S, Credit
 
 PIECE = bytes(256 << 10)
+
+WAIT_S = 2.0
+"""Far longer than a busy machine keeps publishers waiting that need not; less than until a member is given up."""
 
 
 async def publish_until_it_waits(group: Group) -> int:
@@ -29,7 +29,7 @@ async def publish_until_it_waits(group: Group) -> int:
 def test_a_consumer_that_stops_taking_stops_its_own_group_only() -> None:
     async def main() -> None:
         async with nodes(2) as started:
-            alps = await open_all(started, "alps", publish_wait_s=0.3)
+            alps = await open_all(started, "alps", publish_wait_s=WAIT_S)
             andes = await open_all(started, "andes")
             drained = asyncio.create_task(take(alps[0], 1000))
             sent = await publish_until_it_waits(alps[0])
@@ -42,37 +42,6 @@ def test_a_consumer_that_stops_taking_stops_its_own_group_only() -> None:
             drained.cancel()
 
     within(main())
-
-
-def test_who_publishes_alone_gets_more_once_everything_from_before_was_taken() -> None:
-    held = MergeLimits().buffer_bytes_max
-    credit = Credit(0, held)
-    credit.published(one(0))
-    credit.share(members=10, publishers=1)
-    begins = credit.limit_bytes()
-    assert begins * 10 <= held
-    for _ in range(3):  # nobody has taken anything
-        credit.share(members=10, publishers=1)
-        assert credit.limit_bytes() == begins
-    for last in range(2, 9):
-        credit.published(one(0, last))
-        credit.reached(0, last)
-        credit.share(members=10, publishers=1)
-    assert begins < credit.limit_bytes() <= held - 9 * begins, "others may begin beside it, and all is held"
-    credit.share(members=10, publishers=4)
-    assert credit.limit_bytes() * 4 <= held, "it shrinks at once"
-
-
-def test_a_pause_ends_what_was_granted_to_one_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    credit = Credit(0, MergeLimits().buffer_bytes_max)
-    credit.share(members=10, publishers=1)
-    begins = credit.limit_bytes()
-    credit.share(members=10, publishers=1)
-    assert credit.limit_bytes() == 2 * begins
-    later = time.monotonic() + PAUSE_S + 0.1
-    monkeypatch.setattr("whence.net.credit.time.monotonic", lambda: later)
-    credit.share(members=10, publishers=1)
-    assert credit.limit_bytes() == begins
 
 
 @pytest.mark.parametrize("level", ["causal", "fifo"])
@@ -91,31 +60,10 @@ def test_settled_means_that_every_member_has_it(level: str) -> None:
     within(main())
 
 
-def test_who_took_nothing_is_not_waited_for_again_because_it_connects_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    credit = Credit(0)
-    credit.expect(1)
-    credit.published(one(0, 1, bytes(8 << 20)))
-    credit.reached(0, 1)
-    assert credit.is_used_up()
-    later = time.monotonic() + AWAY_S + 0.1
-    monkeypatch.setattr("whence.net.credit.time.monotonic", lambda: later)
-    assert not credit.is_used_up()
-    credit.forget(1)
-    credit.expect(1)
-    credit.published(one(0, 2, bytes(8 << 20)))
-    credit.reached(0, 2)
-    assert not credit.is_used_up(), "it is still stuck"
-    credit.reached(1, 1)
-    assert not credit.is_used_up(), "it is owed what comes from now on"
-    credit.published(one(0, 3, bytes(8 << 20)))
-    credit.reached(0, 3)
-    assert credit.is_used_up(), "it takes again, and is waited for"
-
-
 def test_a_member_that_is_gone_is_not_waited_for() -> None:
     async def main() -> None:
         async with nodes(2) as started:
-            groups = await open_all(started, publish_wait_s=5.0)
+            groups = await open_all(started, publish_wait_s=20.0)
             reader = asyncio.create_task(take(groups[0], 1000))
             for _ in range(8):
                 await groups[0].publish(PIECE)

@@ -196,13 +196,14 @@ def test_what_a_member_of_others_did_not_take_comes_again_from_those_who_publish
         async with join(1, data=tmp_path / "1") as other:
             opening = asyncio.create_task(other.open("alps", "causal", founders=[0, 1]))
             async with join(0, data=tmp_path / "0", contacts=[other.address]) as node:
-                await node.open("alps", "causal", founders=[0, 1])
+                here = await node.open("alps", "causal", founders=[0, 1])
                 there = await opening
                 for number in range(6):
                     receipt = await there.publish(b"%d" % number, until="stored")
                 await take(there, 6)
                 there.ack()
-                await asyncio.sleep(0.2)  # they are in the inbox here too, and the application does not look
+                while here.position < 6:  # they are in the inbox here too, and the application does not look
+                    await asyncio.sleep(0.01)
             async with join(0, data=tmp_path / "0", contacts=[other.address]) as node:
                 here = await node.open("alps", "causal", founders=[0, 1])
                 assert [each.payload for each in await take(here, 6)] == [b"%d" % number for number in range(6)]

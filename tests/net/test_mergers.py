@@ -98,7 +98,7 @@ def test_a_publisher_hears_that_no_merger_has_its_events(tmp_path: Path) -> None
                 )
             )
             heard: list[EventsLostError] = []
-            here.publisher._on_lost = heard.append
+            here.publisher.lost.on_lost = heard.append
             await here.publish(b"x")
             while not heard:
                 await asyncio.sleep(0.02)

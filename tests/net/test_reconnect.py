@@ -25,9 +25,9 @@ def test_the_first_event_after_a_broken_connection_does_not_wait_for_the_time_of
             opening = [node.open("alps", "causal", founders=[10, 20], settings=settings) for node in started]
             here, there = await asyncio.gather(*opening)
             for moment in ("at once", "a while later"):
-                await here.publish(b"before")
+                receipt = await here.publish(b"before")
                 assert [each.payload for each in await take(there, 1)] == [b"before"]
-                await asyncio.sleep(0.2)  # it is acknowledged: nothing is owed
+                await receipt.settled()  # it is acknowledged: nothing is owed
                 break_connection(*started)
                 if moment != "at once":
                     await asyncio.sleep(0.3)

@@ -231,7 +231,7 @@ def test_when_the_clocks_part_no_lease_is_trusted_until_it_is_renewed(monkeypatc
             await receipt.accepted()
             monkeypatch.setattr(clock, "wall_ns", lambda: slow() + 3_600_000_000_000)
             with pytest.raises(LeaseSuspendedError, match="lease has run out"):
-                one._driver.publish([b"x"])
+                one._driver.runner.publish([b"x"])
             await one.ready_to_publish()
             after = one.ticket()
             assert after is not None
@@ -315,7 +315,8 @@ def test_the_status_and_the_metrics_tell_of_tickets_and_take_an_operators_word(t
 def test_total_tells_of_its_merging_and_refuses_at_once_while_its_clock_is_behind(tmp_path: Path) -> None:
     async def main() -> None:
         async with nodes(2, first=0, data=tmp_path) as started:
-            groups = [await node.open("alps", "total", settings={"mergers": 1}, write=True) for node in started]
+            settings = {"mergers": 1, "delta": 1000}
+            groups = [await node.open("alps", "total", settings=settings, write=True) for node in started]
             await groups[1].publish(b"x")
             delivery = await anext(aiter(groups[0]))
             assert delivery.key is not None

@@ -106,6 +106,21 @@ ELSEWHERE = NodeServices(
 """A node that sends nothing anywhere."""
 
 
+class Unsent:
+    """An outbox in which nothing ever waits."""
+
+    most_waiting = unlooked_bytes = high_bytes = 0
+
+    def congested(self) -> bool:
+        return False
+
+    def waiting_bytes(self) -> int:
+        return 0
+
+    def waiting_by_peer(self) -> dict[int, int]:
+        return {}
+
+
 async def live(readies: Sequence[Ready], at: Path) -> list[Effect]:
     recipe = LEVELS["fifo"]
     context = GroupContext(
@@ -115,7 +130,7 @@ async def live(readies: Sequence[Ready], at: Path) -> list[Effect]:
     spool = Spool(at / "spool", GROUP, "fifo", *ME)
     commit, steps = Commit(Log(at / "journal")), Steps.at(at / "steps")
     driver = Driver(
-        context, ELSEWHERE, inbox, TraceRecorder(spool, ME, GROUP), GroupStorage(commit, steps), durable=False
+        context, ELSEWHERE, inbox, Unsent(), TraceRecorder(spool, ME, GROUP), GroupStorage(commit, steps), durable=False
     )
     for ready in readies:
         driver.runner.apply(replace(copy_of(ready), wake_at=None))

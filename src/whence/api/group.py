@@ -1,22 +1,22 @@
 """A group that is open: publish, iterate deliveries, wait for what is certain, obtain tickets, close.
 
 Publishes of one turn of the loop travel as one bundle. A publish waits while peers or the group's own consumer are
-behind, and raises BackPressureError when that lasts too long; what was accepted is never discarded (publisher.py). A
-receipt names what is certain: `accepted` (this process has it and is spreading it), `stored` (it survives a crash of
-this process), `settled` (every other member known has it).
+behind (core/flow.py), and raises BackPressureError when that lasts too long; what was accepted is never discarded
+(publisher.py). A receipt names what is certain: `accepted` (this process has it and is spreading it), `stored` (it
+survives a crash of this process), `settled` (every other member known has it).
 """
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import msgspec
 
 from whence.api.arguments import check_count, check_timeout
 from whence.api.delivery import Batch, Delivery, LateEvent
 from whence.api.inbox import Batches, Inbox, LateEvents
-from whence.api.publisher import Publisher, all_checked, checked
+from whence.api.payloads import Payload, all_checked, checked
+from whence.api.publisher import Publisher
 from whence.api.receipts import Durability, Receipt, check_stores
 from whence.core.levels.optimistic.member import named
 from whence.core.levels.optimistic.tickets.status import Status
@@ -32,9 +32,6 @@ Typed = TypeVar("Typed")
 
 TURN_EVENTS = 1024
 """Publishes after which the others get their turn, and what waits goes out unless they are busy."""
-
-Payload: TypeAlias = bytes | bytearray | memoryview
-"""What may be published; one that can change is copied."""
 
 
 class Group:
@@ -54,8 +51,9 @@ class Group:
         self.level = Level(driver.context.level)
         self._node = node
         self._driver = driver
+        self._flow = driver.flow
         self._inbox = inbox
-        self.publisher = Publisher(node, driver, inbox, flush_s=flush_s, wait_s=wait_s, on_lost=on_lost)
+        self.publisher = Publisher(driver, inbox, node.live.outboxes, flush_s=flush_s, wait_s=wait_s, on_lost=on_lost)
         self._load, self._load_with_room = self.publisher.load, self.publisher.load_with_room
         self.flush = self.publisher.flush
         """Hand what was published so far to the member now."""
@@ -82,7 +80,7 @@ class Group:
         receipt = self._load((payload,), len(payload))
         if receipt is None:
             receipt = await self._load_with_room((payload,), len(payload))
-        if receipt.full or receipt.place % TURN_EVENTS == TURN_EVENTS - 1:
+        if self.publisher.pending is None or receipt.place % TURN_EVENTS == TURN_EVENTS - 1:
             await asyncio.sleep(0)  # a loop of publishes must leave the others their turn
         if until != Durability.ACCEPTED:
             await self._reach(receipt, until, timeout_s)
@@ -92,13 +90,13 @@ class Group:
         self, payloads: Iterable[Payload], *, until: str = "accepted", timeout_s: float | None = None
     ) -> Receipt:
         """Publish events as one bundle; like `publish` otherwise."""
-        events = all_checked(payloads, self.publisher.events_limit)
+        events = all_checked(payloads, self._flow.limits.events.value)
         if until != Durability.ACCEPTED or timeout_s is not None:
             self._check_until(until, timeout_s)
         # To copy many small ones is quicker than to ask each for its length.
         size = len(b"".join(events)) if len(events) >= TURN_EVENTS else sum(map(len, events))
         receipt = self._load(events, size, alone=True) or await self._load_with_room(tuple(events), size)
-        if receipt.full and (receipt.place or len(events) >= TURN_EVENTS):
+        if self.publisher.pending is None and (receipt.place or len(events) >= TURN_EVENTS):
             await asyncio.sleep(0)  # a loop of publishes must leave the others their turn
         if until != Durability.ACCEPTED:
             await self._reach(receipt, until, timeout_s)
@@ -109,7 +107,7 @@ class Group:
         event = checked(payload)
         receipt = self._load((event,), len(event))
         if receipt is None:
-            raise self.publisher.pressure()
+            raise self._flow.error(self._flow.reason())
         return receipt
 
     def _check_until(self, until: str, timeout_s: float | None) -> None:
@@ -200,7 +198,7 @@ class Group:
     @property
     def lost(self) -> int:
         """Return how many events that were accepted here were lost before anybody had them."""
-        return self.publisher.lost_events
+        return self.publisher.lost.count
 
     @property
     def skipped(self) -> int:
@@ -256,7 +254,7 @@ class Group:
         """
         check_timeout(timeout_s)
         self._driver.act("acquire_ticket", 0)
-        await self._unrefused(timeout_s)
+        await self.publisher.room.unrefused(timeout_s)
         status = self._driver.ticket()
         assert status is not None
         return status
@@ -271,23 +269,7 @@ class Group:
         status = self._driver.ticket()
         if status is not None and status.standing == "none":
             self._driver.act("acquire_ticket", 0)
-        await self._unrefused(timeout_s)
-
-    async def _unrefused(self, timeout_s: float | None) -> None:
-        """Look whenever something happens, and when the refusal says: what only time ends, no event tells of."""
-        driver = self._driver
-        try:
-            async with asyncio.timeout(timeout_s):
-                while not driver.left and (refusal := driver.refusal()) is not None:
-                    with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(refusal.retry_ns / 1e9 if refusal.retry_ns else None):
-                            await driver.until(lambda: driver.refusal() is None or driver.left)
-        except TimeoutError:
-            refusal = driver.refusal()
-            if refusal is not None:
-                raise refusal from None
-        if driver.left:
-            raise ClosedError(f"group {self.name!r} was closed before it could publish")
+        await self.publisher.room.unrefused(timeout_s)
 
     async def release_ticket(self, timeout_s: float = 30.0) -> None:
         """Give the ticket back (the paper's cleave), and wait until it is; go on as a member that receives.

@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 
 from whence.api.arguments import check_timeout
-from whence.api.patience import saying
+from whence.api.wait_log import log_long_wait
+from whence.core.runner import Done
 from whence.errors import OutcomeUnknownError, UsageError, WhenceError
 from whence.net.driver import Driver
 from whence.types import Bundle, EventId, Process
@@ -22,32 +24,29 @@ class Durability(StrEnum):
 class Receipt:
     """What is known of events that were published together, and what can still be waited for."""
 
-    __slots__ = ("_at", "_count", "_flight")
+    __slots__ = ("_count", "_pending", "place")
 
-    def __init__(self, flight: "Flight", at: int, count: int) -> None:
-        self._flight, self._at, self._count = flight, at, count
+    def __init__(self, pending: "PendingBundle", place: int, count: int) -> None:
+        self._pending, self._count = pending, count
+        self.place = place
+        """How many events are before it in its bundle."""
 
     @property
     def event(self) -> EventId:
         """Return the first event's identity. Raises OutcomeUnknownError before it has one; await `accepted` first."""
-        flight = self._flight
-        if flight.process is None:
+        pending = self._pending
+        if pending.process is None:
             raise OutcomeUnknownError("the event has no number yet; await receipt.accepted() first")
-        return EventId(*flight.process, flight.first + self._at)
-
-    @property
-    def place(self) -> int:
-        """Return how many events are before it in its bundle."""
-        return self._at
+        return EventId(*pending.process, pending.first + self.place)
 
     @property
     def full(self) -> bool:
         """Tell whether its bundle has gone out already."""
-        return self._flight.process is not None
+        return self._pending.process is not None
 
     async def accepted(self) -> EventId:
         """Wait until the member has taken the events; return the first one's identity. Raises what it refused."""
-        await self._flight.accepted()
+        await self._pending.accepted()
         return self.event
 
     async def stored(self, timeout_s: float | None = None) -> EventId:
@@ -56,15 +55,15 @@ class Receipt:
         Raises OutcomeUnknownError, which says what it waits for, after `timeout_s`; StorageError, UsageError.
         """
         check_timeout(timeout_s)
-        check_stores(self._flight.driver.stores)
-        assert self._flight.stored is not None
+        check_stores(self._pending.driver.stores)
+        assert self._pending.stored is not None
         try:
             async with asyncio.timeout(timeout_s):
                 await self.accepted()
-                with saying(lambda: f"group {self._flight.driver.group!r} waits for the disk"):
-                    await asyncio.shield(self._flight.stored)
+                with log_long_wait(lambda: f"group {self._pending.driver.group!r} waits for the disk"):
+                    await asyncio.shield(self._pending.stored)
         except TimeoutError:
-            why = "the disk" if self.full else f"room ({self._flight.obstacle()})"
+            why = "the disk" if self.full else f"room ({self._pending.driver.flow.describe()})"
             raise OutcomeUnknownError(
                 f"after {timeout_s:g} s the events wait for {why}; they are stored as soon as that is there"
             ) from None
@@ -79,13 +78,15 @@ class Receipt:
         """
         check_timeout(timeout_s)
         first = await self.accepted()
-        driver = self._flight.driver
+        driver = self._pending.driver
         last = first.seq + self._count - 1
         if driver.settling.settled() >= last:
             return first
         try:
             async with asyncio.timeout(timeout_s):
-                with saying(lambda: f"group {driver.group!r} waits for settled: {_listed(self.missing())} behind"):
+                with log_long_wait(
+                    lambda: f"group {driver.group!r} waits for settled: {_listed(self.missing())} behind"
+                ):
                     await driver.until(lambda: driver.settling.settled() >= last or driver.left)
         except TimeoutError:
             raise OutcomeUnknownError(
@@ -102,7 +103,7 @@ class Receipt:
 
         Raises OutcomeUnknownError before the events have numbers; await `accepted` first.
         """
-        return self._flight.driver.settling.missing(self.event.seq + self._count - 1)
+        return self._pending.driver.settling.missing(self.event.seq + self._count - 1)
 
 
 def check_stores(stores: bool) -> None:
@@ -118,22 +119,25 @@ def _listed(pids: tuple[int, ...]) -> str:
     return f"process {pids[0]} is" if len(pids) == 1 else f"processes {', '.join(map(str, pids))} are"
 
 
-class Flight:
+class PendingBundle:
     """The events that will travel as one bundle. Who does not ask for their fate pays nothing for being told it."""
 
-    __slots__ = ("_known", "driver", "first", "obstacle", "on_wanted", "payloads", "process", "refusal", "size",
-                 "stored", "wanted")  # fmt: skip
+    __slots__ = ("_known", "driver", "first", "on_wanted", "payloads", "process", "refusal", "settle", "size", "stored",
+                 "wanted")  # fmt: skip
 
-    def __init__(self, driver: Driver, loop: asyncio.AbstractEventLoop, obstacle: Callable[[], str]) -> None:
+    def __init__(self, driver: Driver, loop: asyncio.AbstractEventLoop) -> None:
         self.driver = driver
-        self.obstacle = obstacle
-        """Say what it waits for while the member does not take it."""
         self.payloads: list[bytes] = []
         self.size = 0
         self.process: Process | None = None
         self.first = 0
         self.refusal: WhenceError | None = None
-        self.stored: asyncio.Future[None] | None = loop.create_future() if driver.keeps_journal else None
+        self.stored: asyncio.Future[None] | None = None
+        self.settle: Done | None = None
+        """Told once the bundle is durable, or never will be; None where nothing is kept."""
+        if driver.keeps_journal:
+            self.stored = loop.create_future()
+            self.settle = partial(_settle, self.stored)
         self.wanted = False
         """Somebody waits for it: it is not held back for company."""
         self.on_wanted: Callable[[], None] | None = None
@@ -141,7 +145,7 @@ class Flight:
 
     def accept(self, bundle: Bundle) -> None:
         """Learn that the member has taken the events as this bundle."""
-        self.process, self.first = bundle.process, bundle.first
+        self.process, self.first = self.driver.context.me, bundle.first
         self.payloads = []
         self._tell()
 
@@ -158,7 +162,7 @@ class Flight:
                 self._known = asyncio.get_running_loop().create_future()
             if self.on_wanted is not None:
                 self.on_wanted()
-            with saying(lambda: f"group {self.driver.group!r} waits for room: {self.obstacle()}"):
+            with log_long_wait(lambda: f"group {self.driver.group!r} waits for room: {self.driver.flow.describe()}"):
                 await asyncio.shield(self._known)
         if self.refusal is not None:
             raise self.refusal
@@ -166,3 +170,14 @@ class Flight:
     def _tell(self) -> None:
         if self._known is not None and not self._known.done():
             self._known.set_result(None)
+
+
+def _settle(stored: "asyncio.Future[None]", error: WhenceError | None) -> None:
+    """Tell whoever waits that a publication is durable, or never will be."""
+    if stored.done():
+        return
+    if error is None:
+        stored.set_result(None)
+    else:
+        stored.set_exception(error)
+        stored.exception()

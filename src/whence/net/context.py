@@ -24,6 +24,9 @@ class Sink(Protocol):
     """Called instead of both where one event is taken and the next of its bundle is handed out."""
     on_dropped: Callable[[Bundle], None]
     """Called when a bundle is left out because the application is too slow."""
+    events: int
+    """Events that nobody has begun to take."""
+    events_max: int
     manual: bool
     """The application says itself what it has taken."""
     is_over: Callable[[], bool]
@@ -41,6 +44,9 @@ class Sink(Protocol):
 
     def reset(self, reason: str) -> None:
         """Take word that the member's state was repaired, or that it went on without what it missed."""
+
+    def full(self) -> bool:
+        """Tell whether publishers should wait for the application."""
 
     def end(self, error: WhenceError | None) -> None:
         """Learn that nothing more comes, and why."""

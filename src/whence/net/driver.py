@@ -6,31 +6,34 @@ What the member asks for is carried out by the runner of both worlds (core/runne
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 
 from whence.core.dissemination.direct import Push
+from whence.core.flow import BundleLimits, Flow, Outbox, Sources
 from whence.core.level import ClockWatching, HoldingBytes, Surroundings
 from whence.core.level import remembers as does_remember
 from whence.core.levels.causal.begun import OWN_LOST, own_lost
 from whence.core.levels.optimistic.tickets.status import Status
 from whence.core.links.reached import Reached
-from whence.core.member import Dynamic, FlowControlled, Founded, Leased, Measured, Member, Refusing, Resuming, Sized
+from whence.core.member import Dynamic, Founded, Leased, Measured, Member, Refusing, Resuming, Sized
 from whence.core.membership.full_view import Directory
 from whence.core.ready import Gauge, Metric, Note, Ready
 from whence.core.registry import stores_events
 from whence.core.runner import Marked, Ports, Runner
-from whence.errors import ClosedError, InternalError, Refusal, StorageError, WhenceError
+from whence.core.settings import by_name
+from whence.errors import ClosedError, InternalError, Refusal, StorageError, UsageError, WhenceError
 from whence.net.clock import SlipWatch, epoch_floor, steady_ns, wall_ns
 from whence.net.compaction import Compaction
 from whence.net.context import GroupContext, GroupStorage, NodeServices, Sink
-from whence.net.credit import CREDIT_BYTES_MIN, CREDIT_LOOK_S, Credit, Relief
 from whence.net.ports import LivePorts
 from whence.net.recorder import TraceRecorder
 from whence.net.reports import Reports
 from whence.net.settling import Settling
 from whence.net.taking import Taking
+from whence.net.waiters import Waiters
 from whence.types import ANY_BOOT, Bundle, Process
 from whence.wire.items import Packet
 
@@ -41,14 +44,15 @@ class Driver:
     """Runs one member."""
 
     def __init__(
-        self, context: GroupContext, node: NodeServices, sink: Sink, recorder: TraceRecorder | None,
+        self, context: GroupContext, node: NodeServices, sink: Sink, outbox: Outbox, recorder: TraceRecorder | None,
         storage: GroupStorage | None, *, durable: bool,
     ) -> None:  # fmt: skip
         self.context = context
         self.group = context.group
         self.joined = False
         self.left = False
-        self.published = 0
+        self.on_stop: Callable[[], None] = lambda: None
+        """Called when the member runs no more: what was accepted and waits for it is lost."""
         self.failure: WhenceError | None = None
         self._node = node
         self._sink = sink
@@ -61,7 +65,8 @@ class Driver:
         self._steps = storage.steps if storage is not None and remembers else None
         """How far the application is, where a later life goes on from there."""
         self._compacting = Compaction()
-        self._durable = durable
+        self.durable = durable
+        """Bundles are kept on disk until everybody has them, whether or not the member keeps them itself."""
         self._loop = asyncio.get_running_loop()
         self._clock = wall_ns if context.recipe.reads_wall_clock() else steady_ns
         self._changed = asyncio.Event()
@@ -69,10 +74,6 @@ class Driver:
         """How many wait for a change."""
         self._ticks_joined = 0
         recipe = context.recipe
-        held_bytes = recipe.held_bytes_max(context.settings) if isinstance(recipe, HoldingBytes) else None
-        self.credit = Credit(context.me.pid, held_bytes)
-        self._credit_looked = 0.0
-        self.relief = Relief(self.congested)
         self.reports = Reports(self._report, self.guarded)
         self._unsettled: deque[Bundle] = deque()
         """Bundles promised to be kept until everybody has them."""
@@ -84,8 +85,11 @@ class Driver:
             epoch_floor=epoch_floor() if storage is None else 0, is_first_life=context.is_first_life,
         )  # fmt: skip
         self.member: Member = context.recipe.build(context.me, context.settings, around)
-        self.ports = LivePorts(self.group, node, sink, recorder, self._clock, self.guarded(self._wake))
-        self.ports.on_accepted, self.ports.on_taken, self.ports.on_note = self._accepted, self._note_taken, self._note
+        clock = self._clock if self._slips is None else self._watched_clock
+        self.ports = LivePorts(self.group, node, sink, recorder, clock, self.guarded(self._wake))
+        self.ports.on_kept, self.ports.on_taken, self.ports.on_note = (
+            self._unsettled.append, self._note_taken, self._note,
+        )  # fmt: skip
         self.counts = self.ports.counts
         recording = self.ports if recorder is not None else None
         self.runner = Runner(
@@ -96,11 +100,35 @@ class Driver:
         self._taking = Taking(sink, recorder, self._steps, self._resuming, self._note_taken, flushes=durable)
         self._taking.begin(context.recipe, sink)
         self.ports.taking = self._taking
-        self._controlled = self.member if isinstance(self.member, FlowControlled) else None
-        self.may_hold_back = self._controlled is not None
         self._refusing = self.member if isinstance(self.member, Refusing) else None
-        self.may_refuse = self._refusing is not None
-        self.settling = Settling(self.group, context.me.pid, self.member, self.credit, node)
+        self.flow = self._make_flow(sink, outbox)
+        self.waiters = Waiters(self.flow.ahead)
+        self.settling = Settling(self.group, context.me.pid, self.member, self.flow.credit, node)
+        self.ports.on_accepted = self.flow.published
+
+    def _make_flow(self, sink: Sink, outbox: Outbox) -> Flow:
+        context, recipe, node = self.context, self.context.recipe, self._node
+        sources = Sources(
+            clock=time.monotonic,
+            members=lambda: len(node.members(context.group)),
+            publishers=lambda: 1 + self.reports.publishers(),
+            unsettled=lambda: self.settling.behind(),
+            disk_is_behind=lambda: self.runner.waits,
+            refusal=self.refusal if self._refusing is not None else None,
+        )
+        limits = BundleLimits.of(by_name(context.settings))
+        held_bytes = recipe.held_bytes_max(context.settings) if isinstance(recipe, HoldingBytes) else None
+        flow = Flow(context.me.pid, self.member, limits, sink, outbox, sources, held_bytes_max=held_bytes)
+        try:
+            node.check_act(context.group, "publish")
+        except UsageError as error:
+            flow.forbid(error)
+        return flow
+
+    @property
+    def published(self) -> int:
+        """Return how many events were published here in this life."""
+        return self.flow.published_events
 
     @property
     def position(self) -> int:
@@ -133,14 +161,6 @@ class Driver:
             if bundle.process != self.context.me:
                 self._do(self.member.receive, bundle.process, Push([bundle]))
 
-    def publish(self, payloads: Sequence[bytes], stored: "asyncio.Future[None] | None" = None) -> Bundle:
-        """Publish a bundle; `stored` is told once it is durable. Raises what the member raises."""
-        self._check()
-        if self._slips is not None and self._slips.slipped():
-            self._distrust_clock()
-        done = None if stored is None else partial(_settle, stored)
-        return self.runner.publish(payloads, done, keep=self._durable)
-
     def packet(self, packet: Packet, sender: Process, size: int) -> None:
         """Take a packet of this group."""
         if self.left or self.failure is not None:
@@ -153,8 +173,8 @@ class Driver:
         for item in packet.items:
             if not self.left:
                 self._do(self.member.receive, sender, item)
-        if self.relief.awaited is not None:
-            self.relief.look()
+        if self.waiters.awaited is not None:
+            self.waiters.look()
         if self._watched:
             self._changed.set()
 
@@ -172,13 +192,13 @@ class Driver:
 
     def act(self, name: str, argument: int) -> None:
         """Do what only the level knows. Raises what the member raises, and UsageError without the right to it."""
-        self._check()
+        self.check()
         self._node.check_act(self.group, name)
         self.runner.ask(self.member.act, name, argument)
 
     def leave(self) -> None:
         """Begin to leave. Raises NotMemberError."""
-        self._check()
+        self.check()
         self.runner.ask(self.member.leave)
 
     def stop(self, error: WhenceError | None = None) -> None:
@@ -189,9 +209,11 @@ class Driver:
         self.left = True
         self.failure = self.failure or error
         self.runner.stop(error or ClosedError("the group was closed before the disk answered"))
+        self.flow.close(self.failure or ClosedError(f"group {self.group!r} is closed"))
         self._changed.set()
-        self.relief.look()
+        self.waiters.look()
         self._sink.end(error)
+        self.on_stop()
 
     def fail(self, error: Exception) -> InternalError:
         """Run no more because of a bug of ours: publishers, receivers and whoever waits hear of it."""
@@ -251,15 +273,13 @@ class Driver:
     @property
     def stores(self) -> bool:
         """Tell whether what is published here survives a crash of the process."""
-        kept = self._durable or self.runner.member_persists
+        kept = self.durable or self.runner.member_persists
         return self._commit is not None and stores_events(self.context.level) and kept
 
     # --- inputs that nobody waits for ---
 
     def _do(self, step: Callable[..., Ready], *given: object) -> None:
         """Feed one input. A member that raises here has a bug, and is not run any more."""
-        if self._slips is not None and self._slips.slipped():
-            self._distrust_clock()
         self.runner.feed(step, *given)
 
     def _failed(self, error: Exception) -> None:
@@ -270,51 +290,36 @@ class Driver:
         else:
             self.fail(error)
 
-    def _distrust_clock(self) -> None:
-        """Let the member do nothing, from this input on, on a lease that a frozen clock took for valid."""
-        self.ports.count("note", "clock_slipped")
-        self.runner.ask(self.member.act, "distrust_clock", 0)
+    def _watched_clock(self) -> int:
+        """Return the time of an input; from it on the member does nothing on a lease that a frozen clock took for
+        valid."""
+        if self._slips is not None and self._slips.slipped():
+            self.ports.count("note", "clock_slipped")
+            self.runner.ask(self.member.act, "distrust_clock", 0)
+        return self._clock()
 
     # --- how far the others are ---
 
     def reached(self, peer: int, last: int, waited_s: float = 0.0) -> None:
         """Learn that a peer's application has taken own events up to this one, some time ago."""
-        if self.credit.reached(peer, last, waited_s):
+        if self.flow.reached(peer, last, waited_s):
             self._changed.set()
-            if self.relief.awaited is not None:
-                self.relief.look()
+            if self.waiters.awaited is not None:
+                self.waiters.look()
 
     def expect(self, peer: int) -> None:
         """Wait for a connected member from now on."""
-        self.credit.expect(peer)
+        self.flow.credit.expect(peer)
         self._changed.set()
 
     def forget_peer(self, peer: int) -> None:
         """Wait no more for a peer that is gone."""
-        self.credit.forget(peer, stays=does_remember(self.context.recipe))
-        self.relief.look()
-
-    def congested(self) -> bool:
-        """Tell whether publishers should wait until members have taken more of what is under way."""
-        if self._controlled is not None and self._controlled.held_back():
-            return True
-        if self.credit.away_bytes <= CREDIT_BYTES_MIN:
-            return False
-        now = self._loop.time()
-        if now >= self._credit_looked:
-            self._credit_looked = now + CREDIT_LOOK_S
-            self.credit.share(len(self._node.members(self.group)), 1 + self.reports.publishers())
-        return self.credit.is_used_up()
+        self.flow.credit.forget(peer, stays=does_remember(self.context.recipe))
+        self.waiters.look()
 
     def _report(self, publisher: Process, reached: Reached) -> None:
         if not self.left:
             self._node.send(self.group, (publisher.pid,), reached, publisher.boot)
-
-    def _accepted(self, bundle: Bundle, kept: bool) -> None:
-        self.published += bundle.count
-        self.credit.published(bundle)
-        if kept:
-            self._unsettled.append(bundle)
 
     def _note_taken(self, bundle: Bundle) -> None:
         me = self.context.me
@@ -339,15 +344,13 @@ class Driver:
 
     def _wake(self) -> None:
         if not self.left:
-            if self._slips is not None and self._slips.slipped():
-                self._distrust_clock()
             self.runner.wake()
             self._ticks_joined += self.joined
             if self._recorder is not None and not self.left:
                 self._recorder.observe(self.member.gauges(), self.member.view() if self.joined else None)
             self._settle()
             self._changed.set()
-            self.relief.look()
+            self.waiters.look()
 
     def _settle(self) -> None:
         """Let go of bundles that everybody has; rewrite the journal when most of it is of no use."""
@@ -384,22 +387,12 @@ class Driver:
         self._loop.call_later(self._compacting.pause_s, self.guarded(self._commit.shrink))  # nobody else may
         return None
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise why the member runs no more, if it does not."""
         if self.failure is not None:
             raise self.failure
         if self.left:
             raise ClosedError(f"the member of group {self.group!r} has left or was closed")
-
-
-def _settle(stored: "asyncio.Future[None]", error: WhenceError | None) -> None:
-    """Tell whoever waits that a publication is durable, or never will be."""
-    if stored.done():
-        return
-    if error is None:
-        stored.set_result(None)
-    else:
-        stored.set_exception(error)
-        stored.exception()
 
 
 def _run(step: Callable[[], None], fail: Callable[[Exception], object]) -> None:

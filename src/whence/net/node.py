@@ -235,7 +235,7 @@ class LiveNode:
             group, level, recipe, settings, me, self._random.random, is_first, self._incarnations.known()
         )  # fmt: skip
         recorder = self.files.open_trace(context, founders)
-        driver = Driver(context, self._services(group), sink, recorder, storage, durable=durable)
+        driver = Driver(context, self._services(group), sink, self.outboxes, recorder, storage, durable=durable)
         driver.ports.telemetry = telemetry
         self.drivers[group] = driver
         self._presence.open(driver, founders)

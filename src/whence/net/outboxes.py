@@ -12,6 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from whence.core.dissemination.gossip import Gossip
+from whence.core.flow import LIGHT_BYTES
 from whence.core.links.detector import Ping
 from whence.core.ready import Item
 from whence.net.clock import steady_ns
@@ -32,9 +33,6 @@ JOINED_BYTES = 16 << 10
 
 LOOK_S = 0.001
 """Outboxes are looked at so often, however many publishers ask."""
-
-LIGHT_BYTES = 64 << 10
-"""Where nothing waited when they were last looked at, they are not looked at again before so much was written."""
 
 RELIEF_S = 0.01
 
@@ -112,8 +110,8 @@ class Outboxes:
         """Called before anything is written: what an observer must have on paper first."""
         self.most_waiting, self._most_until = 0, 0.0
         """Bytes that waited for the slowest connected peer, and until when that is not looked at again."""
-        self.unlooked_bytes = 0
-        """Bytes since the outboxes were looked at."""
+        self.unlooked_bytes, self.high_bytes = 0, settings.outbox_high_bytes
+        """Bytes since the outboxes were looked at, and how many may wait for a peer before publishers wait."""
         self._surely_bytes = settings.outbox_bytes_max - WRITE_HIGH_BYTES
         """With so much no outbox is over its bound: a transport that has not asked to wait has less than the rest."""
         self._me = me
@@ -189,7 +187,7 @@ class Outboxes:
 
     def congested(self) -> bool:
         """Tell whether publishers should wait: some connected peer is behind."""
-        return self.waiting_bytes() > self.settings.outbox_high_bytes
+        return self.waiting_bytes() > self.high_bytes
 
     def waiting_bytes(self) -> int:
         """Return how many bytes wait for the slowest connected peer that was not cut for being stuck a while ago."""
@@ -201,6 +199,10 @@ class Outboxes:
             waiting = [peer.waiting_bytes() for peer in self._peers.connected() if peer.shunned_until <= now]
             self.most_waiting = max(waiting, default=0)
         return self.most_waiting
+
+    def waiting_by_peer(self) -> dict[int, int]:
+        """Return how many bytes wait for each connected peer."""
+        return {peer.pid: peer.waiting_bytes() for peer in self._peers.connected()}
 
     async def relief(self) -> None:
         """Wait until a peer has caught up or was cut, or for a moment."""

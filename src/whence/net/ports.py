@@ -28,8 +28,10 @@ class LivePorts:
         self.counts: Counter[str] = Counter()
         self.on_unheard: Callable[[Bundle], None] = lambda bundle: None
         """Called with a publication that nobody said in time to have."""
-        self.on_accepted: Callable[[Bundle, bool], None] = lambda bundle, kept: None
-        """Called with what the member publishes, and whether it is written down for it."""
+        self.on_accepted: Callable[[Bundle], None] = lambda bundle: None
+        """Called with what the member publishes."""
+        self.on_kept: Callable[[Bundle], None] = lambda bundle: None
+        """Called with what it publishes and is written down for it."""
         self.on_taken: Callable[[Bundle], None] = lambda bundle: None
         """Called with a bundle of which the application has all, or never will."""
         self.on_note: Callable[[Note], None] = lambda note: None
@@ -67,7 +69,9 @@ class LivePorts:
 
     def accepted(self, bundle: Bundle, *, kept: bool) -> None:
         """Count a publication, before anybody can have taken any of it."""
-        self.on_accepted(bundle, kept)
+        self.on_accepted(bundle)
+        if kept:
+            self.on_kept(bundle)
         if self.telemetry is not None:
             self.telemetry.published(bundle)
 

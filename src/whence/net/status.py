@@ -58,7 +58,7 @@ def _group(driver: Driver) -> dict[str, Any]:
         "ticket": _ticket(driver.ticket()),
         "metrics": _by_name(driver.metrics()),
         "overlay": _overlay(driver),
-        "credit": [driver.credit.away_bytes, driver.credit.limit_bytes()],
+        "credit": [driver.flow.credit.away_bytes, driver.flow.credit.limit_bytes()],
     }
 
 

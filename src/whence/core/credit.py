@@ -1,19 +1,12 @@
-"""What a publisher of a group may have under way: bytes beyond what every member it waits for has taken.
+"""Credit-based flow control: the bytes a publisher may have under way beyond what every member it waits for has taken.
 
 Law: publishers wait while more is under way than the credit. Waited for is every connected member, from when it was
 first heard of; not one that has taken nothing for AWAY_S, until it takes something again (decision 0008).
+
+Pure: times are handed in, in seconds.
 """
 
-import asyncio
-import time
 from collections import deque
-from collections.abc import Callable
-
-from whence.net.pace import Pace
-from whence.types import Bundle
-
-CREDIT_LOOK_S = 0.02
-"""Credit is shared anew so often, however many publishers ask."""
 
 CREDIT_BYTES, CREDIT_BYTES_MIN = 4 << 20, 1 << 18
 ALL_CREDIT_BYTES = 32 << 20
@@ -56,28 +49,17 @@ class Credit:
         """Who is waited for, and the last own event when each was first heard of."""
         self._stuck: dict[int, None] = {}
         """Who took nothing for so long that it was given up; connecting again does not change that."""
-        self.pace = Pace() if held_bytes is None else None
-        """None where members hold events on purpose: how long delivery takes says nothing there."""
 
-    def published(self, bundle: Bundle) -> None:
-        """Take note of an own bundle."""
-        last, size, now = bundle.last, len(bundle.body), time.monotonic()
+    def published(self, last: int, size: int, now: float) -> None:
+        """Take note of an own bundle: its last event, its bytes."""
         self.last = last
         self._away.append((last, size, now))
         self.away_bytes += size
-        if self.pace is not None:
-            self.pace.published(last, now)
 
-    def wait_s(self) -> float:
-        """Return how long the next bundle should be held back for company; nothing, or less, if it should not be."""
-        return self.pace.wait_s(time.monotonic()) if self.pace is not None else 0.0
-
-    def reached(self, peer: int, last: int, waited_s: float = 0.0) -> bool:
-        """Learn how far a member is, since some time; return whether that is news."""
+    def reached(self, peer: int, last: int) -> bool:
+        """Learn how far a member is; return whether that is news."""
         if last <= self._reached.get(peer, 0):
             return False
-        if self.pace is not None:
-            self.pace.taken(last, waited_s, time.monotonic())
         self._reached[peer] = last
         self._stuck.pop(peer, None)
         self._owed_from.setdefault(peer, last)
@@ -102,13 +84,12 @@ class Credit:
         """Return how many bytes may be under way."""
         return self._limit
 
-    def share(self, members: int, publishers: int) -> None:
+    def share(self, members: int, publishers: int, now: float) -> None:
         """Share the group's credit among those who publish, as far as that is known.
 
         It begins with an equal part for every member, and doubles once everything from before was taken: by then those
         who began at the same time have been heard of. It shrinks at once.
         """
-        now = time.monotonic()
         most = max(CREDIT_BYTES_MIN, min(self._most, self._all // max(1, publishers)))
         if now - self._shared_at > PAUSE_S:
             self._limit = max(CREDIT_BYTES_MIN, min(most, self._all // max(1, members)))
@@ -124,10 +105,10 @@ class Credit:
         """Tell whether so much is under way that sending more at once would not make it arrive sooner."""
         return self.away_bytes > self._limit // 4
 
-    def is_used_up(self) -> bool:
+    def is_used_up(self, now: float) -> bool:
         """Tell whether publishers must wait."""
         away = self._away
-        if away and away[0][2] < time.monotonic() - AWAY_S:
+        if away and away[0][2] < now - AWAY_S:
             self._give_up_waiting(away[0][0])
         lowest = self._lowest()
         while away and away[0][0] <= lowest:
@@ -151,29 +132,3 @@ class Credit:
             del self._owed_from[peer]
             self._stuck[peer] = None
             self.given_up += 1
-
-
-RELIEF_S = 0.1
-"""A publisher without credit looks again by itself so often: who takes nothing is given up after a while."""
-
-
-class Relief:
-    """Publishers that wait for credit, and waking them when somebody took something, caught up or is gone."""
-
-    def __init__(self, congested: Callable[[], bool]) -> None:
-        self._congested = congested
-        self._loop = asyncio.get_running_loop()
-        self.awaited: asyncio.Future[None] | None = None
-        """Whom to wake; None: nobody waits."""
-
-    async def wait(self) -> None:
-        """Wait until there is credit again, or for a moment."""
-        if self.awaited is None:
-            self.awaited = self._loop.create_future()
-        await asyncio.wait([self.awaited], timeout=RELIEF_S)
-
-    def look(self) -> None:
-        """Wake those that wait, if any do and there is credit."""
-        if self.awaited is not None and not self._congested():
-            self.awaited.set_result(None)
-            self.awaited = None

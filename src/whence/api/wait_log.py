@@ -1,0 +1,28 @@
+"""Waits that say in the log, once they take long, what they wait for."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+log = logging.getLogger("whence.net")
+
+LONG_WAIT_S = 5.0
+"""A wait of so long is told of in the log, with what it waits for; again after twice the time, and so on."""
+
+
+@contextmanager
+def log_long_wait(describe: Callable[[], str]) -> Iterator[None]:
+    """Log what is waited for, as it is by then, while what is inside takes long."""
+    loop = asyncio.get_running_loop()
+    timers: list[asyncio.TimerHandle] = []
+
+    def tell(waited_s: float) -> None:
+        log.warning("%s", describe())
+        timers[:] = [loop.call_later(2 * waited_s, tell, 2 * waited_s)]
+
+    timers.append(loop.call_later(LONG_WAIT_S, tell, LONG_WAIT_S))
+    try:
+        yield
+    finally:
+        timers[0].cancel()

@@ -20,7 +20,7 @@ from whence.pipeline.normalise import read_logs
 from whence.pipeline.session import SMALL_BYTES, suit
 from whence.sim.lab import recipe_of
 from whence.sim.run import run as simulate
-from whence.sim.workload import simulation
+from whence.sim.scenarios import simulation
 from whence.trace.schema import Kind
 from whence.trace.writer import write_trace
 

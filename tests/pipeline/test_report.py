@@ -29,8 +29,8 @@ from whence.pipeline.report import (
 from whence.pipeline.verify import Verified
 from whence.sim.lab import recipe_of
 from whence.sim.run import run
+from whence.sim.scenarios import simulation
 from whence.sim.summary import summarize
-from whence.sim.workload import simulation
 from whence.trace.memory import Trace
 from whence.trace.schema import Kind
 from whence.trace.writer import write_trace

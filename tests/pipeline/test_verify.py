@@ -21,8 +21,8 @@ from whence.pipeline.verify import Verified, verify
 from whence.sim.canary import CANARY
 from whence.sim.lab import recipe_of
 from whence.sim.run import run
+from whence.sim.scenarios import simulation
 from whence.sim.swarm import SWARMS, draw
-from whence.sim.workload import simulation
 from whence.trace.memory import Trace
 from whence.trace.reader import read_trace
 from whence.trace.schema import COLUMNS_OF, K_HI, K_LO, M_PID, M_SEQ, Kind

@@ -16,7 +16,7 @@ from whence.cli.app import run
 from whence.cli.explore import breaks_the_same
 from whence.sim import run as runs
 from whence.sim.crash import PROMISE
-from whence.sim.explore import against, explore, hunt, judged
+from whence.sim.explore import broken_verdicts, explore, hunt, judged
 from whence.sim.lab import recipe_of
 from whence.sim.shrink import size_of
 from whence.sim.swarm import draw
@@ -119,7 +119,7 @@ def test_a_schedule_shrinks_only_to_one_that_breaks_its_promise_in_the_same_way(
     """Coverage is also broken where so few members are left that nobody can have a ticket."""
     scenario = draw("optimistic", 8)
     outcome, verdicts = judged(scenario, "never_walks", ["ticket_coverage"])
-    (broken,) = against(verdicts)
+    (broken,) = broken_verdicts(verdicts)
     assert breaks_the_same(broken, outcome, "never_walks")(scenario)
     other = [structs.replace(violation, sentence="process 3 broke it otherwise") for violation in broken.violations]
     assert not breaks_the_same(structs.replace(broken, violations=other), outcome, "never_walks")(scenario)

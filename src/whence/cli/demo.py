@@ -24,16 +24,16 @@ from whence.cli.page import Section, write_page
 from whence.cli.troupe import perform
 from whence.core.levels.causal.tree.overlay import parents_of
 from whence.sim.canary import CANARY
-from whence.sim.clusters import killed
 from whence.sim.explore import judged
-from whence.sim.forest import recovering
-from whence.sim.merging import failover
 from whence.sim.run import run
 from whence.sim.scenario import Scenario
+from whence.sim.scenarios.gossip import churn
+from whence.sim.scenarios.merge import merger_killed
+from whence.sim.scenarios.tickets import coordinator_killed
+from whence.sim.scenarios.tree import crash_recovery
 from whence.sim.shrink import shrink
 from whence.sim.summary import summarize
 from whence.sim.swarm import draw
-from whence.sim.workload import churning
 from whence.trace.memory import Trace
 from whence.trace.schema import Kind
 from whence.types import EventId
@@ -103,7 +103,7 @@ def demo(
     with progress(quiet=json) as bar:
         for level in LEVELS_SHOWN:
             task = bar.add_task(f"{level}: {nodes} members under churn and loss", total=SLICES + 20)
-            scenario = churning(level, nodes, events, seed)
+            scenario = churn(level, nodes, events, seed)
             outcome = run(scenario, on_slice=partial(_advance, bar, task))
             kept, trace = _written(into, outcome.trace)
             bar.update(task, completed=SLICES + 10, description=f"{level}: judging {trace.count():,} rows")
@@ -167,7 +167,7 @@ def _advance(bar: Progress, task: TaskID, _: Trace, done: float) -> None:
 
 def _grow_a_tree(into: Path, seed: int, on_slice: Callable[[Trace, float], None]) -> Section:
     """Run causal multicast on a tree of groups whose nodes crash within f and come back, and draw the tree."""
-    scenario = recovering(seed)
+    scenario = crash_recovery(seed)
     outcome = run(scenario, on_slice=on_slice)
     kept, trace = _written(into, outcome.trace)
     picture = into / "tree-causal.svg"
@@ -179,7 +179,7 @@ def _grow_a_tree(into: Path, seed: int, on_slice: Callable[[Trace, float], None]
 
 def _kill_a_coordinator(into: Path, seed: int, on_slice: Callable[[Trace, float], None]) -> Section:
     """Run a cluster with churn in which a ticket is fenced and reused, and draw who held which ticket when."""
-    outcome = run(killed(20, 200, seed), on_slice=on_slice)
+    outcome = run(coordinator_killed(20, 200, seed), on_slice=on_slice)
     kept, trace = _written(into, outcome.trace)
     picture = into / "tickets-optimistic.svg"
     picture.write_text(tenure_diagram(trace), encoding="utf-8")
@@ -190,7 +190,7 @@ def _kill_a_coordinator(into: Path, seed: int, on_slice: Callable[[Trace, float]
 
 def _kill_a_merger(into: Path, seed: int, on_slice: Callable[[Trace, float], None]) -> Section:
     """Run a group with two mergers, kill one, and draw how its followers go on with the other's stream."""
-    outcome = run(failover(12, 300, seed), on_slice=on_slice)
+    outcome = run(merger_killed(12, 300, seed), on_slice=on_slice)
     kept, trace = _written(into, outcome.trace)
     picture = into / "streams-total.svg"
     picture.write_text(streams_diagram(trace), encoding="utf-8")

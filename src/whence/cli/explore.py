@@ -28,7 +28,7 @@ from whence.cli.output import (
     witnesses,
 )
 from whence.errors import UsageError
-from whence.sim.explore import Batch, Caught, against, hunt_all, judged, replayed
+from whence.sim.explore import Batch, Caught, broken_verdicts, hunt_all, judged, replayed
 from whence.sim.explore import explore as explore_schedules
 from whence.sim.lab import mutants_of, recipe_of
 from whence.sim.run import Outcome
@@ -115,7 +115,7 @@ def _replay(level: str, seed: int, mutant: str | None, shrinking: bool, out: Pat
         print_json(seed, level=level, verdicts=verdicts_by_name(verdicts), violations=witnesses(verdicts))
     else:
         verdicts = _tell(stdout(), level, seed, mutant, shrinking, out)
-    if against(verdicts):
+    if broken_verdicts(verdicts):
         raise typer.Exit(BROKEN)
 
 
@@ -126,7 +126,7 @@ def _tell(console: Console, level: str, seed: int, mutant: str | None, shrinking
     scenario = draw(level, seed)
     outcome, verdicts = replayed(scenario, mutant)
     console.print(verdict_table(verdicts, f"{level}, seed {seed}" + (f", planted bug {mutant}" if mutant else "")))
-    if not (broken := against(verdicts)):
+    if not (broken := broken_verdicts(verdicts)):
         return verdicts
     if shrinking and broken[0].violations:
         stderr().print(f"shrinking the schedule of {size_of(scenario)} members, faults and events …", style="dim")
@@ -136,7 +136,7 @@ def _tell(console: Console, level: str, seed: int, mutant: str | None, shrinking
     outcome, smallest = replayed(scenario, mutant)
     kept = directory(out / f"{level}-{seed}", "--out")
     (kept / "scenario.json").write_bytes(msgspec.json.format(msgspec.json.encode(scenario)))
-    drawn = _told(console, outcome, against(smallest), kept)
+    drawn = _told(console, outcome, broken_verdicts(smallest), kept)
     for path in (write_trace(kept, outcome.trace), *drawn):
         console.print(f"kept: {path}")
     return verdicts
@@ -161,8 +161,6 @@ def _hunt(level: str, mutant: str, seed: int, schedules: int, workers: int, *, j
     recipe_of(level, None if mutant == "all" else mutant)
     bugs = {bug.name: bug.bug for bug in mutants_of(level)}
     names = None if mutant == "all" else [mutant]
-    if level == "canary":
-        raise UsageError("--mutant: the canary is a planted bug itself; choose another --level")
     with progress(quiet=json) as bar:
         task = bar.add_task(f"planting bugs in {level}", total=None)
         found = hunt_all(level, seed, workers, names, schedules, lambda *_: bar.advance(task))
@@ -200,7 +198,7 @@ def breaks_the_same(broken: Verdict, outcome: Outcome, mutant: str | None) -> Ca
             return False  # too little is left of it to be a group
         if crash is not None:
             return outcome.crash is not None and outcome.crash.kind == crash
-        found = [violation for verdict in against(verdicts) for violation in verdict.violations]
+        found = [violation for verdict in broken_verdicts(verdicts) for violation in verdict.violations]
         return any(violation.promise == broken.promise and violation.kind in kinds for violation in found)
 
     return breaks

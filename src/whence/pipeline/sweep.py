@@ -106,11 +106,11 @@ def _result(config: str, number: int, seed: int) -> dict[str, Any]:
     """Run one simulation and judge it; whatever goes wrong becomes the row's error."""
     from whence.check.judge import judge
     from whence.check.verdict import Outcome
-    from whence.sim.load import NAMES as LOADS
-    from whence.sim.load import load_from
     from whence.sim.run import run
+    from whence.sim.scenarios import simulation
     from whence.sim.summary import summarize
-    from whence.sim.workload import simulation
+    from whence.sim.workload import NAMES as WORKLOAD
+    from whence.sim.workload import workload_from
 
     settings = json.loads(config)
     level, nodes, events, faults = (settings.pop(name) for name in ("level", "nodes", "events", "faults"))
@@ -118,8 +118,8 @@ def _result(config: str, number: int, seed: int) -> dict[str, Any]:
         "config": config, "number": number, "seed": seed, "level": level, "nodes": nodes, "events": events
     }  # fmt: skip
     try:
-        load = load_from({name: settings.pop(name) for name in LOADS if name in settings})
-        outcome = run(simulation(level, nodes, events, seed, faults, settings, load))
+        workload = workload_from({name: settings.pop(name) for name in WORKLOAD if name in settings})
+        outcome = run(simulation(level, nodes, events, seed, faults, settings, workload))
         facts, verdicts = summarize(outcome.trace), judge(outcome.trace)
         said = {which: [v.promise for v in verdicts if v.outcome is which] for which in Outcome}
         latency = facts["latency_ms"]

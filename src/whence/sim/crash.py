@@ -1,7 +1,6 @@
-"""A program that raises in a schedule breaks a promise of its own, `crash`: members and oracles do not fail.
+"""The promise `crash`: members and oracles raise no exception in a schedule.
 
-What was raised, where in the code, at which process and when; with the rows up to then it is told, and shrunk, like
-any other broken promise.
+An exception is reported with its place in the code, its process and its time, and shrunk like any broken promise.
 """
 
 from collections.abc import Iterator
@@ -34,7 +33,7 @@ class Crash(Struct, frozen=True, kw_only=True):
 
 
 def crash_of(error: Exception, at_ns: int | None = None) -> Crash:
-    """Describe an exception as it left a run, or with no time the judgement of one."""
+    """Return a description of an exception that ended a run, or, without a time, its judgement."""
     ours = [(frame.f_code, line) for frame, line in walk_tb(error.__traceback__) if _is_ours(frame.f_code.co_filename)]
     code, line = ours[-1]
     path = Path(code.co_filename).relative_to(_PACKAGE).as_posix()
@@ -47,7 +46,7 @@ def crash_of(error: Exception, at_ns: int | None = None) -> Crash:
 
 
 def crash_verdict(crash: Crash) -> Verdict:
-    """Return the verdict that a schedule must not end like this."""
+    """Return the verdict `broken` on the promise `crash`."""
     if crash.at_ns is None:
         sentence = f"an oracle failed on the trace with {crash.error} ({crash.where})"
     else:

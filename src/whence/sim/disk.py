@@ -46,7 +46,7 @@ class Disk:
         self.append(covered)
         self._written = later
 
-    def crash(self, damage: str, dice: Random) -> bool:
+    def crash(self, damage: str, rng: Random) -> bool:
         """Lose what a crash loses; return whether it lost anything.
 
         `lost`: everything not synced. `torn`: a part of it survives, cut anywhere. `wiped`: all is gone.
@@ -54,7 +54,7 @@ class Disk:
         written, self._written = self._written, []
         if damage == "torn":
             frames = b"".join(map(framed, written))
-            whole, _ = recovered(frames[: dice.randrange(len(frames) + 1)])
+            whole, _ = recovered(frames[: rng.randrange(len(frames) + 1)])
             self.append(whole)
         if damage == "wiped":
             written += self._synced

@@ -4,13 +4,16 @@ from hashlib import blake2b
 from random import Random
 
 
-class Streams:
+class RandomStreams:
     """Named random streams of one seed."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
 
     def of(self, *concern: object) -> Random:
-        """Return a new stream for a concern; the same name always gives the same stream."""
+        """Return a new stream for a concern; the same name always gives the same stream.
+
+        Recorded seeds rest on these names: another name draws another run.
+        """
         name = ":".join(map(str, (self.seed, *concern)))
         return Random(int.from_bytes(blake2b(name.encode(), digest_size=8).digest()))

@@ -5,11 +5,11 @@ from msgspec import structs
 from whence.sim.scenario import Scenario
 
 
-def slowed(scenario: Scenario, times: float) -> Scenario:
-    """Return a scenario in which everything happens so many times later; latencies stay as they are."""
+def with_time_scaled(scenario: Scenario, factor: float) -> Scenario:
+    """Return a scenario in which everything happens later by a factor; latencies stay as they are."""
 
     def later(at_ns: int) -> int:
-        return int(at_ns * times)
+        return int(at_ns * factor)
 
     ends = ("heal_at_ns", "live_from_ns", "live_until_ns", "deadline_ns", "rest_at_ns", "end_at_ns")
     return structs.replace(

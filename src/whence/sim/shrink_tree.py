@@ -1,7 +1,7 @@
-"""A scenario on a tree without one of its nodes: the tree closes over the gap, and everything else moves up.
+"""Shrinking scenarios on a tree: removing one node closes the tree over the gap and renumbers the rest.
 
-The children of a node that goes become children of its parent; those of the root, of its first child. A group that
-loses its last member goes with all that is published to it.
+The children of the removed node become children of its parent; those of the root, of its first child. A group that
+loses its last member is removed with all its publications.
 """
 
 from msgspec import structs
@@ -10,12 +10,12 @@ from whence.sim.scenario import Scenario
 
 
 def is_tree(scenario: Scenario) -> bool:
-    """Tell whether the nodes of a scenario are named by the parents of a tree."""
+    """Return whether a scenario lists the parents of its nodes."""
     return str(scenario.settings.get("tree", ""))[:1].isdigit()
 
 
 def without_node(scenario: Scenario, gone: int) -> Scenario:
-    """Return the scenario without a node; the nodes after it move up, so that numbers stay without gaps."""
+    """Return the scenario without a node; the nodes after it are renumbered, so that there are no gaps."""
 
     def moved(nodes: list[int]) -> list[int]:
         return [node - (node > gone) for node in nodes if node != gone]

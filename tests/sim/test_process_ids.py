@@ -1,11 +1,11 @@
-"""Scenarios whose processes have any numbers: what is drawn without holes runs under the numbers it lists."""
+"""Scenarios whose processes have arbitrary ids: what is drawn without holes runs under the ids it lists."""
 
 from msgspec import structs
 
 from whence.check.judge import judge
 from whence.check.verdict import Outcome
 from whence.limits import PEER_ID_MAX
-from whence.sim.numbers import numbered
+from whence.sim.process_ids import with_process_ids
 from whence.sim.run import run
 from whence.sim.scenario import Act, Fault, Publish, Reaction, Scenario
 from whence.sim.shrink import _fewer_members
@@ -30,14 +30,14 @@ def test_nodes_get_the_numbers_of_their_processes_wherever_a_scenario_names_them
         faults=[Fault(kind="cut", at_ns=1, nodes=[0], others=[2])],
         acts=[Act(at_ns=1, node=1, name="suspect", argument=3), Act(at_ns=1, node=1, name="consumed", argument=3)],
     )
-    named = numbered(plain)
+    named = with_process_ids(plain)
     assert (named.faults[0].nodes, named.faults[0].others) == ([900], [PEER_ID_MAX])
     assert [(act.node, act.argument) for act in named.acts] == [(5, 41), (5, 3)]
     assert [publish.node for publish in named.publishes[:4]] == [5, PEER_ID_MAX, 41, 900]
     assert named.reactions[0].node == 41
     assert named.settings["processes"] == f"900 5 {PEER_ID_MAX} 41"
     assert named.settings["groups"] == f"5 41 900 {PEER_ID_MAX};5 41"
-    assert numbered(structs.replace(plain, numbers=[])) == structs.replace(plain, numbers=[])
+    assert with_process_ids(structs.replace(plain, numbers=[])) == structs.replace(plain, numbers=[])
 
 
 def test_every_level_on_a_tree_keeps_its_promises_under_any_numbers() -> None:

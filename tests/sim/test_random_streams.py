@@ -1,9 +1,9 @@
-"""Streams: one seed, one stream per concern, the same on every machine for ever."""
+"""Random streams: one seed, one stream per concern, the same on every machine for ever."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whence.sim.streams import Streams
+from whence.sim.random_streams import RandomStreams
 
 seeds = st.integers(-(2**70), 2**70)
 LOCKED = [0.1893571671431139, 0.1893571671431139, 0.14297587805883882]
@@ -14,16 +14,16 @@ concerns = st.tuples(st.sampled_from(("latency", "network", "member")), st.integ
 
 def test_the_values_of_a_stream_never_change() -> None:
     """Locked: another value here means that no seed anybody wrote down shows its run any more."""
-    draws = [Streams(7).of("network").random() for _ in range(2)] + [Streams(7).of("member", 3, 1).random()]
+    draws = [RandomStreams(7).of("network").random() for _ in range(2)] + [RandomStreams(7).of("member", 3, 1).random()]
     assert draws == LOCKED
-    assert Streams(7).of("network").getrandbits(64) == LOCKED_BITS
+    assert RandomStreams(7).of("network").getrandbits(64) == LOCKED_BITS
 
 
 @given(seeds, concerns)
 def test_the_same_name_gives_the_same_stream_however_much_was_drawn_elsewhere(
     seed: int, concern: tuple[str, int, int]
 ) -> None:
-    streams = Streams(seed)
+    streams = RandomStreams(seed)
     first = streams.of(*concern)
     expected = [first.random() for _ in range(5)]
     streams.of("another").random()
@@ -33,19 +33,22 @@ def test_the_same_name_gives_the_same_stream_however_much_was_drawn_elsewhere(
 
 @given(seeds, st.lists(concerns, min_size=2, max_size=20, unique=True))
 def test_concerns_do_not_share_draws(seed: int, names: list[tuple[str, int, int]]) -> None:
-    firsts = [Streams(seed).of(*name).getrandbits(64) for name in names]
+    firsts = [RandomStreams(seed).of(*name).getrandbits(64) for name in names]
     assert len(dict.fromkeys(firsts)) == len(names)
 
 
 @given(st.lists(seeds, min_size=2, max_size=20, unique=True))
 def test_seeds_do_not_share_draws(several: list[int]) -> None:
-    firsts = [Streams(seed).of("network").getrandbits(64) for seed in several]
+    firsts = [RandomStreams(seed).of("network").getrandbits(64) for seed in several]
     assert len(dict.fromkeys(firsts)) == len(several)
 
 
 def test_streams_of_neighbouring_names_are_not_correlated() -> None:
     """Means and products of 20,000 pairs stay within five standard errors of those of independent draws."""
-    pairs = [(Streams(seed).of("clock", 1).random(), Streams(seed).of("clock", 2).random()) for seed in range(20_000)]
+    pairs = [
+        (RandomStreams(seed).of("clock", 1).random(), RandomStreams(seed).of("clock", 2).random())
+        for seed in range(20_000)
+    ]
     mean = sum(x for x, _ in pairs) / len(pairs)
     covariance = sum((x - 0.5) * (y - 0.5) for x, y in pairs) / len(pairs)
     assert abs(mean - 0.5) < 5 * (1 / 12 / len(pairs)) ** 0.5

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import structs
 
 from whence.check.history import History
-from whence.check.tickets import PROMISE, covers_of, holds_of
+from whence.check.ticket_exclusivity import PROMISE, covers_of, holds_of
 from whence.check.verdict import Findings
 from whence.core.clocks.cct import entry_of, packed
 from whence.core.levels.optimistic.level import ClusterParts

@@ -141,7 +141,7 @@ class Plain:
         last = self.durable or process[1] == (self.lives(process[0]) or [process[1]])[-1]
         return last and (not turns or turns[-1] == "restart")
 
-    def is_owed(self, event: Event, process: Process) -> bool | None:
+    def is_expected(self, event: Event, process: Process) -> bool | None:
         """Was this process a member when this was published, and is it meant for it? None: nobody can tell."""
         row = self.published[event]
         if row["dests"] is not None and process[0] not in row["dests"]:
@@ -342,7 +342,7 @@ class Plain:
                 if not publishes:
                     for cause in self.past(event) - have:
                         have.add(cause)
-                        owed = self.is_owed(cause, process)
+                        owed = self.is_expected(cause, process)
                         if cause in self.first[process]:
                             late += 1
                         elif owed:
@@ -432,8 +432,8 @@ class Plain:
         doubts = 0
         if self.durable or self.parameters.get("agreement") == "all":
             pairs = [(p, e) for p in self.lines if self.is_up(p) for e in self.published]
-            debts: list[tuple[Process, Event]] | None = [(p, e) for p, e in pairs if self.is_owed(e, p)]
-            doubts = sum(self.is_owed(e, p) is None and e not in self.first[p] for p, e in pairs)
+            debts: list[tuple[Process, Event]] | None = [(p, e) for p, e in pairs if self.is_expected(e, p)]
+            doubts = sum(self.is_expected(e, p) is None and e not in self.first[p] for p, e in pairs)
         else:
             debts = self.debts()
         if debts is None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.check.scribe import Scribe
+from tests.check.trace_builder import TraceBuilder
 from whence.check.judge import judge
 from whence.cli.app import run as command
 from whence.pipeline import stories as telling
@@ -19,17 +19,17 @@ from whence.trace.writer import write_trace
 
 def broken(run_id: str, events: int = 5) -> Trace:
     """Every event of process 0 comes to process 2 after what process 1 answered to it."""
-    scribe = Scribe(level="causal")
+    builder = TraceBuilder(level="causal")
     for _ in range(events):
-        cause = scribe.publish(0)
-        scribe.deliver(0, cause)
-        scribe.deliver(1, cause)
-        effect = scribe.publish(1)
+        cause = builder.publish(0)
+        builder.deliver(0, cause)
+        builder.deliver(1, cause)
+        effect = builder.publish(1)
         for node in (1, 0, 2):
-            scribe.deliver(node, effect)
-        scribe.deliver(2, cause)
-    scribe.trace.run.run_id = run_id
-    return scribe.trace
+            builder.deliver(node, effect)
+        builder.deliver(2, cause)
+    builder.trace.run.run_id = run_id
+    return builder.trace
 
 
 def judged(tmp_path: Path, *traces: Trace) -> Verified:

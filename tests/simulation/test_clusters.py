@@ -7,8 +7,8 @@ from msgspec import structs
 
 from tests.simulation.hunts import hunted
 from whence.check.history import AFTER_ALL, History
-from whence.check.judge import PROMISES_OF, judge
-from whence.check.tickets import PROMISE, covers_of, holds_of
+from whence.check.levels import PROMISES_OF, judge
+from whence.check.ticket_exclusivity import PROMISE, covers_of, holds_of
 from whence.check.verdict import Findings, Outcome
 from whence.core.levels.optimistic.level import ClusterParts
 from whence.core.levels.optimistic.member import named

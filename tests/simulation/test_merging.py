@@ -5,8 +5,8 @@ from msgspec import structs
 
 from tests.simulation.hunts import hunted
 from whence.check.delays import observe, propose, trade_off
-from whence.check.judge import PROMISES_OF, judge
-from whence.check.streams import sequences, streams_diagram
+from whence.check.diagrams.merged_streams import delivery_sequences, merged_streams_diagram
+from whence.check.levels import PROMISES_OF, judge
 from whence.check.verdict import Outcome
 from whence.errors import UsageError
 from whence.sim.explore import broken_verdicts, explore, judged
@@ -53,12 +53,12 @@ def test_the_swarm_draws_every_kind_of_group_and_every_kind_does_something() -> 
 
 def test_when_a_merger_dies_all_sequences_stay_identical() -> None:
     trace = run(merger_killed(8, 120, 3)).trace
-    lines = sequences(trace)
+    lines = delivery_sequences(trace)
     longest = max(lines.values(), key=len)
     assert all(line == longest for process, line in lines.items() if process != (1, 1))
     assert lines[1, 1] == longest[: len(lines[1, 1])]
     assert 0 < len(lines[1, 1]) < len(longest) == 120
-    assert "from merger 0" in streams_diagram(trace)
+    assert "from merger 0" in merged_streams_diagram(trace)
     assert all(verdict.holds for verdict in judge(trace))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 Process: TypeAlias = tuple[int, int]
-"""(node, life), with ALL_LIVES where the node remembers across crashes."""
+"""(node, incarnation), with ALL_INCARNATIONS where the node remembers across crashes."""
 
 Steps: TypeAlias = list[tuple[int, bool]]
 """A process's line as (event, is this its publication): publications, and the first deliveries of published events."""

@@ -1,7 +1,7 @@
 """Delays and clock offsets as a trace shows them, and what they mean for τ, ε and δ.
 
 Rows used: `publish` (when, on the publisher's clock), and every other process's `deliver` and `late` rows of the same
-event. A delivery arrived `hold_ns` before it happened; at level total only a merger's deliveries tell that (it holds
+event. An event arrived `hold_ns` before its delivery; at level total only a merger's deliveries show that (it holds
 everything; its followers hold nothing, and their rows are left out). So an observed delay is the receiver's clock at
 arrival minus the publisher's clock at publication: δ by the receiver's reading, skew included.
 Offsets: where rows have true time, each process's clock minus it. Else, for two processes that heard each other, half
@@ -14,7 +14,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from whence.check.svg import COLOURS, INK, QUIET, Canvas
+from whence.check.diagrams.svg import COLOURS, INK, QUIET, Canvas
+from whence.check.levels import KEYED
 from whence.errors import UsageError
 from whence.trace.memory import Trace
 from whence.trace.schema import Kind
@@ -22,7 +23,7 @@ from whence.trace.schema import Kind
 Name: TypeAlias = tuple[int, int, int]
 
 ENTRY_BYTES = 400
-"""What a held bundle costs beyond its payload: entry, key, names and Python's objects, measured generously."""
+"""Memory of a pending bundle beyond its payload: entry, key, ids and Python objects, measured generously."""
 
 QUANTILES = (0.5, 0.9, 0.99, 0.999, 0.9999, 1.0)
 
@@ -79,7 +80,7 @@ def observe(trace: Trace) -> Observed:
         for row in trace.records(kind):
             name = (row["m_pid"], row["m_inc"], row["m_seq"])
             held = row.get("hold_ns") or 0
-            shows = held > 0 or kind is Kind.LATE or trace.run.level != "total"
+            shows = held > 0 or kind is Kind.LATE or trace.run.level not in KEYED
             if row["node"] != name[0] and name in published and shows:
                 delay = row["t_clk"] - held - published[name]
                 delays.append(delay)

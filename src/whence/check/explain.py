@@ -1,7 +1,7 @@
 """Tells a violation as its smallest story: the few steps, in order, that show how the promise broke, and no others.
 
 A late or missing cause is told along the shortest chain of happened-before from it to its effect; disorder by the
-publications and the deliveries that stand the wrong way; an event that never came by what befell its receiver.
+publications and the deliveries in the wrong order; a missing event by what happened to its receiver.
 """
 
 from collections import deque
@@ -21,7 +21,7 @@ WITNESSES_MAX = 3
 """Other receivers shown in a story about one that got nothing."""
 
 HAPPENINGS_MAX = 6
-"""Steps shown of what befell that one, the last ones first to stay."""
+"""Steps shown of what happened to that one: the last ones."""
 
 _AT = COLUMNS_OF[Kind.NOTE].index
 _AT_T_CLK, _AT_REASON, _AT_TICKET, _AT_EPOCH = _AT(T_CLK), _AT(REASON), _AT(TICKET), _AT(EPOCH)
@@ -32,8 +32,8 @@ _VERBS = {
     Kind.RESTART: "comes back",
     Kind.JOIN: "joins",
     Kind.LEAVE: "leaves",
-    Kind.DROP: "throws a copy away",
-    Kind.REJECT: "refuses a message",
+    Kind.DROP: "drops a copy",
+    Kind.REJECT: "rejects a message",
     Kind.RESET: "repairs its state",
     Kind.TICKET_ACQUIRE: "acquires",
     Kind.TICKET_RELEASE: "releases",
@@ -216,7 +216,7 @@ def _known_before(history: History, event: int) -> Iterator[int]:
             yield known
 
 
-def _tell_tangle(scene: _Scene) -> Iterator[Moment]:
+def _tell_cycle(scene: _Scene) -> Iterator[Moment]:
     """Tell, for each event and the next on the cycle, a process that delivered them in that order."""
     history, events = scene.history, scene.events
     for event in events:
@@ -232,7 +232,7 @@ def _tell_tangle(scene: _Scene) -> Iterator[Moment]:
 
 
 def _tell_absence(scene: _Scene) -> Iterator[Moment]:
-    """Tell of a publication, some who delivered it, and what befell the one who did not, or came late."""
+    """Tell of a publication, some deliveries of it, and what happened to the process that did not deliver, or late."""
     event = scene.events[0]
     yield from scene.published(event)
     others = [process for process, rows in scene.history.delivered.items() if event in rows]
@@ -247,7 +247,7 @@ def _tell_absence(scene: _Scene) -> Iterator[Moment]:
 
 
 def _happenings(scene: _Scene, event: int) -> Iterator[Moment]:
-    """Tell what befell the receiver from the publication on: crashes, leaves, copies thrown away."""
+    """Tell what happened to the receiver since the publication: crashes, leaves, dropped copies."""
     history, (node, _) = scene.history, scene.process
     since = history.published[event][AT_T_TRUE]
     told: list[Moment] = []
@@ -266,8 +266,8 @@ def _never(scene: _Scene, event: int) -> Moment:
     return Moment(t=None, node=violation.node, inc=violation.inc, kind=NEVER, event=name, sentence=sentence, wrong=True)
 
 
-def _tell_leap(scene: _Scene) -> Iterator[Moment]:
-    """Tell of disorder from one publisher: in its shape of an inversion, a leap, or a gap taken back."""
+def _tell_fifo(scene: _Scene) -> Iterator[Moment]:
+    """Tell of disorder from one publisher: an inversion, a skipped event, or a delivery after a gap."""
     yield from _tell_rows(scene)
     if len(scene.events) == 2 and scene.events[0] not in scene.history.delivered[scene.process]:
         yield from _happenings(scene, scene.events[0])
@@ -275,7 +275,7 @@ def _tell_leap(scene: _Scene) -> Iterator[Moment]:
 
 
 def _tell_tickets(scene: _Scene) -> Iterator[Moment]:
-    """Tell the last changes of hands of the ticket, up to the row that was wrong."""
+    """Tell the last changes of ownership of the ticket, up to the row that was wrong."""
     marked = list(scene.marked())
     tickets = [row[_AT_TICKET] for kind, row in marked if kind in _TICKET_KINDS]
     rows = scene.history.trace.rows
@@ -304,8 +304,8 @@ def _tell_crash(scene: _Scene) -> Iterator[Moment]:
 _TELLERS: dict[str, Callable[[_Scene], Iterator[Moment]]] = {
     "causal": _tell_order,
     "optimistic_causal": _tell_order,
-    "fifo": _tell_leap,
-    "total_order": _tell_tangle,
+    "fifo": _tell_fifo,
+    "total_order": _tell_cycle,
     "agreement": _tell_absence,
     "liveness": _tell_absence,
     "ticket_exclusivity": _tell_tickets,

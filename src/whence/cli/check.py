@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from whence.check.diagram import diagram
+from whence.check.diagrams.space_time import space_time_diagram
 from whence.check.explain import story
 from whence.check.history import History
 from whence.check.judge import judge_history
@@ -69,6 +69,6 @@ def draw_stories(history: History, verdicts: list[Verdict], into: Path) -> list[
     for verdict in verdicts:
         if verdict.outcome is Outcome.BROKEN and verdict.violations:
             path = into / f"{verdict.promise}.svg"
-            path.write_text(diagram(story(history, verdict.violations[0])), encoding="utf-8")
+            path.write_text(space_time_diagram(story(history, verdict.violations[0])), encoding="utf-8")
             drawn.append(path)
     return drawn

@@ -32,4 +32,4 @@ def declare_dead(
     if json:
         print_json(0, group=group, pid=dead, boot=boot)
     else:
-        complain(f"process {dead}, life {boot}, counts as dead in group {group!r}")
+        complain(f"process {dead}, incarnation {boot}, counts as dead in group {group!r}")

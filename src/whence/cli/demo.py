@@ -9,14 +9,14 @@ import typer
 from rich.progress import Progress, TaskID
 from rich.table import Table
 
-from whence.check.diagram import diagram
+from whence.check.diagrams.dissemination import dissemination_diagram
+from whence.check.diagrams.merged_streams import delivery_sequences, merged_streams_diagram
+from whence.check.diagrams.space_time import space_time_diagram
+from whence.check.diagrams.tickets import ticket_diagram
+from whence.check.diagrams.tree import tree_diagram
 from whence.check.explain import story
 from whence.check.history import History
 from whence.check.judge import judge_history
-from whence.check.spread import spread_diagram
-from whence.check.streams import sequences, streams_diagram
-from whence.check.tenure import tenure_diagram
-from whence.check.tree import tree_diagram
 from whence.check.verdict import Outcome, Verdict
 from whence.cli.check import BROKEN
 from whence.cli.output import directory, print_json, progress, stdout, verdict_table, verdicts_by_name
@@ -109,7 +109,7 @@ def demo(
             bar.update(task, completed=SLICES + 10, description=f"{level}: judging {trace.count():,} rows")
             verdicts = judge_history(History(trace))
             picture = into / f"spread-{level}.svg"
-            picture.write_text(spread_diagram(trace, _well_travelled(trace)), encoding="utf-8")
+            picture.write_text(dissemination_diagram(trace, _well_travelled(trace)), encoding="utf-8")
             facts = summarize(trace) | {"faults": dict(sorted(outcome.effective.items())), "trace": str(kept)}
             results[level] = facts, verdicts
             sections.append(Section(level, CHURN, SPREAD, facts, verdicts, picture))
@@ -182,7 +182,7 @@ def _kill_a_coordinator(into: Path, seed: int, on_slice: Callable[[Trace, float]
     outcome = run(coordinator_killed(20, 200, seed), on_slice=on_slice)
     kept, trace = _written(into, outcome.trace)
     picture = into / "tickets-optimistic.svg"
-    picture.write_text(tenure_diagram(trace), encoding="utf-8")
+    picture.write_text(ticket_diagram(trace), encoding="utf-8")
     facts = summarize(trace) | {"gaps": len(trace.rows[Kind.GAP]), "faults": dict(sorted(outcome.effective.items()))}
     facts |= {"trace": str(kept)}
     return Section("optimistic", CLUSTER, TENURE, facts, judge_history(History(trace)), picture)
@@ -193,8 +193,8 @@ def _kill_a_merger(into: Path, seed: int, on_slice: Callable[[Trace, float], Non
     outcome = run(merger_killed(12, 300, seed), on_slice=on_slice)
     kept, trace = _written(into, outcome.trace)
     picture = into / "streams-total.svg"
-    picture.write_text(streams_diagram(trace), encoding="utf-8")
-    lines = sequences(trace)
+    picture.write_text(merged_streams_diagram(trace), encoding="utf-8")
+    lines = delivery_sequences(trace)
     longest = max(lines.values(), key=len)
     same = sum(line == longest for line in lines.values())
     facts = summarize(trace) | {
@@ -218,7 +218,7 @@ def _catch_the_canary(into: Path, seed: int) -> Section:
     verdicts = judge_history(history, broken[:1])
     picture = into / "planted-bug.svg"
     for verdict in verdicts:
-        picture.write_text(diagram(story(history, verdict.violations[0])), encoding="utf-8")
+        picture.write_text(space_time_diagram(story(history, verdict.violations[0])), encoding="utf-8")
     return Section("a planted bug", BUG, STORY, summarize(outcome.trace), verdicts, picture)
 
 

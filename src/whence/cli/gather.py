@@ -53,7 +53,7 @@ def gather(
     _check_free(directory(out, "--out"), found.run)
     path, rows = write_gathered(out, found)
     for node, inc, why in found.incomplete:
-        complain(f"process {node}, life {inc}, {INCOMPLETE[why]}; what rests on that will be unknown")
+        complain(f"process {node}, incarnation {inc}, {INCOMPLETE[why]}; what rests on that will be unknown")
     run = found.run
     if json:
         print_json(0, trace=str(path), rows=rows, nodes=run.nodes, level=run.level, durable=run.durable)

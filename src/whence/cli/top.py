@@ -88,7 +88,8 @@ def page(told: dict[str, Any], before: dict[str, Any], seconds: float) -> Stack:
     told, before = _shown(told), _shown(before)
     address = ":".join(map(str, told["address"]))
     title = (
-        f"process {told['pid']} (life {told['boot']}) of {told['cluster']} at {address}, up {told['uptime_s']:.0f} s"
+        f"process {told['pid']} (incarnation {told['boot']}) of {told['cluster']} at {address}, "
+        f"up {told['uptime_s']:.0f} s"
     )
     groups = Table(
         "group", "level", "members", "delivered", "per s", "published", "unsettled", "held", "skipped", "late",

@@ -343,7 +343,7 @@ def _proof(promise: str, shown: dict[str, Any]) -> Verdict | None:
 
 def _arrived(promise: str, owed: int, shown: dict[str, Any]) -> str:
     if promise == arrival.LIVENESS:
-        return f"{owed:,} of {owed:,} owed deliveries came within {shown['deadline_ns'] / 1_000_000:,.0f} ms"
+        return f"{owed:,} of {owed:,} expected deliveries came within {shown['deadline_ns'] / 1_000_000:,.0f} ms"
     part = f", at least {shown['reach_min'] * 100:,.2f}% as promised"
-    made = f"{owed:,} of {counted(owed, 'owed delivery', 'owed deliveries')} were made"
+    made = f"{owed:,} of {counted(owed, 'expected delivery', 'expected deliveries')} were made"
     return made + (part if shown["reach_min"] < 1 else "")

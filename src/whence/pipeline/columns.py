@@ -77,7 +77,7 @@ def place(inc: Column, ev: Column) -> Column:
 def who(node: Column | str = NODE, inc: Column | str = INC) -> Column:
     """Name a process in a sentence."""
     node, inc = (F.col(each) if isinstance(each, str) else each for each in (node, inc))
-    later = F.concat(F.lit("process "), node.cast("string"), F.lit(" in its life "), inc.cast("string"))
+    later = F.concat(F.lit("process "), node.cast("string"), F.lit(" in its incarnation "), inc.cast("string"))
     return F.when(inc <= 1, F.concat(F.lit("process "), node.cast("string"))).otherwise(later)
 
 

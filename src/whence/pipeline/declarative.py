@@ -17,7 +17,7 @@ from typing import Final
 from pyspark import pipelines
 from pyspark.sql import DataFrame, SparkSession
 
-from whence.check.judge import promises_of
+from whence.check.levels import promises_of
 from whence.errors import UsageError
 from whence.pipeline.columns import KIND, LIFE, RUN_ID, union
 from whence.pipeline.docket import Docket, families, that_count

@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from whence.check.coverage import REPAIR_ROUNDS
-from whence.check.judge import promises_of
-from whence.check.tickets import DRIFT_MAX
+from whence.check.levels import promises_of
+from whence.check.ticket_coverage import REPAIR_ROUNDS
+from whence.check.ticket_exclusivity import DRIFT_MAX
 from whence.errors import TraceError
 from whence.pipeline.columns import FILE, KIND, LIFE, NEVER_NULL, NEVER_NULL_IN, ROW, RUN_ID, TRACE_DDL, ddl_of, union
 from whence.pipeline.session import SMALL_BYTES
@@ -309,8 +309,8 @@ def incomplete_runs(lives: DataFrame) -> DataFrame:
     """Return the runs in which rows are missing or contradict each other, each with a sentence about one life."""
     hole = (F.col("rows") != F.col("numbers")) | (F.col("numbers") != F.col("last_ev") + 1)
     said = F.format_string(
-        "the trace is incomplete: the rows of process %d in its life %d should be numbered from 0 without gaps, and "
-        "there are %d rows with %d numbers up to %d",
+        "the trace is incomplete: the rows of process %d in its incarnation %d should be numbered from 0 without "
+        "gaps, and there are %d rows with %d numbers up to %d",
         NODE, INC, "rows", "numbers", "last_ev",
     )  # fmt: skip
     return lives.filter(hole).groupBy(RUN_ID).agg(F.min(said).alias("incomplete"))

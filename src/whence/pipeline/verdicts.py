@@ -143,7 +143,7 @@ _FACTS: Final[tuple[Fact, ...]] = (
 """For which promises a fact is needed, the fact, and what stands for it where there is none."""
 
 
-_NOTHING_FOLLOWS, _NOTHING_OWED = "nobody delivered anything that follows something else", "nothing was owed to anybody"
+_NOTHING_FOLLOWS, _NOTHING_OWED = "nobody delivered anything that follows something else", "no delivery was expected"
 
 NOTHING: Final = {
     integrity.PROMISE: ("deliveries", "nothing was delivered"),
@@ -202,9 +202,9 @@ def _cannot_tell() -> Column:
 def _doubts() -> Column:
     """Say why a promise cannot be judged although nothing speaks against it for certain, or null."""
     causes = text(
-        f"{NO_MEMBERSHIP}, and ", counted(F.col("doubts"), "cause", "causes"), " may have been owed and never came"
+        f"{NO_MEMBERSHIP}, and ", counted(F.col("doubts"), "cause", "causes"), " may have been expected and never came"
     )
-    debts = text(f"{NO_MEMBERSHIP}, and ", counted(F.col("unsure"), "delivery", "deliveries"), " may be owed")
+    debts = text(f"{NO_MEMBERSHIP}, and ", counted(F.col("unsure"), "delivery", "deliveries"), " may be expected")
     sums = text(
         counted(F.col("one_sum"), "delivery", "deliveries"),
         " cannot be compared with what was published: only one of the two has a checksum",
@@ -251,12 +251,12 @@ def _broken() -> Column:
     return (
         F.when(
             _is(arrival.AGREEMENT),
-            text(missing, " of ", F.format_number("agreement_owed", 0), " owed deliveries were never made, ",
+            text(missing, " of ", F.format_number("agreement_owed", 0), " expected deliveries were never made, ",
                  "and at least ", promised),
         )
         .when(
             _is(arrival.LIVENESS),
-            text(late, " of ", F.format_number("liveness_owed", 0), " owed deliveries did not come within ",
+            text(late, " of ", F.format_number("liveness_owed", 0), " expected deliveries did not come within ",
                  _deadline(), ", and at least ", promised, " to"),
         )
         .otherwise(F.concat(F.col("first"), more))
@@ -271,7 +271,7 @@ def _holds() -> Column:
     made = text(
         F.format_number("agreement_made", 0),
         " of ",
-        counted(F.col("agreement_owed"), "owed delivery", "owed deliveries"),
+        counted(F.col("agreement_owed"), "expected delivery", "expected deliveries"),
         " were made",
     )
     part = text(", at least ", F.format_number(F.col("reach_min") * 100, 2), "% as promised")
@@ -288,7 +288,7 @@ def _holds() -> Column:
         arrival.AGREEMENT: F.concat(made, F.when(F.col("reach_min") < 1, part).otherwise(F.lit(""))),
         arrival.LIVENESS: text(
             F.format_number("liveness_made", 0), " of ", F.format_number("liveness_owed", 0),
-            " owed deliveries came within ", _deadline(),
+            " expected deliveries came within ", _deadline(),
         ),
         tickets.PROMISE: F.lit("every ticket had at most one owner at a time, and only its owner used it"),
         tickets.COVERAGE: text("all ", F.col("tickets"), " tickets were acted for after healing"),

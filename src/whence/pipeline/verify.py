@@ -13,7 +13,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from whence.check.judge import promises_of
+from whence.check.levels import promises_of
 from whence.check.verdict import Outcome, Verdict, Violation
 from whence.errors import TraceError, UsageError
 from whence.pipeline.certificate import PROVABLE, proofs

@@ -124,9 +124,9 @@ class Summary:
     def _owed_delivered(self) -> int:
         """Return how many of the expected deliveries happened; each counts once, others do not count."""
         came = dict.fromkeys(zip(self._receivers, (event for event, _, _ in self._delivered), strict=True))
-        return sum(self._is_owed(node, event) for node, event in came)
+        return sum(self._is_expected(node, event) for node, event in came)
 
-    def _is_owed(self, node: int, event: tuple[int, int, int]) -> bool:
+    def _is_expected(self, node: int, event: tuple[int, int, int]) -> bool:
         if event in self._named:
             return node in self._named[event]
         at = self._published_at.get(event)

@@ -112,14 +112,14 @@ def arrivals_by_run(tables: Tables, debts: DataFrame, kept: str, prefix: str) ->
 
 
 def against_agreement(debts: DataFrame, by_run: DataFrame) -> DataFrame:
-    """Return every owed delivery that was never made, in runs where too few were."""
+    """Return every expected delivery that was never made, in runs where too few were."""
     missing = debts.filter(~F.col("came")).join(F.broadcast(by_run.filter("agreement_broken").select(RUN_ID)), RUN_ID)
     sentence = text(who(), " never delivered ", what(), ", though it stayed a member and up to the end")
     return violations(missing, AGREEMENT, sentence, events=F.array(message()), absence=True)
 
 
 def against_liveness(debts: DataFrame, by_run: DataFrame) -> DataFrame:
-    """Return every owed delivery that did not come in time, in runs where too few did."""
+    """Return every expected delivery that did not come in time, in runs where too few did."""
     late = debts.filter(~F.col("in_time")).join(F.broadcast(by_run.filter("liveness_broken").select(RUN_ID)), RUN_ID)
     deadline = text("; the deadline is ", F.format_number(F.col("deadline_ns") / _MS, 0), " ms")
     never = violations(

@@ -104,7 +104,7 @@ class _Run:
             self.stays.setdefault(((node, life), grp), []).append((since, until))
         self.closure = Closure(self.lines, max(self.published, default=-1) + 1)
 
-    def is_owed(self, event: int, process: Process) -> bool | None:
+    def is_expected(self, event: int, process: Process) -> bool | None:
         """Tell whether an event is meant for a process that was a member when it was published; None: who knows."""
         row = self.published[event]
         if row.dests is not None and process[0] not in row.dests:
@@ -162,7 +162,7 @@ def _lacking(run: _Run) -> Iterator[dict[str, Any]]:
                         counted[slot] = count
                 for cause in lacking:
                     have[cause] = 1
-                    owed = cause in later or run.is_owed(cause, process)
+                    owed = cause in later or run.is_expected(cause, process)
                     if owed is not False:
                         effect = published[step.event]
                         yield _late(process, step, effect, published[cause], later.get(cause), doubtful=owed is None)

@@ -12,7 +12,7 @@ PROMISE = "integrity"
 
 def against_integrity(tables: Tables) -> DataFrame:
     """Return what was published twice, in another's name, delivered unpublished, or delivered not as published."""
-    return union([_taken_again(tables), _in_anothers_name(tables), _unpublished(tables), _wrong_deliveries(tables)])
+    return union([_taken_again(tables), _with_foreign_id(tables), _unpublished(tables), _wrong_deliveries(tables)])
 
 
 def _taken_again(tables: Tables) -> DataFrame:
@@ -20,9 +20,9 @@ def _taken_again(tables: Tables) -> DataFrame:
     return violations(tables.republished, PROMISE, sentence, events=F.array(message()), evs=F.array(EV))
 
 
-def _in_anothers_name(tables: Tables) -> DataFrame:
+def _with_foreign_id(tables: Tables) -> DataFrame:
     wrong = (F.col(NODE) != F.col(M_PID)) | ((F.col(INC) != F.col(M_INC)) & (F.col(LIFE) > 0))
-    sentence = text(who(), " published ", what(), ": an event in another process's name")
+    sentence = text(who(), " published ", what(), ": an event with the id of another process")
     return violations(
         tables.published.filter(wrong), PROMISE, sentence, events=F.array(message()), evs=F.array(EV)
     )  # fmt: skip

@@ -10,7 +10,7 @@ from whence.types import EventId
 GRP = "g"
 
 
-class Scribe:
+class TraceBuilder:
     """A trace in the making: rows get their numbers and times by themselves, one microsecond apart."""
 
     def __init__(self, nodes: Sequence[int] = (0, 1, 2), founders: Sequence[int] | None = None, **run: Any) -> None:

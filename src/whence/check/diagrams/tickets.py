@@ -1,8 +1,8 @@
-"""A picture of tickets over time: who owned each and who merely coordinated it, with crashes and gaps."""
+"""Draws tickets over time: who owned each and who only coordinated it, with crashes and gaps."""
 
+from whence.check.diagrams.svg import COLOURS, FAINT, INK, QUIET, WRONG, Canvas
 from whence.check.history import AFTER_ALL, AT_T_TRUE, History
-from whence.check.svg import COLOURS, FAINT, INK, QUIET, WRONG, Canvas
-from whence.check.tickets import PROMISE, covers_of, holds_of
+from whence.check.ticket_exclusivity import PROMISE, covers_of, holds_of
 from whence.check.verdict import Findings
 from whence.trace.memory import Trace
 from whence.trace.schema import COLUMNS_OF, TICKET, Kind
@@ -11,8 +11,8 @@ WIDTH, LEFT, ROW, TOP = 980.0, 90.0, 34.0, 46.0
 _AT_TICKET = COLUMNS_OF[Kind.TICKET_ACQUIRE].index(TICKET)
 
 
-def tenure_diagram(trace: Trace) -> str:
-    """Draw a bar for every stretch in which a process acted for a ticket: full where it owned it, thin where not."""
+def ticket_diagram(trace: Trace) -> str:
+    """Return an SVG with a bar for every interval in which a process acted for a ticket: thick where it owned it."""
     history = History(trace)
     covers = covers_of(history, holds_of(history, Findings(PROMISE)))
     end = max((row[AT_T_TRUE] for rows in trace.rows.values() for row in rows[-1:]), default=1) or 1
@@ -45,5 +45,5 @@ def tenure_diagram(trace: Trace) -> str:
     for row in trace.rows[Kind.GAP]:
         canvas.triangle(x(row[AT_T_TRUE]), bottom + 24, 4, QUIET)
     if trace.rows[Kind.GAP]:
-        canvas.text(LEFT - 12, bottom + 28, "gaps told", 12, QUIET, "end")
+        canvas.text(LEFT - 12, bottom + 28, "gaps", 12, QUIET, "end")
     return canvas.render(WIDTH, bottom + 44, "tickets over time")

@@ -1,14 +1,14 @@
-"""Ticket coverage: after healing every ticket is in good hands, stays there, and is given to who asks.
+"""Ticket coverage: after healing every ticket has an owner or a coordinator, keeps it, and is granted to who asks.
 
 Tickets whose owners failed come back (tickets, 4.2 invariants 1 and 2, 4.8 and 4.9): in the liveness phase each ticket
 of the cluster is acted for at some time; nobody loses one that it did not give back; and who asked long before, and did
-not give up, has one, unless all are taken. Owed only while no more processes ended, by crash or leave, within one
+not give up, has one, unless all are taken. Promised only while no more processes ended, by crash or leave, within one
 repair than the cluster plans for (its `k`): beyond that the protocol stays safe and may wait for an operator. A process
 that restarts ended too, because what it promised was in its memory.
 """
 
 from whence.check.history import AT_REASON, AT_T_TRUE, History
-from whence.check.tickets import Hold, Ticket, covers_of, holds_of
+from whence.check.ticket_exclusivity import Hold, Ticket, covers_of, holds_of
 from whence.check.verdict import Findings, Verdict, unknown, vacuous, who
 from whence.trace.memory import Row
 from whence.trace.schema import COLUMNS_OF, GRP, TICKET, Kind
@@ -17,10 +17,10 @@ PROMISE = "ticket_coverage"
 
 REPAIR_ROUNDS = 15
 """Ticket rounds in which losses count together: detection, fences, leases draining, and sets of witnesses renewed.
-Within so many a request is served, too: one whose answer was lost needs a repair."""
+A request is served within as many: one whose answer was lost needs a repair."""
 
 ASKED, GIVEN_BACK = "ticket_asked", "ticket_given_back"
-"""Notes of a process that asks for a ticket, and that gives one, or the wish for one, back."""
+"""Notes of a process that asks for a ticket, and that gives one back or cancels its request."""
 
 _AT_TICKET, _AT_GRP = COLUMNS_OF[Kind.NOTE].index(TICKET), COLUMNS_OF[Kind.NOTE].index(GRP)
 
@@ -55,8 +55,8 @@ def judge(history: History) -> Verdict:
 def _judge_kept(history: History, since: int, until: int, findings: Findings) -> None:
     """Judge that in the liveness phase nobody loses a ticket that it has not given back."""
     for row in history.trace.rows[Kind.TICKET_RELEASE]:
-        wish = _last_wish(history, row[:2], row[_AT_GRP], row[2])
-        if since < (row[AT_T_TRUE] or 0) <= until and (wish is None or wish[AT_REASON] != GIVEN_BACK):
+        request = _last_request(history, row[:2], row[_AT_GRP], row[2])
+        if since < (row[AT_T_TRUE] or 0) <= until and (request is None or request[AT_REASON] != GIVEN_BACK):
             sentence = f"{who(*row[:2])} lost ticket {row[_AT_TICKET]} in the liveness phase, and had not given it back"
             findings.add(row[:2], sentence, grp=row[_AT_GRP], evs=[row[2]], rests_on_absence=True)
 
@@ -72,24 +72,24 @@ def _judge_served(
             continue
         owners = {hold.owner for _, hold in lasting}
         for process in dict.fromkeys(row[:2] for row in history.trace.rows[Kind.NOTE] if row[AT_REASON] == ASKED):
-            wish = _last_wish(history, process, grp, None)
-            asked_at = wish[AT_T_TRUE] if wish is not None and wish[AT_REASON] == ASKED else None
+            request = _last_request(history, process, grp, None)
+            asked_at = request[AT_T_TRUE] if request is not None and request[AT_REASON] == ASKED else None
             waits = asked_at is not None and asked_at <= asked_by
-            if wish is not None and waits and process not in owners and not _ended(history, process):
+            if request is not None and waits and process not in owners and not _ended(history, process):
                 sentence = (
                     f"{who(*process)} asked for a ticket and had none in the liveness phase, though some were free"
                 )
-                findings.add(process, sentence, grp=grp, evs=[wish[2]], rests_on_absence=True)
+                findings.add(process, sentence, grp=grp, evs=[request[2]], rests_on_absence=True)
 
 
-def _last_wish(history: History, process: tuple[int, int], grp: str, before: int | None) -> Row | None:
+def _last_request(history: History, process: tuple[int, int], grp: str, before: int | None) -> Row | None:
     """Return the last row, before a row of this number if told, in which a process asked for a ticket or gave up."""
-    wishes = [
+    requests = [
         row
         for row in history.trace.rows[Kind.NOTE]
         if row[:2] == process and row[_AT_GRP] == grp and row[AT_REASON] in (ASKED, GIVEN_BACK)
     ]
-    return max((row for row in wishes if before is None or row[2] < before), key=lambda row: row[2], default=None)
+    return max((row for row in requests if before is None or row[2] < before), key=lambda row: row[2], default=None)
 
 
 def _ended(history: History, process: tuple[int, int]) -> bool:

@@ -1,15 +1,14 @@
-"""Draws how one event spread: every process a thin line, true time from left to right, an arrow for each first sight.
+"""Draws how one event spread: a thin line per process, true time from left to right, an arrow for each first delivery.
 
-Lines are sorted by when the event was delivered, so that the picture shows the wave; colours count the hops. It came
-with the last message received before the delivery, or before the wait where it was held.
-Meant for up to some 125 processes.
+Lines are sorted by the time of delivery; colours count the hops. The event came with the last message received before
+its delivery, or before it became pending. Meant for up to some 125 processes.
 """
 
 from bisect import bisect_right
 from typing import NamedTuple
 
+from whence.check.diagrams.svg import COLOURS, FAINT, INK, QUIET, WRONG, Canvas, width_of
 from whence.check.history import AT_T_TRUE
-from whence.check.svg import COLOURS, FAINT, INK, QUIET, WRONG, Canvas, width_of
 from whence.check.verdict import counted, what
 from whence.errors import TraceError
 from whence.trace.memory import Row, Trace
@@ -23,8 +22,8 @@ _LEFT, _RIGHT, _TOP, _PLOT = 64.0, 28.0, 92.0, 900.0
 _PALE = "#e4e7eb"
 
 
-class Sight(NamedTuple):
-    """A process's first delivery of the event: when, over how many hops, who sent it (None: unknown), and how long."""
+class FirstDelivery(NamedTuple):
+    """A process's first delivery of the event: when, over how many hops, and who sent it (None: unknown)."""
 
     node: int
     t: int
@@ -33,37 +32,37 @@ class Sight(NamedTuple):
     sent: int
     """When it left the peer."""
     arrived: int
-    """When it came; it was held from then until t."""
+    """When it arrived; it was pending from then until t."""
 
 
-def spread_diagram(trace: Trace, event: EventId) -> str:
+def dissemination_diagram(trace: Trace, event: EventId) -> str:
     """Return a self-contained SVG of how an event spread. Raises TraceError where the trace cannot tell."""
-    return _Wave(trace, event).draw()
+    return _Picture(trace, event).draw()
 
 
-def first_sights(trace: Trace, event: EventId) -> list[Sight]:
+def first_deliveries(trace: Trace, event: EventId) -> list[FirstDelivery]:
     """Return every node's first delivery of an event, in order of time. Raises TraceError where nobody published it."""
     origin = next((row for row in trace.rows[Kind.PUBLISH] if row[_ID] == event), None)
     if origin is None or origin[AT_T_TRUE] is None:
         raise TraceError(f"the trace of run {trace.run.run_id} does not tell when {what(event)} was published")
     begin = origin[AT_T_TRUE]
-    sights = {origin[0]: Sight(origin[0], begin, 0, None, begin, begin)}
+    firsts = {origin[0]: FirstDelivery(origin[0], begin, 0, None, begin, begin)}
     deliveries = [row for row in trace.rows[Kind.DELIVER] if row[_ID] == event and row[AT_T_TRUE] is not None]
     received, sent = _by_process(trace, Kind.RECV), _sends(trace)
     for row in sorted(deliveries, key=lambda row: (row[AT_T_TRUE], row[0])):
-        if row[0] in sights:
+        if row[0] in firsts:
             continue
-        passage = _passage(row, received.get(row[:2], []))
-        if passage is None:
-            sights[row[0]] = Sight(row[0], row[AT_T_TRUE], None, None, row[AT_T_TRUE], row[AT_T_TRUE])
+        message = _message_of(row, received.get(row[:2], []))
+        if message is None:
+            firsts[row[0]] = FirstDelivery(row[0], row[AT_T_TRUE], None, None, row[AT_T_TRUE], row[AT_T_TRUE])
             continue
-        peer, arrived = passage[_AT_PEER], passage[AT_T_TRUE]
-        hop = sights[peer].hop if peer in sights else None
+        peer, arrived = message[_AT_PEER], message[AT_T_TRUE]
+        hop = firsts[peer].hop if peer in firsts else None
         times = sent.get((peer, row[0]), [])
         place = bisect_right(times, arrived)
         left = max(begin, times[place - 1]) if place else arrived
-        sights[row[0]] = Sight(row[0], row[AT_T_TRUE], None if hop is None else hop + 1, peer, left, arrived)
-    return list(sights.values())
+        firsts[row[0]] = FirstDelivery(row[0], row[AT_T_TRUE], None if hop is None else hop + 1, peer, left, arrived)
+    return list(firsts.values())
 
 
 def _by_process(trace: Trace, kind: Kind) -> dict[tuple[int, int], list[Row]]:
@@ -82,38 +81,38 @@ def _sends(trace: Trace) -> dict[tuple[int, int], list[int]]:
     return found
 
 
-def _passage(delivery: Row, received: list[Row]) -> Row | None:
-    """Return the last message received before a delivery; before it was held, if it was."""
+def _message_of(delivery: Row, received: list[Row]) -> Row | None:
+    """Return the last message received before a delivery, or before the event became pending."""
     since = delivery[_AT_T_CLK] - (delivery[_AT_HOLD] or 0)
     before = (row for row in reversed(received) if row[2] < delivery[2] and row[_AT_T_CLK] <= since)
     return next(before, None)
 
 
-class _Wave:
+class _Picture:
     def __init__(self, trace: Trace, event: EventId) -> None:
         self.trace, self.event = trace, event
-        self.sights = first_sights(trace, event)
-        seen = [sight.node for sight in self.sights]
-        self.unseen = [node for node in trace.run.nodes if node not in seen]
-        nodes = seen + self.unseen
+        self.firsts = first_deliveries(trace, event)
+        seen = [first.node for first in self.firsts]
+        self.unreached = [node for node in trace.run.nodes if node not in seen]
+        nodes = seen + self.unreached
         self.pitch = min(24.0, max(7.5, 900 / max(len(nodes), 1)))
         self.y = {node: _TOP + self.pitch * (place + 0.5) for place, node in enumerate(nodes)}
         self.bottom = _TOP + self.pitch * len(nodes)
-        self.begin = self.sights[0].t
-        self.span = max(self.sights[-1].t - self.begin, 1) * 1.04
+        self.begin = self.firsts[0].t
+        self.span = max(self.firsts[-1].t - self.begin, 1) * 1.04
         self.canvas = Canvas()
 
     def draw(self) -> str:
-        reached, all_nodes = len(self.sights), len(self.y)
-        took = (self.sights[-1].t - self.begin) / 1e6
-        hops = max((sight.hop for sight in self.sights if sight.hop is not None), default=0)
+        reached, all_nodes = len(self.firsts), len(self.y)
+        took = (self.firsts[-1].t - self.begin) / 1e6
+        hops = max((first.hop for first in self.firsts if first.hop is not None), default=0)
         title = f"How {what(self.event)} spread: to {reached} of {all_nodes} processes in {took:,.1f} ms"
         self.canvas.text(_LEFT, 32, title, 17, bold=True)
         self._draw_axis()
         self._draw_lines()
-        for sight in self.sights:
-            self._draw_sight(sight)
-        self._draw_legend(hops, self._draw_turns())
+        for first in self.firsts:
+            self._draw_first(first)
+        self._draw_legend(hops, self._draw_membership())
         return self.canvas.render(_LEFT + _PLOT + _RIGHT, self.bottom + 54, title)
 
     def _x(self, t: int) -> float:
@@ -135,7 +134,7 @@ class _Wave:
     def _draw_lines(self) -> None:
         """Draw a line per process: pale before it knows the event, strong from then on, broken red if it never did."""
         size = min(11.0, self.pitch * 0.95)
-        knows = {sight.node: self._x(sight.t) for sight in self.sights}
+        knows = {first.node: self._x(first.t) for first in self.firsts}
         for node, y in self.y.items():
             end, colour = _LEFT + _PLOT, INK if node in knows else WRONG
             if node in knows:
@@ -145,16 +144,16 @@ class _Wave:
                 self.canvas.line(_LEFT, y, end, y, WRONG, 0.8, "2 4")
             self.canvas.text(_LEFT - 8, y + size * 0.35, str(node), size, colour, "end")
 
-    def _draw_sight(self, sight: Sight) -> None:
-        x, y, colour = self._x(sight.t), self.y[sight.node], self._colour(sight.hop)
-        arrived = self._x(sight.arrived)
-        if sight.peer in self.y:
-            self.canvas.arrow((self._x(sight.sent), self.y[sight.peer]), (arrived, y), colour, 0.9, gap=2.5)
+    def _draw_first(self, first: FirstDelivery) -> None:
+        x, y, colour = self._x(first.t), self.y[first.node], self._colour(first.hop)
+        arrived = self._x(first.arrived)
+        if first.peer in self.y:
+            self.canvas.arrow((self._x(first.sent), self.y[first.peer]), (arrived, y), colour, 0.9, gap=2.5)
         if x - arrived > 1:
             self.canvas.line(arrived, y, x, y, colour, min(4.0, self.pitch * 0.4))
-        self.canvas.dot(x, y, 5 if sight.hop == 0 else min(3.5, self.pitch * 0.32), colour, width=0.8)
+        self.canvas.dot(x, y, 5 if first.hop == 0 else min(3.5, self.pitch * 0.32), colour, width=0.8)
 
-    def _draw_turns(self) -> list[Kind]:
+    def _draw_membership(self) -> list[Kind]:
         """Mark who crashed, left, came back or joined while the event spread; return which of these happened."""
         happened = []
         for kind in (Kind.CRASH, Kind.LEAVE, Kind.RESTART, Kind.JOIN):
@@ -185,17 +184,17 @@ class _Wave:
             return x - room + 4, y - 4
 
         for hop in [*range(hops + 1), None]:
-            count = sum(sight.hop == hop for sight in self.sights)
+            count = sum(first.hop == hop for first in self.firsts)
             if count:
-                name = "published" if hop == 0 else "unknown way" if hop is None else counted(hop, "hop")
+                name = "published" if hop == 0 else "unknown route" if hop is None else counted(hop, "hop")
                 self.canvas.dot(*place(name if hop == 0 else f"{name}: {count}"), 4.5, self._colour(hop))
-        if any(sight.t > sight.arrived for sight in self.sights):
-            at_x, at_y = place("held before delivery")
+        if any(first.t > first.arrived for first in self.firsts):
+            at_x, at_y = place("pending before delivery")
             self.canvas.line(at_x - 5, at_y, at_x + 5, at_y, QUIET, 4)
         for kind in happened:
             self._mark(kind, *place(kind.value), 4)
-        if self.unseen:
-            at_x, at_y = place(f"not reached: {len(self.unseen)}", WRONG)
+        if self.unreached:
+            at_x, at_y = place(f"not reached: {len(self.unreached)}", WRONG)
             self.canvas.line(at_x - 5, at_y, at_x + 5, at_y, WRONG, 1.6, "2 2")
 
 

@@ -1,17 +1,17 @@
-"""A picture of a merged group: every member's deliveries over time, coloured by the merger they came from.
+"""Draws a merged group: every member's deliveries over time, coloured by the merger they came from.
 
-A process's own merger is told from its trace: a delivery that no packet brought in the same instant is its own.
+The trace shows the merger: a packet that arrived at the same instant, or else the process itself.
 """
 
-from whence.check.svg import COLOURS, FAINT, INK, QUIET, WRONG, Canvas
+from whence.check.diagrams.svg import COLOURS, FAINT, INK, QUIET, WRONG, Canvas
 from whence.trace.memory import Trace
 from whence.trace.schema import Kind
 
 ROW, LEFT, TOP, WIDTH = 22.0, 110.0, 70.0, 900.0
 
 
-def streams_diagram(trace: Trace) -> str:
-    """Draw a line per process, a mark per delivery, a cross where a process crashed."""
+def merged_streams_diagram(trace: Trace) -> str:
+    """Return an SVG with a line per process, a mark per delivery, and a cross where a process crashed."""
     came_from = {(row["node"], row["t_true"]): row["peer"] for row in trace.records(Kind.RECV)}
     deliveries = [
         (row["node"], row["t_true"], came_from.get((row["node"], row["t_true"]), row["node"]), row["hold_ns"])
@@ -44,8 +44,8 @@ def streams_diagram(trace: Trace) -> str:
     return canvas.render(LEFT + WIDTH + 40, bottom + 40, "deliveries of a merged group over time")
 
 
-def sequences(trace: Trace) -> dict[tuple[int, int], list[tuple[int, int, int]]]:
-    """Return what every process delivered, in order."""
+def delivery_sequences(trace: Trace) -> dict[tuple[int, int], list[tuple[int, int, int]]]:
+    """Return the events that every process delivered, in order."""
     lines: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
     for row in trace.records(Kind.DELIVER):
         lines.setdefault((row["node"], row["inc"]), []).append((row["m_pid"], row["m_inc"], row["m_seq"]))

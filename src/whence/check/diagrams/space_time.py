@@ -4,8 +4,8 @@ Steps stand in their order at equal distances, because what matters is what came
 below. The step that breaks the promise is red. Under the picture stands the story in words, by the same numbers.
 """
 
+from whence.check.diagrams.svg import COLOURS, FAINT, INK, PAPER, QUIET, WRONG, Canvas, along, fold, width_of
 from whence.check.explain import NEVER, Moment, Story, when
-from whence.check.svg import COLOURS, FAINT, INK, PAPER, QUIET, WRONG, Canvas, along, fold, width_of
 from whence.trace.schema import Kind
 from whence.types import EventId
 
@@ -14,13 +14,13 @@ _TITLE, _BODY, _SMALL = 17.0, 13.0, 11.0
 _BAND = "#f5f7fa"
 
 
-def diagram(story: Story) -> str:
+def space_time_diagram(story: Story) -> str:
     """Return a self-contained SVG of a story."""
     return _Picture(story).draw()
 
 
 def short(event: EventId) -> str:
-    """Name an event in few characters: publisher:number, with the publisher's life where it is not its first."""
+    """Name an event in few characters: publisher:number, with the publisher's incarnation after the first."""
     return f"{event.pid}:{event.seq}" if event.boot <= 1 else f"{event.pid}({event.boot}):{event.seq}"
 
 
@@ -70,7 +70,7 @@ class _Picture:
             self.canvas.text(self.left - 12, y + _BODY * 0.35, self.names[lane], _BODY, anchor="end", bold=True)
 
     def _alive(self, lane: tuple[int, int]) -> tuple[float, float]:
-        """Return where a lifeline begins and ends: a life begins with its restart and ends with its crash."""
+        """Return where a lifeline begins and ends: an incarnation begins with its restart and ends with its crash."""
         begin, end = self.left, self.right
         for place, moment in enumerate(self.story.moments):
             if (moment.node, moment.inc) == lane:
@@ -173,7 +173,7 @@ class _Picture:
 
 def _lane_name(lane: tuple[int, int]) -> str:
     node, inc = lane
-    return f"process {node}" if inc <= 1 else f"process {node}, life {inc}"
+    return f"process {node}" if inc <= 1 else f"process {node}, incarnation {inc}"
 
 
 def _label(moment: Moment) -> str:

@@ -1,12 +1,12 @@
-"""A picture of a tree and what happened on it: who crashed and came back, who delivered what, over which links.
+"""Draws a tree and what happened on it: which nodes crashed, how much each delivered, over which links.
 
-Drawn from the trace alone, and the parents of the nodes: solid where copies went along the tree, bowed where they went
-around a node that was down.
+It needs the trace and the parents of the nodes. Copies along the tree are straight lines, those around a node that was
+down are curves.
 """
 
 from collections import Counter
 
-from whence.check.svg import COLOURS, FAINT, INK, PAPER, QUIET, WRONG, Canvas
+from whence.check.diagrams.svg import COLOURS, FAINT, INK, PAPER, QUIET, WRONG, Canvas
 from whence.trace.memory import Trace
 from whence.trace.schema import COLUMNS_OF, PAYLOAD_BYTES, PEER, Kind
 
@@ -15,7 +15,7 @@ _PEER, _PAYLOAD = COLUMNS_OF[Kind.SEND].index(PEER), COLUMNS_OF[Kind.SEND].index
 
 
 def tree_diagram(trace: Trace, parents: list[int]) -> str:
-    """Draw the tree of a run."""
+    """Return an SVG of the tree of a run."""
     places, depth = _places(parents)
     canvas = Canvas()
     canvas.text(MARGIN, 34, "A tree of groups: what each node went through", 19, INK, bold=True)

@@ -138,7 +138,7 @@ def test_what_only_waited_was_not_recovered(measured: Measured) -> None:
     assert rows["half-told"]["recovered"] == 0.75
 
 
-def test_no_run_has_more_owed_deliveries_than_are_owed(
+def test_no_run_has_more_owed_deliveries_than_are_expected(
     measured: Measured, traces: tuple[Path, dict[str, Trace]]
 ) -> None:
     rows = {row["level"]: row for row in measured.runs if row["run_id"] not in ("live", "half-told", "tickets")}

@@ -14,9 +14,9 @@ from whence.check.judge import ORACLES, judge
 from whence.check.verdict import VIOLATIONS_MAX, Outcome, Verdict
 from whence.errors import TraceError, UsageError
 from whence.pipeline import verify as verifying
-from whence.pipeline.certificate import PROVABLE, proofs
+from whence.pipeline.certificate import PROVABLE, proved_verdicts
 from whence.pipeline.events import FILES_READ, find_input, read_events
-from whence.pipeline.session import SMALL_BYTES, suit
+from whence.pipeline.session import SMALL_BYTES, configure_for_size
 from whence.pipeline.verify import Verified, verify
 from whence.sim.canary import CANARY
 from whence.sim.lab import recipe_of
@@ -307,7 +307,7 @@ def test_more_than_64_megabytes_are_read_and_judged_alike(
     try:
         done = verify(spark, [directory, tmp_path], EVERY)
     finally:
-        suit(spark, 0)
+        configure_for_size(spark, 0)
     assert not done.set_aside
     wanted = {judged.run.run_id: judged.verdicts for judged in told[1].runs}
     wanted |= {name: judge(trace, EVERY) for name, trace in large.items()}
@@ -353,8 +353,8 @@ def test_certificates_agree_with_the_oracles_and_settle_clean_runs(
     """The same verdicts, one pass; and clean runs of each sort are settled by it, broken ones never."""
     traces, verified = told
     wanted = dict.fromkeys(traces, EVERY)
-    suit(spark, 0)
-    proved = proofs(read_events(spark, find_input([directory]), wanted, tmp_path), wanted)
+    configure_for_size(spark, 0)
+    proved = proved_verdicts(read_events(spark, find_input([directory]), wanted, tmp_path), wanted)
     settled: dict[str, set[str]] = {}
     for judged in verified.runs:
         for verdict in judged.verdicts:

@@ -9,7 +9,8 @@ import pytest
 from msgspec import structs
 
 from tests.simulation.hunts import hunted
-from whence.check.levels import PROMISES_OF, judge
+from whence.check.judge import judge
+from whence.check.levels import PROMISES_OF
 from whence.check.verdict import Outcome
 from whence.core.levels.causal.level import Causal
 from whence.core.levels.causal.settings import Settings

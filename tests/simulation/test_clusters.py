@@ -7,7 +7,8 @@ from msgspec import structs
 
 from tests.simulation.hunts import hunted
 from whence.check.history import AFTER_ALL, History
-from whence.check.levels import PROMISES_OF, judge
+from whence.check.judge import judge
+from whence.check.levels import PROMISES_OF
 from whence.check.ticket_exclusivity import PROMISE, covers_of, holds_of
 from whence.check.verdict import Findings, Outcome
 from whence.core.levels.optimistic.level import ClusterParts

@@ -6,7 +6,8 @@ from msgspec import structs
 from tests.simulation.hunts import hunted
 from whence.check.delays import observe, propose, trade_off
 from whence.check.diagrams.merged_streams import delivery_sequences, merged_streams_diagram
-from whence.check.levels import PROMISES_OF, judge
+from whence.check.judge import judge
+from whence.check.levels import PROMISES_OF
 from whence.check.verdict import Outcome
 from whence.errors import UsageError
 from whence.sim.explore import broken_verdicts, explore, judged

@@ -104,7 +104,7 @@ def _explore(level: str, schedules: int, seed: int, shrinking: bool, workers: in
         else:
             console.print(f"[bold red]seed {broken.seed} breaks a promise[/]; again: "
                           f"whence explore --level {level} --replay {broken.seed}")  # fmt: skip
-            _tell(console, level, broken.seed, None, shrinking, out)
+            _replay_and_show(console, level, broken.seed, None, shrinking, out)
     if broken is not None:
         raise typer.Exit(BROKEN)
 
@@ -114,13 +114,15 @@ def _replay(level: str, seed: int, mutant: str | None, shrinking: bool, out: Pat
         _, verdicts = replayed(draw(level, seed), mutant)
         print_json(seed, level=level, verdicts=verdicts_by_name(verdicts), violations=witnesses(verdicts))
     else:
-        verdicts = _tell(stdout(), level, seed, mutant, shrinking, out)
+        verdicts = _replay_and_show(stdout(), level, seed, mutant, shrinking, out)
     if broken_verdicts(verdicts):
         raise typer.Exit(BROKEN)
 
 
-def _tell(console: Console, level: str, seed: int, mutant: str | None, shrinking: bool, out: Path) -> list[Verdict]:
-    """Run a schedule again, show what it broke, and leave the smallest schedule that still does on disk."""
+def _replay_and_show(
+    console: Console, level: str, seed: int, mutant: str | None, shrinking: bool, out: Path
+) -> list[Verdict]:
+    """Run a schedule again, print what it broke, and write the smallest one that still does; return the verdicts."""
     from whence.trace.writer import write_trace
 
     scenario = draw(level, seed)
@@ -136,14 +138,14 @@ def _tell(console: Console, level: str, seed: int, mutant: str | None, shrinking
     outcome, smallest = replayed(scenario, mutant)
     kept = directory(out / f"{level}-{seed}", "--out")
     (kept / "scenario.json").write_bytes(msgspec.json.format(msgspec.json.encode(scenario)))
-    drawn = _told(console, outcome, broken_verdicts(smallest), kept)
+    drawn = _print_story(console, outcome, broken_verdicts(smallest), kept)
     for path in (write_trace(kept, outcome.trace), *drawn):
         console.print(f"kept: {path}")
     return verdicts
 
 
-def _told(console: Console, outcome: Outcome, broken: list[Verdict], into: Path) -> list[Path]:
-    """Tell what broke step by step and draw it; in a sentence where the trace cannot be made sense of."""
+def _print_story(console: Console, outcome: Outcome, broken: list[Verdict], into: Path) -> list[Path]:
+    """Print how the promise broke and return its pictures; only a sentence where the trace makes no history."""
     try:
         history = History(outcome.trace)
     except Exception:
@@ -184,7 +186,7 @@ def _as_json(caught: Caught) -> dict[str, Any]:
 
 
 def breaks_the_same(broken: Verdict, outcome: Outcome, mutant: str | None) -> Callable[[Scenario], bool]:
-    """Return what tells whether a smaller scenario breaks a promise in the same way, or fails in the same place.
+    """Return a function that tells whether a smaller scenario breaks a promise in the same way.
 
     A promise can be broken in several ways, and some smaller scenarios break it because too little is left of them.
     """
@@ -214,8 +216,8 @@ def _outcomes(total: Batch) -> dict[str, dict[str, int]]:
 def _outcome_table(total: Batch) -> Table:
     table = Table("promise", *(outcome.value for outcome in Verdicts), title="schedules by verdict")
     table.title_justify = "left"
-    for promise, told in _outcomes(total).items():
-        shown = ((colour_of(outcome), told.get(outcome.value, 0)) for outcome in Verdicts)
+    for promise, counts in _outcomes(total).items():
+        shown = ((colour_of(outcome), counts.get(outcome.value, 0)) for outcome in Verdicts)
         table.add_row(promise, *(f"[{colour}]{schedules:,}[/]" if schedules else "" for colour, schedules in shown))
     return table
 

@@ -57,7 +57,7 @@ def simulate(
     Example: whence simulate --level fifo --nodes 50 --events 200 --faults swarm --out out/run
     """
     if out is not None:
-        from whence.trace.writer import write_trace  # before the run, which would be in vain without it
+        from whence.trace.writer import write_trace  # before the run, whose result would be lost without it
 
     recipe = recipe_of(level)
     workload = workload_from(

@@ -20,17 +20,17 @@ from whence.trace.schema import COLUMNS, EV, GRP, INC, M_INC, M_PID, M_SEQ, NODE
 
 RUN_ID, KIND = "run_id", "kind"
 LIFE = "life"
-"""0 where a process remembers across crashes, so that its lives are one; else its incarnation."""
+"""0 where a process remembers across crashes, so that its incarnations are one process; else its incarnation."""
 EVENT = "event"
 """An event's number in its run, by the order its first publish row lies on disk."""
 RANK = "rank"
 """An event's place among those of its publisher, by its sequence number."""
 NTH = "nth"
-"""The how-many-eth delivery of an event by a process."""
+"""The rank of a row among those of the same event: 1 for a first publication or delivery."""
 FILE, ROW = "file", "row"
 PROMISE, IDS_SHOWN, EVS, SENTENCE, ABSENCE = "promise", "events", "evs", "sentence", "rests_on_absence"
 DOUBTFUL = "doubtful"
-"""It may speak against a promise, and nobody can tell: rows have no true time."""
+"""A possible violation that rows without true time leave open."""
 
 MESSAGE: Final = (GRP, M_PID, M_INC, M_SEQ)
 PROCESS: Final = (RUN_ID, NODE, LIFE)
@@ -50,7 +50,7 @@ VIOLATIONS: Final = StructType(
         StructField(ABSENCE, BooleanType()), StructField(DOUBTFUL, BooleanType()),
     ]
 )  # fmt: skip
-"""What speaks against a promise, one row each: where, which events show it, and the sentence that says so."""
+"""Violations of promises, one row each: the process, the events that show it, and a sentence."""
 
 NEVER_NULL: Final = (NODE, INC, EV)
 NEVER_NULL_IN: Final = {Kind.PUBLISH: MESSAGE, Kind.DELIVER: MESSAGE}

@@ -21,10 +21,10 @@ from pyspark.sql import functions as F
 
 from whence.errors import UsageError
 from whence.pipeline.columns import EVENT, KIND, MESSAGE, PROCESS, RUN_ID, union
-from whence.pipeline.deliveries import Tables
+from whence.pipeline.deliveries import RunTables
 from whence.pipeline.events import Input, read_events
 from whence.pipeline.promises.tickets import ticket_holds
-from whence.pipeline.session import first_line, is_local, suit
+from whence.pipeline.session import configure_for_size, first_line, is_local
 from whence.trace.schema import (
     DESTS,
     EPOCH,
@@ -50,14 +50,14 @@ WINDOWS: Final = 60
 """Windows a run is cut into where nobody says how long they are."""
 
 
-class Measures(Tables):
+class Measures(RunTables):
     """The tables of some runs that measuring needs."""
 
     @cached_property
     def delays(self) -> DataFrame:
         """Every first delivery at another process, with how long it took and how long it was held, in ms."""
         at = F.coalesce(T_TRUE, T_CLK)
-        origin = self.of(Kind.PUBLISH).groupBy(RUN_ID, *MESSAGE).agg(F.min(at).alias("published_at"))
+        origin = self.rows_of(Kind.PUBLISH).groupBy(RUN_ID, *MESSAGE).agg(F.min(at).alias("published_at"))
         rows = self.events.filter(F.col(KIND) == Kind.DELIVER.value)
         first = rows.groupBy(*PROCESS, *MESSAGE).agg(F.min(at).alias("came_at"), F.min(HOLD_NS).alias(HOLD_NS))
         known = first.join(origin, [RUN_ID, *MESSAGE])
@@ -79,7 +79,7 @@ class Measures(Tables):
 @contextmanager
 def measures(spark: SparkSession, found: Input) -> Iterator[Measures]:
     """Make the tables of some runs, for as long as something is measured. Raises TraceError."""
-    suit(spark, found.bytes)
+    configure_for_size(spark, found.bytes)
     with TemporaryDirectory(prefix="whence-") as scratch:
         tables = Measures(read_events(spark, found, None, Path(scratch) if is_local(spark) else None))
         try:
@@ -146,7 +146,7 @@ def expected_deliveries(tables: Measures) -> DataFrame:
     came = tables.delivered.select(RUN_ID, EVENT, NODE, F.lit(1).alias("came")).distinct()
     owed = union([of_all, of_some]).join(came, [RUN_ID, EVENT, NODE], "left")
     counted = owed.groupBy(RUN_ID, GRP).agg(F.count("*").alias("owed"), F.count("came").alias("met"))
-    strangers = tables.of(Kind.DELIVER).select(*PROCESS, GRP).distinct().join(stays, [*PROCESS, GRP], "left_anti")
+    strangers = tables.rows_of(Kind.DELIVER).select(*PROCESS, GRP).distinct().join(stays, [*PROCESS, GRP], "left_anti")
     nothing = F.lit(None).cast("bigint")
     unknown = to_all.join(strangers, [RUN_ID, GRP], "left_semi").select(
         RUN_ID, GRP, nothing.alias("owed"), nothing.alias("met")

@@ -14,7 +14,7 @@ from whence.pipeline.charts import Bar, Line, Span, bar_chart, line_chart, timel
 from whence.pipeline.columns import AFTER_ALL, BEFORE_ALL, RUN_ID
 from whence.pipeline.events import Input, find_input
 from whence.pipeline.metrics import latency_cdf, measures, run_metrics, ticket_timeline, window_metrics
-from whence.pipeline.stories import Told, more_stories, stories
+from whence.pipeline.stories import BrokenPromise, broken_promises, promises_left_out
 from whence.pipeline.verify import Verified, verify
 
 RUNS_PLOTTED = 24
@@ -79,7 +79,7 @@ def write_report(spark: SparkSession, paths: Sequence[Path], out: Path, found: I
     """Judge and measure all runs and write the page; return the verdicts. Raises TraceError and UsageError."""
     found = find_input(paths) if found is None else found
     judged = verify(spark, paths, found=found)
-    write_page(out, report_page(judged, measure(spark, paths, found), stories(found, judged)))
+    write_page(out, report_page(judged, measure(spark, paths, found), broken_promises(found, judged)))
     return judged
 
 
@@ -95,7 +95,7 @@ def write_page(out: Path, page: str) -> None:
         raise UsageError(f"--out: {out} cannot be written: {error.strerror}") from None
 
 
-def report_page(judged: Verified, measured: Measured, told: Sequence[Told] = ()) -> str:
+def report_page(judged: Verified, measured: Measured, broken: Sequence[BrokenPromise] = ()) -> str:
     """Return the page as text."""
     outcomes = [verdict.outcome for run in judged.runs for verdict in run.verdicts]
     tally = {outcome: outcomes.count(outcome) for outcome in Outcome}
@@ -108,7 +108,7 @@ def report_page(judged: Verified, measured: Measured, told: Sequence[Told] = ())
             "Every promise of every run, judged from its trace alone; vacuous where nothing was at stake.",
             _verdicts(judged),
         ),
-        _section("Broken promises", "How they broke, step by step.", _stories(judged, told)) if judged.broken else "",
+        _section("Broken promises", "How they broke, step by step.", _stories(judged, broken)) if judged.broken else "",
         _section("Numbers", "One row per run and group.", _numbers(measured.runs)),
         _section("How long events take", "From publication to delivery at other members.", _curve(measured)),
         _section("Over time", "What the groups published and delivered.", "".join(_rates(measured))),
@@ -152,14 +152,14 @@ def _verdicts(judged: Verified) -> str:
     return f"<table><tr>{heads}</tr>{lines}</table>{_more(len(rows))}"
 
 
-def _stories(judged: Verified, told: Sequence[Told]) -> str:
+def _stories(judged: Verified, broken: Sequence[BrokenPromise]) -> str:
     parts = []
-    for each in told:
+    for each in broken:
         steps = "".join(f"<li>{escape(step)}</li>" for step in each.steps)
         words = "".join(f"<p>{escape(sentence)}</p>" for sentence in each.sentences)
         title = f"{escape(each.run_id)}: <span class='broken'>{escape(each.promise)}</span>"
         parts.append(f"<h3>{title}</h3>{words}<ol>{steps}</ol>{_paragraph(each.more)}")
-    return "".join(parts) + _paragraph(more_stories(judged, told))
+    return "".join(parts) + _paragraph(promises_left_out(judged, broken))
 
 
 def _paragraph(words: str) -> str:

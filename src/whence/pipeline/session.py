@@ -147,7 +147,7 @@ def require_java() -> None:
         raise UsageError(f"Spark needs Java {JAVA_MIN} or newer and {found}; install openjdk-{JAVA_MIN}-jre-headless")
 
 
-def suit(spark: SparkSession, input_bytes: int) -> int:
+def configure_for_size(spark: SparkSession, input_bytes: int) -> int:
     """Suit the session to the size of its input; return the number of shuffle partitions.
 
     A small job is over before the code compiled for it would pay, and its plan needs no second thoughts.

@@ -48,14 +48,14 @@ class LiveSource(DataSource):
 
     def reader(self, schema: Any) -> "LiveReader":
         """Return what reads all that is there now."""
-        return LiveReader(*_asked(self.options))
+        return LiveReader(*_options(self.options))
 
     def streamReader(self, schema: Any) -> "LiveStreamReader":
         """Return what reads on as nodes write."""
-        return LiveStreamReader(*_asked(self.options))
+        return LiveStreamReader(*_options(self.options))
 
 
-class Stretch(InputPartition):
+class SegmentRange(InputPartition):
     """A part of a segment, from the end of one record to that of another."""
 
     def __init__(self, path: str, start: int, end: int) -> None:
@@ -68,13 +68,13 @@ class LiveReader(DataSourceReader):
     def __init__(self, directory: Path, group: str) -> None:
         self._directory, self._group = directory, group
 
-    def partitions(self) -> list[Stretch]:
+    def partitions(self) -> list[SegmentRange]:
         """Return every segment as far as it is whole."""
-        return [Stretch(str(path), 0, whole_until(path, 0)) for path in segments(self._directory, self._group)]
+        return [SegmentRange(str(path), 0, whole_until(path, 0)) for path in segments(self._directory, self._group)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the rows of a stretch."""
-        assert isinstance(partition, Stretch)
+        assert isinstance(partition, SegmentRange)
         return _batches(partition)
 
 
@@ -94,21 +94,23 @@ class LiveStreamReader(DataSourceStreamReader):
         here = {str(path.relative_to(self._directory)): path for path in segments(self._directory, self._group)}
         return known | {name: whole_until(path, known.get(name, 0)) for name, path in here.items()}
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[Stretch]:
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[SegmentRange]:
         """Return what was written between two offsets."""
         grown = ((name, start.get(name, 0), until) for name, until in sorted(end.items()))
-        return [Stretch(str(self._directory / name), begin, until) for name, begin, until in grown if until > begin]
+        return [
+            SegmentRange(str(self._directory / name), begin, until) for name, begin, until in grown if until > begin
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the rows of a stretch."""
-        assert isinstance(partition, Stretch)
+        assert isinstance(partition, SegmentRange)
         return _batches(partition)
 
     def commit(self, end: dict[str, int]) -> None:
         """Do nothing: nodes remove old segments by themselves."""
 
 
-def _asked(options: Any) -> tuple[Path, str]:
+def _options(options: Any) -> tuple[Path, str]:
     """Check the options. Raises UsageError."""
     directory, group = options.get(DIRECTORY), options.get(GROUP)
     if not directory or not Path(directory).is_dir():
@@ -118,7 +120,7 @@ def _asked(options: Any) -> tuple[Path, str]:
     return Path(directory), group
 
 
-def _batches(part: Stretch) -> Iterator[pa.RecordBatch]:
+def _batches(part: SegmentRange) -> Iterator[pa.RecordBatch]:
     try:
         rows = rows_between(Path(part.path), part.start, part.end)
     except FileNotFoundError:

@@ -81,17 +81,12 @@ def seed_of(config: str, number: int) -> int:
     return int.from_bytes(blake2b(f"{config}#{number}".encode(), digest_size=6).digest(), "big")
 
 
-def planned(spark: SparkSession, plan: list[tuple[str, int, int]]) -> DataFrame:
+def plan_table(spark: SparkSession, plan: list[tuple[str, int, int]]) -> DataFrame:
     """Return the plan as a table."""
     return spark.createDataFrame(plan, PLAN_COLUMNS)
 
 
-def missing(plan: DataFrame, done: DataFrame) -> DataFrame:
-    """Return the runs of a plan that have no result yet."""
-    return plan.join(done.select("config", "number"), ["config", "number"], "left_anti")
-
-
-def results(plan: DataFrame, tasks: int) -> DataFrame:
+def results_table(plan: DataFrame, tasks: int) -> DataFrame:
     """Return the result of every run of a plan."""
     return plan.repartition(tasks).mapInArrow(_run_batches, RESULTS)
 
@@ -174,7 +169,9 @@ def run_sweep(
 
         try:
             with _watching(where, tasks, tell):
-                results(planned(spark, part), tasks).coalesce(tasks).write.mode("overwrite").parquet(str(where))
+                results_table(plan_table(spark, part), tasks).coalesce(tasks).write.mode("overwrite").parquet(
+                    str(where)
+                )
         except Exception as error:
             raise UsageError(
                 f"the sweep stopped; --resume goes on with what is missing: {first_line(error)}"

@@ -16,9 +16,8 @@ from pyspark.sql import functions as F
 from whence.check.levels import promises_of
 from whence.check.verdict import Outcome, Verdict, Violation
 from whence.errors import TraceError, UsageError
-from whence.pipeline.certificate import PROVABLE, proofs
+from whence.pipeline.certificate import PROVABLE, proved_verdicts
 from whence.pipeline.columns import EVS, IDS_SHOWN, KIND, PROMISE, RUN_ID, SENTENCE
-from whence.pipeline.docket import PROMISES, Docket, violations_table
 from whence.pipeline.events import (
     Events,
     Input,
@@ -29,7 +28,8 @@ from whence.pipeline.events import (
     rows_by_run,
     runs_table,
 )
-from whence.pipeline.session import first_line, is_local, suit
+from whence.pipeline.promise_tables import PROMISES, PromiseTables, all_violations
+from whence.pipeline.session import configure_for_size, first_line, is_local
 from whence.pipeline.verdicts import verdict_table, witness_table
 from whence.trace.memory import Run
 from whence.trace.schema import GRP, INC, NODE, Kind
@@ -68,7 +68,7 @@ def verify(
     `certify` first looks for runs that show in one pass that all went well; unless told, where the input is large.
     `found` is what lies below the paths, for who has looked already.
     """
-    given, names = list(paths), asked(promises)
+    given, names = list(paths), check_promises(promises)
     found = find_input(given) if found is None else found
     try:
         return _verified(spark, found, names, certify)
@@ -90,15 +90,15 @@ def _is_unreadable(error: BaseException) -> bool:
 
 
 def _verified(spark: SparkSession, found: Input, names: list[str] | None, certify: bool | None) -> Verified:
-    suit(spark, found.bytes)
+    configure_for_size(spark, found.bytes)
     wanted = {run_id: list(promises_of(run)) if names is None else names for run_id, run in found.runs.items()}
     with TemporaryDirectory(prefix="whence-") as scratch:
         events = read_events(spark, found, wanted, Path(scratch) if is_local(spark) else None)
         try:
-            judged = proofs(events, wanted) if certify or (certify is None and not events.is_small) else {}
+            judged = proved_verdicts(events, wanted) if certify or (certify is None and not events.is_small) else {}
             open_ones = {run: [each for each in wanted[run] if each not in judged.get(run, {})] for run in wanted}
             for some in batches(events, open_ones):
-                tables = Docket(still_open(spark, events, found, some))
+                tables = PromiseTables(still_open(spark, events, found, some))
                 try:
                     for run_id, verdicts in _judged(tables).items():
                         judged.setdefault(run_id, {}).update(verdicts)
@@ -143,8 +143,8 @@ def still_open(spark: SparkSession, events: Events, found: Input, open_ones: dic
     )  # fmt: skip
 
 
-def _judged(tables: Docket) -> dict[str, dict[str, Verdict]]:
-    against = tables.keep(violations_table(tables))
+def _judged(tables: PromiseTables) -> dict[str, dict[str, Verdict]]:
+    against = tables.keep(all_violations(tables))
     shown = collect_witnesses(against)
     judged: dict[str, dict[str, Verdict]] = {}
     for row in verdict_table(tables, against).collect():
@@ -156,8 +156,8 @@ def _judged(tables: Docket) -> dict[str, dict[str, Verdict]]:
     return judged
 
 
-def asked(promises: Iterable[str] | None) -> list[str] | None:
-    """Check the names of promises. Raises UsageError for one that nobody judges here."""
+def check_promises(promises: Iterable[str] | None) -> list[str] | None:
+    """Return the names of promises, or None for each run's own. Raises UsageError for an unknown one."""
     names = None if promises is None else list(promises)
     for name in names or ():
         if name not in PROMISES:
@@ -165,10 +165,10 @@ def asked(promises: Iterable[str] | None) -> list[str] | None:
     return names
 
 
-def collect_witnesses(against: DataFrame) -> dict[tuple[str, str], list[Violation]]:
-    """Bring the witnesses to the report."""
+def collect_witnesses(violations: DataFrame) -> dict[tuple[str, str], list[Violation]]:
+    """Return the witnesses by run and promise."""
     shown: dict[tuple[str, str], list[Violation]] = {}
-    for row in witness_table(against).orderBy(RUN_ID, PROMISE, "number").collect():
+    for row in witness_table(violations).orderBy(RUN_ID, PROMISE, "number").collect():
         shown.setdefault((row[RUN_ID], row[PROMISE]), []).append(
             Violation(
                 promise=row[PROMISE], node=row[NODE], inc=row[INC], grp=row[GRP], sentence=row[SENTENCE],

@@ -31,7 +31,7 @@ from whence.pipeline.columns import (
     VIOLATIONS,
     union,
 )
-from whence.pipeline.deliveries import Tables
+from whence.pipeline.deliveries import RunTables
 from whence.trace.schema import DESTS, EV, GRP, INC, NODE, T_TRUE
 from whence.types import EventId
 
@@ -47,14 +47,14 @@ SHAPE = pa.schema(
 )  # fmt: skip
 
 
-def against_causal(tables: Tables, asked: DataFrame) -> DataFrame:
+def causal_violations(tables: RunTables, asked: DataFrame) -> DataFrame:
     """Return what speaks against causal orders in the runs that were asked about (run_id, promises)."""
     steps = _steps(tables).join(F.broadcast(asked), RUN_ID)
     stays = tables.stays.join(F.broadcast(asked.select(RUN_ID)), RUN_ID).select(*PROCESS, GRP, "since", "until")
     return steps.groupBy(RUN_ID).cogroup(stays.groupBy(RUN_ID)).applyInArrow(_judged, VIOLATIONS)
 
 
-def _steps(tables: Tables) -> DataFrame:
+def _steps(tables: RunTables) -> DataFrame:
     """Return the publications and first deliveries of events, in the few columns that happened-before rests on."""
     none = F.lit(None)
     delivered = tables.delivered.select(
@@ -68,7 +68,7 @@ def _steps(tables: Tables) -> DataFrame:
     return published.unionByName(delivered)
 
 
-def followers_delivered(tables: Tables) -> DataFrame:
+def followers_delivered(tables: RunTables) -> DataFrame:
     """Return how many deliveries every run has of events that follow others, by their publishers' own program order."""
     mine = [table.select(*PROCESS, *PLACE) for table in (tables.published, tables.delivered)]
     begun = union(mine).groupBy(*PROCESS).agg(F.min(F.struct(*PLACE)).alias("begun"))

@@ -22,8 +22,8 @@ from whence.pipeline.columns import (
     what,
     who,
 )
-from whence.pipeline.deliveries import Tables
-from whence.pipeline.promises.gaps import against_gaps
+from whence.pipeline.deliveries import RunTables
+from whence.pipeline.promises.gaps import gap_violations
 from whence.trace.schema import DESTS, EV, GRP, INC, M_INC, M_PID, M_SEQ, NODE
 
 PROMISE = "fifo"
@@ -31,13 +31,13 @@ PROMISE = "fifo"
 PUBLISHER = (GRP, M_PID, M_INC)
 
 
-def against_fifo(tables: Tables) -> DataFrame:
+def fifo_violations(tables: RunTables) -> DataFrame:
     """Return deliveries out of order, what they leapt over in silence, and deliveries of what was given up."""
     steps = _steps(tables)
-    return union([_inversions(steps), _leaps(tables, steps), against_gaps(tables, PROMISE)])
+    return union([_inversions(steps), _leaps(tables, steps), gap_violations(tables, PROMISE)])
 
 
-def _steps(tables: Tables) -> DataFrame:
+def _steps(tables: RunTables) -> DataFrame:
     """Return every first delivery with how far its receiver had come with its publisher."""
     line = Window.partitionBy(*PROCESS, *PUBLISHER).orderBy(*PLACE)
     before = line.rowsBetween(Window.unboundedPreceding, -1)
@@ -53,7 +53,7 @@ def _inversions(steps: DataFrame) -> DataFrame:
     return violations(late, PROMISE, sentence, events=shown, evs=F.array("furthest.early_ev", EV))
 
 
-def _leaps(tables: Tables, steps: DataFrame) -> DataFrame:
+def _leaps(tables: RunTables, steps: DataFrame) -> DataFrame:
     """Return what deliveries leapt over: neither delivered by that process ever, nor given up before, yet for it."""
     here = place(F.col(INC), F.col(EV))
     leaps = steps.filter(F.col(RANK) > F.col("reached") + 1)
@@ -79,7 +79,7 @@ def _leaps(tables: Tables, steps: DataFrame) -> DataFrame:
     return violations(silent, PROMISE, sentence, events=shown, evs=F.array(EV), absence=True)
 
 
-def _first_since_join(tables: Tables, steps: DataFrame) -> DataFrame:
+def _first_since_join(tables: RunTables, steps: DataFrame) -> DataFrame:
     """Return, per publisher, the first delivery in order since each join of the receiver."""
     here = place(F.col(INC), F.col(EV))
     joins = tables.stays.groupBy(*PROCESS, GRP).agg(

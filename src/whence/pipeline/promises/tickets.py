@@ -29,7 +29,7 @@ from whence.pipeline.columns import (
     what,
     who,
 )
-from whence.pipeline.deliveries import Tables
+from whence.pipeline.deliveries import RunTables
 from whence.trace.schema import (
     EPOCH,
     EV,
@@ -55,14 +55,14 @@ _ONE = (RUN_ID, GRP, TICKET)
 _LIFE = (RUN_ID, GRP, NODE, INC)
 
 
-def against_tickets(tables: Tables, holds: DataFrame) -> DataFrame:
+def ticket_violations(tables: RunTables, holds: DataFrame) -> DataFrame:
     """Return uses without ownership, overlapping ownership, and epochs that repeat or go back."""
     return union(
         [_uses(tables), _uses_after_lease(tables, holds), _overlaps(holds), _shared_epochs(holds), _lower_epochs(holds)]
     )
 
 
-def ticket_holds(tables: Tables) -> DataFrame:
+def ticket_holds(tables: RunTables) -> DataFrame:
     """Return every stretch of ownership; `timed` tells whether all of its run have true times."""
     line = Window.partitionBy(*PROCESS, GRP, TICKET).orderBy(*PLACE)
     ends = F.lead(F.struct(T_TRUE, T_CLK, *PLACE, LATE_NS)).over(line)
@@ -99,18 +99,18 @@ def covers(holds: DataFrame) -> DataFrame:
     return each.withColumn("acted_for", around)
 
 
-def _marks(tables: Tables) -> DataFrame:
+def _marks(tables: RunTables) -> DataFrame:
     """Return what begins and ends ownership: a crash ends it for every ticket the process ever had."""
     kinds = (Kind.TICKET_ACQUIRE, Kind.TICKET_RELEASE, Kind.TICKET_SUSPEND)
     shape = (*PROCESS, *PLACE, GRP, TICKET, EPOCH, KIND, T_TRUE, T_CLK, VALUE, LATE_NS)
-    marks = tables.of(*kinds).select(*shape)
+    marks = tables.rows_of(*kinds).select(*shape)
     ever = marks.select(*PROCESS, GRP, TICKET).distinct()
-    crashes = tables.of(Kind.CRASH).select(*PROCESS, *PLACE, KIND, T_TRUE, T_CLK).join(ever, list(PROCESS))
+    crashes = tables.rows_of(Kind.CRASH).select(*PROCESS, *PLACE, KIND, T_TRUE, T_CLK).join(ever, list(PROCESS))
     crashes = crashes.select("*", *(F.lit(None).cast("bigint").alias(name) for name in (EPOCH, VALUE, LATE_NS)))
     return union([marks, crashes.select(*shape)])
 
 
-def _uses(tables: Tables) -> DataFrame:
+def _uses(tables: RunTables) -> DataFrame:
     """Return what was published under a ticket and epoch that its publisher did not hold, by its own program order."""
     marks = _marks(tables).select(
         *PROCESS, *PLACE, GRP, TICKET,
@@ -118,7 +118,7 @@ def _uses(tables: Tables) -> DataFrame:
         *(F.lit(None).cast(kind).alias(name) for name, kind in
           ((EPOCH, "bigint"), (M_PID, "int"), (M_INC, "int"), (M_SEQ, "bigint"))),
     )  # fmt: skip
-    uses = tables.of(Kind.PUBLISH).filter(F.col(TICKET).isNotNull()).select(
+    uses = tables.rows_of(Kind.PUBLISH).filter(F.col(TICKET).isNotNull()).select(
         *PROCESS, *PLACE, GRP, TICKET, F.lit(None).cast(f"struct<{EPOCH}:bigint>").alias("mark"),
         EPOCH, M_PID, M_INC, M_SEQ,
     )  # fmt: skip
@@ -138,9 +138,9 @@ def _uses(tables: Tables) -> DataFrame:
     return violations(wrong, PROMISE, sentence, events=F.array(message()), evs=F.array(EV), absence=True)
 
 
-def _uses_after_lease(tables: Tables, holds: DataFrame) -> DataFrame:
+def _uses_after_lease(tables: RunTables, holds: DataFrame) -> DataFrame:
     """Return the last publication under a ticket in each stretch, where the lease had ended before it for certain."""
-    uses = tables.of(Kind.PUBLISH).filter(F.col(TICKET).isNotNull())
+    uses = tables.rows_of(Kind.PUBLISH).filter(F.col(TICKET).isNotNull())
     stretch = holds.select(
         *PROCESS, GRP, TICKET, F.struct(*PLACE).alias("first"), "at_latest",
         F.struct(F.col("ended_inc").alias(INC), F.col("ended_ev").alias(EV)).alias("last"),
@@ -228,22 +228,22 @@ def _lower_epochs(holds: DataFrame) -> DataFrame:
     return violations(lower, PROMISE, sentence, evs=F.array(EV))
 
 
-def against_coverage(tables: Tables, holds: DataFrame) -> DataFrame:
+def coverage_violations(tables: RunTables, holds: DataFrame) -> DataFrame:
     """Return what speaks against tickets in the liveness phase, where no more than planned was lost."""
     planned = tables.runs.filter("live_from is not null and tickets is not null and k is not null")
     planned = planned.join(F.broadcast(excused_runs(tables)), RUN_ID, "left_anti").select(
         RUN_ID, "live_from", "live_until", "repair_ns", "tickets"
     )
-    wishes = tables.of(Kind.NOTE).filter(F.col(REASON).isin(ASKED, GIVEN_BACK))
+    wishes = tables.rows_of(Kind.NOTE).filter(F.col(REASON).isin(ASKED, GIVEN_BACK))
     wishes = wishes.select(*_LIFE, EV, F.col(T_TRUE).alias("wished_at"), F.col(REASON).alias("wish"))
     return union(
         [_bare(tables, holds, planned), _lost(tables, wishes, planned), _unserved(tables, holds, wishes, planned)]
     )
 
 
-def _lost(tables: Tables, wishes: DataFrame, planned: DataFrame) -> DataFrame:
+def _lost(tables: RunTables, wishes: DataFrame, planned: DataFrame) -> DataFrame:
     """Return releases in the liveness phase by processes that had not given their ticket back."""
-    released = tables.of(Kind.TICKET_RELEASE).select(*_LIFE, EV, T_TRUE, TICKET).join(planned, RUN_ID)
+    released = tables.rows_of(Kind.TICKET_RELEASE).select(*_LIFE, EV, T_TRUE, TICKET).join(planned, RUN_ID)
     released = released.filter((F.col(T_TRUE) > F.col("live_from")) & (F.col(T_TRUE) <= F.col("live_until")))
     before = wishes.select(*_LIFE, F.col(EV).alias("wish_ev"), "wish").join(released.select(*_LIFE, EV), list(_LIFE))
     last = (
@@ -254,7 +254,7 @@ def _lost(tables: Tables, wishes: DataFrame, planned: DataFrame) -> DataFrame:
     return violations(lost, COVERAGE, sentence, evs=F.array(EV), absence=True)
 
 
-def _unserved(tables: Tables, holds: DataFrame, wishes: DataFrame, planned: DataFrame) -> DataFrame:
+def _unserved(tables: RunTables, holds: DataFrame, wishes: DataFrame, planned: DataFrame) -> DataFrame:
     """Return processes that asked in time and had no ticket in the liveness phase, though not all were taken."""
     lasting = holds.select(*_LIFE, TICKET, "until").join(planned, RUN_ID).filter(F.col("until") > F.col("live_from"))
     taken = lasting.groupBy(RUN_ID, GRP, "tickets").agg(F.countDistinct(TICKET).alias("taken"))
@@ -263,14 +263,14 @@ def _unserved(tables: Tables, holds: DataFrame, wishes: DataFrame, planned: Data
     waits = last.join(planned, RUN_ID).filter(
         (F.col("last.wish") == ASKED) & (F.col("last.wished_at") <= F.col("live_until") - F.col("repair_ns"))
     )
-    ended = tables.of(Kind.CRASH, Kind.LEAVE).select(RUN_ID, NODE, INC)
+    ended = tables.rows_of(Kind.CRASH, Kind.LEAVE).select(RUN_ID, NODE, INC)
     waits = waits.join(full, [RUN_ID, GRP], "left_anti").join(ended, [RUN_ID, NODE, INC], "left_anti")
     waits = waits.join(lasting.select(*_LIFE), list(_LIFE), "left_anti")
     sentence = text(who(), " asked for a ticket and had none in the liveness phase, though some were free")
     return violations(waits, COVERAGE, sentence, evs=F.array("last.ev"), absence=True)
 
 
-def _bare(tables: Tables, holds: DataFrame, planned: DataFrame) -> DataFrame:
+def _bare(tables: RunTables, holds: DataFrame, planned: DataFrame) -> DataFrame:
     """Return the tickets that nobody acted for in the liveness phase."""
     groups = tables.founders.groupBy(RUN_ID, GRP).agg(F.min(NODE).alias(NODE))
     numbers = F.explode(F.sequence(F.lit(0), F.col("tickets") - 1)).alias("acted_for")
@@ -282,9 +282,9 @@ def _bare(tables: Tables, holds: DataFrame, planned: DataFrame) -> DataFrame:
     return violations(bare.withColumn(INC, F.lit(1)), COVERAGE, sentence, absence=True)
 
 
-def excused_runs(tables: Tables) -> DataFrame:
+def excused_runs(tables: RunTables) -> DataFrame:
     """Return the runs in which more than k processes ended within one repair: then nothing is promised."""
-    ends = tables.of(Kind.CRASH, Kind.LEAVE).select(RUN_ID, NODE, INC, EV, T_TRUE)
+    ends = tables.rows_of(Kind.CRASH, Kind.LEAVE).select(RUN_ID, NODE, INC, EV, T_TRUE)
     other = ends.select(RUN_ID, F.col(T_TRUE).alias("other_at"))
     within = F.col("other_at").between(F.col(T_TRUE), F.col(T_TRUE) + F.col("repair_ns"))
     known = ends.join(F.broadcast(tables.runs.select(RUN_ID, "k", "repair_ns")), RUN_ID).join(other, RUN_ID)

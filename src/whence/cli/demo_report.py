@@ -1,4 +1,4 @@
-"""The demo's report: one page that needs nothing else, with every number, verdict and picture of the demo."""
+"""The demo's report: one self-contained page with every number, verdict and picture of the demo."""
 
 from html import escape
 from pathlib import Path
@@ -32,7 +32,7 @@ dd { margin: 0; font-variant-numeric: tabular-nums; overflow-wrap: anywhere; } d
 
 
 class Section(Struct, frozen=True):
-    """What one run has to show."""
+    """The results of one run."""
 
     title: str
     lead: str
@@ -44,7 +44,7 @@ class Section(Struct, frozen=True):
     picture: Path
 
 
-def write_page(path: Path, sections: list[Section], nodes: int, seed: int) -> Path:
+def write_demo_report(path: Path, sections: list[Section], nodes: int, seed: int) -> Path:
     """Write the report and return where it is."""
     body = "".join(map(_section, sections))
     path.write_text(
@@ -57,16 +57,16 @@ def write_page(path: Path, sections: list[Section], nodes: int, seed: int) -> Pa
 
 
 def _overview(sections: list[Section]) -> str:
-    """Lay out all verdicts on one table: a row per promise, a column per run, which are fewer and whose names turn."""
+    """Return one table of all verdicts: a row per promise, a column per run, with vertical headings."""
     promises = list(dict.fromkeys(verdict.promise for section in sections for verdict in section.verdicts))
-    told = [{verdict.promise: verdict.outcome for verdict in section.verdicts} for section in sections]
+    outcomes = [{verdict.promise: verdict.outcome for verdict in section.verdicts} for section in sections]
     heads = "".join(
         f"<th><span><a href='#{_anchor(section)}'>{escape(section.title)}</a></span></th>" for section in sections
     )
     rows = []
     for name in promises:
-        cells = "".join(f"<td class='{each.get(name, '')}'>{each.get(name, '·')}</td>" for each in told)
-        rows.append(f"<tr><th>{escape(_worded(name))}</th>{cells}</tr>")
+        cells = "".join(f"<td class='{each.get(name, '')}'>{each.get(name, '·')}</td>" for each in outcomes)
+        rows.append(f"<tr><th>{escape(_as_words(name))}</th>{cells}</tr>")
     return f"<div class='matrix'><table><tr><th></th>{heads}</tr>{''.join(rows)}</table></div>"
 
 
@@ -74,18 +74,18 @@ def _anchor(section: Section) -> str:
     return escape(section.title.replace(" ", "-"))
 
 
-def _worded(name: str) -> str:
+def _as_words(name: str) -> str:
     return name.replace("_", " ")
 
 
 def _section(section: Section) -> str:
     verdicts = "".join(
-        f"<tr><td>{escape(_worded(verdict.promise))}</td><td class='{verdict.outcome}'>{verdict.outcome}</td>"
+        f"<tr><td>{escape(_as_words(verdict.promise))}</td><td class='{verdict.outcome}'>{verdict.outcome}</td>"
         f"<td>{escape(verdict.sentence)}</td></tr>"
         for verdict in section.verdicts
     )
     facts = "".join(
-        f"<div{' class=wide' if isinstance(value, dict | str) else ''}><dt>{escape(_worded(name))}</dt>"
+        f"<div{' class=wide' if isinstance(value, dict | str) else ''}><dt>{escape(_as_words(name))}</dt>"
         f"<dd>{escape(_shown(value))}</dd></div>"
         for name, value in section.facts.items()
     )
@@ -101,7 +101,7 @@ def _shown(value: object) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, dict):
-        return ", ".join(f"{_worded(name)} {_shown(each)}" for name, each in value.items())
+        return ", ".join(f"{_as_words(name)} {_shown(each)}" for name, each in value.items())
     if isinstance(value, Struct):
         return ", ".join(f"{name} {getattr(value, name):,}" for name in value.__struct_fields__)
     return str(value)

@@ -1,4 +1,4 @@
-"""whence metrics and whence report: any number of runs in numbers and plots."""
+"""whence report: one page with the verdicts, numbers and plots of any number of runs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,41 +8,13 @@ from rich.table import Table
 
 from whence.check.verdict import Outcome
 from whence.cli.check import BROKEN
-from whence.cli.output import directory, parse_settings, print_json, progress, stdout
+from whence.cli.metrics import Json
+from whence.cli.output import parse_settings, print_json, progress, stdout
 from whence.cli.verify import Conf, Master, Traces
 from whence.places import local
 
 if TYPE_CHECKING:
     from whence.pipeline.verify import Verified
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a sentence.")]
-
-
-def metrics(
-    traces: Traces,
-    out: Annotated[Path, typer.Option(help="Where the tables go, one directory of Parquet each.")],
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the tables of an earlier measurement.")
-    ] = False,
-    master: Master = None,
-    conf: Conf = None,
-    json: Json = False,
-) -> None:
-    """Measure traces: throughput, latency, hold time, loss, recovery and metadata per run, group and window of time."""
-    from whence.pipeline import events, session
-    from whence.pipeline import metrics as measuring
-
-    with progress(quiet=json) as bar:
-        bar.add_task("measuring on Spark", total=None)
-        found = events.find_input(traces)
-        into = measuring.check_free(directory(out, "--out"), overwrite=overwrite)
-        spark = session.session(master, parse_settings(conf or [], "--conf"))
-        with measuring.measures(spark, found) as tables:
-            written = measuring.write_metrics(tables, into, overwrite=overwrite)
-    if json:
-        print_json(0, runs=len(found.runs), tables=[str(path) for path in written])
-    else:
-        stdout().print(f"{len(found.runs):,} runs measured: " + ", ".join(map(str, written)))
 
 
 def report(
@@ -75,7 +47,7 @@ def report(
 
 
 def _by_run(judged: "Verified") -> Table:
-    """Lay out what became of the promises of each run."""
+    """Return a table of the verdicts by run."""
     table = Table(
         "run", "level", "holds", "vacuous", "unknown", "broken", title="judged on Spark, from the traces alone"
     )

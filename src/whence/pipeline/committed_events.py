@@ -1,7 +1,7 @@
-"""Which events a stream has accounted for: those that were released, or came late, in steps that are committed.
+"""Events that a stream has committed: released or late, in steps with a manifest.
 
-A manifest knows the greatest number of each publisher so far. A row beyond it is new, which is nearly every row; only
-the others are looked for among the rows of earlier steps.
+A manifest has the greatest number of each publisher so far. A row beyond it is new, which is nearly every row; only the
+others are compared with the rows of earlier steps.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from whence.pipeline.logs import GRP, IDENTITY, INC, PID, PUBLISHER, SEQ
 
 Identity: TypeAlias = tuple[str, int | None, str | None, int, int]
-Numbers: TypeAlias = dict[str, int]
+HighestSeq: TypeAlias = dict[str, int]
 """The greatest number of a publisher, by group, publisher and incarnation."""
 
 IDENTITY_DDL: Final = f"{GRP} string, {PID} bigint, {PUBLISHER} string, {INC} int, {SEQ} bigint"
@@ -32,7 +32,7 @@ def identities(directories: Iterable[Path], lowest: int | None = None, highest: 
     return ds.dataset(files, format="parquet").to_table(columns=list(IDENTITY), filter=within)
 
 
-def numbers_of(table: pa.Table) -> tuple[Numbers, Numbers]:
+def seq_ranges(table: pa.Table) -> tuple[HighestSeq, HighestSeq]:
     """Return the least and the greatest number of each publisher."""
     if not table.num_rows:
         return {}, {}
@@ -40,15 +40,15 @@ def numbers_of(table: pa.Table) -> tuple[Numbers, Numbers]:
     return ({_who(row): row[f"{SEQ}_{end}"] for row in found} for end in ("min", "max"))  # type: ignore[return-value]
 
 
-def groups_of(table: pa.Table) -> dict[str, int]:
-    """Return how many rows a group has."""
+def rows_by_group(table: pa.Table) -> dict[str, int]:
+    """Return how many rows each group has."""
     return {each["values"]: each["counts"] for each in table.column(GRP).value_counts().to_pylist()}
 
 
-def known_among(made: Path, numbers: Mapping[str, int], before: Iterable[Path]) -> list[Identity]:
-    """Return which events of a directory are accounted for in directories before it."""
+def already_committed(made: Path, numbers: Mapping[str, int], before: Iterable[Path]) -> list[Identity]:
+    """Return the events of a directory that are committed in directories before it."""
     table = identities([made])
-    least, _ = numbers_of(table)
+    least, _ = seq_ranges(table)
     if all(number > numbers.get(who, -1) for who, number in least.items()):
         return []
     asked = [row for row in table.to_pylist() if row[SEQ] <= numbers.get(_who(row), -1)]
@@ -57,23 +57,23 @@ def known_among(made: Path, numbers: Mapping[str, int], before: Iterable[Path]) 
     return [each for each in map(_identity, asked) if each in there]
 
 
-def is_among(other: str, rows: str) -> Column:
-    """Return whether a row is the same event as one of another table, both by the names they go by."""
+def is_same_event(other: str, rows: str) -> Column:
+    """Return the condition that rows of two tables, given by their aliases, are the same event."""
     same = F.lit(True)
     for name in IDENTITY:
         same = same & F.col(f"{rows}.{name}").eqNullSafe(F.col(f"{other}.{name}"))
     return same
 
 
-def without(events: DataFrame, known: list[Identity], *, how: str = "left_anti") -> DataFrame:
-    """Return the events that are not among some, or with `left_semi` those that are."""
+def without_events(events: DataFrame, known: list[Identity], *, how: str = "left_anti") -> DataFrame:
+    """Return the events that are not known, or with `left_semi` those that are."""
     table = events.sparkSession.createDataFrame(known, IDENTITY_DDL)
-    return events.alias("e").join(F.broadcast(table.alias("k")), is_among("k", "e"), how)
+    return events.alias("e").join(F.broadcast(table.alias("k")), is_same_event("k", "e"), how)
 
 
-def grown(numbers: Numbers, table: pa.Table) -> Numbers:
-    """Return the greatest numbers with those of more events."""
-    _, greatest = numbers_of(table)
+def with_highest(numbers: HighestSeq, table: pa.Table) -> HighestSeq:
+    """Return the greatest numbers, updated with more events."""
+    _, greatest = seq_ranges(table)
     return numbers | {who: max(number, numbers.get(who, -1)) for who, number in greatest.items()}
 
 

@@ -57,7 +57,7 @@ def _judge_line(
 
 
 def _unsure_mask(history: History, process: Process) -> int:
-    """Return the events that may be meant for a process and nobody can tell, as bits."""
+    """Return the events that may be meant for a process, where the trace leaves it open, as bits."""
     if history.is_timed:
         return 0
     every = range(len(history.published))

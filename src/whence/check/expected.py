@@ -15,7 +15,7 @@ ExpectedDeliveries: TypeAlias = dict[Process, list[int]]
 """The events that each process must deliver."""
 
 NO_PHASES = "the run does not say when its faults stopped, or its rows have no true time"
-NO_MEMBERSHIP = "the rows have no true time, so nobody can tell who was a member when an event was published"
+NO_MEMBERSHIP = "the rows have no true time, so it is unknown who was a member when an event was published"
 
 
 def expected_after_healing(history: History) -> ExpectedDeliveries | None:

@@ -1,6 +1,6 @@
 """Tells a violation as its smallest story: the few steps, in order, that show how the promise broke, and no others.
 
-A late or missing cause is told along the shortest chain of happened-before from it to its effect; disorder by the
+A late or missing cause is shown along the shortest chain of happened-before from it to its effect; disorder by the
 publications and the deliveries in the wrong order; a missing event by what happened to its receiver.
 """
 
@@ -63,7 +63,7 @@ NEVER = "never"
 
 
 class Story(Struct, frozen=True, kw_only=True):
-    """A violation told: its sentence, and the steps that show it, in order."""
+    """A violation with the steps that show it, in order."""
 
     title: str
     promise: str
@@ -84,12 +84,12 @@ def when(t: int | None) -> str:
 
 def story(history: History, violation: Violation) -> Story:
     """Return the smallest story that shows a violation."""
-    told: dict[tuple[object, ...], Moment] = {}
+    by_row: dict[tuple[object, ...], Moment] = {}
     for moment in _TELLERS.get(violation.promise, _tell_rows)(_Scene(history, violation)):
         same = (moment.node, moment.inc, moment.ev, moment.kind)
-        if same not in told or moment.wrong:
-            told[same] = moment
-    moments = list(told.values())
+        if same not in by_row or moment.wrong:
+            by_row[same] = moment
+    moments = list(by_row.values())
     if all(row[AT_T_TRUE] is not None for row in history.published):
         moments.sort(key=lambda moment: float("inf") if moment.t is None else moment.t)
     return Story(title=violation.sentence, promise=violation.promise, moments=moments)
@@ -250,14 +250,14 @@ def _happenings(scene: _Scene, event: int) -> Iterator[Moment]:
     """Tell what happened to the receiver since the publication: crashes, leaves, dropped copies."""
     history, (node, _) = scene.history, scene.process
     since = history.published[event][AT_T_TRUE]
-    told: list[Moment] = []
+    shown: list[Moment] = []
     for kind in (Kind.CRASH, Kind.RESTART, Kind.JOIN, Kind.LEAVE, Kind.DROP, Kind.RESET):
         for row in history.trace.rows[kind]:
             names = row[_ID] if kind is Kind.DROP else None
             is_about_it = names is None or names == tuple(history.id_of(event))
             if row[0] == node and is_about_it and since is not None and (row[AT_T_TRUE] or 0) >= since:
-                told.append(scene.moment(kind, row))
-    yield from sorted(told, key=lambda moment: moment.t or 0)[-HAPPENINGS_MAX:]
+                shown.append(scene.moment(kind, row))
+    yield from sorted(shown, key=lambda moment: moment.t or 0)[-HAPPENINGS_MAX:]
 
 
 def _never(scene: _Scene, event: int) -> Moment:
@@ -280,13 +280,13 @@ def _tell_tickets(scene: _Scene) -> Iterator[Moment]:
     tickets = [row[_AT_TICKET] for kind, row in marked if kind in _TICKET_KINDS]
     rows = scene.history.trace.rows
     until = max((row[AT_T_TRUE] or 0 for _, row in marked), default=0)
-    told = [
+    shown = [
         scene.moment(kind, row)
         for kind in _TICKET_KINDS
         for row in rows[kind]
         if row[_AT_TICKET] in tickets and row[AT_GRP] == scene.violation.grp and (row[AT_T_TRUE] or 0) <= until
     ]
-    yield from sorted(told, key=lambda moment: moment.t or 0)[-HAPPENINGS_MAX:]
+    yield from sorted(shown, key=lambda moment: moment.t or 0)[-HAPPENINGS_MAX:]
     yield from _tell_rows(scene)
 
 

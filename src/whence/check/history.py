@@ -51,17 +51,17 @@ class Stay(NamedTuple):
 
     @property
     def is_founding(self) -> bool:
-        """Tell whether it began with the group."""
+        """Return whether it began with the group."""
         return self.since == BEFORE_ALL
 
     def covers(self, t_true: int | None) -> bool:
-        """Tell whether it certainly lasts at a time; an unknown time needs a stay without ends."""
+        """Return whether it certainly lasts at a time; an unknown time needs a stay without ends."""
         if t_true is None:
             return self.since == BEFORE_ALL and self.until == AFTER_ALL
         return self.since <= t_true < self.until
 
     def may_cover(self, t_true: int | None) -> bool:
-        """Tell whether it may last at a time: nothing that is known speaks against it."""
+        """Return whether it may last at a time: nothing that is known speaks against it."""
         if t_true is None:
             return True
         begun = self.since == AFTER_ALL or self.since <= t_true
@@ -250,7 +250,7 @@ class History:
         return states
 
     def is_expected(self, event: int, process: Process) -> bool:
-        """Tell whether an event is addressed to a process that certainly was a member when it was published."""
+        """Return whether an event is addressed to a process that certainly was a member when it was published."""
         row = self.published[event]
         dests, grp, t_true = row[AT_DESTS], row[AT_GRP], row[AT_T_TRUE]
         if dests is not None and process[0] not in dests:

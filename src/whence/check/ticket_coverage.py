@@ -66,7 +66,7 @@ def _judge_served(
 ) -> None:
     """Judge that who asked in time has a ticket in the liveness phase, unless others have all of them."""
     for grp in history.run.groups:
-        lasting = [(ticket, hold) for (of, ticket), stretch in holds.items() if of == grp for hold in stretch]
+        lasting = [(ticket, hold) for (of, ticket), interval in holds.items() if of == grp for hold in interval]
         lasting = [(ticket, hold) for ticket, hold in lasting if _lasts(hold, live_from)]
         if len({ticket for ticket, _ in lasting}) >= tickets:
             continue
@@ -83,7 +83,7 @@ def _judge_served(
 
 
 def _last_request(history: History, process: tuple[int, int], grp: str, before: int | None) -> Row | None:
-    """Return the last row, before a row of this number if told, in which a process asked for a ticket or gave up."""
+    """Return the last row, before a row number if given, in which a process asked for a ticket or gave it back."""
     requests = [
         row
         for row in history.trace.rows[Kind.NOTE]
@@ -97,13 +97,13 @@ def _ended(history: History, process: tuple[int, int]) -> bool:
 
 
 def _lasts(hold: Hold, since: int) -> bool:
-    """Tell whether a stretch reaches into the liveness phase."""
+    """Return whether a interval reaches into the liveness phase."""
     return hold.until is not None and hold.until > since
 
 
 def _most_ends_within(history: History, window_ns: int) -> int:
     """Return how many processes ended within one window at most."""
     rows = history.trace.rows
-    told = (row[AT_T_TRUE] for kind in (Kind.CRASH, Kind.LEAVE) for row in rows[kind])
-    ends = sorted(time for time in told if time is not None)
+    times = (row[AT_T_TRUE] for kind in (Kind.CRASH, Kind.LEAVE) for row in rows[kind])
+    ends = sorted(time for time in times if time is not None)
     return max((sum(start <= other <= start + window_ns for other in ends) for start in ends), default=0)

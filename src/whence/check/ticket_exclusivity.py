@@ -1,6 +1,6 @@
 """Ticket exclusivity: at most one process acts for a ticket at any instant, epochs only grow, only its owner uses it.
 
-In true time, the stretches from ticket_acquire to ticket_release, ticket_suspend or crash of different processes never
+In true time, the intervals from ticket_acquire to ticket_release, ticket_suspend or crash of different processes never
 overlap for one ticket; an epoch belongs to one process, and a later owner has a greater one (tickets, sections 4.4 and
 4.12: the epoch is the fencing token). Who acts for a ticket owns it or may give it away: a ticket_acquire row says for
 how many tickets its process acts from then on (`value`), its own and those below it (tickets, 4.10: intervals stay
@@ -8,11 +8,11 @@ disjoint). An event published under (ticket, epoch) is published, by its process
 holds exactly this. The same owner may suspend and resume one epoch.
 
 A process that slept through the end of its lease notices only when it wakes; it could not act meanwhile. Its
-ticket_suspend row says how long ago the lease had ended, on its own clock (`late_ns`), and that is where the stretch
+ticket_suspend row says how long ago the lease had ended, on its own clock (`late_ns`), and that is where the interval
 ends; what it published later is held against it.
 
-Where rows have no true time the owners' clocks are compared: two stretches overlap for certain when they do for longer
-than clocks may differ and the ends of both are told, and otherwise possibly, which nobody can judge.
+Where rows have no true time the owners' clocks are compared: two intervals overlap for certain when they do for longer
+than clocks may differ and both have a known end; otherwise the overlap is possible, and the verdict unknown.
 """
 
 from typing import NamedTuple, TypeAlias
@@ -39,7 +39,7 @@ DRIFT_MAX = 0.02
 
 
 class Hold(NamedTuple):
-    """One stretch of acting for a ticket."""
+    """One interval of acting for a ticket."""
 
     since: int | None
     until: int | None
@@ -53,7 +53,7 @@ class Hold(NamedTuple):
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """What tells stretches apart that began at the same time."""
+        """What tells intervals apart that began at the same time."""
         return self.row[2], self.row[0], self.row[1]
 
     @property
@@ -69,13 +69,13 @@ def judge(history: History) -> Verdict:
     """Judge whether tickets had one owner and one granter at a time, and only the owner used them."""
     findings = Findings(PROMISE, history.incomplete)
     holds = holds_of(history, findings)
-    timed = all(hold.since is not None and hold.until is not None for stretch in holds.values() for hold in stretch)
+    timed = all(hold.since is not None and hold.until is not None for interval in holds.values() for hold in interval)
     if timed:
-        for ticket, stretch in covers_of(history, holds).items():
-            _judge_overlaps(ticket, sorted(stretch, key=lambda hold: (hold.since, *hold.place)), findings)
+        for ticket, interval in covers_of(history, holds).items():
+            _judge_overlaps(ticket, sorted(interval, key=lambda hold: (hold.since, *hold.place)), findings)
     possible = 0 if timed else _judge_by_clocks(history, holds, findings)
-    for ticket, stretch in holds.items():
-        _judge_epochs(ticket, stretch, findings)
+    for ticket, interval in holds.items():
+        _judge_epochs(ticket, interval, findings)
     if possible and not findings.count:
         why = "the rows have no true time, and by the owners' clocks a ticket may have had two owners at once in "
         return unknown(PROMISE, why + counted(possible, "case"))
@@ -88,7 +88,7 @@ def judge(history: History) -> Verdict:
 
 
 def holds_of(history: History, findings: Findings) -> dict[Ticket, list[Hold]]:
-    """Return every stretch in which a process held a ticket of its own; judge what it published meanwhile."""
+    """Return every interval in which a process held a ticket of its own; judge what it published meanwhile."""
     holds: dict[Ticket, list[Hold]] = {}
     drift = float(history.run.parameters.get("drift_max", DRIFT_MAX))
     for line in history.lines.values():
@@ -97,11 +97,11 @@ def holds_of(history: History, findings: Findings) -> dict[Ticket, list[Hold]]:
 
 
 def covers_of(history: History, holds: dict[Ticket, list[Hold]]) -> dict[Ticket, list[Hold]]:
-    """Return every stretch in which a process acted for a ticket, its own or one that it coordinated."""
+    """Return every interval in which a process acted for a ticket, its own or one that it coordinated."""
     tickets = history.run.parameters.get("tickets")
     covers: dict[Ticket, list[Hold]] = {}
-    for (grp, own), stretch in holds.items():
-        for hold in stretch:
+    for (grp, own), interval in holds.items():
+        for hold in interval:
             for at in range(hold.row[_AT_VALUE] or 1):
                 ticket = (own - at) % tickets if isinstance(tickets, int) else own - at
                 covers.setdefault((grp, ticket), []).append(hold)
@@ -109,12 +109,12 @@ def covers_of(history: History, holds: dict[Ticket, list[Hold]]) -> dict[Ticket,
 
 
 def _walk(steps: list[tuple[Kind, Row]], holds: dict[Ticket, list[Hold]], findings: Findings, drift: float) -> None:
-    """Collect one process's stretches of ownership, and judge what it published under a ticket."""
+    """Collect one process's intervals of ownership, and judge what it published under a ticket."""
     held: dict[Ticket, Row] = {}
     used: dict[Ticket, Row] = {}
 
     def end(ticket: Ticket, by: Row | None, late_ns: int = 0) -> None:
-        """End a stretch: as early as the process's clock allows to say, and what it did later is held against it."""
+        """End a interval: as early as the process's clock allows to say, and what it did later is held against it."""
         row, use = held.pop(ticket, None), used.pop(ticket, None)
         if row is not None:
             at, clock = (AFTER_ALL, AFTER_ALL) if by is None else (by[AT_T_TRUE], by[_AT_T_CLK] - late_ns)
@@ -156,10 +156,10 @@ def _report_use(row: Row, why: str, findings: Findings) -> None:
     findings.add(row[:2], sentence, grp=row[AT_GRP], ids=[event], evs=[row[2]], rests_on_absence=True)
 
 
-def _judge_overlaps(ticket: Ticket, stretch: list[Hold], findings: Findings) -> None:
-    """Judge stretches sorted by their start: each begins after all earlier ones of other owners have ended."""
+def _judge_overlaps(ticket: Ticket, interval: list[Hold], findings: Findings) -> None:
+    """Judge intervals sorted by their start: each begins after all earlier ones of other owners have ended."""
     longest: Hold | None = None
-    for hold in stretch:
+    for hold in interval:
         if longest is not None and longest.owner != hold.owner and _before(hold.since, longest.until):
             _report_overlap(ticket, hold, longest, findings)
         if longest is None or _before(longest.until, hold.until):
@@ -167,12 +167,12 @@ def _judge_overlaps(ticket: Ticket, stretch: list[Hold], findings: Findings) -> 
 
 
 def _judge_by_clocks(history: History, holds: dict[Ticket, list[Hold]], findings: Findings) -> int:
-    """Judge stretches by their owners' clocks; return how many overlaps are possible and not certain."""
+    """Judge intervals by their owners' clocks; return how many overlaps are possible and not certain."""
     run, possible = history.run, 0
     skew_ns = run.epsilon * run.tick_ns if run.epsilon is not None and run.tick_ns is not None else AFTER_ALL
-    for ticket, stretch in covers_of(history, holds).items():
+    for ticket, interval in covers_of(history, holds).items():
         longest: Hold | None = None
-        for hold in sorted(stretch, key=lambda hold: (hold.since_clk, *hold.place)):
+        for hold in sorted(interval, key=lambda hold: (hold.since_clk, *hold.place)):
             both = min(hold.until_clk, longest.until_clk) - hold.since_clk if longest is not None else 0
             if longest is not None and longest.owner != hold.owner and both > 0:
                 if both > skew_ns and max(hold.until_clk, longest.until_clk) < AFTER_ALL:
@@ -202,18 +202,18 @@ def _before(one: int | None, other: int | None) -> bool:
     return one is not None and other is not None and one < other
 
 
-def _judge_epochs(ticket: Ticket, stretch: list[Hold], findings: Findings) -> None:
+def _judge_epochs(ticket: Ticket, interval: list[Hold], findings: Findings) -> None:
     """Judge that an epoch has one owner and, where time is known, that later owners have greater ones."""
     owners: dict[int, tuple[int, int]] = {}
-    for hold in stretch:
+    for hold in interval:
         owner = owners.setdefault(hold.epoch, hold.owner)
         if owner != hold.owner:
             sentence = f"{who(*hold.owner)} and {who(*owner)} both held ticket {ticket[1]} with epoch {hold.epoch}"
             findings.add(hold.owner, sentence, grp=ticket[0], evs=[hold.row[2]])
-    if any(hold.since is None for hold in stretch):
+    if any(hold.since is None for hold in interval):
         return
     greatest: Hold | None = None
-    for hold in sorted(stretch, key=lambda hold: (hold.since, *hold.place)):
+    for hold in sorted(interval, key=lambda hold: (hold.since, *hold.place)):
         if greatest is not None and (hold.epoch < greatest.epoch):
             sentence = (
                 f"{who(*hold.owner)} acquired ticket {ticket[1]} with epoch {hold.epoch} after epoch "

@@ -1,4 +1,4 @@
-"""What an oracle answers: a promise holds, is broken (with witnesses), cannot be told from this trace, or is vacuous.
+"""Verdicts: a promise holds, is broken (with witnesses), is unknown from this trace, or is vacuous.
 
 A promise is vacuous where nothing was promised, or nothing happened that could have broken it: then nothing was
 checked, and nobody should read that it was.
@@ -59,12 +59,12 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
     @property
     def holds(self) -> bool:
-        """Tell whether the promise was at stake, and kept for certain."""
+        """Return whether the promise was at stake, and kept for certain."""
         return self.outcome is Outcome.HOLDS
 
     @property
     def is_fine(self) -> bool:
-        """Tell whether nothing is left to worry about: the promise was kept, or was not at stake."""
+        """Return whether nothing is left to worry about: the promise was kept, or was not at stake."""
         return self.outcome in (Outcome.HOLDS, Outcome.VACUOUS)
 
 
@@ -140,12 +140,12 @@ def vacuous(promise: str, why: str) -> Verdict:
 
 
 def who(node: int, inc: int) -> str:
-    """Name a process in a sentence."""
+    """Return the name of a process for sentences."""
     return f"process {node}" if inc <= 1 else f"process {node} in its incarnation {inc}"
 
 
 def what(event: EventId) -> str:
-    """Name an event in a sentence."""
+    """Return the name of an event for sentences."""
     return f"event {event.seq} of {who(event.pid, event.boot)}"
 
 

@@ -41,7 +41,7 @@ def check(
     if history.contested:
         print_message(
             f"{history.contested:,} rows of {read.run.run_id} claim numbers that other rows have, and were left out: "
-            "nobody can tell which are true"
+            "it is unknown which are true"
         )
     drawn = draw_stories(history, verdicts, directory(pictures, "--pictures")) if pictures is not None else []
     if json:

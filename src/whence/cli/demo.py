@@ -56,7 +56,7 @@ TREE = (
 TREE_PICTURE = "Events delivered at each node, who crashed how often, and the detours that copies took meanwhile."
 CLUSTER = (
     "A cluster at level optimistic: only coordinators publish, each under its ticket. One is killed: its ticket is "
-    "fenced, waited out and given to a newcomer under a higher epoch. Two members are cut off, and are told what they "
+    "fenced, waited out and given to a newcomer under a higher epoch. Two members are cut off, and report what they "
     "skip."
 )
 TICKETS = (
@@ -252,7 +252,7 @@ def _broken_in(scenario: Scenario) -> list[str]:
 
 
 def _widely_delivered(trace: Trace) -> EventId:
-    """Return an event of the troubled phase that reached many members."""
+    """Return an event published while faults acted that reached many members."""
     heal_at = trace.run.phases.heal_at if trace.run.phases is not None else 0
     reached: dict[EventId, int] = {}
     for row in trace.records(Kind.DELIVER):

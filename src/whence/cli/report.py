@@ -52,11 +52,11 @@ def _by_run(judged: "Verified") -> Table:
         "run", "level", "holds", "vacuous", "unknown", "broken", title="judged on Spark, from the traces alone"
     )
     for each in judged.runs:
-        told = {outcome: [v.promise for v in each.verdicts if v.outcome is outcome] for outcome in Outcome}
-        broken = ", ".join(told[Outcome.BROKEN])
+        by_outcome = {outcome: [v.promise for v in each.verdicts if v.outcome is outcome] for outcome in Outcome}
+        broken = ", ".join(by_outcome[Outcome.BROKEN])
         table.add_row(
-            each.run.run_id, each.run.level, f"[green]{len(told[Outcome.HOLDS])}[/]",
-            f"[bright_black]{len(told[Outcome.VACUOUS])}[/]", ", ".join(told[Outcome.UNKNOWN]),
+            each.run.run_id, each.run.level, f"[green]{len(by_outcome[Outcome.HOLDS])}[/]",
+            f"[bright_black]{len(by_outcome[Outcome.VACUOUS])}[/]", ", ".join(by_outcome[Outcome.UNKNOWN]),
             f"[bold red]{broken}[/]" if broken else "",
         )  # fmt: skip
     return table

@@ -19,12 +19,13 @@ from typing import Any, Final, NamedTuple
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
+from whence.check.expected import NO_PHASES
 from whence.check.integrity import UNCOMPARED
 from whence.check.verdict import Outcome, Verdict, counted, unknown, vacuous
 from whence.pipeline.columns import KIND, RUN_ID
 from whence.pipeline.events import Events, incomplete_runs
 from whence.pipeline.promises import arrival, causal, duplicates, fifo, integrity, keys, total
-from whence.pipeline.verdicts import NO_PHASES, NOTHING
+from whence.pipeline.verdicts import NOTHING
 from whence.trace.schema import (
     DESTS,
     EV,
@@ -239,7 +240,7 @@ def events_table(lines: DataFrame, wanted: set[str], slots: int) -> DataFrame:
 
 
 def _is_one(name: str) -> Column:
-    """Tell whether all rows of an event that say something say the same."""
+    """Return whether all rows of an event that say something say the same."""
     return F.coalesce(F.min(name) == F.max(name), F.lit(True))
 
 
@@ -345,9 +346,11 @@ def _proof(promise: str, shown: dict[str, Any]) -> Verdict | None:
     return Verdict(promise=promise, outcome=Outcome.HOLDS, sentence=sentence)
 
 
-def _arrived(promise: str, owed: int, shown: dict[str, Any]) -> str:
+def _arrived(promise: str, expected: int, shown: dict[str, Any]) -> str:
     if promise == arrival.LIVENESS:
-        return f"{owed:,} of {owed:,} expected deliveries came within {shown['deadline_ns'] / 1_000_000:,.0f} ms"
+        return (
+            f"{expected:,} of {expected:,} expected deliveries came within {shown['deadline_ns'] / 1_000_000:,.0f} ms"
+        )
     part = f", at least {shown['reach_min'] * 100:,.2f}% as promised"
-    made = f"{owed:,} of {counted(owed, 'expected delivery', 'expected deliveries')} were made"
+    made = f"{expected:,} of {counted(expected, 'expected delivery', 'expected deliveries')} were made"
     return made + (part if shown["reach_min"] < 1 else "")

@@ -132,7 +132,7 @@ class _Search:
         self._is_open[event] = 1
 
     def is_fresh(self, event: int, other: int) -> bool:
-        """Tell whether an event that another rests on was not entered yet; if it is open, they may be in a circle."""
+        """Return whether an event that another rests on was not entered yet; if it is open, they may be in a circle."""
         if self.seen[other] == NONE:
             return True
         if self._is_open[other] and self.seen[other] < self._low[event]:

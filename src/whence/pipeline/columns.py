@@ -75,14 +75,14 @@ def place(inc: Column, ev: Column) -> Column:
 
 
 def who(node: Column | str = NODE, inc: Column | str = INC) -> Column:
-    """Name a process in a sentence."""
+    """Return the name of a process for sentences."""
     node, inc = (F.col(each) if isinstance(each, str) else each for each in (node, inc))
     later = F.concat(F.lit("process "), node.cast("string"), F.lit(" in its incarnation "), inc.cast("string"))
     return F.when(inc <= 1, F.concat(F.lit("process "), node.cast("string"))).otherwise(later)
 
 
 def what(pid: str = M_PID, inc: str = M_INC, seq: str = M_SEQ) -> Column:
-    """Name an event in a sentence."""
+    """Return the name of an event for sentences."""
     return F.concat(F.lit("event "), F.col(seq).cast("string"), F.lit(" of "), who(pid, inc))
 
 
@@ -93,7 +93,7 @@ def text(*parts: Column | str) -> Column:
 
 
 def counted(count: Column, one: str, many: str) -> Column:
-    """Say how many of something there are."""
+    """Return how many of something there are."""
     return text(F.format_number(count, 0), F.when(count == 1, F.lit(f" {one}")).otherwise(F.lit(f" {many}")))
 
 

@@ -55,7 +55,7 @@ ROW_BYTES = 128
 
 
 class SetAside(NamedTuple):
-    """What was not used, and why. `rows` is None where nobody can count them."""
+    """What was not used, and why. `rows` is None where they cannot be counted."""
 
     run_id: str | None
     path: str
@@ -204,7 +204,7 @@ def read_events(
             claims = events.groupBy(RUN_ID, NODE, INC, EV).agg(F.count("*").alias("claims")).filter("claims > 1")
             left_out = claims.groupBy(RUN_ID).agg(F.sum("claims").alias("rows")).collect()
             contested |= {row[RUN_ID]: row["rows"] for row in left_out}
-            aside += _set_aside(contested, "rows whose numbers other rows claim: nobody can tell which are true")
+            aside += _set_aside(contested, "rows whose numbers other rows claim: it is unknown which are true")
             events = events.join(F.broadcast(claims), [RUN_ID, NODE, INC, EV], "left_anti")
     return Events(
         runs_table(spark, found, promises or {}), founders_table(spark, found), events.withColumn(LIFE, life_of(found)),

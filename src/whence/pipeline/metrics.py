@@ -133,7 +133,7 @@ def expected_deliveries(tables: Measures) -> DataFrame:
 
     That is whom a publication names, else who was a member when it was published; `owed_delivered` are those of them
     that happened, each once. Null where events are for all members and the trace does not say who these were: somebody
-    delivered in the group of whom no founding or joining is told.
+    delivered in the group whose founding or joining is not in the trace.
     """
     events = tables.published.select(RUN_ID, EVENT, GRP, DESTS, T_TRUE, T_CLK)
     to_all = events.filter(F.col(DESTS).isNull())
@@ -144,20 +144,20 @@ def expected_deliveries(tables: Measures) -> DataFrame:
     of_all = to_all.join(F.broadcast(stays), [RUN_ID, GRP]).filter(here).select(RUN_ID, GRP, EVENT, NODE)
     of_some = events.filter(F.col(DESTS).isNotNull()).select(RUN_ID, GRP, EVENT, F.explode(DESTS).alias(NODE))
     came = tables.delivered.select(RUN_ID, EVENT, NODE, F.lit(1).alias("came")).distinct()
-    owed = union([of_all, of_some]).join(came, [RUN_ID, EVENT, NODE], "left")
-    counted = owed.groupBy(RUN_ID, GRP).agg(F.count("*").alias("owed"), F.count("came").alias("met"))
+    expected = union([of_all, of_some]).join(came, [RUN_ID, EVENT, NODE], "left")
+    counted = expected.groupBy(RUN_ID, GRP).agg(F.count("*").alias("expected"), F.count("came").alias("met"))
     strangers = tables.rows_of(Kind.DELIVER).select(*PROCESS, GRP).distinct().join(stays, [*PROCESS, GRP], "left_anti")
     nothing = F.lit(None).cast("bigint")
     unknown = to_all.join(strangers, [RUN_ID, GRP], "left_semi").select(
-        RUN_ID, GRP, nothing.alias("owed"), nothing.alias("met")
+        RUN_ID, GRP, nothing.alias("expected"), nothing.alias("met")
     )
-    none = events.select(RUN_ID, GRP, F.lit(0).cast("bigint").alias("owed"), F.lit(0).cast("bigint").alias("met"))
-    is_known = F.count("*") == F.count("owed")
+    none = events.select(RUN_ID, GRP, F.lit(0).cast("bigint").alias("expected"), F.lit(0).cast("bigint").alias("met"))
+    is_known = F.count("*") == F.count("expected")
     return (
         union([counted, unknown, none])
         .groupBy(RUN_ID, GRP)
         .agg(
-            F.when(is_known, F.sum("owed")).alias("deliveries_expected"),
+            F.when(is_known, F.sum("expected")).alias("deliveries_expected"),
             F.when(is_known, F.sum("met")).alias("owed_delivered"),
         )
     )

@@ -52,7 +52,7 @@ class PromiseTables(RunTables):
 
     @cached_property
     def expected(self) -> DataFrame:
-        """The deliveries that agreement is about: of the whole run where all are promised, else of its liveness phase."""
+        """The deliveries that agreement is about: of the whole run where all are promised, else of the last phase."""
         everything = F.broadcast(self.runs.filter("expects_all").select(RUN_ID))
         return self.keep(
             self.expected_after_healing.join(everything, RUN_ID, "left_anti").unionByName(

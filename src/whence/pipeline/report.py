@@ -18,7 +18,7 @@ from whence.pipeline.stories import BrokenPromise, broken_promises, promises_lef
 from whence.pipeline.verify import Verified, verify
 
 RUNS_PLOTTED = 24
-"""Lines in one plot, told apart by colour and dash; where there are more, the page says so, and the tables show all."""
+"""Lines in one plot, distinct by colour and dash; where there are more, the page says so, and the tables show all."""
 TICKETS_SHOWN = 24
 TIMELINES_SHOWN = 6
 """Runs whose tickets are drawn."""
@@ -42,7 +42,7 @@ figure svg { max-width: 100%; height: auto; } .wide { overflow-x: auto; } .wide 
 """
 
 _NUMBERS = (
-    ("published", "published", 0), ("delivered", "deliveries", 0), ("deliveries_expected", "owed", 0),
+    ("published", "published", 0), ("delivered", "deliveries", 0), ("deliveries_expected", "expected", 0),
     ("owed_delivered", "of these delivered", 0), ("loss", "lost", 4),
     ("skipped", "skipped", 0), ("late", "late", 0), ("recovered", "recovered", 3), ("latency_ms_p50", "p50 ms", 1),
     ("latency_ms_p99", "p99 ms", 1), ("hold_ms_p99", "held p99 ms", 1), ("metadata_bytes_mean", "metadata B", 1),
@@ -167,7 +167,7 @@ def _paragraph(words: str) -> str:
 
 
 def _more(rows: int) -> str:
-    """Say how many rows a table leaves out, if any."""
+    """Return how many rows a table leaves out, if any."""
     return _paragraph(f"and {rows - ROWS_SHOWN:,} more" if rows > ROWS_SHOWN else "")
 
 

@@ -6,6 +6,7 @@ from typing import Final, TypeAlias
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from whence.check.expected import NO_MEMBERSHIP, NO_PHASES
 from whence.check.integrity import UNCOMPARED
 from whence.check.levels import KEYED
 from whence.check.verdict import VIOLATIONS_MAX, Outcome
@@ -24,9 +25,6 @@ from whence.pipeline.promises import (
     views,
 )
 from whence.trace.schema import BOUND, INC, NODE, PAYLOAD_CRC, T_TRUE, VALUE, Kind
-
-NO_PHASES = "the run does not say when its faults stopped, or its rows have no true time"
-NO_MEMBERSHIP = "the rows have no true time, so nobody can tell who was a member when an event was published"
 
 
 def verdict_table(tables: PromiseTables, violations: DataFrame) -> DataFrame:

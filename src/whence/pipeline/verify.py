@@ -55,7 +55,7 @@ class Verified(NamedTuple):
 
     @property
     def broken(self) -> bool:
-        """Tell whether any promise of any run is broken."""
+        """Return whether any promise of any run is broken."""
         return any(verdict.outcome is Outcome.BROKEN for judged in self.runs for verdict in judged.verdicts)
 
 
@@ -65,8 +65,8 @@ def verify(
 ) -> Verified:  # fmt: skip
     """Judge every run below the paths, by the given promises or its own. Raises TraceError and UsageError.
 
-    `certify` first looks for runs that show in one pass that all went well; unless told, where the input is large.
-    `found` is what lies below the paths, for who has looked already.
+    `certify` first looks for runs that one pass proves correct; None: only where the input is large.
+    `found` is what find_input returned for the paths, if it was called already.
     """
     given, names = list(paths), check_promises(promises)
     found = find_input(given) if found is None else found
@@ -84,7 +84,7 @@ def verify(
 
 
 def _is_unreadable(error: BaseException) -> bool:
-    """Tell whether Spark failed on a file's bytes; its messages quote whole plans, so only the first line counts."""
+    """Return whether Spark failed on a file's bytes; its messages quote whole plans, so only the first line counts."""
     words = ("FAILED_READ_FILE", "ParquetDecodingException", "CANNOT_READ_FILE", "corrupt")
     return not isinstance(error, AnalysisException) and any(word in str(error)[:2000] for word in words)
 

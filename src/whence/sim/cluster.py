@@ -19,7 +19,7 @@ from whence.types import Bundle, Process
 from whence.wire.codec import decoder_with
 
 CONTACTS = 5
-"""Peers a newcomer is told to ask."""
+"""Peers that a newcomer may ask to join."""
 
 
 def founders_of(scenario: Scenario) -> Sequence[int]:

@@ -48,7 +48,7 @@ SHAPE = pa.schema(
 
 
 def causal_violations(tables: RunTables, asked: DataFrame) -> DataFrame:
-    """Return what speaks against causal orders in the runs that were asked about (run_id, promises)."""
+    """Return the violations of causal orders in some runs (run_id, promises)."""
     steps = _steps(tables).join(F.broadcast(asked), RUN_ID)
     stays = tables.stays.join(F.broadcast(asked.select(RUN_ID)), RUN_ID).select(*PROCESS, GRP, "since", "until")
     return steps.groupBy(RUN_ID).cogroup(stays.groupBy(RUN_ID)).applyInArrow(_judged, VIOLATIONS)
@@ -105,7 +105,7 @@ class _Run:
         self.closure = Closure(self.lines, max(self.published, default=-1) + 1)
 
     def is_expected(self, event: int, process: Process) -> bool | None:
-        """Tell whether an event is meant for a process that was a member when it was published; None: who knows."""
+        """Return whether an event is meant for a process that was a member when it was published; None: who knows."""
         row = self.published[event]
         if row.dests is not None and process[0] not in row.dests:
             return False
@@ -162,10 +162,12 @@ def _lacking(run: _Run) -> Iterator[dict[str, Any]]:
                         counted[slot] = count
                 for cause in lacking:
                     have[cause] = 1
-                    owed = cause in later or run.is_expected(cause, process)
-                    if owed is not False:
+                    expected = cause in later or run.is_expected(cause, process)
+                    if expected is not False:
                         effect = published[step.event]
-                        yield _late(process, step, effect, published[cause], later.get(cause), doubtful=owed is None)
+                        yield _late(
+                            process, step, effect, published[cause], later.get(cause), doubtful=expected is None
+                        )
             have[step.event] = 1
 
 

@@ -30,7 +30,7 @@ def story_of(builder: TraceBuilder, promise: str) -> Story:
 
 
 def steps(told: Story) -> list[tuple[str, int, EventId | None]]:
-    return [(moment.kind, moment.node, moment.event) for moment in told.moments]
+    return [(step.kind, step.node, step.event) for step in told.steps]
 
 
 def detour() -> tuple[TraceBuilder, EventId, EventId, EventId]:
@@ -88,7 +88,7 @@ def test_a_cause_that_never_came_ends_the_story_with_its_absence() -> None:
     builder.deliver(2, b)
     told = story_of(builder, "causal")
     assert steps(told)[-1] == (NEVER, 2, a)
-    assert [moment.wrong for moment in told.moments] == [False, False, False, True, True]
+    assert [step.wrong for step in told.steps] == [False, False, False, True, True]
 
 
 def test_disorder_of_one_publisher_is_told_in_four_steps() -> None:
@@ -123,14 +123,14 @@ def test_an_event_that_never_came_is_told_with_what_happened_to_its_receiver() -
     builder.row(Kind.DROP, 1, m_pid=0, m_inc=1, m_seq=event.seq, reason="full")
     told = story_of(builder, "agreement")
     assert [kind for kind, _, _ in steps(told)] == ["publish", "drop", NEVER]
-    assert "drops a copy (full)" in told.moments[1].sentence
+    assert "drops a copy (full)" in told.steps[1].sentence
 
 
 def test_two_owners_of_a_ticket_are_both_in_the_story() -> None:
     builder = TraceBuilder(level="optimistic")
     owned(builder, Kind.TICKET_ACQUIRE, 0, 1)
     owned(builder, Kind.TICKET_ACQUIRE, 1, 2)
-    assert [moment.sentence for moment in story_of(builder, "ticket_exclusivity").moments] == [
+    assert [step.sentence for step in story_of(builder, "ticket_exclusivity").steps] == [
         "process 0 acquires ticket 7 with epoch 1",
         "process 1 acquires ticket 7 with epoch 2",
     ]
@@ -143,8 +143,8 @@ def test_every_violation_of_any_execution_has_a_story_and_a_picture(seed: int, n
     for verdict in judge_history(history, [promise for promise in ORACLES if promise != "determinism"]):
         for violation in Random(seed).sample(verdict.violations, min(2, len(verdict.violations))):
             told = story(history, violation)
-            assert any(moment.wrong for moment in told.moments)
-            times = [moment.t for moment in told.moments if moment.t is not None]
+            assert any(step.wrong for step in told.steps)
+            times = [step.t for step in told.steps if step.t is not None]
             assert times == sorted(times)
             root = ElementTree.fromstring(space_time_diagram(told))
             assert root.tag == f"{SVG}svg"

@@ -5,7 +5,7 @@ below. The step that breaks the promise is red. Under the picture stands the sto
 """
 
 from whence.check.diagrams.svg import COLOURS, FAINT, INK, PAPER, QUIET, WRONG, Canvas, along, fold, width_of
-from whence.check.explain import NEVER, Moment, Story, when
+from whence.check.explain import NEVER, Story, StoryStep, when
 from whence.trace.schema import Kind
 from whence.types import EventId
 
@@ -28,12 +28,12 @@ class _Picture:
     def __init__(self, story: Story) -> None:
         self.story = story
         self.canvas = Canvas()
-        lanes = sorted({(moment.node, moment.inc) for moment in story.moments})
+        lanes = sorted({(step.node, step.inc) for step in story.steps})
         self.names = {lane: _lane_name(lane) for lane in lanes}
-        events = [moment.event for moment in story.moments if moment.event is not None]
+        events = [step.event for step in story.steps if step.event is not None]
         self.colours = {event: COLOURS[place % len(COLOURS)] for place, event in enumerate(dict.fromkeys(events))}
         self.left = _MARGIN + width_of(list(self.names.values()), _BODY) + 16
-        self.width = max(self.left + _COLUMN * len(story.moments) + _MARGIN, 720.0)
+        self.width = max(self.left + _COLUMN * len(story.steps) + _MARGIN, 720.0)
         self.right = self.width - _MARGIN
         self.title = fold(story.title[:1].upper() + story.title[1:], self.width - 2 * _MARGIN, _TITLE)
         self.top = _MARGIN + len(self.title) * _TITLE * 1.4 + 34
@@ -48,8 +48,8 @@ class _Picture:
         self.canvas.text(_MARGIN, self.top - 24, subtitle, _BODY, WRONG)
         self._draw_lifelines()
         self._draw_arrows()
-        for place, moment in enumerate(self.story.moments):
-            self._draw_step(place, moment)
+        for place, step in enumerate(self.story.steps):
+            self._draw_step(place, step)
         self._draw_legend(self.bottom + 44)
         height = self._draw_words(self.bottom + 76)
         return self.canvas.render(self.width, height, self.story.title)
@@ -58,8 +58,8 @@ class _Picture:
         return self.left + _COLUMN * (place + 0.5)
 
     def _at(self, place: int) -> tuple[float, float]:
-        moment = self.story.moments[place]
-        return self._x(place), self.lane_y[moment.node, moment.inc]
+        step = self.story.steps[place]
+        return self._x(place), self.lane_y[step.node, step.inc]
 
     def _draw_lifelines(self) -> None:
         for y in list(self.lane_y.values())[::2]:
@@ -72,44 +72,44 @@ class _Picture:
     def _alive(self, lane: tuple[int, int]) -> tuple[float, float]:
         """Return where a lifeline begins and ends: an incarnation begins with its restart and ends with its crash."""
         begin, end = self.left, self.right
-        for place, moment in enumerate(self.story.moments):
-            if (moment.node, moment.inc) == lane:
-                begin = self._x(place) if moment.kind == Kind.RESTART else begin
-                end = self._x(place) if moment.kind == Kind.CRASH else end
+        for place, step in enumerate(self.story.steps):
+            if (step.node, step.inc) == lane:
+                begin = self._x(place) if step.kind == Kind.RESTART else begin
+                end = self._x(place) if step.kind == Kind.CRASH else end
         return begin, end
 
     def _arrows(self) -> list[tuple[int, int]]:
         """Return (place of publication, place of delivery) for every message, the wrong ones last, on top."""
-        moments = self.story.moments
-        origins = {moment.event: place for place, moment in enumerate(moments) if moment.kind == Kind.PUBLISH}
+        steps = self.story.steps
+        origins = {step.event: place for place, step in enumerate(steps) if step.kind == Kind.PUBLISH}
         ends = [
             place
-            for place, moment in enumerate(moments)
-            if moment.kind in (Kind.DELIVER, NEVER)
-            and moment.event in origins
-            and self._at(place)[1] != self._at(origins[moment.event])[1]
+            for place, step in enumerate(steps)
+            if step.kind in (Kind.DELIVER, NEVER)
+            and step.event in origins
+            and self._at(place)[1] != self._at(origins[step.event])[1]
         ]
-        return [(origins[moments[end].event], end) for end in sorted(ends, key=lambda end: moments[end].wrong)]
+        return [(origins[steps[end].event], end) for end in sorted(ends, key=lambda end: steps[end].wrong)]
 
     def _labels_below(self) -> list[bool]:
         """Tell for every step whether its label stands below it: where fewer arrows pass than above."""
         points = [point for start, end in self._arrows() for point in along(self._at(start), self._at(end), 0)]
         below = []
-        for place in range(len(self.story.moments)):
+        for place in range(len(self.story.steps)):
             counts = [sum(self._on_label(point, place, is_below) for point in points) for is_below in (False, True)]
             below.append(counts[1] < counts[0])
         return below
 
     def _draw_arrows(self) -> None:
         for start, end in self._arrows():
-            moment = self.story.moments[end]
-            dash, width = ("5 5" if moment.kind == NEVER else ""), (2.4 if moment.wrong else 1.6)
+            step = self.story.steps[end]
+            dash, width = ("5 5" if step.kind == NEVER else ""), (2.4 if step.wrong else 1.6)
             bend = self._free_bend(start, end)
-            self.canvas.arrow(self._at(start), self._at(end), self._colour(moment), width, dash, gap=9, bend=bend)
+            self.canvas.arrow(self._at(start), self._at(end), self._colour(step), width, dash, gap=9, bend=bend)
 
     def _free_bend(self, start: int, end: int) -> float:
         """Return the bend, the smaller the better, that best keeps an arrow off the other steps and their labels."""
-        others = [place for place in range(len(self.story.moments)) if place not in (start, end)]
+        others = [place for place in range(len(self.story.steps)) if place not in (start, end)]
 
         def touched(bend: float) -> int:
             curve = along(self._at(start), self._at(end), bend)
@@ -126,24 +126,24 @@ class _Picture:
         x, y = self._at(place)
         return abs(point[0] - x) < 36 and abs(point[1] - (y + (19 if is_below else -18))) < 9
 
-    def _colour(self, moment: Moment) -> str:
-        if moment.wrong:
+    def _colour(self, step: StoryStep) -> str:
+        if step.wrong:
             return WRONG
-        return self.colours[moment.event] if moment.event is not None else INK
+        return self.colours[step.event] if step.event is not None else INK
 
-    def _draw_step(self, place: int, moment: Moment) -> None:
+    def _draw_step(self, place: int, step: StoryStep) -> None:
         x, y = self._at(place)
-        colour = self._colour(moment)
-        if moment.kind in (Kind.CRASH, NEVER):
+        colour = self._colour(step)
+        if step.kind in (Kind.CRASH, NEVER):
             self.canvas.cross(x, y, 7, colour, 3)
-        elif moment.kind == Kind.PUBLISH:
+        elif step.kind == Kind.PUBLISH:
             self.canvas.dot(x, y, 8, colour)
-        elif moment.kind == Kind.DELIVER:
+        elif step.kind == Kind.DELIVER:
             self.canvas.dot(x, y, 6.5, PAPER, colour, 3)
         else:
             self.canvas.triangle(x, y, 6, colour)
         label_y = y + 23 if self.below[place] else y - 14
-        self.canvas.text(x, label_y, _label(moment), _SMALL + 0.5, colour, "middle", bold=moment.wrong)
+        self.canvas.text(x, label_y, _label(step), _SMALL + 0.5, colour, "middle", bold=step.wrong)
         self.canvas.text(x, self.bottom + 16, str(place + 1), _BODY, anchor="middle", bold=True)
 
     def _draw_legend(self, y: float) -> None:
@@ -159,14 +159,14 @@ class _Picture:
 
     def _draw_words(self, y: float) -> float:
         """Write the story below the picture; return where it ends."""
-        times = [when(moment.t) for moment in self.story.moments]
+        times = [when(step.t) for step in self.story.steps]
         indent = _MARGIN + 30 + width_of(times, _BODY) + 14
-        for place, (moment, time) in enumerate(zip(self.story.moments, times, strict=True), start=1):
-            colour = WRONG if moment.wrong else INK
+        for place, (step, time) in enumerate(zip(self.story.steps, times, strict=True), start=1):
+            colour = WRONG if step.wrong else INK
             self.canvas.text(_MARGIN + 20, y, f"{place}", _BODY, colour, "end", bold=True)
-            self.canvas.text(indent - 14, y, time, _BODY, WRONG if moment.wrong else QUIET, "end")
-            for line in fold(moment.sentence, self.width - indent - _MARGIN, _BODY):
-                self.canvas.text(indent, y, line, _BODY, colour, bold=moment.wrong)
+            self.canvas.text(indent - 14, y, time, _BODY, WRONG if step.wrong else QUIET, "end")
+            for line in fold(step.sentence, self.width - indent - _MARGIN, _BODY):
+                self.canvas.text(indent, y, line, _BODY, colour, bold=step.wrong)
                 y += _BODY * 1.6
         return y + _MARGIN / 2
 
@@ -176,7 +176,7 @@ def _lane_name(lane: tuple[int, int]) -> str:
     return f"process {node}" if inc <= 1 else f"process {node}, incarnation {inc}"
 
 
-def _label(moment: Moment) -> str:
-    name = short(moment.event) if moment.event is not None else ""
+def _label(step: StoryStep) -> str:
+    name = short(step.event) if step.event is not None else ""
     verbs = {Kind.PUBLISH.value: "publish", Kind.DELIVER.value: "deliver", NEVER: "never"}
-    return f"{verbs.get(moment.kind, moment.kind.replace('_', ' '))} {name}".strip()
+    return f"{verbs.get(step.kind, step.kind.replace('_', ' '))} {name}".strip()

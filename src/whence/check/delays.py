@@ -66,7 +66,7 @@ class Proposal(Struct, frozen=True):
 
 
 def observe(trace: Trace) -> Observed:
-    """Read delays and offsets. Raises UsageError where the trace has none."""
+    """Return the delays and offsets in a trace. Raises UsageError where it has none."""
     published: dict[Name, int] = {}
     first = last = None
     size = 0
@@ -110,7 +110,7 @@ def _offset(trace: Trace, least: dict[tuple[int, int], int]) -> tuple[int, bool]
 
 
 def propose(observed: Observed, quantile: float = 0.9999, tick_ns: int | None = None) -> Proposal:
-    """Propose τ, ε and δ so that the stated part of what was observed is on time, and show the alternatives.
+    """Return τ, ε and δ such that the stated part of what was observed is on time, and the alternatives.
 
     τ is a millisecond unless given: hlc's stamps do not grow with ε, and a finer tick wastes less of the wait.
     """
@@ -139,7 +139,7 @@ def _beyond(delays: list[int], limit: int) -> float:
 
 
 def trade_off(proposal: Proposal) -> str:
-    """Draw what a shorter wait costs: the part that may be late over the latency, one point per choice."""
+    """Return an SVG of what a shorter wait costs: the part that may be late over the latency, one point per choice."""
     width, height, left, top, right, bottom = 640.0, 380.0, 80.0, 50.0, 30.0, 60.0
     canvas = Canvas()
     choices = proposal.choices

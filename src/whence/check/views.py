@@ -37,7 +37,7 @@ def judge(history: History) -> Verdict:
         return unknown(PROMISE, "the run does not say when its faults stopped, or its rows have no true time")
     return findings.verdict(
         "at the end every member is in another's view, and views name only the living",
-        at_stake=len(rows), nothing="no view was written down",
+        at_stake=len(rows), nothing="no view was recorded",
     )  # fmt: skip
 
 
@@ -67,7 +67,7 @@ def _judge_end(history: History, findings: Findings, grp: str, phases: Phases) -
         named = _named_since(history, grp, phases.live_from, live)
         for node, inc in steady:
             if node not in named:
-                sentence = f"{who(node, inc)} was in nobody's view whenever one was written down, so nothing reaches it"
+                sentence = f"{who(node, inc)} was in nobody's view whenever one was recorded, so nothing reaches it"
                 findings.add((node, inc), sentence, grp=grp, rests_on_absence=True)
     for node, inc in _outside(history, phases.live_from, live):
         sentence = f"{who(node, inc)} was up since before the liveness phase and was never let in"

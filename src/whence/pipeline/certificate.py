@@ -1,4 +1,4 @@
-"""Certificates: a run in which all went well shows it in one pass, however large it is.
+"""Certificates: one pass proves that a run without faults is correct, however large it is.
 
 The pass walks every process's line once, publications and deliveries in program order, and keeps how far the process
 has come with each publisher: one running maximum per publisher. Where every delivery is the next one of its publisher,
@@ -8,9 +8,9 @@ effect, first the direct ones and by induction along them all others. So happene
 from a stamp. The same pass sees whether the n-th delivery is the same event everywhere, whether keys grow, whether
 payloads arrive as they were published, and whether everybody got everything.
 
-This settles runs of one group in which all founders and nobody else take part, nobody leaves, crashes or gives
-anything up, every event is for all, and at most PUBLISHERS_MAX processes publish. It never says that a promise is
-broken: what is not shown here is judged in full, run by run.
+This settles runs of one group in which only the founders take part, nobody leaves, crashes or gives anything up, every
+event is for all, and at most PUBLISHERS_MAX processes publish. It never finds a promise broken: what it does not prove
+is judged in full, run by run.
 """
 
 from functools import reduce
@@ -54,7 +54,7 @@ _ORDERS: Final = (causal.CAUSAL, causal.OPTIMISTIC)
 
 
 class FaultFreeRun(NamedTuple):
-    """A run that the pass can settle: its publishers' slots with their first numbers, and how many members it has."""
+    """A run that the pass can prove: its publishers' slots with their first numbers, and how many members it has."""
 
     grp: str
     slots: dict[tuple[int, int], tuple[int, int]]
@@ -66,7 +66,7 @@ class FaultFreeRun(NamedTuple):
 
 
 def fault_free_runs(events: Events) -> dict[str, FaultFreeRun]:
-    """Return the runs in which nothing happened but publications, deliveries and traffic among founders."""
+    """Return the runs without faults: only publications, deliveries and traffic among founders."""
     holes = {row[RUN_ID] for row in incomplete_runs(events.lives).select(RUN_ID).collect()}
     members: dict[str, dict[str, set[int]]] = {}
     for row in events.founders.collect():
@@ -153,7 +153,7 @@ def _or_zero(count: Column) -> Column:
 
 
 def with_slots(rows: DataFrame, fault_free: dict[str, FaultFreeRun]) -> DataFrame:
-    """Return rows with their publisher's slot and first number, null for publishers nobody knows in that group."""
+    """Return rows with their publisher's slot and first number, null for unknown publishers."""
     slots = [
         (run_id, run.grp, pid, inc, at, first)
         for run_id, run in fault_free.items()
@@ -202,7 +202,7 @@ def events_table(lines: DataFrame, wanted: set[str], slots: int) -> DataFrame:
         enough = [F.coalesce(have >= need, F.lit(True)) for have, need in zip(haves, needs, strict=True)]
         shown.append(reduce(Column.__and__, enough).alias("in_order"))
         if causal.OPTIMISTIC in wanted:
-            # A publisher knows its own events; to whom causes must be handed first, it is handed them as others are.
+            # A publisher knows its own events, but causes must be delivered to it first, as to others.
             handed = [
                 F.min(
                     F.when(~publish, F.when(F.col(_OWN_SLOT) == at, F.col("reach_own")).otherwise(F.col(f"reach_{at}")))

@@ -87,7 +87,7 @@ def what(pid: str = M_PID, inc: str = M_INC, seq: str = M_SEQ) -> Column:
 
 
 def text(*parts: Column | str) -> Column:
-    """Put a sentence together; what is null leaves the sentence whole."""
+    """Return a sentence from its parts; null becomes `None`."""
     shown = [F.lit(part) if isinstance(part, str) else F.coalesce(part.cast("string"), F.lit("None")) for part in parts]
     return F.concat(*shown)
 
@@ -121,7 +121,7 @@ def violations(
 
 
 def union(tables: list[DataFrame]) -> DataFrame:
-    """Put tables of one shape under each other, as a flat tree: deep plans are refused by Spark Connect."""
+    """Return the union of tables of one shape, as a flat tree: Spark Connect refuses deep plans."""
     while len(tables) > 1:
         pairs = [tables[at : at + 2] for at in range(0, len(tables), 2)]
         tables = [pair[0].unionByName(pair[1]) if len(pair) == 2 else pair[0] for pair in pairs]

@@ -3,7 +3,7 @@
 The order is the key, so it is the same for any partitioning, any arrival order and any machine. A narrow look at the
 keys comes first: a sample of them says where to cut the order into parts, and a count says how many rows of which group
 each part gets and which bits of the keys differ at all. Then the rows go through one exchange and one sort, and their
-positions are known as they leave it: `pos` is the row's number in its part plus the rows of the parts before. A group
+positions follow from it: `pos` is the row's number in its part plus the rows of the parts before. A group
 of any size is spread over parts; small groups share one. What readers may rely on is `pos` and the key; the lines of a
 file are in that order too. A directory counts when its _SUCCESS file is there, which is written last.
 """
@@ -63,7 +63,7 @@ def events_of_groups(log: DataFrame, groups: list[str] | None) -> DataFrame:
 
 
 _COMPUTED_LOW: Final = f"shiftleft({PID}, {INC_BITS + SEQ_BITS}) | shiftleft(bigint({INC}), {SEQ_BITS}) | {SEQ}"
-"""The low word of a key in which publisher, incarnation and number have room, so that nobody else has the same."""
+"""The low word of a key that holds publisher, incarnation and number, so that it is unique."""
 
 
 def layout_of(
@@ -94,7 +94,7 @@ def layout_of(
 
 
 def cuts_of(log: DataFrame, parts: int, *, by_group: bool, rows: int | None = None) -> list[Cut]:
-    """Return where to cut the order so that parts are about equal: quantiles of a sample."""
+    """Return the cuts that make parts of about equal size: quantiles of a sample."""
     if parts <= 1:
         return []
     columns = (GRP, K_HI) if by_group else (K_HI,)

@@ -1,4 +1,4 @@
-"""Measure runs: how much, how fast, how late, how lossy and at what cost in metadata, as tables.
+"""Metrics of runs as tables: throughput, latency, lateness, loss and bytes of metadata.
 
     run_metrics      one row per run and group
     window_metrics   the same over time, in windows of equal length
@@ -78,7 +78,7 @@ class Measures(RunTables):
 
 @contextmanager
 def measures(spark: SparkSession, found: Input) -> Iterator[Measures]:
-    """Make the tables of some runs, for as long as something is measured. Raises TraceError."""
+    """Yield the tables of some runs, and release them at the end. Raises TraceError."""
     configure_for_size(spark, found.bytes)
     with TemporaryDirectory(prefix="whence-") as scratch:
         tables = Measures(read_events(spark, found, None, Path(scratch) if is_local(spark) else None))
@@ -220,7 +220,7 @@ TABLES: Final = {
 
 
 def check_free(out: Path, *, overwrite: bool) -> Path:
-    """Look whether tables of an earlier measurement would be lost. Raises UsageError."""
+    """Return the directory. Raises UsageError where tables of an earlier measurement would be lost."""
     there = [name for name in TABLES if (out / name).exists()]
     if there and not overwrite:
         raise UsageError(f"--out: {out} holds {', '.join(there)} already; give a new directory, or --overwrite")

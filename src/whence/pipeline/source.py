@@ -4,8 +4,7 @@
     rows = spark.readStream.format("whence").option("group", "alps").load("traces/")
 
 The rows are those of a trace, with their kind, as the group's nodes write them down (whence node --trace DIR): a node
-writes a row before the bytes it tells of leave it, so that the journal of a running group is at most one record behind
-it. An offset says how many bytes of which segment have been read, always up to the end of a whole record. It means the
+writes a row before it sends the bytes, so that the journal of a running group is at most one record behind it. An offset says how many bytes of which segment have been read, always up to the end of a whole record. It means the
 same after any restart, of Spark or of a node, since segments only grow. One that was removed because its node keeps no
 more is passed over; the missing event numbers show it.
 """
@@ -30,7 +29,7 @@ DIRECTORY, GROUP = "path", "group"
 
 
 def use_live_source(spark: SparkSession) -> None:
-    """Make format("whence") known to a session."""
+    """Register format("whence") with a session."""
     spark.dataSource.register(LiveSource)
 
 
@@ -56,7 +55,7 @@ class LiveSource(DataSource):
 
 
 class SegmentRange(InputPartition):
-    """A part of a segment, from the end of one record to that of another."""
+    """A range of a segment, between the ends of two records."""
 
     def __init__(self, path: str, start: int, end: int) -> None:
         self.path, self.start, self.end = path, start, end

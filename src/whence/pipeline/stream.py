@@ -5,10 +5,10 @@ released. New rows at or below the old W are late and go to a side table; rows b
 released, in the order of the key; the rest is pending. Rows that have no place in any order are set aside as rejected,
 further rows of an event that is released or late already as duplicates. Pending rows are not written again: the step
 keeps the files they are in, by a link of its own, and the manifest has the range of ticks of each file, so that a later
-step reads just those that are due, even if the logs are removed. Then the manifest is moved
-into place: that is the commit. A batch that is done again after a crash, at whatever point, reads the same files and
-the same manifest and writes the same rows over what it left; a batch whose manifest is there is not done again. Readers
-trust only batches that have a manifest.
+step reads just those that are due, even if the logs are removed. Then the manifest is moved into place: that is the
+commit. A batch that is repeated after a crash, at whatever point, reads the same files and the same manifest and
+overwrites its rows with the same rows; a batch that has a manifest is not repeated. Readers trust only batches that
+have a manifest.
 
     evidence   W = greatest r seen − (δ + 2ε − 1): a row with clock r proves that every clock has reached r − (ε − 1)
     frontier   W = least of the publishers' last l − 1; needs publishers whose logs are in order, and heartbeats of

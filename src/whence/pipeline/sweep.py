@@ -63,7 +63,7 @@ def read_plan(path: Path) -> list[tuple[str, int, int]]:
     grid, repeat, faults = plan.get("grid"), plan.get("repeat", 1), plan.get("faults", "none")
     if not isinstance(grid, dict) or not isinstance(repeat, int) or repeat < 1 or not isinstance(faults, str):
         raise UsageError(
-            f"PLAN: {path} needs a table [grid], and repeat (a whole number) and faults (a word) if at all"
+            f"PLAN: {path} needs a table [grid], and repeat (a whole number) and faults (a text) if at all"
         )
     for name, values in grid.items():
         if not isinstance(values, list) or not values:
@@ -181,7 +181,7 @@ def run_sweep(
 
 @contextmanager
 def _watching(where: Path, tasks: int, tell: Callable[[float], None]) -> Iterator[None]:
-    """Tell which share of a job's tasks have written their rows, while it runs and when it is over."""
+    """Report the share of a job's tasks that have written their rows, while it runs and when it is over."""
     over = Event()
 
     def look() -> None:

@@ -157,7 +157,7 @@ NOTHING: Final = {
     tickets.PROMISE: ("holds", "no ticket was ever held in this run"),
     tickets.COVERAGE: ("tickets", "the run has no tickets"),
     bounds.PROMISE: ("bounded", "nothing was measured"),
-    views.PROMISE: ("views", "no view was written down"),
+    views.PROMISE: ("views", "no view was recorded"),
 }
 """The fact that counts what could have broken each promise, and the sentence where it is 0."""
 

@@ -1,6 +1,6 @@
 """A simulated disk: what was synced survives a crash, what was only written may not, or only in part.
 
-Records are kept as they came, and framed as in a journal only where frames matter: when a crash tears them.
+Records are framed as in a journal only where frames matter: when a crash tears them.
 """
 
 from random import Random

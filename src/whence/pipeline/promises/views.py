@@ -86,7 +86,7 @@ def _unnamed(seen: DataFrame, members: DataFrame, watched: DataFrame) -> DataFra
     company = live.groupBy(RUN_ID, GRP).agg(F.count("*").alias("living")).filter("living > 1")
     steady = live.filter(F.col("since") <= F.col("live_from")).join(company, [RUN_ID, GRP])
     unknown = steady.join(named, [RUN_ID, GRP, NODE], "left_anti")
-    sentence = text(who(), " was in nobody's view whenever one was written down, so nothing reaches it")
+    sentence = text(who(), " was in nobody's view whenever one was recorded, so nothing reaches it")
     return violations(unknown, PROMISE, sentence, absence=True)
 
 

@@ -4,7 +4,8 @@
     rows = spark.readStream.format("whence").option("group", "alps").load("traces/")
 
 The rows are those of a trace, with their kind, as the group's nodes write them down (whence node --trace DIR): a node
-writes a row before it sends the bytes, so that the journal of a running group is at most one record behind it. An offset says how many bytes of which segment have been read, always up to the end of a whole record. It means the
+writes a row before it sends the bytes, so that the journal of a running group is at most one record behind it.
+An offset says how many bytes of which segment have been read, always up to the end of a whole record. It means the
 same after any restart, of Spark or of a node, since segments only grow. One that was removed because its node keeps no
 more is passed over; the missing event numbers show it.
 """

@@ -5,7 +5,7 @@ m1 -> m2 by Lamport over publications and deliveries, both addressed to p: p del
 (LoCaMu, section 1.1, *causal order*). Addressed means: p is among the destinations and certainly was a member when m1
 was published; its membership begins with its join row. What p published itself it has.
 
-That p delivers m2 and m1 later is wrong whoever was a member when. Where rows have no true time, only founders that
+To deliver m2 and m1 later is wrong whatever the memberships were. Where rows have no true time, only founders that
 stay are certainly members: a missing delivery that may be expected of others makes the verdict unknown. One
 mask operation per delivery.
 """

@@ -79,10 +79,10 @@ def observe(trace: Trace) -> Observed:
     for kind in (Kind.DELIVER, Kind.LATE):
         for row in trace.records(kind):
             name = (row["m_pid"], row["m_inc"], row["m_seq"])
-            held = row.get("hold_ns") or 0
-            shows = held > 0 or kind is Kind.LATE or trace.run.level not in KEYED
+            pending_ns = row.get("hold_ns") or 0
+            shows = pending_ns > 0 or kind is Kind.LATE or trace.run.level not in KEYED
             if row["node"] != name[0] and name in published and shows:
-                delay = row["t_clk"] - held - published[name]
+                delay = row["t_clk"] - pending_ns - published[name]
                 delays.append(delay)
                 pair = (name[0], row["node"])
                 least[pair] = min(least.get(pair, delay), delay)
@@ -127,10 +127,10 @@ def _choice(observed: Observed, quantile: float, tick: int, epsilon: int) -> Cho
     at = min(len(delays) - 1, ceil(quantile * len(delays)) - 1)
     delta = max(0, ceil(delays[max(0, at)] / tick))
     latency_ns = (delta + 2 * epsilon - 1) * tick
-    held = observed.events_per_second * latency_ns / 1e9
+    pending = observed.events_per_second * latency_ns / 1e9
     return Choice(
         quantile, delta, _beyond(delays, delta * tick), _beyond(delays, (delta + epsilon) * tick), latency_ns / 1e6,
-        round(held * (observed.payload_bytes + ENTRY_BYTES)),
+        round(pending * (observed.payload_bytes + ENTRY_BYTES)),
     )  # fmt: skip
 
 

@@ -97,7 +97,7 @@ def _ended(history: History, process: tuple[int, int]) -> bool:
 
 
 def _lasts(hold: Hold, since: int) -> bool:
-    """Return whether a interval reaches into the liveness phase."""
+    """Return whether an interval reaches into the liveness phase."""
     return hold.until is not None and hold.until > since
 
 

@@ -9,7 +9,7 @@ holds exactly this. The same owner may suspend and resume one epoch.
 
 A process that slept through the end of its lease notices only when it wakes; it could not act meanwhile. Its
 ticket_suspend row says how long ago the lease had ended, on its own clock (`late_ns`), and that is where the interval
-ends; what it published later is held against it.
+ends; what it published later is a violation.
 
 Where rows have no true time the owners' clocks are compared: two intervals overlap for certain when they do for longer
 than clocks may differ and both have a known end; otherwise the overlap is possible, and the verdict unknown.
@@ -53,7 +53,7 @@ class Hold(NamedTuple):
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """What tells intervals apart that began at the same time."""
+        """A tie-breaker between intervals that began at the same time."""
         return self.row[2], self.row[0], self.row[1]
 
     @property
@@ -114,7 +114,7 @@ def _walk(steps: list[tuple[Kind, Row]], holds: dict[Ticket, list[Hold]], findin
     used: dict[Ticket, Row] = {}
 
     def end(ticket: Ticket, by: Row | None, late_ns: int = 0) -> None:
-        """End a interval: as early as the process's clock allows to say, and what it did later is held against it."""
+        """End an interval as early as the process's clock allows, and report what it published later."""
         row, use = held.pop(ticket, None), used.pop(ticket, None)
         if row is not None:
             at, clock = (AFTER_ALL, AFTER_ALL) if by is None else (by[AT_T_TRUE], by[_AT_T_CLK] - late_ns)

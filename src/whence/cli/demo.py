@@ -117,8 +117,8 @@ def demo(
             shown = {level: _live_section(level, *result) for level, result in ran.items()}
             sections += shown.values()
     page = write_demo_report(into / "report.html", sections, nodes, seed)
-    held = all(verdict.is_fine for _, verdicts in results.values() for verdict in verdicts)
-    held &= not any(verdict.outcome is Outcome.BROKEN for section in shown.values() for verdict in section.verdicts)
+    all_fine = all(verdict.is_fine for _, verdicts in results.values() for verdict in verdicts)
+    all_fine &= not any(verdict.outcome is Outcome.BROKEN for section in shown.values() for verdict in section.verdicts)
     caught = any(verdict.outcome is Outcome.BROKEN for verdict in canary.verdicts)
     if json:
         print_json(
@@ -130,7 +130,7 @@ def demo(
         )  # fmt: skip
     else:
         _print(results, canary, shown, page)
-    if not (held and caught):
+    if not (all_fine and caught):
         raise typer.Exit(BROKEN)
 
 

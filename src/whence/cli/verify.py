@@ -46,7 +46,7 @@ def verify(
 ) -> None:
     """Judge traces on Spark: does every promise of every run hold?
 
-    The answers are those of `whence check`, from code written apart from it, for any number of runs of any size. Exit
+    The answers are those of `whence check`, from independent code, for any number of runs of any size. Exit
     code 0: nothing is broken. 1: a promise is broken. 2: something could not be read; it is named on standard error.
     """
     from whence.pipeline import events

@@ -211,7 +211,7 @@ class LogReader:
         return given.selectExpr(*parsed).selectExpr(*keyed)
 
     def _raw(self, shape: Shape, files: Sequence[Path]) -> tuple[DataFrame, dict[str, str], set[str]]:
-        """Return rows as they lie in files of one shape, our columns in their terms, and what the mapping asks for.
+        """Return the rows of files of one shape, SQL for the documented columns, and columns that the mapping needs.
 
         Columns that a mapping asks for and files lack are null. Raises UsageError.
         """

@@ -45,7 +45,7 @@ _NUMBERS = (
     ("published", "published", 0), ("delivered", "deliveries", 0), ("deliveries_expected", "expected", 0),
     ("owed_delivered", "of these delivered", 0), ("loss", "lost", 4),
     ("skipped", "skipped", 0), ("late", "late", 0), ("recovered", "recovered", 3), ("latency_ms_p50", "p50 ms", 1),
-    ("latency_ms_p99", "p99 ms", 1), ("hold_ms_p99", "held p99 ms", 1), ("metadata_bytes_mean", "metadata B", 1),
+    ("latency_ms_p99", "p99 ms", 1), ("hold_ms_p99", "pending p99 ms", 1), ("metadata_bytes_mean", "metadata B", 1),
     ("deliveries_per_second", "per second", 0),
 )  # fmt: skip
 
@@ -231,7 +231,7 @@ def _costs(measured: Measured) -> list[str]:
     for column, title, unit in (
         ("latency_ms_p50", "Latency, half of the deliveries", "ms, mean over runs"),
         ("latency_ms_p99", "Latency, 99 of 100 deliveries", "ms, mean over runs"),
-        ("hold_ms_p99", "Time held before delivery, 99 of 100 that were held", "ms, mean over runs"),
+        ("hold_ms_p99", "Time pending before delivery, 99 of 100 that waited", "ms, mean over runs"),
         ("metadata_bytes_mean", "Metadata of a packet", "bytes, mean over runs"),
     ):
         bars = []

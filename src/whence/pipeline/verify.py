@@ -1,7 +1,7 @@
 """Judge runs by their promises on Spark: a table of verdicts, and of witnesses with their sentences.
 
-The names, the meaning and the answers are those of `whence check`; the code is written apart from it, so that each is
-a witness for the other. A finding that rests on absence counts only in runs whose rows are all there.
+The names, the meaning and the answers are those of `whence check`; the code is independent of it, so that each is
+a check of the other. A finding that rests on absence counts only in runs whose rows are all there.
 """
 
 from collections.abc import Iterable, Iterator

@@ -29,8 +29,8 @@ def merged_streams_diagram(trace: Trace) -> str:
     for node, y in place.items():
         canvas.text(LEFT - 12, y + 4, f"process {node}", 12, INK, "end")
         canvas.line(LEFT, y, LEFT + WIDTH, y, FAINT, 0.6)
-    for node, time, source, held in deliveries:
-        merger = node if held else source
+    for node, time, source, pending_ns in deliveries:
+        merger = node if pending_ns else source
         x, y = across(time), place[node]
         canvas.line(x, y - 7, x, y + 7, COLOURS[merger % len(COLOURS)], 1.2)
     for row in trace.records(Kind.CRASH):
@@ -38,7 +38,7 @@ def merged_streams_diagram(trace: Trace) -> str:
             canvas.cross(across(row["t_true"]), place[row["node"]], 6, WRONG)
             canvas.text(across(row["t_true"]) + 12, place[row["node"]] + 4, "killed", 12, WRONG)
     bottom = TOP + len(nodes) * ROW + 16
-    for at, merger in enumerate(sorted({node for node, _, _, held in deliveries if held})):
+    for at, merger in enumerate(sorted({node for node, _, _, pending_ns in deliveries if pending_ns})):
         canvas.box(LEFT + at * 160, bottom, 14, 10, COLOURS[merger % len(COLOURS)], 2)
         canvas.text(LEFT + at * 160 + 22, bottom + 9, f"from merger {merger}", 12, QUIET)
     return canvas.render(LEFT + WIDTH + 40, bottom + 40, "deliveries of a merged group over time")

@@ -9,7 +9,7 @@ Point: TypeAlias = tuple[float, float]
 
 INK, QUIET, FAINT, PAPER, WRONG = "#1f2933", "#616e7c", "#9aa5b1", "#ffffff", "#d11f2f"
 COLOURS = ("#1b6ca8", "#2f855a", "#8a4fbe", "#b7791f", "#0e7c86", "#c05299", "#5a67d8", "#7b5e3b")
-"""For events or hops, told apart by eye and in print; none is near the red of what is wrong."""
+"""For events or hops: distinct on screen and in print, and none near the red of violations."""
 
 _FONT = "font-family=\"'Inter','Segoe UI','Helvetica Neue','DejaVu Sans',Arial,sans-serif\""
 CHARACTER_WIDTH = 0.6

@@ -5,7 +5,7 @@ Optimistic: it never delivers an event after one that follows it; what is skippe
 look at the vector of its event's past: everything in it is counted off once, so that a process costs its deliveries
 times the publishers, plus the events it lacks.
 
-Who delivers an effect and later its cause is wrong in both, whoever was a member when. Where rows have no true time,
+To deliver an effect and later its cause is wrong in both, whatever the memberships were. Where rows have no true time,
 causes that never came and may have been meant for a process leave a doubt.
 """
 

@@ -1,6 +1,6 @@
 """Ticket exclusivity: at most one process acts for a ticket at any instant, epochs only grow, only its owner uses it.
 
-A interval of ownership runs from a ticket_acquire row to the process's next mark for that ticket: acquire, release,
+An interval of ownership runs from a ticket_acquire row to the process's next mark for that ticket: acquire, release,
 suspend or crash; a suspend row may say how long ago the lease had ended. Its owner acts for the tickets below its own
 that the row counts, too. Sorted by their start, each interval is compared with the one before it that lasts longest: a
 running maximum. Where rows have no true time the processes' own clocks are compared: they show an overlap for certain
@@ -84,7 +84,7 @@ def ticket_holds(tables: RunTables) -> DataFrame:
 
 
 def _before_end(rate: str) -> Column:
-    """Return when a interval ended in true time, its owner's clock running at a rate: slower is earlier."""
+    """Return when an interval ended in true time, its owner's clock running at a rate: slower is earlier."""
     late = (F.coalesce(F.col(f"end.{LATE_NS}"), F.lit(0)) / F.col(rate)).cast("bigint")
     return F.when(F.col("end").isNull(), AFTER_ALL).otherwise(F.col(f"end.{T_TRUE}") - late)
 

@@ -1,7 +1,7 @@
 """Groups on a tree, of three kinds (LoCaMu section 10): sim, hard and chain.
 
 sim: random trees, groups and faults of every kind. hard: small groups whose members answer each other, on links a
-thousand times apart in speed. chain: one slow message to many, and fast messages to two members that overtake it. Of
+thousand times as fast as others. chain: one slow message to many, and fast messages to two members that overtake it. Of
 each kind, some have no tree: everybody sends to everybody, in one group. Crashes are transient; what was synced
 survives, what was only written may be torn. Half of them have processes with arbitrary ids, and half the timers of live
 groups. In some, applications take events slowly, one by one or in batches, and crash inside a bundle.

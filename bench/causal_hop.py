@@ -14,7 +14,7 @@ from _common import arguments, finish, in_units, no_collections
 from _tree import microseconds_per_hop, on_whence
 
 from whence.sim.cluster import Cluster
-from whence.sim.faults import Director
+from whence.sim.faults import ScenarioScheduler
 from whence.sim.lab import recipe_of
 from whence.sim.run import describe
 from whence.trace.memory import Trace
@@ -33,7 +33,7 @@ def causal(nodes: int, messages: int) -> float:
     recipe = recipe_of("causal")
     cluster = Cluster(planned, recipe, Trace(describe(planned, recipe)).rows)
     cluster.start()
-    Director(cluster, planned).plan()
+    ScenarioScheduler(cluster, planned).plan()
     members: list[Any] = [process.member for process in cluster.processes.values()]
     cluster.loop.run(WARM_MESSAGES * EVERY_NS)
     before: int = sum(member.cost.copies for member in members)

@@ -25,10 +25,12 @@ from _spark import write_big_trace, write_logs
 from pyspark.sql import DataFrame, SparkSession
 
 from whence.pipeline.certificate import PROVABLE
-from whence.pipeline.merge import merged_by_group, merged_in_one, subscribed
-from whence.pipeline.normalise import read_logs
-from whence.pipeline.session import MEMORY, session, suit
-from whence.pipeline.stream import Rules, manifests, read_manifest, run_stream
+from whence.pipeline.log_reader import read_logs
+from whence.pipeline.manifest import committed_steps, read_manifest
+from whence.pipeline.merge import events_of_groups, merged_by_group, merged_in_one
+from whence.pipeline.session import MEMORY, configure_for_size, session
+from whence.pipeline.stream import run_stream
+from whence.pipeline.stream_step import Rules
 from whence.pipeline.verify import verify
 
 SIDES = ("merge", "linear", "check", "stream")
@@ -54,7 +56,7 @@ def drained(table: Callable[[], DataFrame]) -> Callable[[], float]:
 def merge(spark: SparkSession, directory: Path, rows: int, repeat: int) -> tuple[Numbers, Goals]:
     """Measure both merges beside a plain sort."""
     write_logs(spark, directory / "logs", rows, 8, in_order=False)
-    log = subscribed(read_logs(spark, directory / "logs"), None)
+    log = events_of_groups(read_logs(spark, directory / "logs"), None)
     took = interleaved(
         repeat,
         {
@@ -75,7 +77,7 @@ def linear(spark: SparkSession, directory: Path, rows: int, repeat: int) -> tupl
         count = rows * 2 // 2 ** (5 - doubling)
         where = directory / f"logs-{count}"
         write_logs(spark, where, count, 8, in_order=False)
-        log = subscribed(read_logs(spark, where), None)
+        log = events_of_groups(read_logs(spark, where), None)
         measure = drained(lambda log=log: merged_by_group(log, PARTS))  # type: ignore[misc]
         measure()  # once to warm up
         took.append(min(measure() for _ in range(repeat)))
@@ -109,7 +111,7 @@ def check(spark: SparkSession, directory: Path, rows: int, repeat: int) -> tuple
 
 def stream(spark: SparkSession, directory: Path, rows: int, repeat: int) -> tuple[Numbers, Goals]:
     """Measure the streaming merge beside a plain copy."""
-    suit(spark, 0)  # as the command does: batches are too small for compiled code to pay
+    configure_for_size(spark, 0)  # as the command does: batches are too small for compiled code to pay
     logs = directory / "logs"
     write_logs(spark, logs, rows, STREAM_FILES, in_order=True)
     schema = spark.read.parquet(str(logs)).schema
@@ -127,7 +129,7 @@ def stream(spark: SparkSession, directory: Path, rows: int, repeat: int) -> tupl
         for each in (out, work):
             shutil.rmtree(each, ignore_errors=True)
         run_stream(spark, logs, out, work, rules, {}, once=True, flush=True, files_per_batch=FILES_PER_BATCH)
-        released = sum(read_manifest(out, step).rows["released"] for step in manifests(out))
+        released = sum(read_manifest(out, step).rows["released"] for step in committed_steps(out))
         assert released == rows, released
 
     took = interleaved(repeat, {"copy": lambda: seconds(copied), "stream": lambda: seconds(merged)})
@@ -143,7 +145,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, help="rows; 10 million unless said, 2 million for the stream")
     given = parser.parse_args()
     spark = session("local[2]")
-    suit(spark, 1 << 30)
+    configure_for_size(spark, 1 << 30)
     spark.conf.set("spark.sql.shuffle.partitions", str(PARTS))
     numbers: Numbers = {}
     goals: Goals = {}

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import structs
 
 from whence.check.history import History
-from whence.check.tickets import PROMISE, covers_of, holds_of
+from whence.check.ticket_exclusivity import PROMISE, covers_of, holds_of
 from whence.check.verdict import Findings
 from whence.core.clocks.cct import entry_of, packed
 from whence.core.levels.optimistic.level import OptimisticLevel
@@ -19,13 +19,16 @@ from whence.core.levels.optimistic.member import OptimisticMember
 from whence.core.levels.optimistic.tickets.items import ITEMS
 from whence.core.ready import Ready
 from whence.core.registry import LEVELS
-from whence.sim.clusters import simulation, warm_up
-from whence.sim.load import Load
 from whence.sim.run import run
 from whence.sim.scenario import Act, Fault
+from whence.sim.scenarios import simulation
+from whence.sim.scenarios.tickets import warm_up_rounds
+from whence.sim.workload import Workload
 from whence.trace.memory import Trace
 from whence.trace.schema import COLUMNS_OF, STAMP_BYTES, Kind
 from whence.types import Instant
+
+ROUNDS = {"rounds": OptimisticLevel().settings_from({}).gossip.rounds}
 
 SAID = {"items": 0}
 """Ticket items sent by all members of the run under way."""
@@ -53,8 +56,8 @@ def reuse(runs: int) -> dict[str, float]:
     ticket_round = settings.tickets.ticket_round_ns
     took = []
     for seed in range(runs):
-        calm = simulation(10, 1, seed, "none", {}, load=Load(coordinators=7))
-        at = warm_up(7) * ticket_round + seed * 37_000_000 % ticket_round
+        calm = simulation("optimistic", 10, 1, seed, "none", ROUNDS, workload=Workload(coordinators=7))
+        at = warm_up_rounds(7) * ticket_round + seed * 37_000_000 % ticket_round
         crash = Fault(kind="crash", at_ns=at, nodes=[1 + seed % 6])
         scenario = structs.replace(
             calm, faults=[crash], heal_at_ns=0, live_until_ns=0, end_at_ns=at + 20 * ticket_round
@@ -75,11 +78,12 @@ def cost(coordinators: int, rounds: int = 40) -> float:
     settings = OptimisticLevel().settings_from({})
     ticket_round = settings.tickets.ticket_round_ns
     counting = OptimisticLevel(member=CountingNode)
-    start = (warm_up(coordinators) + 10) * ticket_round
+    start = (warm_up_rounds(coordinators) + 10) * ticket_round
     sums = []
     for end in (start, start + rounds * ticket_round):
         SAID["items"] = 0
-        calm = simulation(coordinators + 4, 1, 3, "none", {}, load=Load(coordinators=coordinators))
+        asked = Workload(coordinators=coordinators)
+        calm = simulation("optimistic", coordinators + 4, 1, 3, "none", ROUNDS, asked)
         run(structs.replace(calm, live_until_ns=0, end_at_ns=end), counting)
         sums.append(SAID["items"])
     return round((sums[1] - sums[0]) / coordinators / rounds, 2)
@@ -94,8 +98,8 @@ def availability(part_down: float, part_used: float, runs: int, tickets: int = 1
         given = {"tickets": tickets, "k": 2, "seeds": "13,14,15,16,17,18"}
         settings = OptimisticLevel().settings_from(given)
         ticket_round = settings.tickets.ticket_round_ns
-        calm = simulation(19, 1, seed, "none", given, load=Load(coordinators=used))
-        at = (warm_up(used) + 2) * ticket_round
+        calm = simulation("optimistic", 19, 1, seed, "none", ROUNDS | given, workload=Workload(coordinators=used))
+        at = (warm_up_rounds(used) + 2) * ticket_round
         faults = [Fault(kind="crash", at_ns=at, nodes=[(seed + each) % used]) for each in range(down)]
         joiner = Act(at_ns=at + 1, node=12, name="cjoin")
         scenario = structs.replace(
@@ -126,7 +130,11 @@ def stamp_sizes() -> dict[str, dict[str, int]]:
 
 def measured_stamps(members: int, owners: int) -> float:
     """Measure the mean stamp of a simulated cluster, all tickets in use."""
-    outcome = run(simulation(members, 60, 1, "none", {"tickets": owners, "rounds": 6}, load=Load(coordinators=owners)))
+    outcome = run(
+        simulation(
+            "optimistic", members, 60, 1, "none", {"tickets": owners, "rounds": 6}, Workload(coordinators=owners)
+        )
+    )
     at = COLUMNS_OF[Kind.PUBLISH].index(STAMP_BYTES)
     sizes = [row[at] for row in outcome.trace.rows[Kind.PUBLISH]]
     return round(float(sum(sizes) / len(sizes)), 1)

@@ -20,8 +20,12 @@ CAUSAL_CODINGS: dict[str, type[Links]] = {**CODINGS, "thesis": Thesis}
 LEVELS: dict[str, Recipe] = {**RIVALS, "causal": Causal(codings=CAUSAL_CODINGS)}
 """The rivals, and `causal` with the thesis's own format to choose."""
 
-SWARMS: dict[str, Callable[[str, int], Scenario]] = dict.fromkeys(RIVALS, tree.draw_calm)
-"""Who draws the scenarios of a level: calm ones, as the rivals' papers have them."""
+SWARMS: dict[str, Callable[[str, int], Scenario]] = {
+    "cbcast": tree.draw_calm,
+    "barriers": tree.draw_calm,
+    "neighbourhood": tree.draw_calm_with_suspicions,
+}
+"""Who draws the scenarios of a rival: calm ones, as the papers have them; only the neighbourhood has suspicions."""
 
 
 def recipe_with(level: str, mutant: str) -> Recipe:

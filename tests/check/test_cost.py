@@ -2,7 +2,7 @@
 
 import msgspec
 
-from tests.check.scribe import Scribe
+from tests.check.trace_builder import TraceBuilder
 from whence.check.judge import ORACLES, judge
 from whence.check.verdict import Outcome
 from whence.types import EventId
@@ -10,11 +10,11 @@ from whence.types import EventId
 
 def test_a_run_of_125_processes_and_1000_events_is_judged_by_every_oracle() -> None:
     """125,000 deliveries; half a second on an idle core."""
-    scribe = Scribe(range(125), level="causal", parameters={"view": "full"})
-    scribe.phases()
+    builder = TraceBuilder(range(125), level="causal", parameters={"view": "full"})
+    builder.phases()
     for number in range(1000):
-        scribe.broadcast(number * 7 % 125)
-    verdicts = judge(scribe.trace, ORACLES)
+        builder.broadcast(number * 7 % 125)
+    verdicts = judge(builder.trace, ORACLES)
     assert [verdict.promise for verdict in verdicts if verdict.outcome is Outcome.UNKNOWN] == [
         "ticket_coverage",
         "determinism",
@@ -29,9 +29,9 @@ def test_a_run_of_125_processes_and_1000_events_is_judged_by_every_oracle() -> N
 
 
 def test_a_verdict_is_plain_json() -> None:
-    scribe = Scribe()
-    scribe.deliver(1, EventId(0, 1, 9))
-    (verdict,) = judge(scribe.trace, ["integrity"])
+    builder = TraceBuilder()
+    builder.deliver(1, EventId(0, 1, 9))
+    (verdict,) = judge(builder.trace, ["integrity"])
     plain = msgspec.json.decode(msgspec.json.encode(verdict))
     assert plain["outcome"] == "broken"
     assert plain["violations"][0]["ids"] == [[0, 1, 9]]

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.check.scribe import Scribe
 from tests.check.test_promises import healed, owned
+from tests.check.trace_builder import TraceBuilder
 from tests.check.worlds import any_world
-from whence.check.diagram import diagram
+from whence.check.diagrams.dissemination import dissemination_diagram, first_deliveries
+from whence.check.diagrams.space_time import space_time_diagram
 from whence.check.explain import NEVER, Story, story
 from whence.check.history import History
 from whence.check.judge import ORACLES, judge_history
-from whence.check.spread import first_sights, spread_diagram
 from whence.errors import TraceError
 from whence.trace.schema import Kind
 from whence.types import EventId
@@ -23,33 +23,33 @@ from whence.types import EventId
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def story_of(scribe: Scribe, promise: str) -> Story:
-    history = History(scribe.trace)
+def story_of(builder: TraceBuilder, promise: str) -> Story:
+    history = History(builder.trace)
     (verdict,) = judge_history(history, [promise])
     return story(history, verdict.violations[0])
 
 
 def steps(told: Story) -> list[tuple[str, int, EventId | None]]:
-    return [(moment.kind, moment.node, moment.event) for moment in told.moments]
+    return [(step.kind, step.node, step.event) for step in told.steps]
 
 
-def detour() -> tuple[Scribe, EventId, EventId, EventId]:
+def detour() -> tuple[TraceBuilder, EventId, EventId, EventId]:
     """0 publishes a; 1 delivers it and publishes b; 2 delivers b and publishes c; 3 delivers c, then a."""
-    scribe = Scribe(range(5))
-    a = scribe.publish(0)
-    scribe.deliver(4, a)
-    scribe.deliver(1, a)
-    b = scribe.publish(1)
-    scribe.deliver(2, b)
-    c = scribe.publish(2)
-    scribe.deliver(3, c, a)
-    return scribe, a, b, c
+    builder = TraceBuilder(range(5))
+    a = builder.publish(0)
+    builder.deliver(4, a)
+    builder.deliver(1, a)
+    b = builder.publish(1)
+    builder.deliver(2, b)
+    c = builder.publish(2)
+    builder.deliver(3, c, a)
+    return builder, a, b, c
 
 
 def test_a_causal_violation_is_told_along_the_shortest_chain() -> None:
     """Publication of the cause, hand to hand to the publication of the effect, then both deliveries; no others."""
-    scribe, a, b, c = detour()
-    assert steps(story_of(scribe, "optimistic_causal")) == [
+    builder, a, b, c = detour()
+    assert steps(story_of(builder, "optimistic_causal")) == [
         ("publish", 0, a),
         ("deliver", 1, a),
         ("publish", 1, b),
@@ -61,14 +61,14 @@ def test_a_causal_violation_is_told_along_the_shortest_chain() -> None:
 
 
 def test_a_shortcut_makes_the_chain_shorter() -> None:
-    scribe = Scribe(range(4))
-    a = scribe.publish(0)
-    scribe.deliver(1, a)
-    b = scribe.publish(1)
-    scribe.deliver(2, b, a)
-    c = scribe.publish(2)
-    scribe.deliver(3, c, a)
-    history = History(scribe.trace)
+    builder = TraceBuilder(range(4))
+    a = builder.publish(0)
+    builder.deliver(1, a)
+    b = builder.publish(1)
+    builder.deliver(2, b, a)
+    c = builder.publish(2)
+    builder.deliver(3, c, a)
+    history = History(builder.trace)
     (verdict,) = judge_history(history, ["optimistic_causal"])
     told = next(story(history, violation) for violation in verdict.violations if violation.node == 3)
     assert steps(told) == [
@@ -81,56 +81,56 @@ def test_a_shortcut_makes_the_chain_shorter() -> None:
 
 
 def test_a_cause_that_never_came_ends_the_story_with_its_absence() -> None:
-    scribe = Scribe()
-    a = scribe.publish(0)
-    scribe.deliver(1, a)
-    b = scribe.publish(1)
-    scribe.deliver(2, b)
-    told = story_of(scribe, "causal")
+    builder = TraceBuilder()
+    a = builder.publish(0)
+    builder.deliver(1, a)
+    b = builder.publish(1)
+    builder.deliver(2, b)
+    told = story_of(builder, "causal")
     assert steps(told)[-1] == (NEVER, 2, a)
-    assert [moment.wrong for moment in told.moments] == [False, False, False, True, True]
+    assert [step.wrong for step in told.steps] == [False, False, False, True, True]
 
 
 def test_disorder_of_one_publisher_is_told_in_four_steps() -> None:
-    scribe = Scribe()
-    a, b = scribe.publish(0), scribe.publish(0)
-    scribe.deliver(0, a, b)
-    scribe.deliver(1, b, a)
-    told = story_of(scribe, "fifo")
+    builder = TraceBuilder()
+    a, b = builder.publish(0), builder.publish(0)
+    builder.deliver(0, a, b)
+    builder.deliver(1, b, a)
+    told = story_of(builder, "fifo")
     assert steps(told) == [("publish", 0, a), ("publish", 0, b), ("deliver", 1, b), ("deliver", 1, a)]
     assert told.lines()[-1].endswith("process 1 delivers event 1 of process 0 (here)")
 
 
 def test_a_duplicate_is_told_by_its_publication_and_both_deliveries() -> None:
-    scribe = Scribe()
-    a = scribe.publish(0)
-    scribe.deliver(1, a, a)
-    assert steps(story_of(scribe, "no_duplicates")) == [("publish", 0, a), ("deliver", 1, a), ("deliver", 1, a)]
+    builder = TraceBuilder()
+    a = builder.publish(0)
+    builder.deliver(1, a, a)
+    assert steps(story_of(builder, "no_duplicates")) == [("publish", 0, a), ("deliver", 1, a), ("deliver", 1, a)]
 
 
 def test_opposite_orders_are_told_at_both_processes() -> None:
-    scribe = Scribe()
-    a, b = scribe.publish(0), scribe.publish(1)
-    scribe.deliver(0, a, b)
-    scribe.deliver(1, b, a)
-    assert [node for kind, node, _ in steps(story_of(scribe, "total_order")) if kind == "deliver"] == [0, 0, 1, 1]
+    builder = TraceBuilder()
+    a, b = builder.publish(0), builder.publish(1)
+    builder.deliver(0, a, b)
+    builder.deliver(1, b, a)
+    assert [node for kind, node, _ in steps(story_of(builder, "total_order")) if kind == "deliver"] == [0, 0, 1, 1]
 
 
-def test_an_event_that_never_came_is_told_with_what_befell_its_receiver() -> None:
-    scribe, _ = healed()
-    event = scribe.publish(0)
-    scribe.deliver(0, event)
-    scribe.row(Kind.DROP, 1, m_pid=0, m_inc=1, m_seq=event.seq, reason="full")
-    told = story_of(scribe, "agreement")
+def test_an_event_that_never_came_is_told_with_what_happened_to_its_receiver() -> None:
+    builder, _ = healed()
+    event = builder.publish(0)
+    builder.deliver(0, event)
+    builder.row(Kind.DROP, 1, m_pid=0, m_inc=1, m_seq=event.seq, reason="full")
+    told = story_of(builder, "agreement")
     assert [kind for kind, _, _ in steps(told)] == ["publish", "drop", NEVER]
-    assert "throws a copy away (full)" in told.moments[1].sentence
+    assert "drops a copy (full)" in told.steps[1].sentence
 
 
 def test_two_owners_of_a_ticket_are_both_in_the_story() -> None:
-    scribe = Scribe(level="optimistic")
-    owned(scribe, Kind.TICKET_ACQUIRE, 0, 1)
-    owned(scribe, Kind.TICKET_ACQUIRE, 1, 2)
-    assert [moment.sentence for moment in story_of(scribe, "ticket_exclusivity").moments] == [
+    builder = TraceBuilder(level="optimistic")
+    owned(builder, Kind.TICKET_ACQUIRE, 0, 1)
+    owned(builder, Kind.TICKET_ACQUIRE, 1, 2)
+    assert [step.sentence for step in story_of(builder, "ticket_exclusivity").steps] == [
         "process 0 acquires ticket 7 with epoch 1",
         "process 1 acquires ticket 7 with epoch 2",
     ]
@@ -143,24 +143,24 @@ def test_every_violation_of_any_execution_has_a_story_and_a_picture(seed: int, n
     for verdict in judge_history(history, [promise for promise in ORACLES if promise != "determinism"]):
         for violation in Random(seed).sample(verdict.violations, min(2, len(verdict.violations))):
             told = story(history, violation)
-            assert any(moment.wrong for moment in told.moments)
-            times = [moment.t for moment in told.moments if moment.t is not None]
+            assert any(step.wrong for step in told.steps)
+            times = [step.t for step in told.steps if step.t is not None]
             assert times == sorted(times)
-            root = ElementTree.fromstring(diagram(told))
+            root = ElementTree.fromstring(space_time_diagram(told))
             assert root.tag == f"{SVG}svg"
-            assert not re.search(r"(href|url\(|<script)", diagram(told))
+            assert not re.search(r"(href|url\(|<script)", space_time_diagram(told))
 
 
 def test_the_words_of_a_picture_are_escaped() -> None:
-    scribe = Scribe(groups={"<&>": [0, 1]})
-    scribe.deliver(1, EventId(0, 1, 1), grp="<&>")
-    root = ElementTree.fromstring(diagram(story_of(scribe, "integrity")))
+    builder = TraceBuilder(groups={"<&>": [0, 1]})
+    builder.deliver(1, EventId(0, 1, 1), grp="<&>")
+    root = ElementTree.fromstring(space_time_diagram(story_of(builder, "integrity")))
     assert "'<&>'" in (root.findtext(f"{SVG}title") or "")
 
 
 def test_labels_of_a_picture_do_not_overlap() -> None:
-    scribe, *_ = detour()
-    root = ElementTree.fromstring(diagram(story_of(scribe, "optimistic_causal")))
+    builder, *_ = detour()
+    root = ElementTree.fromstring(space_time_diagram(story_of(builder, "optimistic_causal")))
     boxes = []
     for text in root.iter(f"{SVG}text"):
         size = float(text.get("font-size", 0))
@@ -173,29 +173,29 @@ def test_labels_of_a_picture_do_not_overlap() -> None:
             assert apart, (one[4], two[4])
 
 
-def spread_out() -> tuple[Scribe, EventId]:
+def spread_out() -> tuple[TraceBuilder, EventId]:
     """0 sends to 1, 1 to 2; 3 crashes and is never reached; 4 joins."""
-    scribe = Scribe(range(5), founders=range(4))
-    event = scribe.publish(0)
-    scribe.row(Kind.SEND, 0, peer=1)
-    scribe.row(Kind.RECV, 1, peer=0)
-    scribe.deliver(1, event)
-    scribe.crash(3)
-    scribe.row(Kind.JOIN, 4)
-    scribe.row(Kind.SEND, 1, peer=2)
-    scribe.row(Kind.RECV, 2, peer=1)
-    arrived = scribe.now
-    scribe.row(Kind.SEND, 0, peer=2)
-    scribe.row(Kind.RECV, 2, peer=0)
-    scribe.now += 1000
-    scribe.deliver(2, event, hold_ns=scribe.now + 1000 - arrived)
-    return scribe, event
+    builder = TraceBuilder(range(5), founders=range(4))
+    event = builder.publish(0)
+    builder.row(Kind.SEND, 0, peer=1)
+    builder.row(Kind.RECV, 1, peer=0)
+    builder.deliver(1, event)
+    builder.crash(3)
+    builder.row(Kind.JOIN, 4)
+    builder.row(Kind.SEND, 1, peer=2)
+    builder.row(Kind.RECV, 2, peer=1)
+    arrived = builder.now
+    builder.row(Kind.SEND, 0, peer=2)
+    builder.row(Kind.RECV, 2, peer=0)
+    builder.now += 1000
+    builder.deliver(2, event, hold_ns=builder.now + 1000 - arrived)
+    return builder, event
 
 
 def test_the_way_of_an_event_is_told_by_the_messages_before_its_first_sights() -> None:
     """A held event came with the message received when it began to be held, not with the last one."""
-    scribe, event = spread_out()
-    assert [(sight.node, sight.hop, sight.peer) for sight in first_sights(scribe.trace, event)] == [
+    builder, event = spread_out()
+    assert [(sight.node, sight.hop, sight.peer) for sight in first_deliveries(builder.trace, event)] == [
         (0, 0, None),
         (1, 1, 0),
         (2, 2, 1),
@@ -203,12 +203,12 @@ def test_the_way_of_an_event_is_told_by_the_messages_before_its_first_sights() -
 
 
 def test_the_picture_of_a_spread_says_whom_it_reached() -> None:
-    scribe, event = spread_out()
-    words = " ".join(ElementTree.fromstring(spread_diagram(scribe.trace, event)).itertext())
+    builder, event = spread_out()
+    words = " ".join(ElementTree.fromstring(dissemination_diagram(builder.trace, event)).itertext())
     assert "to 3 of 5 processes" in words
     assert "not reached: 2" in words
 
 
 def test_the_spread_of_an_event_nobody_published_is_refused() -> None:
     with pytest.raises(TraceError, match="event 1 of process 0"):
-        spread_diagram(Scribe().trace, EventId(0, 1, 1))
+        dissemination_diagram(TraceBuilder().trace, EventId(0, 1, 1))

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from tests.check.scribe import Scribe
+from tests.check.trace_builder import TraceBuilder
 from whence.trace.memory import Row, Trace
 from whence.trace.schema import COLUMNS_OF, Kind
 from whence.types import EventId
@@ -11,14 +11,14 @@ from whence.types import EventId
 def causal_world(seed: int, nodes: int, steps: int, partial: bool = False) -> Trace:
     """A dumb causal broadcast: a message carries its whole past, and waits until the receiver has it."""
     dice = Random(seed)
-    scribe = Scribe(range(nodes), level="causal")
+    builder = TraceBuilder(range(nodes), level="causal")
     past: dict[EventId, set[EventId]] = {}
     dests: dict[EventId, list[int]] = {}
     known: list[set[EventId]] = [set() for _ in range(nodes)]
     waiting: list[list[EventId]] = [[] for _ in range(nodes)]
 
     def deliver(node: int, event: EventId) -> None:
-        scribe.deliver(node, event)
+        builder.deliver(node, event)
         known[node] |= past[event] | {event}
         waiting[node].remove(event)
 
@@ -29,7 +29,7 @@ def causal_world(seed: int, nodes: int, steps: int, partial: bool = False) -> Tr
         node = dice.randrange(nodes)
         if dice.random() < 0.3:
             targets = dice.sample(range(nodes), dice.randint(1, nodes)) if partial else list(range(nodes))
-            event = scribe.publish(node, dests=sorted(targets) if partial else None)
+            event = builder.publish(node, dests=sorted(targets) if partial else None)
             past[event], dests[event] = set(known[node]), targets
             known[node].add(event)
             for target in targets:
@@ -40,13 +40,13 @@ def causal_world(seed: int, nodes: int, steps: int, partial: bool = False) -> Tr
             ready = [event for event in waiting[node] if is_ready(node, event)]
             if ready:
                 deliver(node, dice.choice(ready))
-    return scribe.trace
+    return builder.trace
 
 
 def any_world(seed: int, nodes: int, steps: int) -> Trace:
     """Anything goes: any order, repeats, gaps true and false, partial destinations, one member that joins late."""
     dice = Random(seed)
-    scribe = Scribe(range(nodes), founders=range(nodes - 1), level="causal")
+    builder = TraceBuilder(range(nodes), founders=range(nodes - 1), level="causal")
     is_wild = dice.random() < 0.5
     events: list[EventId] = []
     dests: dict[EventId, list[int]] = {}
@@ -56,25 +56,25 @@ def any_world(seed: int, nodes: int, steps: int) -> Trace:
         node = dice.randrange(nodes)
         if node == late and not has_joined:
             if dice.random() < 0.3:
-                scribe.row(Kind.JOIN, node)
+                builder.row(Kind.JOIN, node)
                 has_joined = True
             continue
         open_events = [event for event in events if event not in got[node] and node in dests[event]]
         roll = dice.random()
         if roll < 0.3:
             targets = dice.sample(range(nodes), dice.randint(1, nodes)) if dice.random() < 0.3 else None
-            event = scribe.publish(node, dests=targets)
+            event = builder.publish(node, dests=targets)
             events.append(event)
             dests[event] = targets or list(range(nodes))
         elif roll < 0.36 and open_events:
-            scribe.gap(node, dice.choice(open_events))
+            builder.gap(node, dice.choice(open_events))
         elif roll < 0.38 and is_wild and got[node]:
-            scribe.deliver(node, dice.choice(got[node]))
+            builder.deliver(node, dice.choice(got[node]))
         elif open_events:
             event = dice.choice(open_events) if is_wild else open_events[0]
-            scribe.deliver(node, event)
+            builder.deliver(node, event)
             got[node].append(event)
-    return scribe.trace
+    return builder.trace
 
 
 def swapped(trace: Trace, dice: Random) -> Trace:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from whence.cli.node import Told, node, openings_of, understood
+from whence.cli.node import NodeConfig, config_from, group_options, node
 from whence.core.registry import LEVELS
 from whence.errors import UsageError
 from whence.net.certs import make_member
@@ -87,7 +87,7 @@ def test_a_line_published_here_is_printed_there(tmp_path: Path) -> None:
     assert json.loads(whence(*integrity))["verdicts"] == {"integrity": "holds"}
     check = ("check", tmp_path / "out", "--promise", "no_duplicates", "--promise", "agreement", "--json")
     assert json.loads(whence(*check))["verdicts"] == {"no_duplicates": "holds", "agreement": "unknown"}
-    assert "before anything is owed" in whence(*gather, "--one-clock", "--healed-s", 3600, code=2)
+    assert "before any delivery is expected" in whence(*gather, "--one-clock", "--healed-s", 3600, code=2)
     whence(*gather, "--one-clock", "--healed-s", 0, "--deadline-s", 0.001)
     verdicts = json.loads(whence(*check))["verdicts"]
     assert verdicts == {"no_duplicates": "holds", "agreement": "vacuous"}, "all left before the end: nothing is owed"
@@ -212,9 +212,9 @@ def test_a_node_that_waits_for_founders_stops_when_told(tmp_path: Path) -> None:
 def test_the_file_shown_in_the_documents_is_one() -> None:
     page = (Path(__file__).parents[2] / "docs" / "nodes.md").read_text(encoding="utf-8")
     found = tomllib.loads(page.partition("```toml\n")[2].partition("```")[0])
-    assert set(found) <= set(Told.__struct_fields__)
-    told = understood(found, "the page")
-    alps, board = openings_of(told)
+    assert set(found) <= set(NodeConfig.__struct_fields__)
+    told = config_from(found, "the page")
+    alps, board = group_options(told)
     assert (alps["name"], alps["level"], alps["founders"], "timeout_s" in alps) == ("alps", "fifo", [], False)
     assert (board["name"], board["founders"], board["timeout_s"]) == ("board", [0, 1, 2], None)
     LEVELS["causal"].settings_from(settings_of("causal", board["founders"], board["settings"]))

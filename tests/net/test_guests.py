@@ -36,10 +36,10 @@ def test_a_guest_whose_number_is_taken_draws_another(monkeypatch: pytest.MonkeyP
             def make(pid: int) -> Node:
                 return join(pid, contacts=[one.address])
 
-            async with live.entered(None, None, make) as node:
+            async with live.opened_node(None, None, make) as node:
                 assert node.pid == 28_002
             with pytest.raises(NameTakenError, match="another process 28001 runs"):
-                async with live.entered(28_001, None, make):
+                async with live.opened_node(28_001, None, make):
                     pass
 
     within(main())
@@ -49,7 +49,7 @@ def test_a_guest_with_a_data_directory_keeps_the_number_it_drew(tmp_path: Path) 
     async def main() -> None:
         pids = []
         for _ in range(2):
-            async with live.entered(None, tmp_path, lambda pid: join(pid, data=tmp_path)) as node:
+            async with live.opened_node(None, tmp_path, lambda pid: join(pid, data=tmp_path)) as node:
                 pids.append(node.pid)
         assert pids[0] == pids[1]
 

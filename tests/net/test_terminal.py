@@ -12,9 +12,9 @@ from tests.net.live import nodes, open_all, within
 from tests.net.test_connections import links
 from whence.api.node import endpoint, join
 from whence.cli.live import TextLines
-from whence.cli.output import complain
+from whence.cli.output import print_message
 from whence.cli.sub import for_terminal
-from whence.cli.top import page
+from whence.cli.top import status_page
 from whence.errors import UsageError, printable
 from whence.net.status import status
 
@@ -40,14 +40,14 @@ def test_top_shows_names_of_peers_and_groups_and_obeys_none() -> None:
          "dropped_frames": 0}
     ]  # fmt: skip
     out = io.StringIO()
-    Console(file=out, width=200, force_terminal=False).print(page(told, {}, 1.0))
+    Console(file=out, width=200, force_terminal=False).print(status_page(told, {}, 1.0))
     shown = out.getvalue()
     assert shown.count(r"\x1b[2J\x9b2J\u202e[red]x\r\n\x07") == 3
     assert all(line.isprintable() for line in shown.split("\n"))
 
 
 def test_errors_logs_and_printed_events_are_escaped_for_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    complain(f"it says {EVIL}")
+    print_message(f"it says {EVIL}")
     assert capsys.readouterr().err.rstrip("\n").isprintable()
     record = logging.LogRecord("whence.net", logging.INFO, "", 0, "lost %s", (EVIL,), None)
     assert TextLines("%(message)s").format(record) == "lost " + printable(EVIL)

@@ -16,7 +16,7 @@ from tests.net.test_commands import running, whence
 from whence.api.group import Group
 from whence.api.node import Node, join
 from whence.cli.app import run as command
-from whence.cli.top import page
+from whence.cli.top import status_page
 from whence.core.levels.total.items import Offer
 from whence.errors import (
     ClosedError,
@@ -290,7 +290,7 @@ def test_the_status_and_the_metrics_tell_of_tickets_and_take_an_operators_word(t
             )  # fmt: skip
             assert seen["lease_left_ns"] > 0, "it lent the lease, as a witness"
             screen = Console(file=StringIO(), width=200)
-            screen.print(page(status(started[1].live), {}, 1.0))
+            screen.print(status_page(status(started[1].live), {}, 1.0))
             assert f"{me.pid}:{me.boot}" in screen.file.getvalue()  # type: ignore[attr-defined]
             text = metrics(started[0].live)
             labels = r'group="alps",level="optimistic",ticket="\d+",standing="\w+"'

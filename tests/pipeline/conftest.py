@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from whence.pipeline.session import session, suit
+from whence.pipeline.session import configure_for_size, session
 
 BRIEF = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m"}
 """Tests are short: most of Spark's code runs once or twice, and compiling it well would never pay."""
@@ -21,6 +21,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark() -> Iterator[SparkSession]:
     """A session of two cores; it lasts as long as the worker, because starting another takes seconds."""
     made = session("local[2]", BRIEF)
-    suit(made, 0)
+    configure_for_size(made, 0)
     yield made
     made.stop()

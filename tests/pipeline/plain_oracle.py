@@ -53,7 +53,7 @@ class Plain:
         self.lines = self._lines()
         self.published: dict[Event, Row] = {}
         self.republished: list[Row] = []
-        for row in self.of("publish"):
+        for row in self.rows_of("publish"):
             if event_of(row) in self.published:
                 self.republished.append(row)
             else:
@@ -71,7 +71,9 @@ class Plain:
                         self.repeats.append(row)
                     else:
                         mine[event_of(row)] = row
-        self.timed = all(row["t_true"] is not None for row in self.of("publish", "join", "leave", "crash", "restart"))
+        self.timed = all(
+            row["t_true"] is not None for row in self.rows_of("publish", "join", "leave", "crash", "restart")
+        )
         self.stays = {process: self._stays(process) for process in self.lines}
         self._past: dict[Event, set[Event]] = {}
 
@@ -86,7 +88,7 @@ class Plain:
         places = self._by_place[row["node"], row["inc"], row["ev"]]
         return [self.rows[place] for place in places if place < at]
 
-    def of(self, *kinds: str) -> list[Row]:
+    def rows_of(self, *kinds: str) -> list[Row]:
         return [row for row in self.rows if row["kind"] in kinds]
 
     def process(self, row: Row) -> Process:
@@ -103,7 +105,7 @@ class Plain:
 
     def _lines(self) -> dict[Process, list[Row]]:
         lines: dict[Process, list[Row]] = {}
-        for row in self.of(*IN_LINE):
+        for row in self.rows_of(*IN_LINE):
             lines.setdefault(self.process(row), []).append(row)
         for nodes in self.groups.values():
             for node in nodes:
@@ -141,7 +143,7 @@ class Plain:
         last = self.durable or process[1] == (self.lives(process[0]) or [process[1]])[-1]
         return last and (not turns or turns[-1] == "restart")
 
-    def is_owed(self, event: Event, process: Process) -> bool | None:
+    def is_expected(self, event: Event, process: Process) -> bool | None:
         """Was this process a member when this was published, and is it meant for it? None: nobody can tell."""
         row = self.published[event]
         if row["dests"] is not None and process[0] not in row["dests"]:
@@ -342,7 +344,7 @@ class Plain:
                 if not publishes:
                     for cause in self.past(event) - have:
                         have.add(cause)
-                        owed = self.is_owed(cause, process)
+                        owed = self.is_expected(cause, process)
                         if cause in self.first[process]:
                             late += 1
                         elif owed:
@@ -432,8 +434,8 @@ class Plain:
         doubts = 0
         if self.durable or self.parameters.get("agreement") == "all":
             pairs = [(p, e) for p in self.lines if self.is_up(p) for e in self.published]
-            debts: list[tuple[Process, Event]] | None = [(p, e) for p, e in pairs if self.is_owed(e, p)]
-            doubts = sum(self.is_owed(e, p) is None and e not in self.first[p] for p, e in pairs)
+            debts: list[tuple[Process, Event]] | None = [(p, e) for p, e in pairs if self.is_expected(e, p)]
+            doubts = sum(self.is_expected(e, p) is None and e not in self.first[p] for p, e in pairs)
         else:
             debts = self.debts()
         if debts is None:
@@ -457,7 +459,7 @@ class Plain:
         return self.answer(0 if enough else late, 0 if enough else never, at_stake=len(debts))
 
     def bounds(self) -> Answer:
-        measured = [row for row in self.of("note") if row["value"] is not None and row["bound"] is not None]
+        measured = [row for row in self.rows_of("note") if row["value"] is not None and row["bound"] is not None]
         return self.answer(sum(row["value"] > row["bound"] for row in measured), at_stake=len(measured))
 
     # --- tickets ---
@@ -556,7 +558,7 @@ class Plain:
         if self.phases is None or not isinstance(tickets, int) or not isinstance(k, int):
             return "unknown", 0
         repair = REPAIR_ROUNDS * int(self.parameters.get("ticket_round_ns", 0))
-        ended = [row["t_true"] for row in self.of("crash", "leave") if row["t_true"] is not None]
+        ended = [row["t_true"] for row in self.rows_of("crash", "leave") if row["t_true"] is not None]
         if any(sum(start <= other <= start + repair for other in ended) > k for start in ended):
             return "vacuous", 0
         holds = self.holds()[0]
@@ -570,7 +572,7 @@ class Plain:
 
     def _last_wish(self, row: Row, grp: str, before: int | None) -> Row | None:
         wishes = [
-            each for each in self.of("note")
+            each for each in self.rows_of("note")
             if each["reason"] in ("ticket_asked", "ticket_given_back") and each["grp"] == grp
             and (each["node"], each["inc"]) == (row["node"], row["inc"]) and (before is None or each["ev"] < before)
         ]  # fmt: skip
@@ -579,7 +581,7 @@ class Plain:
     def _lost_tickets(self) -> int:
         """Tickets that ended in the liveness phase without having been given back."""
         lost = 0
-        for row in self.of("ticket_release"):
+        for row in self.rows_of("ticket_release"):
             wish = self._last_wish(row, row["grp"], row["ev"])
             inside = less(self.phases["live_from"], row["t_true"]) and row["t_true"] <= self.phases["live_until"]
             lost += inside and (wish is None or wish["reason"] != "ticket_given_back")
@@ -587,14 +589,16 @@ class Plain:
 
     def _unserved(self, holds: list[Row], tickets: int, asked_by: int) -> int:
         """Processes that asked in time and have no ticket then, though some are free."""
-        ended = {(row["node"], row["inc"]) for row in self.of("crash", "leave")}
+        ended = {(row["node"], row["inc"]) for row in self.rows_of("crash", "leave")}
         without = 0
         for grp in self.groups:
             lasting = [each for each in holds if each["grp"] == grp and less(self.phases["live_from"], each["until"])]
             if len({each["ticket"] for each in lasting}) >= tickets:
                 continue
             served = ended | {(each["node"], each["inc"]) for each in lasting}
-            for process in {(row["node"], row["inc"]) for row in self.of("note") if row["reason"] == "ticket_asked"}:
+            for process in {
+                (row["node"], row["inc"]) for row in self.rows_of("note") if row["reason"] == "ticket_asked"
+            }:
                 wish = self._last_wish({"node": process[0], "inc": process[1]}, grp, None)
                 if wish is not None and wish["reason"] == "ticket_asked" and wish["t_true"] is not None:
                     without += process not in served and wish["t_true"] <= asked_by
@@ -603,11 +607,11 @@ class Plain:
     # --- views ---
 
     def views(self) -> Answer:
-        rows = self.of("view")
+        rows = self.rows_of("view")
         if not rows:
             return ("vacuous" if self.parameters.get("view") == "full" else "unknown"), 0
         own = sum(row["node"] in (row["dests"] or ()) for row in rows)
-        standing = [row for kind in ("view", "join", "leave", "crash") for row in self.of(kind)]
+        standing = [row for kind in ("view", "join", "leave", "crash") for row in self.rows_of(kind)]
         if self.phases is None or any(row["t_true"] is None for row in standing):
             return self.answer(own, at_stake=1, unknown=True)
         wrong = absent = 0

@@ -31,8 +31,8 @@ from whence.check.verdict import Verdict
 from whence.pipeline.verify import verify
 from whence.sim.lab import recipe_of
 from whence.sim.run import run
+from whence.sim.scenarios import simulation
 from whence.sim.swarm import SWARMS, draw
-from whence.sim.workload import simulation
 from whence.trace.memory import Trace
 from whence.trace.reader import read_trace
 from whence.trace.schema import Kind

@@ -13,7 +13,7 @@ from typing import Any
 import pyspark
 import pytest
 
-from tests.check.scribe import Scribe
+from tests.check.trace_builder import TraceBuilder
 from tests.check.worlds import causal_world
 from tests.pipeline.conftest import BRIEF
 from tests.pipeline.logs import in_order, made_log, write_files
@@ -100,7 +100,7 @@ def test_spark_connect_judges_and_merges_like_this_process(connect: str, tmp_pat
 
 def judged_and_merged(master: str, tmp_path: Path) -> None:
     write_trace(tmp_path / "traces", causal_world(1, 4, 60))
-    broken = Scribe(level="causal")
+    broken = TraceBuilder(level="causal")
     cause = broken.publish(0)
     broken.deliver(1, cause)
     broken.deliver(2, broken.publish(1))

@@ -11,9 +11,11 @@ from pyspark.sql import SparkSession
 
 from tests.pipeline.foreign import Case, LogFile, drawn, wanted, write_file
 from whence.errors import UsageError
-from whence.pipeline import stream
+from whence.pipeline import stream_step
 from whence.pipeline.batch import merge_logs
-from whence.pipeline.stream import Rules, manifests, read_manifest, read_released, run_stream
+from whence.pipeline.manifest import committed_steps, read_manifest, read_released
+from whence.pipeline.stream import run_stream
+from whence.pipeline.stream_step import Rules
 
 CASES, CASES_BRIEF = 200, 4
 FATES = ("released", "late", "twice", "rejected")
@@ -76,7 +78,12 @@ def broken_off(monkeypatch: pytest.MonkeyPatch, at: int | None, go: Any) -> None
 
             return call
 
-        for target, name in ((stream, "_put"), (shutil, "move"), (stream, "rows_in"), (stream, "known_among")):
+        for target, name in (
+            (stream_step, "write_manifest"),
+            (shutil, "move"),
+            (stream_step, "row_count"),
+            (stream_step, "already_committed"),
+        ):
             monkeypatch.setattr(target, name, breaks(getattr(target, name)))
         with suppress(UsageError):
             go()
@@ -91,7 +98,7 @@ def broken_off(monkeypatch: pytest.MonkeyPatch, at: int | None, go: Any) -> None
 def balanced(out: Path) -> dict[str, int]:
     """Check the law of conservation at every commit; return what became of the rows."""
     sums = dict.fromkeys(("in", *FATES), 0)
-    for step in manifests(out):
+    for step in committed_steps(out):
         rows = read_manifest(out, step).rows
         sums = {name: count + rows[name] for name, count in sums.items()}
         assert sums["in"] == sum(sums[fate] for fate in FATES) + rows["pending"]

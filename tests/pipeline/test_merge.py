@@ -13,14 +13,14 @@ from tests.pipeline.logs import Row, in_order, key_of, made_log, write_files
 from whence.cli.app import run
 from whence.errors import UsageError
 from whence.pipeline.batch import merge_logs
-from whence.pipeline.bits import ROOM, Squeeze, squeezing
+from whence.pipeline.log_reader import read_logs
 from whence.pipeline.logs import log_files, read_mapping
-from whence.pipeline.merge import WRITERS_MAX, layout_of, merged, merged_by_group, subscribed, write_merged
-from whence.pipeline.normalise import read_logs
-from whence.pipeline.session import SMALL_BYTES, suit
+from whence.pipeline.merge import WRITERS_MAX, events_of_groups, layout_of, merged, merged_by_group, write_merged
+from whence.pipeline.session import SMALL_BYTES, configure_for_size
+from whence.pipeline.sort_key import KEY_BITS, KeyPacking, key_packing
 from whence.sim.lab import recipe_of
 from whence.sim.run import run as simulate
-from whence.sim.workload import simulation
+from whence.sim.scenarios import simulation
 from whence.trace.schema import Kind
 from whence.trace.writer import write_trace
 
@@ -29,7 +29,7 @@ def test_the_order_is_the_same_for_any_partitioning(spark: SparkSession, tmp_pat
     rows = made_log(1)
     shuffled = Random(1).sample(rows, len(rows))
     write_files(tmp_path / "logs", shuffled, 3, 50)
-    log = subscribed(read_logs(spark, tmp_path / "logs"), None)
+    log = events_of_groups(read_logs(spark, tmp_path / "logs"), None)
     for partitions in (1, 2, 7):
         merged = merged_by_group(log, partitions).collect()
         assert sorted((row["grp"], row["pos"], bytes(row["payload"])) for row in merged) == in_order(rows)
@@ -38,7 +38,7 @@ def test_the_order_is_the_same_for_any_partitioning(spark: SparkSession, tmp_pat
 def test_the_merge_is_one_exchange_and_one_sort(spark: SparkSession, tmp_path: Path) -> None:
     """By one long, and no Python: every expression is one of Spark's own, and positions need no window."""
     write_files(tmp_path / "logs", made_log(1), 2, 0)
-    plan = merged_by_group(subscribed(read_logs(spark, tmp_path / "logs"), None), 3)
+    plan = merged_by_group(events_of_groups(read_logs(spark, tmp_path / "logs"), None), 3)
     text = plan._jdf.queryExecution().executedPlan().toString()
     assert text.count("Exchange") == text.count("Sort [") == 1
     assert "Sort [_nondeterministic" not in text
@@ -57,13 +57,13 @@ def test_logs_of_more_than_64_megabytes_are_merged_alike(spark: SparkSession, tm
     write_files(tmp_path / "logs", rows, 6, 100_000)
     size = sum(Path(file).stat().st_size for file in log_files(tmp_path / "logs"))
     assert size > SMALL_BYTES
-    partitions = suit(spark, size)
+    partitions = configure_for_size(spark, size)
     try:
         assert partitions > 2
-        log = subscribed(read_logs(spark, tmp_path / "logs"), None)
+        log = events_of_groups(read_logs(spark, tmp_path / "logs"), None)
         assert write_merged(log, tmp_path / "out", partitions, by_group=True) == len(rows)
     finally:
-        suit(spark, 0)
+        configure_for_size(spark, 0)
     got = pq.read_table(tmp_path / "out", columns=["grp", "pos", "payload"])
     merged_rows = zip(*(got.column(name).to_pylist() for name in ("grp", "pos", "payload")), strict=True)
     assert sorted(merged_rows) == in_order(rows)
@@ -75,7 +75,7 @@ def test_many_groups_share_parts_and_a_large_one_is_spread_over_several(spark: S
     for row in rows[::2]:
         row["grp"] = "g7"
     write_files(tmp_path / "logs", rows, 3, 50)
-    log = subscribed(read_logs(spark, tmp_path / "logs"), None)
+    log = events_of_groups(read_logs(spark, tmp_path / "logs"), None)
     layout = layout_of(log, 4, by_group=True)
     assert [cut[0] for cut in layout.cuts].count("g7") >= 2
     assert len(layout.groups) > WRITERS_MAX
@@ -94,17 +94,17 @@ def test_keys_that_do_not_fit_into_one_long_are_ordered_all_the_same(spark: Spar
     for row in rows[::3]:
         row["k_hi"] = rows[0]["k_hi"]
     write_files(tmp_path / "logs", rows, 2, 0)
-    log = subscribed(read_logs(spark, tmp_path / "logs"), None)
+    log = events_of_groups(read_logs(spark, tmp_path / "logs"), None)
     layout = layout_of(log, 3, by_group=False)
-    assert not layout.squeeze.is_exact
+    assert not layout.packing.is_exact
     got = [bytes(row["payload"]) for row in sorted(merged(log, layout).collect(), key=lambda row: row["pos"])]
     wanted = sorted(rows, key=lambda row: (row["k_hi"], row["k_mid"], row["k_lo"]))
     assert got == [row["payload"] for row in wanted]
 
 
-def squeezed(squeeze: Squeeze, words: list[int]) -> int:
+def packed_key(packing: KeyPacking, words: list[int]) -> int:
     one = 0
-    for word, lowest, count in squeeze.runs:
+    for word, lowest, count in packing.runs:
         one = one << count | words[word] >> lowest & (1 << count) - 1
     return one
 
@@ -124,12 +124,12 @@ def test_leaving_out_bits_that_never_differ_keeps_the_order(seed: int) -> None:
     varying = [0, 0, 0]
     for row in rows:
         varying = [bits | word ^ first for bits, word, first in zip(varying, row, rows[0], strict=True)]
-    squeeze = squeezing(varying, dice.choice((0, 1, 40)))
+    packing = key_packing(varying, dice.choice((0, 1, 40)))
     ordered = sorted(rows)
-    ones = [squeezed(squeeze, row) for row in ordered]
+    ones = [packed_key(packing, row) for row in ordered]
     assert ones == sorted(ones)
-    assert max(ones).bit_length() <= ROOM
-    if squeeze.is_exact:
+    assert max(ones).bit_length() <= KEY_BITS
+    if packing.is_exact:
         assert [a < b for a, b in pairwise(ones)] == [a < b for a, b in pairwise(ordered)]
 
 
@@ -231,7 +231,7 @@ def test_rows_without_a_place_are_set_aside_each_with_its_reason(
 def test_one_order_over_all_groups_has_every_position_once(spark: SparkSession, tmp_path: Path) -> None:
     rows = made_log(2)
     write_files(tmp_path / "logs", rows, 4, 20)
-    log = subscribed(read_logs(spark, tmp_path / "logs"), None)
+    log = events_of_groups(read_logs(spark, tmp_path / "logs"), None)
     assert write_merged(log, tmp_path / "out", 3, by_group=False) == len(rows)
     merged = sorted(spark.read.parquet(str(tmp_path / "out")).collect(), key=lambda row: row["pos"])
     assert [row["pos"] for row in merged] == list(range(len(rows)))
@@ -290,7 +290,7 @@ def test_foreign_logs_are_read_by_a_mapping_file(spark: SparkSession, tmp_path: 
     mapping = 'pid = "cast(substr(who, 2) as int)"\nseq = "n"\nl = "ms"\nk = "c"\ngrp = "room"\npayload = "text"\n'
     (tmp_path / "mapping.toml").write_text(mapping)
     log = read_logs(spark, tmp_path / "log.ndjson", read_mapping(tmp_path / "mapping.toml"))
-    merged = merged_by_group(subscribed(log, None), 2).collect()
+    merged = merged_by_group(events_of_groups(log, None), 2).collect()
     assert sorted((row["grp"], row["pos"], bytes(row["payload"])) for row in merged) == in_order(rows)
 
 

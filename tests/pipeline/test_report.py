@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from tests.check.scribe import Scribe
+from tests.check.trace_builder import TraceBuilder
 from tests.pipeline.test_verify import tickets_kept
 from whence.cli.app import run as command
 from whence.pipeline.charts import Bar, Line, Span, bar_chart, line_chart, timeline
@@ -29,8 +29,8 @@ from whence.pipeline.report import (
 from whence.pipeline.verify import Verified
 from whence.sim.lab import recipe_of
 from whence.sim.run import run
+from whence.sim.scenarios import simulation
 from whence.sim.summary import summarize
-from whence.sim.workload import simulation
 from whence.trace.memory import Trace
 from whence.trace.schema import Kind
 from whence.trace.writer import write_trace
@@ -67,31 +67,31 @@ def live_trace(joins_told: Sequence[int] = (0, 1, 2), *, asks: bool = False) -> 
     It also delivers what was published before it came, the first waits for an event, and the second asks for one of two
     that it misses.
     """
-    scribe = Scribe(founders=(), level="optimistic")
+    builder = TraceBuilder(founders=(), level="optimistic")
 
     def turn(kind: Kind, node: int) -> None:
-        scribe.row(kind, node, t_true=None) if node in joins_told else scribe.row(Kind.NOTE, node, t_true=None)
+        builder.row(kind, node, t_true=None) if node in joins_told else builder.row(Kind.NOTE, node, t_true=None)
 
     def told(node: int, *receivers: int, dests: Sequence[int] | None = None) -> EventId:
-        event = scribe.publish(node, dests, t_true=None)
+        event = builder.publish(node, dests, t_true=None)
         for receiver in receivers:
-            scribe.deliver(receiver, event, t_true=None, hold_ns=5 if receiver == 0 else 0)
+            builder.deliver(receiver, event, t_true=None, hold_ns=5 if receiver == 0 else 0)
         return event
 
     turn(Kind.JOIN, 0)
     turn(Kind.JOIN, 1)
     first = told(0, 0, 1)
     turn(Kind.JOIN, 2)
-    scribe.deliver(2, first, t_true=None)
+    builder.deliver(2, first, t_true=None)
     told(1, 0, 1, 2)
     told(0, 0, 1)
     turn(Kind.LEAVE, 2)
     told(1, 0, 1)
     told(0, 0, dests=(0,))
     if asks:
-        scribe.row(Kind.NOTE, 1, t_true=None, reason="recovered", value=3)
-        scribe.gap(1, EventId(0, 1, 90))
-    return scribe.trace
+        builder.row(Kind.NOTE, 1, t_true=None, reason="recovered", value=3)
+        builder.gap(1, EventId(0, 1, 90))
+    return builder.trace
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +138,7 @@ def test_what_only_waited_was_not_recovered(measured: Measured) -> None:
     assert rows["half-told"]["recovered"] == 0.75
 
 
-def test_no_run_has_more_owed_deliveries_than_are_owed(
+def test_no_run_has_more_owed_deliveries_than_are_expected(
     measured: Measured, traces: tuple[Path, dict[str, Trace]]
 ) -> None:
     rows = {row["level"]: row for row in measured.runs if row["run_id"] not in ("live", "half-told", "tickets")}

@@ -14,7 +14,7 @@ from tests.check.worlds import causal_world
 from whence.cli.app import run as command
 from whence.errors import UsageError
 from whence.pipeline import session as sessions
-from whence.pipeline.normalise import read_logs
+from whence.pipeline.log_reader import read_logs
 from whence.pipeline.session import first_line, session
 from whence.trace.writer import write_trace
 

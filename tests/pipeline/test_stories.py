@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.check.scribe import Scribe
+from tests.check.trace_builder import TraceBuilder
 from whence.check.judge import judge
 from whence.cli.app import run as command
 from whence.pipeline import stories as telling
 from whence.pipeline.events import find_input
 from whence.pipeline.report import Measured, report_page
-from whence.pipeline.stories import more_stories, stories
+from whence.pipeline.stories import broken_promises, promises_left_out
 from whence.pipeline.verify import Judged, Verified
 from whence.trace.memory import Trace
 from whence.trace.writer import write_trace
@@ -19,17 +19,17 @@ from whence.trace.writer import write_trace
 
 def broken(run_id: str, events: int = 5) -> Trace:
     """Every event of process 0 comes to process 2 after what process 1 answered to it."""
-    scribe = Scribe(level="causal")
+    builder = TraceBuilder(level="causal")
     for _ in range(events):
-        cause = scribe.publish(0)
-        scribe.deliver(0, cause)
-        scribe.deliver(1, cause)
-        effect = scribe.publish(1)
+        cause = builder.publish(0)
+        builder.deliver(0, cause)
+        builder.deliver(1, cause)
+        effect = builder.publish(1)
         for node in (1, 0, 2):
-            scribe.deliver(node, effect)
-        scribe.deliver(2, cause)
-    scribe.trace.run.run_id = run_id
-    return scribe.trace
+            builder.deliver(node, effect)
+        builder.deliver(2, cause)
+    builder.trace.run.run_id = run_id
+    return builder.trace
 
 
 def judged(tmp_path: Path, *traces: Trace) -> Verified:
@@ -40,26 +40,26 @@ def judged(tmp_path: Path, *traces: Trace) -> Verified:
 
 def test_a_broken_promise_is_told_in_steps_and_the_rest_is_counted(tmp_path: Path) -> None:
     done = judged(tmp_path, broken("one"))
-    (told,) = stories(find_input([tmp_path]), done)
+    (told,) = broken_promises(find_input([tmp_path]), done)
     assert (told.run_id, told.promise, len(told.sentences)) == ("one", "causal", telling.SENTENCES_MAX)
     assert told.more == f"and {done.runs[0].verdicts[0].count - telling.SENTENCES_MAX} more violations"
     assert told.steps[0].endswith("process 0 publishes its event 1")
     assert told.steps[-1].endswith("process 2 delivers event 1 of process 0 (here)")
-    assert more_stories(done, [told]) == ""
+    assert promises_left_out(done, [told]) == ""
 
 
 def test_many_runs_and_large_ones_are_told_in_brief(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = judged(tmp_path, *(broken(f"run-{number:02d}", 1) for number in range(telling.STORIES_MAX + 2)))
     monkeypatch.setattr(telling, "RUN_BYTES_MAX", 10)
-    told = stories(find_input([tmp_path]), done)
+    told = broken_promises(find_input([tmp_path]), done)
     assert len(told) == telling.STORIES_MAX
     assert all(each.sentences and not each.steps for each in told)
-    assert more_stories(done, told) == "and 2 more broken promises"
+    assert promises_left_out(done, told) == "and 2 more broken promises"
 
 
 def test_the_page_shows_how_promises_broke(tmp_path: Path) -> None:
     done = judged(tmp_path, broken("one"))
-    text = report_page(done, Measured([], [], [], []), stories(find_input([tmp_path]), done))
+    text = report_page(done, Measured([], [], [], []), broken_promises(find_input([tmp_path]), done))
     assert "Broken promises" in text
     assert "<li>0.001 ms: process 0 publishes its event 1</li>" in text
     assert "one: <span class='broken'>causal</span>" in text

@@ -25,20 +25,12 @@ from whence.core.clocks.stamp import Timing
 from whence.core.levels.total.merge_buffer import MergeBuffer, entry_of
 from whence.errors import InternalError, StorageError, UsageError
 from whence.limits import MergeLimits
-from whence.pipeline import stream
+from whence.pipeline import stream_step
 from whence.pipeline.batch import merge_logs
-from whence.pipeline.held import Held
-from whence.pipeline.stream import (
-    LATE,
-    REJECTED,
-    Manifest,
-    Mode,
-    Rules,
-    manifests,
-    read_manifest,
-    read_released,
-    run_stream,
-)
+from whence.pipeline.manifest import LATE, REJECTED, Manifest, committed_steps, read_manifest, read_released
+from whence.pipeline.pending_files import PendingFiles
+from whence.pipeline.stream import run_stream
+from whence.pipeline.stream_step import Mode, Rules
 from whence.store.lock import locked
 from whence.trace.writer import write_trace
 from whence.types import Process, packed
@@ -62,7 +54,7 @@ def test_a_stream_releases_the_order_of_the_batch_and_of_the_live_merger(spark: 
     rows = made_log(1)
     write_files(tmp_path / "logs", rows, 5, 20)
     streamed(spark, tmp_path, BRISK)
-    assert len(manifests(tmp_path / "out")) == 6
+    assert len(committed_steps(tmp_path / "out")) == 6
     got = released(spark, tmp_path / "out")
     assert got == in_order(rows)
     assert [payload for _, _, payload in got] == [payload for grp in ("g0", "g1") for payload in live_order(rows, grp)]
@@ -118,7 +110,7 @@ def test_rows_without_a_place_are_set_aside_and_counted(spark: SparkSession, tmp
     got = read_released(spark, tmp_path / "out").orderBy("pos").collect()
     assert [(row["pid"], row["seq"]) for row in got] == [(pid, seq) for seq in (1, 2, 3) for pid in (1, 2)]
     assert [row["payload"] for row in got[:2]] == [None, b"1"]
-    done = [read_manifest(tmp_path / "out", step).rows for step in manifests(tmp_path / "out")]
+    done = [read_manifest(tmp_path / "out", step).rows for step in committed_steps(tmp_path / "out")]
     assert sum(rows.get(REJECTED, 0) for rows in done) == len(wrong) + (kind == "json")
     assert read_released(spark, tmp_path / "out", REJECTED).count() == len(wrong) + (kind == "json")
     assert done[-1]["pending"] == 0
@@ -141,7 +133,7 @@ def test_files_that_differ_in_columns_are_streamed_and_merged_alike(
             streamed(spark, tmp_path, BRISK, flush=number == 1)
     if not restarts:
         streamed(spark, tmp_path, BRISK)
-    last = read_manifest(tmp_path / "out", manifests(tmp_path / "out")[-1])
+    last = read_manifest(tmp_path / "out", committed_steps(tmp_path / "out")[-1])
     assert (last.rows["pending"], last.rows["released"] > 0) == (0, True)
     assert released(spark, tmp_path / "out") == in_order([*old, *new])
     done = merge_logs(spark, logs, tmp_path / "merged", 3)
@@ -158,12 +150,12 @@ def test_a_bad_value_stops_nothing_unless_it_must(spark: SparkSession, tmp_path:
     with pytest.raises(UsageError, match=r"log\.ndjson, line 3: pid is x, no whole number .*: \{.pid.: .x") as told:
         streamed(spark, tmp_path, BRISK, strict=True)
     assert len(str(told.value).splitlines()) == 1
-    assert not manifests(tmp_path / "out")
+    assert not committed_steps(tmp_path / "out")
     streamed(spark, tmp_path, BRISK)
     assert [row["seq"] for row in read_released(spark, tmp_path / "out").orderBy("pos").collect()] == [1, 3]
     (wrong,) = read_released(spark, tmp_path / "out", REJECTED).collect()
     assert (wrong["file"], wrong["raw"]) == (str(file), '{"pid": "x", "seq": 2, "l": 5}')
-    done = [read_manifest(tmp_path / "out", step).rows for step in manifests(tmp_path / "out")]
+    done = [read_manifest(tmp_path / "out", step).rows for step in committed_steps(tmp_path / "out")]
     assert [sum(rows[name] for rows in done) for name in ("in", "released", "rejected")] == [3, 2, 1]
 
 
@@ -180,7 +172,7 @@ def test_an_event_counts_once_whatever_its_rows_say_and_whenever_they_come(spark
     streamed(spark, tmp_path, BRISK)
     assert released(spark, tmp_path / "out") == in_order(rows)
     done = merge_logs(spark, tmp_path / "logs", tmp_path / "merged", 2)
-    steps = [read_manifest(tmp_path / "out", step).rows for step in manifests(tmp_path / "out")]
+    steps = [read_manifest(tmp_path / "out", step).rows for step in committed_steps(tmp_path / "out")]
     assert done.twice == sum(step["twice"] for step in steps) == 50
     assert read_released(spark, tmp_path / "out", "twice").count() == 50
 
@@ -189,8 +181,8 @@ def test_a_step_that_does_not_balance_is_not_committed(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_files(tmp_path / "logs", made_log(11, events=60), 2, 0)
-    real = Held.sound
-    monkeypatch.setattr(Held, "sound", lambda held, files: real(held, files).filter("seq <> 3"))
+    real = PendingFiles.valid_rows
+    monkeypatch.setattr(PendingFiles, "valid_rows", lambda held, files: real(held, files).filter("seq <> 3"))
     with pytest.raises(InternalError, match="does not balance and is not committed"):
         streamed(spark, tmp_path, BRISK)
     monkeypatch.undo()
@@ -242,8 +234,8 @@ def test_by_frontier_nothing_is_late_and_the_silent_are_left_out(spark: SparkSes
     write_files(tmp_path / "logs", rows, 5, 0)
     streamed(spark, tmp_path, Rules(mode="frontier", silent=30))
     assert released(spark, tmp_path / "out") == in_order(rows)
-    last = read_manifest(tmp_path / "out", manifests(tmp_path / "out")[-2])
-    assert last.left_out == [0]
+    last = read_manifest(tmp_path / "out", committed_steps(tmp_path / "out")[-2])
+    assert last.silent == [0]
     assert last.rows["released"] > 0
 
 
@@ -254,12 +246,12 @@ def test_a_step_that_broke_off_anywhere_is_done_again(
     rows = made_log(4, events=150)
     write_files(tmp_path / "logs", [*rows, *rows[140:]], 3, 20)
     places = (
-        ("_put", stream),
-        ("hold", Held),
+        ("write_manifest", stream_step),
+        ("link", PendingFiles),
         ("move", shutil),
-        ("rows_in", stream),
-        ("known_among", stream),
-        ("let_go", Held),
+        ("row_count", stream_step),
+        ("already_committed", stream_step),
+        ("remove", PendingFiles),
         ("rmtree", shutil),
     )
     for name, target in places:
@@ -277,9 +269,9 @@ def test_a_step_that_broke_off_anywhere_is_done_again(
         monkeypatch.undo()
     streamed(spark, tmp_path, BRISK)
     assert released(spark, tmp_path / "out") == in_order(rows)
-    steps = [read_manifest(tmp_path / "out", step) for step in manifests(tmp_path / "out")]
+    steps = [read_manifest(tmp_path / "out", step) for step in committed_steps(tmp_path / "out")]
     assert sum(step.rows["twice"] + step.rows["late"] for step in steps) == 10
-    assert (steps[-1].rows["pending"], steps[-1].held) == (0, {})
+    assert (steps[-1].rows["pending"], steps[-1].pending) == (0, {})
 
 
 @pytest.mark.parametrize("can_link", [True, False])
@@ -298,7 +290,7 @@ def test_logs_may_go_as_soon_as_their_step_is_committed(
     kept = []
 
     def remove(done: Manifest) -> None:
-        kept.append(len(done.held))
+        kept.append(len(done.pending))
         (tmp_path / "logs" / f"part-{int(done.step):05d}.parquet").unlink()
 
     streamed(spark, tmp_path, BRISK, on_step=remove)
@@ -328,8 +320,8 @@ def test_logs_of_any_kind_are_streamed(spark: SparkSession, tmp_path: Path, mode
     run_stream(
         spark, tmp_path / "logs", tmp_path / "out", work, rules, mapping, once=True, flush=False, files_per_batch=1
     )
-    last = read_manifest(tmp_path / "out", manifests(tmp_path / "out")[-1])
-    assert (len(manifests(tmp_path / "out")), last.max_r) == (4, max(row["r"] for row in rows))
+    last = read_manifest(tmp_path / "out", committed_steps(tmp_path / "out")[-1])
+    assert (len(committed_steps(tmp_path / "out")), last.max_r) == (4, max(row["r"] for row in rows))
     got = released(spark, tmp_path / "out")
     assert 0 < len(got) == len(rows) - last.rows["pending"]
     assert got == [each for each in in_order(rows) if each[1] < last.released[each[0]]]
@@ -337,13 +329,13 @@ def test_logs_of_any_kind_are_streamed(spark: SparkSession, tmp_path: Path, mode
 
 def test_footers_tell_of_a_file_what_its_rows_do(spark: SparkSession, tmp_path: Path) -> None:
     write_files(tmp_path / "logs", made_log(8), 3, 0)
-    held = Held(spark, tmp_path / "held", {})
-    files = held.hold("1", [str(path) for path in (tmp_path / "logs").iterdir()])
-    told = held.spans(files, by_publisher=False)
+    pending = PendingFiles(spark, tmp_path / "held", {})
+    files = pending.link("1", [str(path) for path in (tmp_path / "logs").iterdir()])
+    told = pending.spans(files, by_publisher=False)
     assert sum(span.events for span in told) == 400
-    mapped = Held(spark, tmp_path / "held", {"r": "r + 0"})
+    mapped = PendingFiles(spark, tmp_path / "held", {"r": "r + 0"})
     assert sorted(mapped.spans(files, by_publisher=False)) == sorted(told)
-    each = held.spans(files, by_publisher=True)
+    each = pending.spans(files, by_publisher=True)
     assert (len(each), sum(span.events for span in each)) == (15, 400)
 
 
@@ -360,7 +352,7 @@ def test_a_stream_killed_at_any_moment_releases_every_row_once(spark: SparkSessi
     dice = Random(seed)
     for _ in range(6 if seed else 2):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
-        wait_for_steps(process, tmp_path / "out", len(manifests(tmp_path / "out")) + 1)
+        wait_for_steps(process, tmp_path / "out", len(committed_steps(tmp_path / "out")) + 1)
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(dice.random() * 1.5)
         os.killpg(process.pid, signal.SIGKILL)
@@ -372,7 +364,7 @@ def test_a_stream_killed_at_any_moment_releases_every_row_once(spark: SparkSessi
 
 
 def wait_for_steps(process: subprocess.Popen[bytes], out: Path, steps: int) -> None:
-    while process.poll() is None and len(manifests(out)) < steps:
+    while process.poll() is None and len(committed_steps(out)) < steps:
         try:
             process.wait(0.1)
         except subprocess.TimeoutExpired:
@@ -425,5 +417,5 @@ def test_a_publisher_called_by_a_number_is_not_the_one_that_has_it(spark: SparkS
     rows = [{"pid": 1, "seq": seq, "l": 10 * seq} for seq in range(1, 6)] + [{"publisher": "1", "seq": 1, "l": 15}]
     (tmp_path / "logs" / "a.ndjson").write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
     streamed(spark, tmp_path, Rules(mode="frontier", silent=10**6), flush=False)
-    last = read_manifest(tmp_path / "out", manifests(tmp_path / "out")[-1])
+    last = read_manifest(tmp_path / "out", committed_steps(tmp_path / "out")[-1])
     assert (last.rows["released"], last.rows["pending"]) == (1, 5)  # the other may still say something at 15

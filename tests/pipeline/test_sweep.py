@@ -12,8 +12,8 @@ from whence.pipeline import sweep
 from whence.pipeline.sweep import read_plan, run_sweep, seed_of, summary_table
 from whence.sim.lab import recipe_of
 from whence.sim.run import run
+from whence.sim.scenarios import simulation
 from whence.sim.summary import summarize
-from whence.sim.workload import simulation
 
 PLAN = """
 repeat = 2

@@ -14,11 +14,13 @@ from tests.pipeline.logs import in_order, made_log, write_files
 from whence.errors import TraceError, UsageError
 from whence.pipeline.batch import merge_logs
 from whence.pipeline.events import find_input, read_events
-from whence.pipeline.merge import subscribed, write_merged
+from whence.pipeline.log_reader import read_logs
+from whence.pipeline.manifest import committed_steps, read_released
+from whence.pipeline.merge import events_of_groups, write_merged
 from whence.pipeline.metrics import Measures, write_metrics
-from whence.pipeline.normalise import read_logs
 from whence.pipeline.report import write_page
-from whence.pipeline.stream import Rules, manifests, read_released, run_stream
+from whence.pipeline.stream import run_stream
+from whence.pipeline.stream_step import Rules
 from whence.pipeline.sweep import run_sweep, seed_of
 from whence.pipeline.verify import verify
 from whence.trace.writer import write_trace
@@ -41,7 +43,7 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_merge_that_does_not_fit_leaves_nothing(spark: SparkSession, tmp_path: Path, full_disk: Path) -> None:
     write_files(tmp_path / "logs", made_log(1, events=3000), 1, 0)
-    log = subscribed(read_logs(spark, tmp_path / "logs"), None)
+    log = events_of_groups(read_logs(spark, tmp_path / "logs"), None)
     with pytest.raises(UsageError, match=r"could not be written and was removed: .*") as said:
         write_merged(log, full_disk / "out", 1, by_group=True)
     assert "\n" not in str(said.value)
@@ -62,7 +64,7 @@ def test_a_stream_that_does_not_fit_goes_on_when_there_is_room(
 
     with pytest.raises(UsageError, match="can be started again"):
         streamed()
-    done = manifests(full_disk / "out")
+    done = committed_steps(full_disk / "out")
     if not done:
         with pytest.raises(UsageError, match="holds no released rows yet"):
             read_released(spark, full_disk / "out")

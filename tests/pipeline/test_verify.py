@@ -8,21 +8,21 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.check.scribe import Scribe
+from tests.check.trace_builder import TraceBuilder
 from tests.check.worlds import any_world, causal_world, swapped
 from whence.check.judge import ORACLES, judge
 from whence.check.verdict import VIOLATIONS_MAX, Outcome, Verdict
 from whence.errors import TraceError, UsageError
 from whence.pipeline import verify as verifying
-from whence.pipeline.certificate import PROVABLE, proofs
+from whence.pipeline.certificate import PROVABLE, proved_verdicts
 from whence.pipeline.events import FILES_READ, find_input, read_events
-from whence.pipeline.session import SMALL_BYTES, suit
+from whence.pipeline.session import SMALL_BYTES, configure_for_size
 from whence.pipeline.verify import Verified, verify
 from whence.sim.canary import CANARY
 from whence.sim.lab import recipe_of
 from whence.sim.run import run
+from whence.sim.scenarios import simulation
 from whence.sim.swarm import SWARMS, draw
-from whence.sim.workload import simulation
 from whence.trace.memory import Trace
 from whence.trace.reader import read_trace
 from whence.trace.schema import COLUMNS_OF, K_HI, K_LO, M_PID, M_SEQ, Kind
@@ -37,105 +37,105 @@ QUIET = ("eventual", "fifo", "optimistic", "causal", "total")
 
 def tickets_misused() -> Trace:
     """A ticket with two owners at once, an epoch that goes back, and a use without ownership."""
-    scribe = Scribe(level="optimistic")
-    scribe.row(Kind.TICKET_ACQUIRE, 0, ticket=1, epoch=3)
-    scribe.publish(0, ticket=1, epoch=3)
-    scribe.row(Kind.TICKET_ACQUIRE, 1, ticket=1, epoch=2)
-    scribe.row(Kind.TICKET_RELEASE, 0, ticket=1, epoch=3)
-    scribe.publish(0, ticket=1, epoch=3)
-    scribe.row(Kind.TICKET_SUSPEND, 1, ticket=1, epoch=2)
-    scribe.row(Kind.TICKET_ACQUIRE, 2, ticket=1, epoch=3)
-    scribe.crash(2)
-    return scribe.trace
+    builder = TraceBuilder(level="optimistic")
+    builder.row(Kind.TICKET_ACQUIRE, 0, ticket=1, epoch=3)
+    builder.publish(0, ticket=1, epoch=3)
+    builder.row(Kind.TICKET_ACQUIRE, 1, ticket=1, epoch=2)
+    builder.row(Kind.TICKET_RELEASE, 0, ticket=1, epoch=3)
+    builder.publish(0, ticket=1, epoch=3)
+    builder.row(Kind.TICKET_SUSPEND, 1, ticket=1, epoch=2)
+    builder.row(Kind.TICKET_ACQUIRE, 2, ticket=1, epoch=3)
+    builder.crash(2)
+    return builder.trace
 
 
 def tickets_after_healing(acted_for: int) -> Trace:
     """A cluster of four tickets whose first owner acts for some; a lease that ran out unnoticed."""
-    scribe = Scribe(level="optimistic", parameters={"tickets": 4, "k": 1, "ticket_round_ns": 10})
-    scribe.row(Kind.TICKET_ACQUIRE, 1, ticket=2, epoch=1)
-    scribe.publish(1, ticket=2, epoch=1)
-    scribe.row(Kind.TICKET_SUSPEND, 1, ticket=2, epoch=1, late_ns=1500)
-    scribe.phases()
-    scribe.row(Kind.TICKET_ACQUIRE, 0, ticket=1, epoch=2, value=acted_for)
-    scribe.row(Kind.TICKET_ACQUIRE, 2, ticket=0, epoch=3)
-    return scribe.trace
+    builder = TraceBuilder(level="optimistic", parameters={"tickets": 4, "k": 1, "ticket_round_ns": 10})
+    builder.row(Kind.TICKET_ACQUIRE, 1, ticket=2, epoch=1)
+    builder.publish(1, ticket=2, epoch=1)
+    builder.row(Kind.TICKET_SUSPEND, 1, ticket=2, epoch=1, late_ns=1500)
+    builder.phases()
+    builder.row(Kind.TICKET_ACQUIRE, 0, ticket=1, epoch=2, value=acted_for)
+    builder.row(Kind.TICKET_ACQUIRE, 2, ticket=0, epoch=3)
+    return builder.trace
 
 
 def tickets_wished() -> Trace:
     """After healing one loses a ticket, one gives it back, and of two who asked one gave up."""
-    scribe = Scribe(nodes=range(5), level="optimistic", parameters={"tickets": 4, "k": 1, "ticket_round_ns": 10})
+    builder = TraceBuilder(nodes=range(5), level="optimistic", parameters={"tickets": 4, "k": 1, "ticket_round_ns": 10})
     for node in range(5):
-        scribe.row(Kind.NOTE, node, reason="ticket_asked")
+        builder.row(Kind.NOTE, node, reason="ticket_asked")
     for epoch, node in enumerate(range(3), 1):
-        scribe.row(Kind.TICKET_ACQUIRE, node, ticket=node, epoch=epoch, value=2 if node == 0 else 1)
-    scribe.phases()
-    scribe.row(Kind.NOTE, 2, reason="ticket_given_back")
+        builder.row(Kind.TICKET_ACQUIRE, node, ticket=node, epoch=epoch, value=2 if node == 0 else 1)
+    builder.phases()
+    builder.row(Kind.NOTE, 2, reason="ticket_given_back")
     for node in (1, 2):
-        scribe.row(Kind.TICKET_RELEASE, node, ticket=node, epoch=node + 1)
-    scribe.row(Kind.NOTE, 4, reason="ticket_given_back")
-    return scribe.trace
+        builder.row(Kind.TICKET_RELEASE, node, ticket=node, epoch=node + 1)
+    builder.row(Kind.NOTE, 4, reason="ticket_given_back")
+    return builder.trace
 
 
 def tickets_kept() -> Trace:
-    scribe = Scribe(level="optimistic")
+    builder = TraceBuilder(level="optimistic")
     for epoch, node in enumerate((0, 1, 2, 0), 1):
-        scribe.row(Kind.TICKET_ACQUIRE, node, ticket=1, epoch=epoch)
-        scribe.publish(node, ticket=1, epoch=epoch)
-        scribe.row(Kind.TICKET_RELEASE, node, ticket=1, epoch=epoch)
-    return scribe.trace
+        builder.row(Kind.TICKET_ACQUIRE, node, ticket=1, epoch=epoch)
+        builder.publish(node, ticket=1, epoch=epoch)
+        builder.row(Kind.TICKET_RELEASE, node, ticket=1, epoch=epoch)
+    return builder.trace
 
 
 def without_true_time() -> Trace:
     """A live trace in which an effect comes before its cause."""
-    scribe = Scribe(level="causal")
-    first = scribe.publish(0, t_true=None)
-    scribe.deliver(1, first, t_true=None)
-    second = scribe.publish(1, t_true=None)
-    scribe.deliver(0, second, t_true=None)
-    scribe.trace.rows[Kind.DELIVER].reverse()
-    return scribe.trace
+    builder = TraceBuilder(level="causal")
+    first = builder.publish(0, t_true=None)
+    builder.deliver(1, first, t_true=None)
+    second = builder.publish(1, t_true=None)
+    builder.deliver(0, second, t_true=None)
+    builder.trace.rows[Kind.DELIVER].reverse()
+    return builder.trace
 
 
 def tickets_by_clocks(skew_ns: int | None) -> Trace:
     """Owners without true time whose stretches overlap by 1,000 and 2,000 ns on their clocks; one's end is not told."""
-    scribe = Scribe(level="optimistic", epsilon=None if skew_ns is None else 1, tick_ns=skew_ns)
+    builder = TraceBuilder(level="optimistic", epsilon=None if skew_ns is None else 1, tick_ns=skew_ns)
 
     def turn(kind: Kind, node: int, epoch: int, **columns: int) -> None:
-        scribe.row(kind, node, ticket=1, epoch=epoch, t_true=None, **columns)
+        builder.row(kind, node, ticket=1, epoch=epoch, t_true=None, **columns)
 
     turn(Kind.TICKET_ACQUIRE, 0, 1)
     turn(Kind.TICKET_ACQUIRE, 1, 2)
     turn(Kind.TICKET_RELEASE, 0, 1)
     turn(Kind.TICKET_ACQUIRE, 2, 3)
-    scribe.publish(2, ticket=1, epoch=3, t_true=None)
+    builder.publish(2, ticket=1, epoch=3, t_true=None)
     turn(Kind.TICKET_RELEASE, 1, 2)
     turn(Kind.TICKET_SUSPEND, 2, 3, late_ns=1200)
     turn(Kind.TICKET_ACQUIRE, 0, 4)
     turn(Kind.TICKET_ACQUIRE, 1, 5, value=2)
-    return scribe.trace
+    return builder.trace
 
 
 def stamped(last: tuple[int, int]) -> Trace:
     """Two publications with keys that grow, and a third after both with a given one."""
-    scribe = Scribe(level="total")
-    first = scribe.publish(0, k_hi=5, k_lo=1)
-    scribe.deliver(1, first)
-    scribe.publish(1, k_hi=5, k_lo=2)
-    scribe.deliver(2, first)
-    scribe.publish(1, k_hi=last[0], k_lo=last[1])
-    return scribe.trace
+    builder = TraceBuilder(level="total")
+    first = builder.publish(0, k_hi=5, k_lo=1)
+    builder.deliver(1, first)
+    builder.publish(1, k_hi=5, k_lo=2)
+    builder.deliver(2, first)
+    builder.publish(1, k_hi=last[0], k_lo=last[1])
+    return builder.trace
 
 
 def durable_lives() -> Trace:
-    scribe = Scribe(level="causal", durable=True)
-    one = scribe.broadcast(0)
-    scribe.crash(1)
-    scribe.restart(1)
-    scribe.deliver(1, one)
-    scribe.publish(1)
-    scribe.phases()
-    scribe.broadcast(2)
-    return scribe.trace
+    builder = TraceBuilder(level="causal", durable=True)
+    one = builder.broadcast(0)
+    builder.crash(1)
+    builder.restart(1)
+    builder.deliver(1, one)
+    builder.publish(1)
+    builder.phases()
+    builder.broadcast(2)
+    return builder.trace
 
 
 def with_rows_missing() -> Trace:
@@ -294,10 +294,10 @@ def test_more_than_64_megabytes_are_read_and_judged_alike(
     spark: SparkSession, directory: Path, told: tuple[dict[str, Trace], Verified], tmp_path: Path
 ) -> None:
     """Beyond the size of a small job files are read where they lie, and certificates come first; verdicts stay."""
-    scribe = Scribe(range(20), level="total")
+    builder = TraceBuilder(range(20), level="total")
     for number in range(25_200):
-        scribe.broadcast(number % 20)
-    large = {"large": scribe.trace, "large-swapped": swapped(scribe.trace, Random(1))}
+        builder.broadcast(number % 20)
+    large = {"large": builder.trace, "large-swapped": swapped(builder.trace, Random(1))}
     for name, trace in large.items():
         trace.run = msgspec.structs.replace(trace.run, run_id=name)
         write_trace(tmp_path, trace)
@@ -307,7 +307,7 @@ def test_more_than_64_megabytes_are_read_and_judged_alike(
     try:
         done = verify(spark, [directory, tmp_path], EVERY)
     finally:
-        suit(spark, 0)
+        configure_for_size(spark, 0)
     assert not done.set_aside
     wanted = {judged.run.run_id: judged.verdicts for judged in told[1].runs}
     wanted |= {name: judge(trace, EVERY) for name, trace in large.items()}
@@ -353,8 +353,8 @@ def test_certificates_agree_with_the_oracles_and_settle_clean_runs(
     """The same verdicts, one pass; and clean runs of each sort are settled by it, broken ones never."""
     traces, verified = told
     wanted = dict.fromkeys(traces, EVERY)
-    suit(spark, 0)
-    proved = proofs(read_events(spark, find_input([directory]), wanted, tmp_path), wanted)
+    configure_for_size(spark, 0)
+    proved = proved_verdicts(read_events(spark, find_input([directory]), wanted, tmp_path), wanted)
     settled: dict[str, set[str]] = {}
     for judged in verified.runs:
         for verdict in judged.verdicts:

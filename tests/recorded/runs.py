@@ -10,11 +10,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from whence.sim.load import load_from
 from whence.sim.run import run
 from whence.sim.scenario import Scenario
+from whence.sim.scenarios import simulation
 from whence.sim.swarm import draw
-from whence.sim.workload import simulation
+from whence.sim.workload import Workload
 from whence.trace.gathering import gather
 from whence.trace.memory import Trace, digest_of
 from whence.trace.schema import EV, INC, NODE, WHO
@@ -57,7 +57,7 @@ def scenarios() -> Iterator[tuple[str, Scenario]]:
                 said = "".join(f", {name}={value}" for name, value in settings.items())
                 yield (
                     f"{level}, calm{said}, seed {seed}",
-                    simulation(level, 7, 20, seed, "none", dict(settings), load_from({})),
+                    simulation(level, 7, 20, seed, "none", dict(settings), Workload()),
                 )
 
 

@@ -13,7 +13,7 @@ from whence.sim.clock import Clock
 from whence.sim.loop import Loop
 from whence.sim.network import Copy, Network, NetworkModel
 from whence.sim.process import SimProcess
-from whence.sim.streams import Streams
+from whence.sim.random_streams import RandomStreams
 from whence.sim.world import World
 from whence.trace.memory import Row
 from whence.trace.schema import COLUMNS_OF, Kind
@@ -122,7 +122,7 @@ class Stage:
         """(time, peer, number) of every letter that reached a peer."""
         self.refused: list[int] = []
         """Peers that were told process 0 did not take their copy."""
-        network = Network(self.loop, NetworkModel(latency=ONE_MS), Streams(1), self.effective)
+        network = Network(self.loop, NetworkModel(latency=ONE_MS), RandomStreams(1), self.effective)
         world = World(self.loop, network, self.rows, GROUP, self.effective, sync_ns)
         self.process = driver(0, world, clock or Clock(), Random(dice_seed))
         self.members: list[Scripted] = []

@@ -11,8 +11,8 @@ from msgspec import structs
 
 from whence.core.registry import LEVELS
 from whence.sim.run import describe, run
+from whence.sim.scenarios.gossip import churn
 from whence.sim.swarm import draw
-from whence.sim.workload import churning
 from whence.trace.memory import Trace, digest_of
 from whence.trace.reader import read_trace
 from whence.trace.writer import TraceWriter, write_trace
@@ -22,10 +22,10 @@ LADDER = ("eventual", "fifo", "optimistic", "causal", "total")
 PROGRAM = """
 from whence.sim.run import run
 from whence.sim.swarm import draw
-from whence.sim.workload import churning
+from whence.sim.scenarios.gossip import churn
 from whence.trace.memory import digest_of
 drawn = [draw(level, 3) for level in ("eventual", "fifo", "optimistic", "causal", "total")]
-print(*(digest_of(run(scenario).trace) for scenario in (*drawn, churning("fifo", 20, 30, 1))))
+print(*(digest_of(run(scenario).trace) for scenario in (*drawn, churn("fifo", 20, 30, 1))))
 """
 
 
@@ -44,7 +44,7 @@ def digests_with(hash_seed: str) -> str:
 @pytest.mark.no_cover
 def test_the_hash_seed_of_the_interpreter_changes_nothing() -> None:
     drawn = [draw(level, 3) for level in LADDER]
-    here = [digest_of(run(scenario).trace) for scenario in (*drawn, churning("fifo", 20, 30, 1))]
+    here = [digest_of(run(scenario).trace) for scenario in (*drawn, churn("fifo", 20, 30, 1))]
     assert [digests_with(hash_seed) for hash_seed in ("0", "1", "random")] == [" ".join(here)] * 3
 
 
@@ -60,7 +60,7 @@ def test_the_order_in_which_processes_are_made_changes_nothing(level: str, seed:
 
 def test_another_seed_is_another_run() -> None:
     """Otherwise the digests above would say nothing."""
-    digests = [digest_of(run(churning("fifo", 20, 30, seed)).trace) for seed in range(4)]
+    digests = [digest_of(run(churn("fifo", 20, 30, seed)).trace) for seed in range(4)]
     assert len(dict.fromkeys(digests)) == 4
 
 
@@ -82,7 +82,7 @@ def test_a_trace_read_back_from_disk_has_the_digest_it_was_written_with(tmp_path
 
 
 def test_a_trace_written_out_while_the_run_goes_on_has_the_same_digest(tmp_path: Path) -> None:
-    scenario = churning("fifo", 20, 30, 1)
+    scenario = churn("fifo", 20, 30, 1)
     expected = digest_of(run(scenario).trace)
     writers: list[TraceWriter] = []
 

@@ -14,11 +14,13 @@ from msgspec import structs
 from whence.core.levels.gossip.level import settings_from
 from whence.core.registry import LEVELS
 from whence.errors import UsageError
+from whence.sim.fault_plan import FaultPlan, read_fault_plan
 from whence.sim.network import LATENCY_SHAPES, Latency, NetworkModel
 from whence.sim.run import run
 from whence.sim.scenario import Clocks, Fault, Scenario
+from whence.sim.scenarios import simulation
+from whence.sim.scenarios.gossip import churn, rounds_for
 from whence.sim.swarm import draw
-from whence.sim.workload import Trouble, churning, read_trouble, rounds_for, simulation
 from whence.trace.memory import digest_of
 
 LEVELS_OF_GOSSIP = ("eventual", "fifo")
@@ -37,8 +39,8 @@ faults = st.builds(
     disk=st.sampled_from(("lost", "torn", "wiped")),
     between_effects=st.booleans(),
 )
-troubles = st.builds(
-    Trouble,
+plans = st.builds(
+    FaultPlan,
     st.lists(faults, max_size=4),
     st.builds(
         NetworkModel,
@@ -72,16 +74,16 @@ def _toml_value(value: Any) -> str:
     return json.dumps(value)
 
 
-@given(trouble=troubles)
+@given(plan=plans)
 def test_a_file_of_faults_reads_back_as_it_was_written_in_toml_and_json(
-    tmp_path_factory: pytest.TempPathFactory, trouble: Trouble
+    tmp_path_factory: pytest.TempPathFactory, plan: FaultPlan
 ) -> None:
     folder = tmp_path_factory.mktemp("faults")
-    plain = msgspec.to_builtins(trouble)
+    plain = msgspec.to_builtins(plan)
     (folder / "faults.json").write_text(json.dumps(plain), encoding="utf-8")
     (folder / "faults.toml").write_text(toml_of(plain), encoding="utf-8")
-    assert read_trouble(str(folder / "faults.json")) == trouble
-    assert read_trouble(str(folder / "faults.toml")) == trouble
+    assert read_fault_plan(str(folder / "faults.json")) == plan
+    assert read_fault_plan(str(folder / "faults.toml")) == plan
 
 
 def test_a_file_of_faults_for_people(tmp_path: Path) -> None:
@@ -199,19 +201,19 @@ def phases_are_sound(scenario: Scenario, events: int) -> None:
     st.sampled_from(("none", "swarm")),
 )
 def test_a_simulation_has_its_events_and_its_faults_each_in_their_phase(
-    level: str, nodes: int, events: int, seed: int, trouble: str
+    level: str, nodes: int, events: int, seed: int, plan: str
 ) -> None:
-    scenario = simulation(level, nodes, events, seed, trouble)
+    scenario = simulation(level, nodes, events, seed, plan)
     phases_are_sound(scenario, events)
-    assert scenario == simulation(level, nodes, events, seed, trouble)
-    assert bool(scenario.heal_at_ns) == (trouble != "none")
+    assert scenario == simulation(level, nodes, events, seed, plan)
+    assert bool(scenario.heal_at_ns) == (plan != "none")
 
 
 @given(st.sampled_from(LEVELS_OF_GOSSIP), st.integers(20, 200), st.integers(30, 100), st.integers(0, 2**40))
 def test_the_demos_scenario_has_every_sort_of_churn_before_it_heals(
     level: str, nodes: int, events: int, seed: int
 ) -> None:
-    scenario = churning(level, nodes, events, seed)
+    scenario = churn(level, nodes, events, seed)
     phases_are_sound(scenario, events)
     kinds = Counter(fault.kind for fault in scenario.faults)
     assert {"crash", "leave", "join", "pause", "partition"} == set(kinds)
@@ -288,7 +290,7 @@ def test_the_swarm_draws_every_shape_of_group_network_and_clock() -> None:
                 ("group", scenario.shape), ("latency", network.latency.shape), ("links", network.fifo_links),
                 ("bandwidth", bool(network.bandwidth_bps)), ("both ways", network.bandwidth_both_ways),
                 ("drift", bool(scenario.clocks.drift_ppm)), ("offset", bool(scenario.clocks.offset_ns)),
-                ("sync", bool(scenario.sync_ns)), ("view", scenario.settings["view"]), ("calm", network.calm()),
+                ("sync", bool(scenario.sync_ns)), ("view", scenario.settings["view"]), ("calm", network.is_calm()),
             ]
         )  # fmt: skip
     values = Counter(dimension for dimension, _ in drawn)
@@ -299,3 +301,11 @@ def test_the_swarm_draws_every_shape_of_group_network_and_clock() -> None:
 
 def test_rounds_enough_for_the_paper_are_chosen_for_its_groups() -> None:
     assert [rounds_for(nodes) for nodes in (25, 125, 250)] == [6, 7, 8]
+
+
+def test_a_level_that_no_table_knows_is_refused_with_the_list_of_those_that_are() -> None:
+    listed = r"'strict' is unknown; there are: eventual, fifo, .*cbcast"
+    with pytest.raises(UsageError, match=listed):
+        simulation("strict", 5, 10, 1)
+    with pytest.raises(UsageError, match=listed):
+        draw("strict", 1)

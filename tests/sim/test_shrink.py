@@ -10,9 +10,9 @@ from msgspec import structs
 from whence.check.verdict import Outcome
 from whence.core.levels.causal.tree.overlay import Overlay, OverlaySettings, overlay_of
 from whence.sim.explore import hunt, judged
-from whence.sim.prune import without_node
 from whence.sim.scenario import Publish, Scenario
 from whence.sim.shrink import shrink, size_of
+from whence.sim.shrink_tree import without_node
 from whence.sim.swarm import draw
 from whence_lab.mutants import find
 
@@ -70,7 +70,7 @@ def test_with_time_enough_nothing_can_be_left_out_of_what_remains(seed: int) -> 
             less = structs.replace(smallest, **{name: things[:at] + things[at + 1 :]})
             assert not symptom.shows_in(less)
     assert smallest.nodes == 2
-    assert smallest.network.calm()
+    assert smallest.network.is_calm()
     assert not smallest.clocks.drift_ppm
 
 

@@ -12,14 +12,15 @@ from tests.sim.stage import gaps_in_numbers
 from whence.check.history import History
 from whence.sim.run import run
 from whence.sim.scenario import Scenario
+from whence.sim.scenarios import simulation
+from whence.sim.scenarios.gossip import churn
 from whence.sim.summary import Summary, summarize
 from whence.sim.swarm import draw
-from whence.sim.workload import churning, simulation
 from whence.trace.memory import Trace
 from whence.trace.schema import Kind
 
 SCENARIOS = [*(draw("fifo", seed) for seed in range(6)), *(draw("eventual", seed) for seed in range(6, 12)),
-             simulation("fifo", 8, 12, 1), churning("fifo", 20, 30, 1)]  # fmt: skip
+             simulation("fifo", 8, 12, 1), churn("fifo", 20, 30, 1)]  # fmt: skip
 
 
 @cache

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from whence.sim.loop import Loop
 from whence.sim.network import Copy, Latency, Network, NetworkModel
-from whence.sim.streams import Streams
+from whence.sim.random_streams import RandomStreams
 
 MS = 1_000_000
 SECOND = 1000 * MS
@@ -38,7 +38,7 @@ class Wires:
         self.arrived: list[Arrival] = []
         self.refused: list[tuple[int, int, int]] = []
         """(time, sender, target) of every copy that a sender was told nobody took."""
-        self.network = Network(self.loop, NetworkModel(latency=latency, **model), Streams(seed), self.effective)
+        self.network = Network(self.loop, NetworkModel(latency=latency, **model), RandomStreams(seed), self.effective)
         for pid in range(nodes):
             self.network.attach(pid, Socket(self._arrive, self._refusal_of(pid)))
 

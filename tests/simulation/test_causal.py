@@ -9,7 +9,8 @@ import pytest
 from msgspec import structs
 
 from tests.simulation.hunts import hunted
-from whence.check.judge import PROMISES_OF, judge
+from whence.check.judge import judge
+from whence.check.levels import PROMISES_OF
 from whence.check.verdict import Outcome
 from whence.core.levels.causal.level import Causal
 from whence.core.levels.causal.settings import Settings
@@ -20,12 +21,13 @@ from whence.core.levels.causal.tree.record import Record
 from whence.core.levels.causal.tree.settings import TreeSettings
 from whence.sim.cluster import Cluster
 from whence.sim.explore import explore, judged
-from whence.sim.faults import Director
-from whence.sim.forest import crashes_within, recovering, simulation
+from whence.sim.faults import ScenarioScheduler
 from whence.sim.lab import recipe_of
 from whence.sim.recorder import Recorder
 from whence.sim.run import describe, run
 from whence.sim.scenario import Fault
+from whence.sim.scenarios import simulation
+from whence.sim.scenarios.tree import crash_recovery, crashes_within
 from whence.sim.swarm import draw
 from whence.trace.memory import Trace
 from whence_lab.experiments.headers import scenario
@@ -103,7 +105,7 @@ def test_the_swarm_draws_every_kind_of_tree_coding_identity_and_f_and_groups_wit
 
 @pytest.mark.parametrize("seed", range(3))
 def test_within_f_everybody_gets_everything_and_all_is_forgotten(seed: int) -> None:
-    outcome, verdicts = judged(recovering(seed))
+    outcome, verdicts = judged(crash_recovery(seed))
     assert outcome.effective["restart"]
     assert [verdict.promise for verdict in verdicts] == list(PROMISES_OF["causal"])
     assert all(verdict.holds for verdict in verdicts)
@@ -111,7 +113,7 @@ def test_within_f_everybody_gets_everything_and_all_is_forgotten(seed: int) -> N
 
 def test_beyond_f_order_is_kept_and_progress_resumes_when_all_are_back() -> None:
     """Half of the tree is down at once: nothing is promised of time, everything of order."""
-    calm = recovering(5)
+    calm = crash_recovery(5)
     down = Fault(kind="crash", at_ns=10**8, until_ns=10**9, nodes=list(range(1, 31, 2)), disk="torn")
     _, verdicts = judged(structs.replace(calm, faults=[down]))
     assert all(verdict.holds for verdict in verdicts)
@@ -160,7 +162,7 @@ def sizes_at_rest(nodes: int, messages: int) -> tuple[float, int]:
     recipe = recipe_of("causal")
     cluster = Cluster(planned, recipe, Trace(describe(planned, recipe)).rows)
     cluster.start()
-    Director(cluster, planned).plan()
+    ScenarioScheduler(cluster, planned).plan()
     cluster.loop.run(planned.end_at_ns)
     members: list[Any] = [process.member for process in cluster.processes.values()]
     assert all(gauge.value == 0 for member in members for gauge in member.gauges() if gauge.rests)

@@ -7,18 +7,20 @@ from msgspec import structs
 
 from tests.simulation.hunts import hunted
 from whence.check.history import AFTER_ALL, History
-from whence.check.judge import PROMISES_OF, judge
-from whence.check.tickets import PROMISE, covers_of, holds_of
+from whence.check.judge import judge
+from whence.check.levels import PROMISES_OF
+from whence.check.ticket_exclusivity import PROMISE, covers_of, holds_of
 from whence.check.verdict import Findings, Outcome
 from whence.core.levels.optimistic.level import OptimisticLevel
 from whence.core.levels.optimistic.member import named
-from whence.sim.clusters import killed, simulation, warm_up
 from whence.sim.explore import explore, judged
 from whence.sim.lab import recipe_of
-from whence.sim.load import Load
 from whence.sim.run import run
 from whence.sim.scenario import Act, Clocks, Fault, Publish, Scenario
+from whence.sim.scenarios import simulation
+from whence.sim.scenarios.tickets import coordinator_killed, warm_up_rounds
 from whence.sim.swarm import draw
+from whence.sim.workload import Workload
 from whence.trace.memory import Trace
 from whence.trace.schema import COLUMNS_OF, EPOCH, TICKET, Kind
 from whence.types import Process
@@ -115,7 +117,7 @@ def test_clocks_beyond_the_bound_cost_exclusivity_at_most(drift_ppm: int, long_m
 
 
 def test_a_killed_coordinators_ticket_is_fenced_and_reused_and_gaps_are_told() -> None:
-    outcome, verdicts = judged(killed(12, 60, 7))
+    outcome, verdicts = judged(coordinator_killed(12, 60, 7))
     assert [verdict.promise for verdict in verdicts if not verdict.is_fine] == []
     assert outcome.effective["exclusion"]
     assert outcome.effective["ticket_takeover"]
@@ -123,13 +125,13 @@ def test_a_killed_coordinators_ticket_is_fenced_and_reused_and_gaps_are_told() -
 
 
 def test_a_calm_cluster_delivers_everything_to_everybody() -> None:
-    outcome, verdicts = judged(simulation(9, 40, 3, "none", {"tickets": 9}))
+    outcome, verdicts = judged(simulation("optimistic", 9, 40, 3, "none", {"tickets": 9}))
     assert [verdict.promise for verdict in verdicts if not verdict.is_fine] == []
     assert len(outcome.trace.rows[Kind.DELIVER]) == 9 * len(outcome.trace.rows[Kind.PUBLISH]) > 300
 
 
 def test_a_member_without_a_ticket_is_refused_and_says_so_in_the_trace() -> None:
-    scenario = simulation(6, 20, 3, "none", {"tickets": 6})
+    scenario = simulation("optimistic", 6, 20, 3, "none", {"tickets": 6})
     outcome = run(structs.replace(scenario, acts=[]), recipe_of("optimistic", None))
     assert not outcome.trace.rows[Kind.PUBLISH]
     assert outcome.effective["publish_refused"] == 20
@@ -151,8 +153,8 @@ def test_what_too_many_deaths_closed_an_operators_word_opens_again() -> None:
     ticket_round = OptimisticLevel().settings_from(given).tickets.ticket_round_ns
     stuck = 0
     for seed in range(3):
-        calm = simulation(10, 1, seed, "none", given, load=Load(coordinators=6))
-        at = (warm_up(6) + 2) * ticket_round
+        calm = simulation("optimistic", 10, 1, seed, "none", given, workload=Workload(coordinators=6))
+        at = (warm_up_rounds(6) + 2) * ticket_round
         gone = [1 + seed, 2 + seed, 3 + seed]
         told = [
             Act(at_ns=at + 12 * ticket_round + pid, node=node, name="declare_dead", argument=named(Process(pid, 1)))
@@ -176,8 +178,8 @@ def stopped_whole(seed: int, survivors: int) -> Scenario:
     """
     given = {"tickets": 6, "rounds": 3, "view": "full", "seeds": "0,1,2,3"}
     ticket_round = OptimisticLevel().settings_from(given).tickets.ticket_round_ns
-    calm = simulation(8, 1, seed, "none", given, load=Load(coordinators=6))
-    at = (warm_up(6) + 4) * ticket_round
+    calm = simulation("optimistic", 8, 1, seed, "none", given, workload=Workload(coordinators=6))
+    at = (warm_up_rounds(6) + 4) * ticket_round
     back = at + 2 * ticket_round
     gone = list(range(8 - survivors))
     told_at = back + 30 * ticket_round
@@ -191,7 +193,7 @@ def stopped_whole(seed: int, survivors: int) -> Scenario:
     spoken = [
         Publish(at_ns=now + pid, node=pid)
         for pid in range(6)
-        for now in range(warm_up(6) * ticket_round, end, ticket_round // 3)
+        for now in range(warm_up_rounds(6) * ticket_round, end, ticket_round // 3)
     ]
     return structs.replace(
         calm, faults=[Fault(kind="crash", at_ns=at, until_ns=back, nodes=gone)], acts=[*calm.acts, *told, *asking],
@@ -218,8 +220,8 @@ def handed_over(seed: int, recovery: str) -> Scenario:
     obtains it."""
     given = {"tickets": 2, "rounds": 3, "view": "full", "recovery": recovery}
     ticket_round = OptimisticLevel().settings_from(given).tickets.ticket_round_ns
-    calm = simulation(6, 1, seed, "none", given, load=Load(coordinators=2))
-    at = (warm_up(2) + 2) * ticket_round
+    calm = simulation("optimistic", 6, 1, seed, "none", given, workload=Workload(coordinators=2))
+    at = (warm_up_rounds(2) + 2) * ticket_round
     last = [Publish(at_ns=at + number * ticket_round // 10, node=1, events=2) for number in range(3)]
     deaf = Fault(kind="cut", at_ns=at, until_ns=at + 2 * ticket_round, nodes=[0, 1, 2, 3, 4], others=[5])
     goes = Act(at_ns=at + 2 * ticket_round, node=1, name="cleave")

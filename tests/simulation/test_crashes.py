@@ -16,7 +16,7 @@ from whence.cli.app import run
 from whence.cli.explore import breaks_the_same
 from whence.sim import run as runs
 from whence.sim.crash import PROMISE
-from whence.sim.explore import against, explore, hunt, judged
+from whence.sim.explore import broken_verdicts, explore, hunt, judged
 from whence.sim.lab import recipe_of
 from whence.sim.shrink import size_of
 from whence.sim.swarm import draw
@@ -48,7 +48,7 @@ def test_a_member_that_raises_breaks_a_promise_of_its_own_and_is_named() -> None
 
 def test_a_crash_is_told_by_what_its_process_did_last() -> None:
     outcome, (verdict,) = judged(draw(LEVEL, first_crash()), BUG)
-    *steps, last = story(History(outcome.trace), verdict.violations[0]).moments
+    *steps, last = story(History(outcome.trace), verdict.violations[0]).steps
     assert steps
     assert {(step.node, step.inc) for step in steps} == {(last.node, last.inc)}
     assert steps[-1].kind == "recv"  # what it failed on
@@ -83,7 +83,7 @@ def test_an_oracle_that_raises_is_found_with_the_schedule_it_failed_on(monkeypat
     assert "an oracle failed on the trace with KeyError: 'nonesuch'" in verdict.sentence
     assert outcome.crash is not None
     assert outcome.crash.at_ns is None
-    assert story(History(outcome.trace), verdict.violations[0]).moments[-1].wrong
+    assert story(History(outcome.trace), verdict.violations[0]).steps[-1].wrong
 
 
 def test_a_replay_names_shrinks_tells_and_keeps_a_crash(
@@ -119,7 +119,7 @@ def test_a_schedule_shrinks_only_to_one_that_breaks_its_promise_in_the_same_way(
     """Coverage is also broken where so few members are left that nobody can have a ticket."""
     scenario = draw("optimistic", 8)
     outcome, verdicts = judged(scenario, "never_walks", ["ticket_coverage"])
-    (broken,) = against(verdicts)
+    (broken,) = broken_verdicts(verdicts)
     assert breaks_the_same(broken, outcome, "never_walks")(scenario)
     other = [structs.replace(violation, sentence="process 3 broke it otherwise") for violation in broken.violations]
     assert not breaks_the_same(structs.replace(broken, violations=other), outcome, "never_walks")(scenario)

@@ -3,7 +3,8 @@
 import pytest
 
 from tests.simulation.hunts import hunted
-from whence.check.judge import ORACLES, PROMISES_OF
+from whence.check.judge import ORACLES
+from whence.check.levels import PROMISES_OF
 from whence.check.verdict import Outcome, Verdict
 from whence.errors import UsageError
 from whence.sim.canary import CANARY

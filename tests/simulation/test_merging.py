@@ -5,17 +5,19 @@ from msgspec import structs
 
 from tests.simulation.hunts import hunted
 from whence.check.delays import observe, propose, trade_off
-from whence.check.judge import PROMISES_OF, judge
-from whence.check.streams import sequences, streams_diagram
+from whence.check.diagrams.merged_streams import delivery_sequences, merged_streams_diagram
+from whence.check.judge import judge
+from whence.check.levels import PROMISES_OF
 from whence.check.verdict import Outcome
 from whence.errors import UsageError
-from whence.sim.explore import against, explore, judged
-from whence.sim.merging import failover, settings_of
+from whence.sim.explore import broken_verdicts, explore, judged
+from whence.sim.merge_timing import merge_settings
 from whence.sim.run import run
 from whence.sim.scenario import Act, Clocks, Fault
+from whence.sim.scenarios import simulation
+from whence.sim.scenarios.merge import merger_killed
 from whence.sim.swarm import draw
 from whence.sim.swarm.merge import SHAPES
-from whence.sim.workload import simulation
 from whence.trace.memory import Trace
 from whence.trace.schema import Kind
 from whence_lab.mutants import mutants_of
@@ -38,7 +40,7 @@ def test_no_schedule_of_a_merged_group_breaks_a_promise(part: int, long_mode: bo
 
 @pytest.mark.parametrize("name", [mutant.name for mutant in mutants_of("total")])
 def test_a_planted_bug_is_caught_by_the_promise_it_must_break(name: str, long_mode: bool) -> None:
-    """And the schedule that shows it shows nothing against the level without the bug."""
+    """And the schedule that shows it shows nothing broken_verdicts the level without the bug."""
     caught = hunted("total", name, long_mode)
     assert caught.caught
     assert caught.seed is not None
@@ -51,20 +53,20 @@ def test_the_swarm_draws_every_kind_of_group_and_every_kind_does_something() -> 
 
 
 def test_when_a_merger_dies_all_sequences_stay_identical() -> None:
-    trace = run(failover(8, 120, 3)).trace
-    lines = sequences(trace)
+    trace = run(merger_killed(8, 120, 3)).trace
+    lines = delivery_sequences(trace)
     longest = max(lines.values(), key=len)
     assert all(line == longest for process, line in lines.items() if process != (1, 1))
     assert lines[1, 1] == longest[: len(lines[1, 1])]
     assert 0 < len(lines[1, 1]) < len(longest) == 120
-    assert "from merger 0" in streams_diagram(trace)
+    assert "from merger 0" in merged_streams_diagram(trace)
     assert all(verdict.holds for verdict in judge(trace))
 
 
 @pytest.mark.parametrize("seed", [8_120_259, 8_120_262])
 def test_schedules_that_once_broke_a_promise_hold_now(seed: int) -> None:
     """Links so slow that no merger answered before the next was asked; a late event at one that only began to merge."""
-    assert not against(judged(draw("total", seed))[1])
+    assert not broken_verdicts(judged(draw("total", seed))[1])
 
 
 @pytest.mark.parametrize("faults", ["none", "swarm"])
@@ -102,7 +104,7 @@ def after(trace: Trace, time: int) -> Trace:
 def test_the_stream_is_right_again_within_two_delta_and_six_epsilon_after_any_corruption(kind: int) -> None:
     """With stall_max = 0: what is published so long after the last fault is delivered by all in one causal order."""
     chosen = {"stall_max": 0, "delta": 40, "epsilon": 5}
-    settings = settings_of(chosen)
+    settings = merge_settings(chosen)
     scenario = simulation("total", 6, 150, 10 + kind, settings=chosen)
     struck_at = 500 * MS
     acts = [Act(at_ns=struck_at, node=node, name="corrupt_state", argument=kind) for node in range(6)]

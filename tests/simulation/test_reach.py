@@ -14,9 +14,9 @@ import pytest
 
 from whence.core.level import Recipe
 from whence.core.levels.gossip.level import GOSSIP
+from whence.sim.random_streams import RandomStreams
 from whence.sim.run import run
 from whence.sim.scenario import Publish, Scenario
-from whence.sim.streams import Streams
 from whence.trace.schema import Kind
 from whence_lab.mutants.gossip import InfectsAndDies
 
@@ -42,7 +42,7 @@ PAPER = [Setting(125, 5, "full", 0.995), Setting(250, 6, "full", 0.999)]
 
 
 def scenario_of(setting: Setting, seed: int) -> Scenario:
-    dice = Streams(seed).of("reach")
+    dice = RandomStreams(seed).of("reach")
     starts = [(WARM_UP_ROUNDS + 3 * at) * ROUND_NS for at in range(EVENTS)]
     publishes = [
         Publish(at_ns=start + dice.randrange(ROUND_NS), node=dice.randrange(setting.nodes)) for start in starts

@@ -14,7 +14,7 @@ import pytest
 
 import whence
 from whence import __version__, errors
-from whence.check.judge import PROMISES_OF
+from whence.check.levels import PROMISES_OF
 from whence.cli.app import run
 from whence.errors import WhenceError
 from whence.trace.memory import digest_of

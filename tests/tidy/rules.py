@@ -175,6 +175,25 @@ def _is_level(name: str) -> bool:
     return name.startswith(LEVELS_ROOM)
 
 
+LEVEL_NAMES = frozenset(
+    {"eventual", "fifo", "optimistic", "causal", "total", "canary", "cbcast", "barriers", "neighbourhood"}
+)
+
+
+def no_level_is_compared_by_name(module: Module) -> list[str]:
+    """Outside its folder a level is looked up in a table, so that a new one is a line there and no branch elsewhere."""
+    if module.name.partition(".")[0] != "whence" or _is_level(module.name):
+        return []
+    found = []
+    for node in module.nodes(ast.Compare):
+        assert isinstance(node, ast.Compare)
+        operands = [node.left, *node.comparators]
+        names = [each.value for each in operands if isinstance(each, ast.Constant) and each.value in LEVEL_NAMES]
+        others = "".join(ast.unparse(each) for each in operands if not isinstance(each, ast.Constant))
+        found += [(name, node.lineno) for name in names if "level" in others]
+    return [f"{module.name}:{line} compares a level with {name!r}: use a table of levels" for name, line in found]
+
+
 def nothing_shipped_needs_the_lab(module: Module) -> list[str]:
     """whence never imports whence_lab: users do not have it, and live groups cannot reach it."""
     if module.name.partition(".")[0] != "whence":

@@ -51,6 +51,7 @@ def complaints(rule: Rule, judged: list[Module]) -> list[str]:
 SOURCE_RULES: list[Rule] = [
     rules.imports_go_downward,
     rules.levels_do_not_know_each_other,
+    rules.no_level_is_compared_by_name,
     rules.nothing_shipped_needs_the_lab,
     rules.core_and_wire_are_pure,
     rules.only_the_pipeline_knows_spark,
@@ -117,6 +118,8 @@ BAD: list[tuple[Rule, str, str]] = [
             ("whence.core.dissemination.direct", "whence.core.levels.gossip.arrival"),
         )
     ],
+    (rules.no_level_is_compared_by_name, "whence.sim.run", "if scenario.level == 'causal':\n    pass"),
+    (rules.no_level_is_compared_by_name, "whence.pipeline.verdicts", "keyed = F.col('level') == 'total'"),
     (rules.nothing_shipped_needs_the_lab, "whence.sim.lab", "from whence_lab import catalogue"),
     *[(rules.core_and_wire_are_pure, "whence.core.node", f"import {name}") for name in sorted(rules.IMPURE_MODULES)],
     (rules.core_and_wire_are_pure, "whence.core.node", "from os.path import join"),
@@ -165,6 +168,8 @@ GOOD: list[tuple[Rule, str, str]] = [
             ("whence.wire.items", "whence.core.levels.total.items"),
         )
     ],
+    (rules.no_level_is_compared_by_name, "whence.check.explain", "if promise == 'fifo':\n    pass"),
+    (rules.no_level_is_compared_by_name, "whence.sim.swarm", "DRAWS = {'causal': draw}[level]"),
     (rules.nothing_shipped_needs_the_lab, "whence_lab.catalogue", "from whence_lab.mutants import find"),
     (rules.core_and_wire_are_pure, "whence.sim.disk", "import io\nimport os"),
     (rules.core_and_wire_are_pure, "whence.core.node", "self.open()\nlink.print('x')"),

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.check.scribe import Scribe
+from tests.check.trace_builder import TraceBuilder
 from tests.check.worlds import any_world, copy
 from whence.errors import TraceError, UsageError
 from whence.trace.layout import SCHEMA, TYPES
@@ -45,7 +45,7 @@ def rows_of(kind: Kind) -> st.SearchStrategy[Row]:
 @settings(max_examples=40)
 def test_what_is_read_is_what_was_written(data: st.DataObject) -> None:
     """Any rows of any kind, in order, and the run that they tell of."""
-    trace = Scribe().trace
+    trace = TraceBuilder().trace
     for kind in data.draw(st.lists(st.sampled_from(list(Kind)), max_size=4, unique=True)):
         trace.rows[kind] = data.draw(st.lists(rows_of(kind), max_size=3))
     with TemporaryDirectory() as directory:
@@ -57,10 +57,10 @@ def test_what_is_read_is_what_was_written(data: st.DataObject) -> None:
 
 def test_a_run_keeps_its_whole_description(tmp_path: Path) -> None:
     phases = Phases(heal_at=1, live_from=2, live_until=3, deadline_ns=4)
-    scribe = Scribe(
+    builder = TraceBuilder(
         phases=phases, parameters={"fanout": 4, "nested": {"a": [1.5, None]}}, durable=True, reach_min=0.995
     )
-    assert read_trace(write_trace(tmp_path, scribe.trace)).run == scribe.trace.run
+    assert read_trace(write_trace(tmp_path, builder.trace)).run == builder.trace.run
 
 
 def test_writing_in_chunks_gives_the_same_trace(tmp_path: Path) -> None:
@@ -101,15 +101,15 @@ def test_a_run_written_again_replaces_what_was_there(tmp_path: Path) -> None:
 
 
 def test_membership_lists_every_stay_with_the_rows_that_end_it(tmp_path: Path) -> None:
-    scribe = Scribe(founders=[0, 1])
-    scribe.row(Kind.JOIN, 0)  # a founder's own word adds nothing
-    scribe.publish(1)
-    scribe.crash(1)
-    scribe.restart(1)
-    scribe.row(Kind.JOIN, 1)
-    scribe.row(Kind.JOIN, 2)
-    scribe.row(Kind.LEAVE, 2)
-    table = pq.read_table(write_trace(tmp_path, scribe.trace) / "membership" / "part-00000.parquet", partitioning=None)
+    builder = TraceBuilder(founders=[0, 1])
+    builder.row(Kind.JOIN, 0)  # a founder's own word adds nothing
+    builder.publish(1)
+    builder.crash(1)
+    builder.restart(1)
+    builder.row(Kind.JOIN, 1)
+    builder.row(Kind.JOIN, 2)
+    builder.row(Kind.LEAVE, 2)
+    table = pq.read_table(write_trace(tmp_path, builder.trace) / "membership" / "part-00000.parquet", partitioning=None)
     assert [tuple(row.values())[1:] for row in table.to_pylist()] == [
         ("g", 0, 1, None, None),
         ("g", 1, 1, None, 1),
@@ -120,14 +120,14 @@ def test_membership_lists_every_stay_with_the_rows_that_end_it(tmp_path: Path) -
 
 def test_a_run_whose_name_is_no_plain_name_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="run_id may have letters"):
-        TraceWriter(tmp_path, Scribe(run_id="../elsewhere").trace.run)
+        TraceWriter(tmp_path, TraceBuilder(run_id="../elsewhere").trace.run)
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
     with pytest.raises(TraceError, match=r"file/run_id=by-hand cannot be written: Not a directory"):
-        write_trace(file, Scribe().trace)
+        write_trace(file, TraceBuilder().trace)
 
 
 # --- what is no trace ---
@@ -166,7 +166,7 @@ def test_a_path_that_is_no_trace_is_refused_by_what_is_wrong_with_it(run: Path, 
 
 def test_a_directory_of_several_runs_asks_for_one(tmp_path: Path) -> None:
     for name in ("a", "b"):
-        write_trace(tmp_path, Scribe(run_id=name).trace)
+        write_trace(tmp_path, TraceBuilder(run_id=name).trace)
     assert "holds 2 runs; give the directory of one, such as" in refusal(tmp_path)
 
 

@@ -218,7 +218,7 @@ def test_a_publisher_that_left_no_trace_is_told_of_and_nobody_is_accused(tmp_pat
     assert trace.run.nodes == [1, 7]
     verdict = judge(trace, promises=["integrity"])[0]
     assert verdict.outcome is Outcome.UNKNOWN
-    assert "the rows of process 7 in its life 3" in verdict.sentence
+    assert "the rows of process 7 in its incarnation 3" in verdict.sentence
     assert [note[3] for note in trace.rows[Kind.NOTE]] == [1], "its time is one of the run"
 
 

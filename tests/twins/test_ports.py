@@ -30,8 +30,8 @@ from whence.sim.loop import Loop
 from whence.sim.network import Network, NetworkModel
 from whence.sim.ports import SimRunner
 from whence.sim.process import SimProcess
+from whence.sim.random_streams import RandomStreams
 from whence.sim.run import run
-from whence.sim.streams import Streams
 from whence.sim.swarm import draw
 from whence.sim.world import World
 from whence.store.log import Log
@@ -83,7 +83,7 @@ TIMES = ("ev", "t_clk", "t_true")
 
 def simulated(readies: Sequence[Ready]) -> list[Effect]:
     loop, rows = Loop(), {kind: list[Row]() for kind in Kind}
-    network = Network(loop, NetworkModel(latency=ONE_MS), Streams(1), Counter())
+    network = Network(loop, NetworkModel(latency=ONE_MS), RandomStreams(1), Counter())
     process = SimProcess(0, World(loop, network, rows, GROUP, Counter(), SYNC_NS), Clock(), Random(0))
     for peer in sorted({0, *(target for ready in readies for send in ready.send for target in send.to)}):
         network.attach(peer, Socket(lambda copy: None, lambda peer: None))

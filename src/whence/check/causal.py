@@ -3,17 +3,17 @@ for it.
 
 m1 -> m2 by Lamport over publications and deliveries, both addressed to p: p delivers m1 before m2, across groups
 (LoCaMu, section 1.1, *causal order*). Addressed means: p is among the destinations and certainly was a member when m1
-was published; a member's join row is where it begins to be owed. What p published itself it has.
+was published; its membership begins with its join row. What p published itself it has.
 
-That p delivers m2 and m1 later is wrong whoever was a member when. Where rows have no true time, only founders that
-stay are certainly members: what others may be owed and never delivered leaves a doubt, and the verdict is unknown. One
+To deliver m2 and m1 later is wrong whatever the memberships were. Where rows have no true time, only founders that
+stay are certainly members: a missing delivery that may be expected of others makes the verdict unknown. One
 mask operation per delivery.
 """
 
 from whence.check.closure import NO_EVENT, Process, bits
+from whence.check.expected import NO_MEMBERSHIP
 from whence.check.history import AT_DESTS, AT_GRP, AT_T_TRUE, History, Step
 from whence.check.optimistic import NOTHING_FOLLOWS, followers_delivered
-from whence.check.owed import NO_MEMBERSHIP
 from whence.check.verdict import Findings, Verdict, counted, what, who
 from whence.trace.memory import Row
 from whence.trace.schema import Kind
@@ -24,12 +24,12 @@ PROMISE = "causal"
 def judge(history: History) -> Verdict:
     """Judge whether every delivery came after all it follows."""
     findings = Findings(PROMISE, history.incomplete)
-    owed, doubtful = _owed_masks(history), 0
+    expected, doubtful = _expected_masks(history), 0
     for process, line in history.lines.items():
         delivered = history.delivered[process]
-        lacking = owed[process] | sum(1 << event for event in delivered)
+        lacking = expected[process] | sum(1 << event for event in delivered)
         doubtful += _judge_line(history, findings, process, line, lacking, _unsure_mask(history, process) & ~lacking)
-    doubts = f"{NO_MEMBERSHIP}, and {counted(doubtful, 'cause')} may have been owed and never came"
+    doubts = f"{NO_MEMBERSHIP}, and {counted(doubtful, 'cause')} may have been expected and never came"
     return findings.verdict(
         "every event was delivered after everything it follows", at_stake=followers_delivered(history),
         nothing=NOTHING_FOLLOWS, doubts=doubts if doubtful else None,
@@ -57,11 +57,11 @@ def _judge_line(
 
 
 def _unsure_mask(history: History, process: Process) -> int:
-    """Return the events that may be meant for a process and nobody can tell, as bits."""
+    """Return the events that may be meant for a process, where the trace leaves it open, as bits."""
     if history.is_timed:
         return 0
     every = range(len(history.published))
-    return sum(1 << event for event in every if history.may_be_owed(event, process))
+    return sum(1 << event for event in every if history.may_be_expected(event, process))
 
 
 def _report(history: History, findings: Findings, process: Process, row: Row, event: int, cause: int) -> None:
@@ -77,7 +77,7 @@ def _report(history: History, findings: Findings, process: Process, row: Row, ev
     findings.add(row[:2], sentence, grp=row[AT_GRP], ids=[missing, effect], evs=evs, rests_on_absence=later is None)
 
 
-def _owed_masks(history: History) -> dict[Process, int]:
+def _expected_masks(history: History) -> dict[Process, int]:
     """Return, per process, the events that are meant for it, as bits."""
     to_all: dict[str, int] = {}
     timed: dict[str, list[int]] = {}
@@ -100,7 +100,7 @@ def _owed_masks(history: History) -> dict[Process, int]:
                     if stay.covers(history.published[event][AT_T_TRUE]):
                         mask |= 1 << event
         for event in named.get(process[0], ()):
-            if history.is_owed(event, process):
+            if history.is_expected(event, process):
                 mask |= 1 << event
         masks[process] = mask
     return masks

@@ -1,15 +1,15 @@
 """Happened-before closed over the lines of all processes: the past of an event is one int with a bit per event.
 
-One OR per delivery. All lines are walked at once, and a delivery waits until its event's past is known. When everyone
-waits, the trace tells of an effect before its cause: the deliveries of events that follow them are passed over, and
-noted; without them the walk always ends.
+One OR per delivery. All lines are walked at once, and a delivery waits until its event's past is known. When all lines
+wait, the trace has an effect before its cause: deliveries of events that follow them are skipped and noted; without
+them the walk always ends.
 """
 
 from collections.abc import Iterator
 from typing import TypeAlias
 
 Process: TypeAlias = tuple[int, int]
-"""(node, life), with ALL_LIVES where the node remembers across crashes."""
+"""(node, incarnation), with ALL_INCARNATIONS where the node remembers across crashes."""
 
 Steps: TypeAlias = list[tuple[int, bool]]
 """A process's line as (event, is this its publication): publications, and the first deliveries of published events."""

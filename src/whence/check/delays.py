@@ -1,7 +1,7 @@
 """Delays and clock offsets as a trace shows them, and what they mean for τ, ε and δ.
 
 Rows used: `publish` (when, on the publisher's clock), and every other process's `deliver` and `late` rows of the same
-event. A delivery arrived `hold_ns` before it happened; at level total only a merger's deliveries tell that (it holds
+event. An event arrived `hold_ns` before its delivery; at level total only a merger's deliveries show that (it holds
 everything; its followers hold nothing, and their rows are left out). So an observed delay is the receiver's clock at
 arrival minus the publisher's clock at publication: δ by the receiver's reading, skew included.
 Offsets: where rows have true time, each process's clock minus it. Else, for two processes that heard each other, half
@@ -14,7 +14,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from whence.check.svg import COLOURS, INK, QUIET, Canvas
+from whence.check.diagrams.svg import COLOURS, INK, QUIET, Canvas
+from whence.check.levels import KEYED
 from whence.errors import UsageError
 from whence.trace.memory import Trace
 from whence.trace.schema import Kind
@@ -22,7 +23,7 @@ from whence.trace.schema import Kind
 Name: TypeAlias = tuple[int, int, int]
 
 ENTRY_BYTES = 400
-"""What a held bundle costs beyond its payload: entry, key, names and Python's objects, measured generously."""
+"""Memory of a pending bundle beyond its payload: entry, key, ids and Python objects, measured generously."""
 
 QUANTILES = (0.5, 0.9, 0.99, 0.999, 0.9999, 1.0)
 
@@ -65,7 +66,7 @@ class Proposal(Struct, frozen=True):
 
 
 def observe(trace: Trace) -> Observed:
-    """Read delays and offsets. Raises UsageError where the trace has none."""
+    """Return the delays and offsets in a trace. Raises UsageError where it has none."""
     published: dict[Name, int] = {}
     first = last = None
     size = 0
@@ -78,10 +79,10 @@ def observe(trace: Trace) -> Observed:
     for kind in (Kind.DELIVER, Kind.LATE):
         for row in trace.records(kind):
             name = (row["m_pid"], row["m_inc"], row["m_seq"])
-            held = row.get("hold_ns") or 0
-            shows = held > 0 or kind is Kind.LATE or trace.run.level != "total"
+            pending_ns = row.get("hold_ns") or 0
+            shows = pending_ns > 0 or kind is Kind.LATE or trace.run.level not in KEYED
             if row["node"] != name[0] and name in published and shows:
-                delay = row["t_clk"] - held - published[name]
+                delay = row["t_clk"] - pending_ns - published[name]
                 delays.append(delay)
                 pair = (name[0], row["node"])
                 least[pair] = min(least.get(pair, delay), delay)
@@ -109,7 +110,7 @@ def _offset(trace: Trace, least: dict[tuple[int, int], int]) -> tuple[int, bool]
 
 
 def propose(observed: Observed, quantile: float = 0.9999, tick_ns: int | None = None) -> Proposal:
-    """Propose τ, ε and δ so that the stated part of what was observed is on time, and show the alternatives.
+    """Return τ, ε and δ such that the stated part of what was observed is on time, and the alternatives.
 
     τ is a millisecond unless given: hlc's stamps do not grow with ε, and a finer tick wastes less of the wait.
     """
@@ -126,10 +127,10 @@ def _choice(observed: Observed, quantile: float, tick: int, epsilon: int) -> Cho
     at = min(len(delays) - 1, ceil(quantile * len(delays)) - 1)
     delta = max(0, ceil(delays[max(0, at)] / tick))
     latency_ns = (delta + 2 * epsilon - 1) * tick
-    held = observed.events_per_second * latency_ns / 1e9
+    pending = observed.events_per_second * latency_ns / 1e9
     return Choice(
         quantile, delta, _beyond(delays, delta * tick), _beyond(delays, (delta + epsilon) * tick), latency_ns / 1e6,
-        round(held * (observed.payload_bytes + ENTRY_BYTES)),
+        round(pending * (observed.payload_bytes + ENTRY_BYTES)),
     )  # fmt: skip
 
 
@@ -138,7 +139,7 @@ def _beyond(delays: list[int], limit: int) -> float:
 
 
 def trade_off(proposal: Proposal) -> str:
-    """Draw what a shorter wait costs: the part that may be late over the latency, one point per choice."""
+    """Return an SVG of what a shorter wait costs: the part that may be late over the latency, one point per choice."""
     width, height, left, top, right, bottom = 640.0, 380.0, 80.0, 50.0, 30.0, 60.0
     canvas = Canvas()
     choices = proposal.choices

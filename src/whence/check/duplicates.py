@@ -1,7 +1,7 @@
 """No duplicates: a process delivers an event at most once.
 
-A process is one life of a node; where the node remembers across crashes, all its lives together. Costs nothing beyond
-reading the deliveries.
+A process is one incarnation of a node; where the node remembers across crashes, all of them
+together. Costs nothing beyond reading the deliveries.
 """
 
 from whence.check.history import AT_GRP, History

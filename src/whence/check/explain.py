@@ -1,7 +1,7 @@
 """Tells a violation as its smallest story: the few steps, in order, that show how the promise broke, and no others.
 
-A late or missing cause is told along the shortest chain of happened-before from it to its effect; disorder by the
-publications and the deliveries that stand the wrong way; an event that never came by what befell its receiver.
+A late or missing cause is shown along the shortest chain of happened-before from it to its effect; disorder by the
+publications and the deliveries in the wrong order; a missing event by what happened to its receiver.
 """
 
 from collections import deque
@@ -20,8 +20,8 @@ from whence.types import EventId
 WITNESSES_MAX = 3
 """Other receivers shown in a story about one that got nothing."""
 
-HAPPENINGS_MAX = 6
-"""Steps shown of what befell that one, the last ones first to stay."""
+RECEIVER_STEPS_MAX = 6
+"""Steps shown of what happened to that one: the last ones."""
 
 _AT = COLUMNS_OF[Kind.NOTE].index
 _AT_T_CLK, _AT_REASON, _AT_TICKET, _AT_EPOCH = _AT(T_CLK), _AT(REASON), _AT(TICKET), _AT(EPOCH)
@@ -32,8 +32,8 @@ _VERBS = {
     Kind.RESTART: "comes back",
     Kind.JOIN: "joins",
     Kind.LEAVE: "leaves",
-    Kind.DROP: "throws a copy away",
-    Kind.REJECT: "refuses a message",
+    Kind.DROP: "drops a copy",
+    Kind.REJECT: "rejects a message",
     Kind.RESET: "repairs its state",
     Kind.TICKET_ACQUIRE: "acquires",
     Kind.TICKET_RELEASE: "releases",
@@ -43,7 +43,7 @@ _AT_PEER = COLUMNS_OF[Kind.SEND].index(PEER)
 _TICKET_KINDS = (Kind.TICKET_ACQUIRE, Kind.TICKET_RELEASE, Kind.TICKET_SUSPEND)
 
 
-class Moment(Struct, frozen=True, kw_only=True):
+class StoryStep(Struct, frozen=True, kw_only=True):
     """One step of a story."""
 
     t: int | None
@@ -63,17 +63,17 @@ NEVER = "never"
 
 
 class Story(Struct, frozen=True, kw_only=True):
-    """A violation told: its sentence, and the steps that show it, in order."""
+    """A violation with the steps that show it, in order."""
 
     title: str
     promise: str
-    moments: list[Moment]
+    steps: list[StoryStep]
 
     def lines(self) -> list[str]:
         """Return the story as numbered lines of text."""
         return [
-            f"{place}. {when(moment.t)}: {moment.sentence}{' (here)' if moment.wrong else ''}"
-            for place, moment in enumerate(self.moments, start=1)
+            f"{place}. {when(step.t)}: {step.sentence}{' (here)' if step.wrong else ''}"
+            for place, step in enumerate(self.steps, start=1)
         ]
 
 
@@ -84,19 +84,19 @@ def when(t: int | None) -> str:
 
 def story(history: History, violation: Violation) -> Story:
     """Return the smallest story that shows a violation."""
-    told: dict[tuple[object, ...], Moment] = {}
-    for moment in _TELLERS.get(violation.promise, _tell_rows)(_Scene(history, violation)):
-        same = (moment.node, moment.inc, moment.ev, moment.kind)
-        if same not in told or moment.wrong:
-            told[same] = moment
-    moments = list(told.values())
+    by_row: dict[tuple[object, ...], StoryStep] = {}
+    for step in _STEPS_OF.get(violation.promise, _marked_steps)(_Storyteller(history, violation)):
+        same = (step.node, step.inc, step.ev, step.kind)
+        if same not in by_row or step.wrong:
+            by_row[same] = step
+    steps = list(by_row.values())
     if all(row[AT_T_TRUE] is not None for row in history.published):
-        moments.sort(key=lambda moment: float("inf") if moment.t is None else moment.t)
-    return Story(title=violation.sentence, promise=violation.promise, moments=moments)
+        steps.sort(key=lambda step: float("inf") if step.t is None else step.t)
+    return Story(title=violation.sentence, promise=violation.promise, steps=steps)
 
 
-class _Scene:
-    """What the tellers need: the history, the violation, and rows turned into moments."""
+class _Storyteller:
+    """What the tellers need: the history, the violation, and rows turned into steps."""
 
     def __init__(self, history: History, violation: Violation) -> None:
         self.history = history
@@ -104,16 +104,16 @@ class _Scene:
         self.process: Process = history.process_of((violation.node, violation.inc))
         self.events = [history.number.get((violation.grp or "", *event), NO_EVENT) for event in violation.ids]
 
-    def published(self, event: int) -> Iterator[Moment]:
-        """Tell of an event's publication, if there was one."""
+    def published(self, event: int) -> Iterator[StoryStep]:
+        """Yield an event's publication, if there was one."""
         if event != NO_EVENT:
-            yield self.moment(Kind.PUBLISH, self.history.published[event])
+            yield self.step(Kind.PUBLISH, self.history.published[event])
 
-    def delivered(self, process: Process, event: int, wrong: bool = False) -> Iterator[Moment]:
-        """Tell of a process's first delivery of an event, if there was one."""
+    def delivered(self, process: Process, event: int, wrong: bool = False) -> Iterator[StoryStep]:
+        """Yield a process's first delivery of an event, if there was one."""
         row = self.history.delivered.get(process, {}).get(event)
         if row is not None:
-            yield self.moment(Kind.DELIVER, row, wrong)
+            yield self.step(Kind.DELIVER, row, wrong)
 
     def marked(self) -> Iterator[tuple[Kind, Row]]:
         """Yield the rows of the process that the violation points at."""
@@ -123,17 +123,17 @@ class _Scene:
             at = (violation.node, violation.inc, ev)
             yield from ((kind, row) for kind in kinds for row in self.history.trace.rows[kind] if row[:3] == at)
 
-    def moment(self, kind: Kind, row: Row, wrong: bool = False) -> Moment:
+    def step(self, kind: Kind, row: Row, wrong: bool = False) -> StoryStep:
         """Turn a row into a step of the story."""
         event = EventId(*row[_ID]) if kind in (Kind.PUBLISH, Kind.DELIVER) else None
         t = row[_AT_T_CLK] if row[AT_T_TRUE] is None else row[AT_T_TRUE]
-        sentence = f"{who(row[0], row[1])} {_deed(kind, row, event)}"
-        return Moment(
+        sentence = f"{who(row[0], row[1])} {_predicate(kind, row, event)}"
+        return StoryStep(
             t=t, node=row[0], inc=row[1], ev=row[2], kind=kind.value, event=event, sentence=sentence, wrong=wrong
         )
 
 
-def _deed(kind: Kind, row: Row, event: EventId | None) -> str:
+def _predicate(kind: Kind, row: Row, event: EventId | None) -> str:
     if event is not None:
         name = f"its event {event.seq}" if event[:2] == row[:2] else what(event)
         return f"{'publishes' if kind is Kind.PUBLISH else 'delivers'} {name}"
@@ -154,40 +154,40 @@ def _deed(kind: Kind, row: Row, event: EventId | None) -> str:
 # --- one teller per shape of violation ---
 
 
-def _tell_rows(scene: _Scene) -> Iterator[Moment]:
-    """Tell the publications and the rows that the violation points at; the last one is wrong."""
-    for event in scene.events:
-        yield from scene.published(event)
-    rows = list(scene.marked())
+def _marked_steps(teller: _Storyteller) -> Iterator[StoryStep]:
+    """Yield the publications and the rows that the violation points at; the last one is wrong."""
+    for event in teller.events:
+        yield from teller.published(event)
+    rows = list(teller.marked())
     for place, (kind, row) in enumerate(rows, start=1):
-        yield scene.moment(kind, row, wrong=place == len(rows))
+        yield teller.step(kind, row, wrong=place == len(rows))
 
 
-def _tell_order(scene: _Scene) -> Iterator[Moment]:
-    """Tell how the effect came to follow its cause, then how the receiver took them."""
-    if len(scene.events) < 2 or NO_EVENT in scene.events:
-        yield from _tell_rows(scene)
+def _causal_steps(teller: _Storyteller) -> Iterator[StoryStep]:
+    """Yield how the effect came to follow its cause, then how the receiver took them."""
+    if len(teller.events) < 2 or NO_EVENT in teller.events:
+        yield from _marked_steps(teller)
         return
-    cause, effect = scene.events[:2]
-    yield from _chain(scene, cause, effect)
-    late = list(scene.delivered(scene.process, cause, wrong=True))
-    yield from scene.delivered(scene.process, effect, wrong=not late)
+    cause, effect = teller.events[:2]
+    yield from _chain(teller, cause, effect)
+    late = list(teller.delivered(teller.process, cause, wrong=True))
+    yield from teller.delivered(teller.process, effect, wrong=not late)
     yield from late
     if not late:
-        yield from _happenings(scene, cause)
-        yield _never(scene, cause)
+        yield from _receiver_steps(teller, cause)
+        yield _never(teller, cause)
 
 
-def _chain(scene: _Scene, cause: int, effect: int) -> Iterator[Moment]:
-    """Tell the shortest chain from one publication to another that follows it."""
-    history = scene.history
+def _chain(teller: _Storyteller, cause: int, effect: int) -> Iterator[StoryStep]:
+    """Yield the shortest chain from one publication to another that follows it."""
+    history = teller.history
     path = _shortest_path(history, cause, effect)
     for before, after in pairwise(path):
-        yield from scene.published(before)
+        yield from teller.published(before)
         publisher = history.process_of(history.published[after])
         if publisher != history.process_of(history.published[before]):
-            yield from scene.delivered(publisher, before)
-    yield from scene.published(effect)
+            yield from teller.delivered(publisher, before)
+    yield from teller.published(effect)
 
 
 def _shortest_path(history: History, cause: int, effect: int) -> list[int]:
@@ -216,98 +216,100 @@ def _known_before(history: History, event: int) -> Iterator[int]:
             yield known
 
 
-def _tell_tangle(scene: _Scene) -> Iterator[Moment]:
+def _cycle_steps(teller: _Storyteller) -> Iterator[StoryStep]:
     """Tell, for each event and the next on the cycle, a process that delivered them in that order."""
-    history, events = scene.history, scene.events
+    history, events = teller.history, teller.events
     for event in events:
-        yield from scene.published(event)
+        yield from teller.published(event)
     for place, (before, after) in enumerate(pairwise([*events, events[0]])):
-        processes = [scene.process] if not place else list(history.delivered)
+        processes = [teller.process] if not place else list(history.delivered)
         for process in processes:
             order = [event for event in history.delivered[process] if event in (before, after)]
             if order == [before, after]:
-                yield from scene.delivered(process, before)
-                yield from scene.delivered(process, after, wrong=place == len(events) - 1)
+                yield from teller.delivered(process, before)
+                yield from teller.delivered(process, after, wrong=place == len(events) - 1)
                 break
 
 
-def _tell_absence(scene: _Scene) -> Iterator[Moment]:
-    """Tell of a publication, some who delivered it, and what befell the one who did not, or came late."""
-    event = scene.events[0]
-    yield from scene.published(event)
-    others = [process for process, rows in scene.history.delivered.items() if event in rows]
-    itself = scene.history.process_of(scene.history.published[event])
-    for process in [other for other in others if other not in (scene.process, itself)][:WITNESSES_MAX]:
-        yield from scene.delivered(process, event)
-    yield from _happenings(scene, event)
-    if scene.process in others:
-        yield from scene.delivered(scene.process, event, wrong=True)
+def _absence_steps(teller: _Storyteller) -> Iterator[StoryStep]:
+    """Yield a publication, some deliveries of it, and what happened to the process that did not deliver, or late."""
+    event = teller.events[0]
+    yield from teller.published(event)
+    others = [process for process, rows in teller.history.delivered.items() if event in rows]
+    itself = teller.history.process_of(teller.history.published[event])
+    for process in [other for other in others if other not in (teller.process, itself)][:WITNESSES_MAX]:
+        yield from teller.delivered(process, event)
+    yield from _receiver_steps(teller, event)
+    if teller.process in others:
+        yield from teller.delivered(teller.process, event, wrong=True)
     else:
-        yield _never(scene, event)
+        yield _never(teller, event)
 
 
-def _happenings(scene: _Scene, event: int) -> Iterator[Moment]:
-    """Tell what befell the receiver from the publication on: crashes, leaves, copies thrown away."""
-    history, (node, _) = scene.history, scene.process
+def _receiver_steps(teller: _Storyteller, event: int) -> Iterator[StoryStep]:
+    """Yield what happened to the receiver since the publication: crashes, leaves, dropped copies."""
+    history, (node, _) = teller.history, teller.process
     since = history.published[event][AT_T_TRUE]
-    told: list[Moment] = []
+    shown: list[StoryStep] = []
     for kind in (Kind.CRASH, Kind.RESTART, Kind.JOIN, Kind.LEAVE, Kind.DROP, Kind.RESET):
         for row in history.trace.rows[kind]:
             names = row[_ID] if kind is Kind.DROP else None
             is_about_it = names is None or names == tuple(history.id_of(event))
             if row[0] == node and is_about_it and since is not None and (row[AT_T_TRUE] or 0) >= since:
-                told.append(scene.moment(kind, row))
-    yield from sorted(told, key=lambda moment: moment.t or 0)[-HAPPENINGS_MAX:]
+                shown.append(teller.step(kind, row))
+    yield from sorted(shown, key=lambda step: step.t or 0)[-RECEIVER_STEPS_MAX:]
 
 
-def _never(scene: _Scene, event: int) -> Moment:
-    violation, name = scene.violation, scene.history.id_of(event)
+def _never(teller: _Storyteller, event: int) -> StoryStep:
+    violation, name = teller.violation, teller.history.id_of(event)
     sentence = f"{who(violation.node, violation.inc)} has not delivered {what(name)}"
-    return Moment(t=None, node=violation.node, inc=violation.inc, kind=NEVER, event=name, sentence=sentence, wrong=True)
+    return StoryStep(
+        t=None, node=violation.node, inc=violation.inc, kind=NEVER, event=name, sentence=sentence, wrong=True
+    )
 
 
-def _tell_leap(scene: _Scene) -> Iterator[Moment]:
-    """Tell of disorder from one publisher: in its shape of an inversion, a leap, or a gap taken back."""
-    yield from _tell_rows(scene)
-    if len(scene.events) == 2 and scene.events[0] not in scene.history.delivered[scene.process]:
-        yield from _happenings(scene, scene.events[0])
-        yield _never(scene, scene.events[0])
+def _fifo_steps(teller: _Storyteller) -> Iterator[StoryStep]:
+    """Yield disorder from one publisher: an inversion, a skipped event, or a delivery after a gap."""
+    yield from _marked_steps(teller)
+    if len(teller.events) == 2 and teller.events[0] not in teller.history.delivered[teller.process]:
+        yield from _receiver_steps(teller, teller.events[0])
+        yield _never(teller, teller.events[0])
 
 
-def _tell_tickets(scene: _Scene) -> Iterator[Moment]:
-    """Tell the last changes of hands of the ticket, up to the row that was wrong."""
-    marked = list(scene.marked())
+def _ticket_steps(teller: _Storyteller) -> Iterator[StoryStep]:
+    """Yield the last changes of ownership of the ticket, up to the row that was wrong."""
+    marked = list(teller.marked())
     tickets = [row[_AT_TICKET] for kind, row in marked if kind in _TICKET_KINDS]
-    rows = scene.history.trace.rows
+    rows = teller.history.trace.rows
     until = max((row[AT_T_TRUE] or 0 for _, row in marked), default=0)
-    told = [
-        scene.moment(kind, row)
+    shown = [
+        teller.step(kind, row)
         for kind in _TICKET_KINDS
         for row in rows[kind]
-        if row[_AT_TICKET] in tickets and row[AT_GRP] == scene.violation.grp and (row[AT_T_TRUE] or 0) <= until
+        if row[_AT_TICKET] in tickets and row[AT_GRP] == teller.violation.grp and (row[AT_T_TRUE] or 0) <= until
     ]
-    yield from sorted(told, key=lambda moment: moment.t or 0)[-HAPPENINGS_MAX:]
-    yield from _tell_rows(scene)
+    yield from sorted(shown, key=lambda step: step.t or 0)[-RECEIVER_STEPS_MAX:]
+    yield from _marked_steps(teller)
 
 
-def _tell_crash(scene: _Scene) -> Iterator[Moment]:
-    """Tell the last that the process did, and that it failed."""
-    violation, rows = scene.violation, scene.history.trace.rows
+def _crash_steps(teller: _Storyteller) -> Iterator[StoryStep]:
+    """Yield the last that the process did, and that it failed."""
+    violation, rows = teller.violation, teller.history.trace.rows
     done = [(kind, row) for kind in Kind for row in rows[kind] if row[:2] == (violation.node, violation.inc)]
-    for kind, row in sorted(done, key=lambda each: each[1][2])[-HAPPENINGS_MAX:]:
-        yield scene.moment(kind, row)
-    yield Moment(
+    for kind, row in sorted(done, key=lambda each: each[1][2])[-RECEIVER_STEPS_MAX:]:
+        yield teller.step(kind, row)
+    yield StoryStep(
         t=None, node=violation.node, inc=violation.inc, kind=violation.promise, sentence=violation.sentence, wrong=True
     )
 
 
-_TELLERS: dict[str, Callable[[_Scene], Iterator[Moment]]] = {
-    "causal": _tell_order,
-    "optimistic_causal": _tell_order,
-    "fifo": _tell_leap,
-    "total_order": _tell_tangle,
-    "agreement": _tell_absence,
-    "liveness": _tell_absence,
-    "ticket_exclusivity": _tell_tickets,
-    "crash": _tell_crash,
+_STEPS_OF: dict[str, Callable[[_Storyteller], Iterator[StoryStep]]] = {
+    "causal": _causal_steps,
+    "optimistic_causal": _causal_steps,
+    "fifo": _fifo_steps,
+    "total_order": _cycle_steps,
+    "agreement": _absence_steps,
+    "liveness": _absence_steps,
+    "ticket_exclusivity": _ticket_steps,
+    "crash": _crash_steps,
 }

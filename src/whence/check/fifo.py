@@ -1,17 +1,17 @@
-"""FIFO: events of one process are delivered in the order it published them, and none is skipped in silence.
+"""FIFO: events of one process are delivered in the order it published them, and none is skipped without a gap row.
 
-Per receiver and publisher (one life of it): numbers increase; what a delivery leaps over was addressed to others or
+Per receiver and publisher (one incarnation): numbers increase; what a delivery skips was addressed to others or
 reported in an earlier gap row; what was reported is not delivered later. A receiver that joined after the start may
-begin anywhere with each publisher, and from there on owes the same. Only first deliveries count: a second one is a
+begin anywhere with each publisher; from there on the same holds. Only first deliveries count: a second one is a
 duplicate, not disorder. One look at every delivery, gap and join.
 """
 
 from typing import TypeAlias
 
 from whence.check.closure import NO_EVENT, Process
+from whence.check.expected import addressed
 from whence.check.gaps import judge_gaps, skipped_in
 from whence.check.history import AT_GRP, KEY_OF, History
-from whence.check.owed import addressed
 from whence.check.verdict import Findings, Verdict, what, who
 from whence.trace.memory import Row
 from whence.trace.schema import Kind
@@ -19,7 +19,7 @@ from whence.trace.schema import Kind
 PROMISE = "fifo"
 
 Publisher: TypeAlias = tuple[str, int, int]
-"""(group, node, life)."""
+"""(group, node, incarnation)."""
 
 
 def judge(history: History) -> Verdict:
@@ -70,9 +70,9 @@ def _judge_receiver(history: History, findings: Findings, places: _Places, proce
             if grp in heard and publisher not in heard[grp]:
                 heard[grp][publisher] = True
             elif place_of[event] > reached + 1:
-                leapt = places.publisher[event][reached + 1 : place_of[event]]
-                silent = [skipped for skipped in leapt if skipped not in given_up and skipped not in delivered]
-                _report_leap(history, findings, row, event, silent)
+                skipped_events = places.publisher[event][reached + 1 : place_of[event]]
+                silent = [skipped for skipped in skipped_events if skipped not in given_up and skipped not in delivered]
+                _report_skipped(history, findings, row, event, silent)
             latest[publisher] = event
         elif kind is Kind.GAP:
             given_up.update(dict.fromkeys(skipped_in(row, history.number), True))
@@ -90,8 +90,8 @@ def _report_inversion(history: History, findings: Findings, row: Row, event: int
     findings.add(row[:2], sentence, grp=row[AT_GRP], ids=[late, early], evs=[shown[2], row[2]])
 
 
-def _report_leap(history: History, findings: Findings, row: Row, event: int, silent: list[int]) -> None:
-    """Report what a delivery leapt over in silence, one violation each."""
+def _report_skipped(history: History, findings: Findings, row: Row, event: int, silent: list[int]) -> None:
+    """Report the events that a delivery skipped without a gap row, one violation each."""
     name = history.id_of(event)
     for skipped in addressed(history, history.process_of(row), silent):
         missing = history.id_of(skipped)

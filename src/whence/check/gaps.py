@@ -1,4 +1,4 @@
-"""A gap is a promise: what a member was told is skipped for good is not delivered to it afterwards."""
+"""A gap is a promise: what a member reported as skipped for good it does not deliver afterwards."""
 
 from whence.check.history import AT_GRP, History
 from whence.check.verdict import Findings, what, who

@@ -1,9 +1,9 @@
 """True happened-before, rebuilt from program order and deliveries alone; stamps are never looked at.
 
 An event *follows* another when its publisher had published or delivered the other before (Lamport 1978), through any
-number of hands. Program order is a process's rows by (life, number): a process is one life of a node, or all lives of
-it where it remembers across crashes (`run.durable`). Clocks play no part, so live traces are judged like simulated
-ones.
+number of processes. Program order is a process's rows by (incarnation, number). A process is one incarnation of a node,
+or all of them where it remembers across crashes (`run.durable`). Clocks play no part, so live traces are judged like
+simulated ones.
 """
 
 from collections import Counter
@@ -18,12 +18,12 @@ from whence.trace.schema import COLUMNS_OF, DESTS, GRP, M_SEQ, REASON, T_TRUE, K
 from whence.types import EventId
 
 Key: TypeAlias = tuple[str, int, int, int]
-"""(group, publisher, its life, number): an event's identity in the whole run."""
+"""(group, publisher, its incarnation, number): an event's identity in the whole run."""
 
 Step: TypeAlias = tuple[int, int, Kind, int, Row]
-"""(life, number, kind, event or NO_EVENT, row): one line of a process's program order."""
+"""(incarnation, number, kind, event or NO_EVENT, row): one step of a process's program order."""
 
-ALL_LIVES = 0
+ALL_INCARNATIONS = 0
 BEFORE_ALL, AFTER_ALL = -1, 2**63 - 1
 
 _AT_PUBLISH = COLUMNS_OF[Kind.PUBLISH].index
@@ -32,9 +32,9 @@ KEY_OF = slice(AT_GRP, _AT_PUBLISH(M_SEQ) + 1)
 """Where publish and deliver rows hold an event's Key."""
 AT_REASON = COLUMNS_OF[Kind.CRASH].index(REASON)
 
-_TURNS = (Kind.JOIN, Kind.LEAVE, Kind.CRASH, Kind.RESTART)
+_MEMBERSHIP = (Kind.JOIN, Kind.LEAVE, Kind.CRASH, Kind.RESTART)
 _TICKETS = (Kind.TICKET_ACQUIRE, Kind.TICKET_RELEASE, Kind.TICKET_SUSPEND)
-_IN_LINE = (Kind.PUBLISH, Kind.DELIVER, Kind.GAP, *_TURNS, *_TICKETS)
+_IN_LINE = (Kind.PUBLISH, Kind.DELIVER, Kind.GAP, *_MEMBERSHIP, *_TICKETS)
 
 
 class Stay(NamedTuple):
@@ -42,26 +42,26 @@ class Stay(NamedTuple):
 
     grp: str
     since: int
-    """True time; BEFORE_ALL for founders, AFTER_ALL where the trace has none: then nothing is owed for certain."""
+    """True time; BEFORE_ALL for founders, AFTER_ALL where the trace has none: then nothing is certainly expected."""
     until: int
     """True time; AFTER_ALL while it lasts, BEFORE_ALL where the trace has none."""
     first: tuple[int, int]
     last: tuple[int, int]
-    """The (life, number) of the rows that begin and end it."""
+    """The (incarnation, number) of the rows that begin and end it."""
 
     @property
     def is_founding(self) -> bool:
-        """Tell whether it began with the group."""
+        """Return whether it began with the group."""
         return self.since == BEFORE_ALL
 
     def covers(self, t_true: int | None) -> bool:
-        """Tell whether it certainly lasts at a time; an unknown time needs a stay without ends."""
+        """Return whether it certainly lasts at a time; an unknown time needs a stay without ends."""
         if t_true is None:
             return self.since == BEFORE_ALL and self.until == AFTER_ALL
         return self.since <= t_true < self.until
 
     def may_cover(self, t_true: int | None) -> bool:
-        """Tell whether it may last at a time: nothing that is known speaks against it."""
+        """Return whether it may last at a time: nothing that is known speaks against it."""
         if t_true is None:
             return True
         begun = self.since == AFTER_ALL or self.since <= t_true
@@ -72,10 +72,10 @@ class History:
     """A run as the oracles see it: events numbered, one line of steps per process, memberships, happened-before."""
 
     def __init__(self, trace: Trace) -> None:
-        self._told, self.twice = _each_once(trace)
-        """How many rows were there twice: one that is the same in all its columns was shipped again."""
-        self.trace, self.contested = (trace, 0) if self._told is trace else _undisputed(self._told)
-        """The rows; and how many were left out because others claim the same number: nobody knows which is true."""
+        self._distinct, self.twice = _each_once(trace)
+        """How many rows were duplicates: the same in all columns."""
+        self.trace, self.contested = (trace, 0) if self._distinct is trace else _undisputed(self._distinct)
+        """The rows, and how many were left out because others have the same number: the true one is unknown."""
         self.run: Run = trace.run
         self.published: list[Row] = []
         """The publish row of every event; an event's place in it is its number here."""
@@ -89,14 +89,14 @@ class History:
         self.repeats: list[tuple[Process, int, Row]] = []
         """Deliveries after the first."""
         self.unpublished: list[Row] = []
-        """Deliveries of what nobody published."""
+        """Deliveries of events that nobody published."""
         self._sort_deliveries()
 
     # --- names ---
 
     def process_of(self, row: Row) -> Process:
-        """Return whose program order a row belongs to."""
-        return (row[0], ALL_LIVES) if self.run.durable else (row[0], row[1])
+        """Return the process that a row belongs to."""
+        return (row[0], ALL_INCARNATIONS) if self.run.durable else (row[0], row[1])
 
     def id_of(self, event: int) -> EventId:
         """Return the identity of an event."""
@@ -125,16 +125,16 @@ class History:
             has_event = kind is Kind.PUBLISH or kind is Kind.DELIVER
             for row in self.trace.rows[kind]:
                 inc = row[1]
-                process = (row[0], ALL_LIVES if durable else inc)
+                process = (row[0], ALL_INCARNATIONS if durable else inc)
                 event = number.get(row[KEY_OF], NO_EVENT) if has_event else NO_EVENT
                 if kind is Kind.PUBLISH and self.published[event] is not row:
-                    event = NO_EVENT  # somebody took a name again: that is no second publication of the event
+                    event = NO_EVENT  # a reused id is no second publication of the event
                 if process not in lines:
                     lines[process] = []
                 lines[process].append((inc, row[2], kind, event, row))
         for grp in self.run.groups:
             for node in self.run.groups[grp]:
-                lines.setdefault((node, ALL_LIVES if durable else self.first_lives.get(node, 1)), [])
+                lines.setdefault((node, ALL_INCARNATIONS if durable else self.first_incarnations.get(node, 1)), [])
         for line in lines.values():
             line.sort(key=itemgetter(0, 1))
         return dict(sorted(lines.items()))
@@ -154,16 +154,16 @@ class History:
             self.delivered[process] = mine
 
     @cached_property
-    def first_lives(self) -> dict[int, int]:
-        """The first life of every node that left a row."""
+    def first_incarnations(self) -> dict[int, int]:
+        """The first incarnation of every node that left a row."""
         first: dict[int, int] = {}
         for node, inc in self._numbers:
             first[node] = min(first.get(node, inc), inc)
         return first
 
     @cached_property
-    def last_lives(self) -> dict[int, int]:
-        """The last life of every node that left a row."""
+    def last_incarnations(self) -> dict[int, int]:
+        """The last incarnation of every node that left a row."""
         last: dict[int, int] = {}
         for node, inc in self._numbers:
             last[node] = max(last.get(node, inc), inc)
@@ -172,7 +172,7 @@ class History:
     @cached_property
     def is_timed(self) -> bool:
         """Whether all rows that tell of publications and memberships have true time."""
-        kinds = (Kind.PUBLISH, *_TURNS)
+        kinds = (Kind.PUBLISH, *_MEMBERSHIP)
         return all(row[AT_T_TRUE] is not None for kind in kinds for row in self.trace.rows[kind])
 
     @property
@@ -184,9 +184,9 @@ class History:
 
     @cached_property
     def _numbers(self) -> dict[tuple[int, int], list[int]]:
-        """The numbers of all rows of every life of every node."""
+        """The numbers of all rows of every incarnation of every node."""
         numbers: dict[tuple[int, int], list[int]] = {}
-        for rows in self._told.rows.values():
+        for rows in self._distinct.rows.values():
             for row in rows:
                 who = row[:2]
                 if who in numbers:
@@ -197,13 +197,13 @@ class History:
 
     @cached_property
     def incomplete(self) -> str | None:
-        """Why rows may be missing: each life of a node numbers its rows 0, 1, 2, … None when all are there."""
+        """Why rows may be missing: each incarnation of a node numbers its rows 0, 1, 2, … None when all are there."""
         for (node, inc), numbers in self._numbers.items():
             numbers.sort()
             if numbers != list(range(len(numbers))):
                 expected = next((place for place, number in enumerate(numbers) if number != place), len(numbers))
                 return (
-                    f"the trace is incomplete: the rows of process {node} in its life {inc} should be numbered "
+                    f"the trace is incomplete: the rows of process {node} in its incarnation {inc} should be numbered "
                     f"from 0 without gaps, and number {expected} is missing or there twice"
                 )
         return None
@@ -218,12 +218,12 @@ class History:
     def _stays_of(self, process: Process, line: list[Step]) -> Iterator[Stay]:
         node, inc = process
         groups, durable = self.run.groups, self.run.durable
-        is_first_life = durable or inc == self.first_lives.get(node, inc)
-        here = {grp: (BEFORE_ALL, (-1, -1)) for grp in groups if is_first_life and node in groups[grp]}
-        for life, ev, kind, _, row in line:
-            if kind not in _TURNS:
+        is_first_incarnation = durable or inc == self.first_incarnations.get(node, inc)
+        here = {grp: (BEFORE_ALL, (-1, -1)) for grp in groups if is_first_incarnation and node in groups[grp]}
+        for incarnation, ev, kind, _, row in line:
+            if kind not in _MEMBERSHIP:
                 continue
-            t_true, grp, place = row[AT_T_TRUE], row[AT_GRP], (life, ev)
+            t_true, grp, place = row[AT_T_TRUE], row[AT_GRP], (incarnation, ev)
             if kind is Kind.JOIN:
                 here.setdefault(grp, (AFTER_ALL if t_true is None else t_true, place))
             elif kind is Kind.LEAVE or (kind is Kind.CRASH and not durable):
@@ -236,7 +236,7 @@ class History:
 
     @cached_property
     def up(self) -> dict[Process, bool]:
-        """Whether a process is up at the end: its last turn is no crash, and no later life took its place."""
+        """Whether a process is up at the end: it did not crash last, and no later incarnation replaced it."""
         states: dict[Process, bool] = {}
         for process, line in self.lines.items():
             node, inc = process
@@ -246,19 +246,19 @@ class History:
                     crashed = True
                 elif kind is Kind.RESTART:
                     crashed = False
-            states[process] = not crashed and (self.run.durable or inc == self.last_lives.get(node, inc))
+            states[process] = not crashed and (self.run.durable or inc == self.last_incarnations.get(node, inc))
         return states
 
-    def is_owed(self, event: int, process: Process) -> bool:
-        """Tell whether an event is addressed to a process that certainly was a member when it was published."""
+    def is_expected(self, event: int, process: Process) -> bool:
+        """Return whether an event is addressed to a process that certainly was a member when it was published."""
         row = self.published[event]
         dests, grp, t_true = row[AT_DESTS], row[AT_GRP], row[AT_T_TRUE]
         if dests is not None and process[0] not in dests:
             return False
         return any(stay.grp == grp and stay.covers(t_true) for stay in self.stays[process])
 
-    def may_be_owed(self, event: int, process: Process) -> bool:
-        """Tell whether an event may be owed to a process, and nobody can tell because rows have no true time."""
+    def may_be_expected(self, event: int, process: Process) -> bool:
+        """Return whether an event may be addressed to a process and rows without true time leave it open."""
         row = self.published[event]
         dests, grp, t_true = row[AT_DESTS], row[AT_GRP], row[AT_T_TRUE]
         if dests is not None and process[0] not in dests:
@@ -293,7 +293,7 @@ class History:
 
 
 def _each_once(trace: Trace) -> tuple[Trace, int]:
-    """Return a trace without the rows that are in it a second time, column by column, and how many those were."""
+    """Return a trace without duplicate rows, and how many there were."""
     if len({row[:3] for rows in trace.rows.values() for row in rows}) == trace.count():
         return trace, 0
     once = Trace(trace.run)
@@ -302,7 +302,7 @@ def _each_once(trace: Trace) -> tuple[Trace, int]:
 
 
 def _undisputed(trace: Trace) -> tuple[Trace, int]:
-    """Return a trace without rows that are different and have the same number in one life, and how many those were."""
+    """Return a trace without rows that differ and have the same number in one incarnation, and how many there were."""
     claims = Counter(row[:3] for rows in trace.rows.values() for row in rows)
     known = Trace(trace.run)
     known.rows = {kind: [row for row in rows if claims[row[:3]] == 1] for kind, rows in trace.rows.items()}

@@ -3,7 +3,7 @@
 Assumes nothing of the level. An event is published once, by the process whose name it carries; a delivery shows the
 payload's size and checksum as published; the receiver is among the event's destinations and is a member, by its own
 program order, when it delivers. Writers that keep no checksums leave payloads uncompared; where one was kept on one
-side alone, nobody can tell. One look at every delivery.
+side alone, the verdict is unknown. One look at every delivery.
 """
 
 from whence.check.closure import Process
@@ -54,7 +54,7 @@ def _judge_publications(history: History, findings: Findings) -> None:
     for row in history.published:
         event = EventId(*row[KEY_OF][1:])
         if row[0] != event.pid or (row[1] != event.boot and not history.run.durable):
-            sentence = f"{who(row[0], row[1])} published {what(event)}: an event in another process's name"
+            sentence = f"{who(row[0], row[1])} published {what(event)}: an event with the id of another process"
             findings.add(row[:2], sentence, grp=row[AT_GRP], ids=[event], evs=[row[2]])
 
 

@@ -1,4 +1,4 @@
-"""Which promises each level makes, and the one function that judges a trace by them."""
+"""All oracles by the promise they judge, and the functions that judge a trace by its promises."""
 
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -7,7 +7,6 @@ from whence.check import (
     agreement,
     bounds,
     causal,
-    coverage,
     determinism,
     duplicates,
     fifo,
@@ -15,62 +14,36 @@ from whence.check import (
     keys,
     liveness,
     optimistic,
-    tickets,
+    ticket_coverage,
+    ticket_exclusivity,
     total,
     views,
 )
 from whence.check.history import History
+from whence.check.levels import promises_of
 from whence.check.verdict import Verdict
 from whence.errors import UsageError
-from whence.trace.memory import Run, Trace
+from whence.trace.memory import Trace
 
 ORACLES: Final[dict[str, Callable[[History], Verdict]]] = {
     oracle.PROMISE: oracle.judge
     for oracle in (
-        integrity, duplicates, fifo, causal, optimistic, total, keys, agreement, liveness, tickets, coverage, bounds,
-        views, determinism,
+        integrity, duplicates, fifo, causal, optimistic, total, keys, agreement, liveness, ticket_exclusivity,
+        ticket_coverage, bounds, views, determinism,
     )
 }  # fmt: skip
 """Every promise by the name it has in JSON, and who judges it."""
 
-_BASE = ("integrity", "no_duplicates")
-_ARRIVAL = ("agreement", "liveness", "bounds")
-_CAUSAL = (*_BASE, "fifo", "causal", *_ARRIVAL)
-_FIFO = (*_BASE, "fifo", *_ARRIVAL, "views")
-
-PROMISES_OF: Final[dict[str, tuple[str, ...]]] = {
-    "eventual": (*_BASE, *_ARRIVAL, "views"),
-    "fifo": _FIFO,
-    "optimistic": (*_BASE, "optimistic_causal", "ticket_exclusivity", "ticket_coverage", *_ARRIVAL, "views"),
-    "causal": _CAUSAL,
-    "total": (*_BASE, "fifo", "total_order", "keys", "optimistic_causal", *_ARRIVAL),
-    "cbcast": _CAUSAL,
-    "barriers": _CAUSAL,
-    "neighbourhood": (*_BASE, "fifo", *_ARRIVAL),
-    "canary": _FIFO,
-}
-"""What each level promises. The canary promises what it is known to break."""
-
 
 def judge(trace: Trace, promises: Iterable[str] | None = None) -> list[Verdict]:
-    """Judge a trace by these promises, or by those of its run. Raises UsageError for a promise nobody knows."""
+    """Judge a trace by these promises, or by those of its run. Raises UsageError for an unknown promise."""
     return judge_history(History(trace), promises)
 
 
 def judge_history(history: History, promises: Iterable[str] | None = None) -> list[Verdict]:
-    """Judge a history that is already built. Raises UsageError for a promise nobody knows."""
+    """Judge a history that is already built. Raises UsageError for an unknown promise."""
     asked = promises_of(history.run) if promises is None else tuple(promises)
     for promise in asked:
         if promise not in ORACLES:
             raise UsageError(f"no promise is called {promise!r}; known are {', '.join(ORACLES)}")
     return [ORACLES[promise](history) for promise in asked]
-
-
-def promises_of(run: Run) -> tuple[str, ...]:
-    """Return what a run promises: its parameter `promises`, else what its level does. Raises UsageError."""
-    stated = run.parameters.get("promises")
-    if isinstance(stated, list | tuple):
-        return tuple(map(str, stated))
-    if run.level not in PROMISES_OF:
-        raise UsageError(f"no level is called {run.level!r}; known are {', '.join(PROMISES_OF)}")
-    return PROMISES_OF[run.level]

@@ -1,23 +1,21 @@
-"""Keys: an event has one key, everywhere and alone, and keys tell in which order events are delivered and follow.
+"""Keys: an event has one key, the same everywhere and its own, and keys order deliveries and causes.
 
 Per group, on rows that have a key (k_hi, k_mid, k_lo): a delivery shows the key that was published; no two events have
 the same; each process delivers in increasing key; and what a process publishes has a greater key than everything it
 published or delivered before. Readers of the merged order sort by the key alone, so a wrong one is a wrong order. Where
-some rows have a key and others lost it, or all did at the level that gives them, nobody can tell. One look at every
-publication and first delivery.
+some rows have a key and others lack it, or all lack it at a level that gives keys, the verdict is unknown. One look at
+every publication and first delivery.
 """
 
 from typing import TypeAlias
 
 from whence.check.history import AT_GRP, History
+from whence.check.levels import KEYED
 from whence.check.verdict import Findings, Verdict, counted, what, who
 from whence.trace.memory import Row
 from whence.trace.schema import COLUMNS_OF, K_HI, K_LO, Kind
 
 PROMISE = "keys"
-
-LEVEL = "total"
-"""Where every row of an event has a key."""
 
 Key: TypeAlias = tuple[int, int, int]
 
@@ -32,19 +30,19 @@ def judge(history: History) -> Verdict:
     own = [key_of(Kind.PUBLISH, row) for row in history.published]
     keyed = sum(key is not None for key in own)
     rows = len(own) + history.deliveries
-    _judge_alone(history, findings, own)
+    _judge_unique(history, findings, own)
     for process in history.lines:
         keyed += _judge_deliveries(history, findings, own, history.delivered[process])
         _judge_publications(history, findings, own, process)
     return findings.verdict(
         f"{counted(keyed, 'key')} are one per event and grow along every delivery and cause",
         at_stake=keyed, nothing="no row has a key",
-        doubts=bare(keyed, rows) if keyed < rows and (keyed or history.run.level == LEVEL) else None,
+        doubts=without_key(keyed, rows) if keyed < rows and (keyed or history.run.level in KEYED) else None,
     )  # fmt: skip
 
 
-def bare(keyed: int, rows: int) -> str:
-    """Say that rows have no key where others have, or all should."""
+def without_key(keyed: int, rows: int) -> str:
+    """Return the sentence about rows without a key where others have one, or all should."""
     return f"{rows - keyed:,} of {counted(rows, 'publication and delivery', 'publications and deliveries')} have no key"
 
 
@@ -54,7 +52,7 @@ def key_of(kind: Kind, row: Row) -> Key | None:
     return None if high is None else (high, middle or 0, low or 0)
 
 
-def _judge_alone(history: History, findings: Findings, own: list[Key | None]) -> None:
+def _judge_unique(history: History, findings: Findings, own: list[Key | None]) -> None:
     first: dict[tuple[str, Key], int] = {}
     for event, key in enumerate(own):
         if key is None:

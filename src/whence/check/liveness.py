@@ -1,12 +1,12 @@
-"""Liveness: once the faults have stopped, what is owed arrives within the deadline.
+"""Liveness: once the faults have stopped, expected deliveries are made within the deadline.
 
-Every event of the liveness phase is delivered by every member it is owed to within `run.phases.deadline_ns` of true
+Every event of the liveness phase is delivered by every member it is meant for within `run.phases.deadline_ns` of true
 time after its publication; for levels that promise with high probability, the stated part of them (`run.reach_min`).
 A trace without true time (a live one) cannot tell.
 """
 
+from whence.check.expected import NO_PHASES, expected_after_healing
 from whence.check.history import AT_T_TRUE, History
-from whence.check.owed import NO_PHASES, owed_after_healing
 from whence.check.verdict import Findings, Verdict, unknown, what, who
 
 PROMISE = "liveness"
@@ -15,30 +15,30 @@ _MS = 1_000_000
 
 
 def judge(history: History) -> Verdict:
-    """Judge whether enough of what is owed came in time."""
-    phases, debts = history.run.phases, owed_after_healing(history)
-    if phases is None or debts is None:
+    """Judge whether enough of the expected deliveries were made in time."""
+    phases, by_process = history.run.phases, expected_after_healing(history)
+    if phases is None or by_process is None:
         return unknown(PROMISE, NO_PHASES)
     findings = Findings(PROMISE, history.incomplete)
     published, deadline_ns = history.published, phases.deadline_ns
     late: list[tuple[tuple[int, int], int, int | None]] = []
-    for process, events in debts.items():
+    for process, events in by_process.items():
         delivered = history.delivered[process]
         for event in events:
             row = delivered.get(event)
             took = None if row is None or row[AT_T_TRUE] is None else row[AT_T_TRUE] - published[event][AT_T_TRUE]
             if took is None or took > deadline_ns:
                 late.append((process, event, took))
-    owed = sum(map(len, debts.values()))
-    if owed - len(late) < history.run.reach_min * owed:
+    expected = sum(map(len, by_process.values()))
+    if expected - len(late) < history.run.reach_min * expected:
         for process, event, took in late:
             _report(history, findings, process, event, took, deadline_ns)
     deadline = f"{deadline_ns / _MS:,.0f} ms"
     return findings.verdict(
-        f"{owed - len(late):,} of {owed:,} owed deliveries came within {deadline}",
-        f"{len(late):,} of {owed:,} owed deliveries did not come within {deadline}, and at least "
+        f"{expected - len(late):,} of {expected:,} expected deliveries came within {deadline}",
+        f"{len(late):,} of {expected:,} expected deliveries did not come within {deadline}, and at least "
         f"{history.run.reach_min:.2%} of them were promised to",
-        at_stake=owed, nothing="nothing was owed to anybody",
+        at_stake=expected, nothing="no delivery was expected",
     )  # fmt: skip
 
 
@@ -46,7 +46,7 @@ def _report(
     history: History, findings: Findings, process: tuple[int, int], event: int, took: int | None, deadline_ns: int
 ) -> None:
     name = history.id_of(event)
-    node, inc = process[0], process[1] or history.last_lives.get(process[0], 1)
+    node, inc = process[0], process[1] or history.last_incarnations.get(process[0], 1)
     when = "never" if took is None else f"only {took / _MS:,.1f} ms after its publication"
     sentence = f"{who(node, inc)} delivered {what(name)} {when}; the deadline is {deadline_ns / _MS:,.0f} ms"
     evs = [history.delivered[process][event][2]] if took is not None else []

@@ -1,4 +1,4 @@
-"""What an oracle answers: a promise holds, is broken (with witnesses), cannot be told from this trace, or is vacuous.
+"""Verdicts: a promise holds, is broken (with witnesses), is unknown from this trace, or is vacuous.
 
 A promise is vacuous where nothing was promised, or nothing happened that could have broken it: then nothing was
 checked, and nobody should read that it was.
@@ -20,7 +20,7 @@ VIOLATIONS_MAX = 1000
 
 
 class Outcome(StrEnum):
-    """What became of a promise."""
+    """The outcome of judging a promise."""
 
     HOLDS = "holds"
     BROKEN = "broken"
@@ -48,7 +48,7 @@ class Violation(Struct, frozen=True, kw_only=True):
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """The answer about one promise."""
+    """The verdict on one promise."""
 
     promise: str
     outcome: Outcome
@@ -59,12 +59,12 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
     @property
     def holds(self) -> bool:
-        """Tell whether the promise was at stake, and kept for certain."""
+        """Return whether the promise was at stake, and kept for certain."""
         return self.outcome is Outcome.HOLDS
 
     @property
     def is_fine(self) -> bool:
-        """Tell whether nothing is left to worry about: the promise was kept, or was not at stake."""
+        """Return whether nothing is left to worry about: the promise was kept, or was not at stake."""
         return self.outcome in (Outcome.HOLDS, Outcome.VACUOUS)
 
 
@@ -88,7 +88,7 @@ class Findings:
         evs: Sequence[int] = (),
         rests_on_absence: bool = False,
     ) -> None:
-        """Take in one violation, unless it rests on absence and rows may be missing."""
+        """Add one violation, unless it rests on absence and rows may be missing."""
         if rests_on_absence and self._incomplete:
             return
         self.count += 1
@@ -109,7 +109,7 @@ class Findings:
     def verdict(
         self, holds: str, broken: str | None = None, *, at_stake: int, nothing: str, doubts: str | None = None
     ) -> Verdict:
-        """Close: broken when anything was found, unknown when rows may be missing or doubts remain, else it holds.
+        """Return the verdict: broken if anything was found, unknown if rows may be missing or in doubt, else holds.
 
         `at_stake` is how many things could have broken it; where there are none it is vacuous, and `nothing` says why.
         """
@@ -140,15 +140,15 @@ def vacuous(promise: str, why: str) -> Verdict:
 
 
 def who(node: int, inc: int) -> str:
-    """Name a process in a sentence."""
-    return f"process {node}" if inc <= 1 else f"process {node} in its life {inc}"
+    """Return the name of a process for sentences."""
+    return f"process {node}" if inc <= 1 else f"process {node} in its incarnation {inc}"
 
 
 def what(event: EventId) -> str:
-    """Name an event in a sentence."""
+    """Return the name of an event for sentences."""
     return f"event {event.seq} of {who(event.pid, event.boot)}"
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
-    """Say how many of something there are."""
+    """Return a count with its noun."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"

@@ -1,9 +1,9 @@
-"""Views: at the end, partial views name the living, know every one of them, and never their owner.
+"""Views: at the end, partial views name live members only, every live member is in some view, and none its owner.
 
 After healing, at the end of the run: (a) no view of a live member names a node that left or crashed for good before
 the faults stopped; (b) every member since the liveness phase began was named in another live member's view at one of
-the times they were written down since, or gossip could never reach it (views of a few change all the time, so that one
-look proves nothing); (c) at no time does a view name its owner (lpbcast: a view holds others); (d) every process that
+the times they were recorded since, or gossip could never reach it (partial views change all the time, so that one
+record proves nothing); (c) at no time does a view name its owner (lpbcast: a view holds others); (d) every process that
 has been up since the liveness phase began is a member. All but (c) need true time: who was there, and since when.
 """
 
@@ -16,7 +16,7 @@ from whence.trace.schema import COLUMNS_OF, DESTS, GRP, Kind
 PROMISE = "views"
 
 _TIMED = (Kind.VIEW, Kind.JOIN, Kind.LEAVE, Kind.CRASH)
-"""What tells who was there, who knew whom, and since when."""
+"""Rows that show who was a member, who was in whose view, and since when."""
 
 _AT_GRP, _AT_VIEW = COLUMNS_OF[Kind.VIEW].index(GRP), COLUMNS_OF[Kind.VIEW].index(DESTS)
 
@@ -37,7 +37,7 @@ def judge(history: History) -> Verdict:
         return unknown(PROMISE, "the run does not say when its faults stopped, or its rows have no true time")
     return findings.verdict(
         "at the end every member is in another's view, and views name only the living",
-        at_stake=len(rows), nothing="no view was written down",
+        at_stake=len(rows), nothing="no view was recorded",
     )  # fmt: skip
 
 
@@ -53,7 +53,7 @@ def _judge_owners(findings: Findings, rows: list[Row]) -> None:
 
 
 def _judge_end(history: History, findings: Findings, grp: str, phases: Phases) -> None:
-    steady, live, gone = _standing(history, grp, phases)
+    steady, live, gone = _members_at_end(history, grp, phases)
     views = _last_views(history, grp)
     for process in live:
         row = views.get(process)
@@ -67,14 +67,14 @@ def _judge_end(history: History, findings: Findings, grp: str, phases: Phases) -
         named = _named_since(history, grp, phases.live_from, live)
         for node, inc in steady:
             if node not in named:
-                sentence = f"{who(node, inc)} was in nobody's view whenever one was written down, so nothing reaches it"
+                sentence = f"{who(node, inc)} was in nobody's view whenever one was recorded, so nothing reaches it"
                 findings.add((node, inc), sentence, grp=grp, rests_on_absence=True)
     for node, inc in _outside(history, phases.live_from, live):
         sentence = f"{who(node, inc)} was up since before the liveness phase and was never let in"
         findings.add((node, inc), sentence, grp=grp, rests_on_absence=True)
 
 
-def _standing(history: History, grp: str, phases: Phases) -> tuple[list[Process], list[Process], dict[int, str]]:
+def _members_at_end(history: History, grp: str, phases: Phases) -> tuple[list[Process], list[Process], dict[int, str]]:
     """Return the members since the liveness phase began, the live members, and who is gone since before healing."""
     steady: list[Process] = []
     live: list[Process] = []

@@ -1,4 +1,4 @@
-"""The command line: one file per command group, one door for errors."""
+"""The command line: one file per command."""
 
 from whence.cli.app import main
 

@@ -1,4 +1,4 @@
-"""The commands together, and the door through which every error leaves: one sentence, an exit code, no traceback."""
+"""All commands, and the one place that turns errors into a sentence and an exit code, never a traceback."""
 
 import os
 import sys
@@ -14,13 +14,15 @@ from whence.cli.demo import demo
 from whence.cli.doctor import doctor
 from whence.cli.explore import explore
 from whence.cli.gather import gather
-from whence.cli.measure import metrics, report
-from whence.cli.merge import merge, stream
+from whence.cli.merge import merge
+from whence.cli.metrics import metrics
 from whence.cli.node import node
-from whence.cli.output import complain, print_json
+from whence.cli.output import print_json, print_message
 from whence.cli.pub import pub
+from whence.cli.report import report
 from whence.cli.simulate import simulate
 from whence.cli.size import size
+from whence.cli.stream import stream
 from whence.cli.sub import sub
 from whence.cli.sweep import sweep
 from whence.cli.top import top
@@ -37,7 +39,7 @@ BUG = 70
 INTERRUPTED = 130
 
 EXTRAS = {"pyarrow": "trace", "pyspark": "spark", "pandas": "spark", "opentelemetry": "otel"}
-"""What is not part of every installation, and the extra that brings it."""
+"""Optional packages, and the extra that installs each."""
 
 app = typer.Typer(
     name="whence",
@@ -99,23 +101,23 @@ def run(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 1
-    except Exception as error:  # noqa: BLE001 - the one door
-        return _fail(arguments, *_foreign(error))
+    except Exception as error:  # noqa: BLE001 - the one place
+        return _fail(arguments, *_explained(error))
     if code == INTERRUPTED:  # the argument parser turns an interrupt into this
         return _fail(arguments, "interrupted", INTERRUPTED)
     return code if isinstance(code, int) else 0
 
 
 def _fail(arguments: list[str] | None, sentence: str, code: int) -> int:
-    """Say what went wrong, also as the one JSON object where that was asked for; return the exit code."""
-    complain(sentence)
+    """Print what went wrong, with --json also as the one JSON object; return the exit code."""
+    print_message(sentence)
     if "--json" in (sys.argv[1:] if arguments is None else arguments):
         print_json(None, error=" ".join(sentence.split()), exit=code)
     return code
 
 
-def _foreign(error: Exception) -> tuple[str, int]:
-    """Turn what the argument parser or a bug raised into one sentence and an exit code."""
+def _explained(error: Exception) -> tuple[str, int]:
+    """Return one sentence and an exit code for an exception of the argument parser, the system or a bug."""
     explain = getattr(error, "format_message", None)
     if explain is not None:
         return " ".join(str(explain()).split()) or "give a command; see whence --help", USAGE

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from whence.cli.output import complain, print_json
+from whence.cli.output import print_json, print_message
 from whence.errors import UsageError
 from whence.limits import MERGED_PEER_ID_MAX
 from whence.net.certs import AUTHORITY_DAYS, MEMBER_DAYS, make_authority, make_member
@@ -28,7 +28,7 @@ def ca(
     if json:
         print_json(0, authority=str(path))
     else:
-        complain(f"made {path}; give it to every member, and its key to none")
+        print_message(f"made {path}; give it to every member, and its key to none")
 
 
 @certs.command()
@@ -47,4 +47,4 @@ def member(
         print_json(0, members={str(pid): [str(path) for path in paths] for pid, paths in zip(pids, made, strict=True)})
     else:
         for certificate, key in made:
-            complain(f"made {certificate} and {key}")
+            print_message(f"made {certificate} and {key}")

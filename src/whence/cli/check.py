@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-from whence.check.diagram import diagram
+from whence.check.diagrams.space_time import space_time_diagram
 from whence.check.explain import story
 from whence.check.history import History
 from whence.check.judge import judge_history
 from whence.check.verdict import Outcome, Verdict
-from whence.cli.output import complain, directory, print_json, stdout, verdict_table, verdicts_by_name, witnesses
+from whence.cli.output import directory, print_json, print_message, stdout, verdict_table, verdicts_by_name, witnesses
 
 BROKEN = 1
 
@@ -33,25 +33,25 @@ def check(
     """
     from whence.trace.reader import read_trace
 
-    told = read_trace(trace)
-    history = History(told)
+    read = read_trace(trace)
+    history = History(read)
     verdicts = judge_history(history, promise or None)
     if history.twice:
-        complain(f"{history.twice:,} rows of {told.run.run_id} are there twice and were used once")
+        print_message(f"{history.twice:,} rows of {read.run.run_id} are there twice and were used once")
     if history.contested:
-        complain(
-            f"{history.contested:,} rows of {told.run.run_id} claim numbers that other rows have, and were left out: "
-            "nobody can tell which are true"
+        print_message(
+            f"{history.contested:,} rows of {read.run.run_id} claim numbers that other rows have, and were left out: "
+            "it is unknown which are true"
         )
     drawn = draw_stories(history, verdicts, directory(pictures, "--pictures")) if pictures is not None else []
     if json:
         print_json(
-            told.run.seed, run_id=told.run.run_id, level=told.run.level, verdicts=verdicts_by_name(verdicts),
+            read.run.seed, run_id=read.run.run_id, level=read.run.level, verdicts=verdicts_by_name(verdicts),
             violations=witnesses(verdicts), pictures=[str(path) for path in drawn],
         )  # fmt: skip
     else:
         console = stdout()
-        console.print(verdict_table(verdicts, f"{told.run.run_id}: {told.count():,} rows"))
+        console.print(verdict_table(verdicts, f"{read.run.run_id}: {read.count():,} rows"))
         for verdict in verdicts:
             if verdict.outcome is Outcome.BROKEN:
                 console.print(f"\n[bold red]{verdict.promise}[/], the smallest story:")
@@ -69,6 +69,6 @@ def draw_stories(history: History, verdicts: list[Verdict], into: Path) -> list[
     for verdict in verdicts:
         if verdict.outcome is Outcome.BROKEN and verdict.violations:
             path = into / f"{verdict.promise}.svg"
-            path.write_text(diagram(story(history, verdict.violations[0])), encoding="utf-8")
+            path.write_text(space_time_diagram(story(history, verdict.violations[0])), encoding="utf-8")
             drawn.append(path)
     return drawn

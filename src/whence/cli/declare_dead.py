@@ -1,4 +1,4 @@
-"""whence declare-dead: an operator's word that a process will never speak again."""
+"""whence declare-dead: an operator declares that a process has ended for good."""
 
 import asyncio
 from pathlib import Path
@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from whence.cli.live import parse_process
-from whence.cli.output import complain, print_json
+from whence.cli.output import print_json, print_message
 from whence.net.status_client import DeclareDead, the_node
-from whence.net.status_client import declare_dead as tell
+from whence.net.status_client import declare_dead as send_declaration
 
 
 def declare_dead(
@@ -19,17 +19,17 @@ def declare_dead(
     socket: Annotated[Path | None, typer.Option(help="Its status socket, if it is not where it usually is.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Tell a running node that a process is dead for good: from now on that counts as the process's own word.
+    """Declare to a running node that a process has ended for good: this counts as the process's own fence.
 
     For clusters in which more than k witnesses of one coordinator are gone, so that its tickets would stay closed:
-    whence top shows who waits for whom, and every node that waits must be told. Make sure that the process has ended.
-    Told wrongly, two may act for one ticket. Example: whence declare-dead 5:17 --group alps --pid 1
-    Exit code 0: told. 2: the node refuses, or none runs here.
+    whence top shows who waits for whom, and every node that waits must get the declaration. Make sure that the process
+    has ended: else two may act for one ticket. Example: whence declare-dead 5:17 --group alps --pid 1
+    Exit code 0: accepted. 2: the node refuses, or none runs here.
     """
     dead, boot = parse_process(process)
     path = the_node(pid, socket)
-    asyncio.run(tell(path, DeclareDead(group, dead, boot)))
+    asyncio.run(send_declaration(path, DeclareDead(group, dead, boot)))
     if json:
         print_json(0, group=group, pid=dead, boot=boot)
     else:
-        complain(f"process {dead}, life {boot}, counts as dead in group {group!r}")
+        print_message(f"process {dead}, incarnation {boot}, counts as dead in group {group!r}")

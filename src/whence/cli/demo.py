@@ -3,51 +3,51 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import typer
 from rich.progress import Progress, TaskID
 from rich.table import Table
 
-from whence.check.diagram import diagram
+from whence.check.diagrams.dissemination import dissemination_diagram
+from whence.check.diagrams.merged_streams import delivery_sequences, merged_streams_diagram
+from whence.check.diagrams.space_time import space_time_diagram
+from whence.check.diagrams.tickets import ticket_diagram
+from whence.check.diagrams.tree import tree_diagram
 from whence.check.explain import story
 from whence.check.history import History
 from whence.check.judge import judge_history
-from whence.check.spread import spread_diagram
-from whence.check.streams import sequences, streams_diagram
-from whence.check.tenure import tenure_diagram
-from whence.check.tree import tree_diagram
 from whence.check.verdict import Outcome, Verdict
 from whence.cli.check import BROKEN
+from whence.cli.demo_report import Section, write_demo_report
+from whence.cli.live_demo import run_live_demo
 from whence.cli.output import directory, print_json, progress, stdout, verdict_table, verdicts_by_name
-from whence.cli.page import Section, write_page
-from whence.cli.troupe import perform
 from whence.core.levels.causal.tree.overlay import parents_of
 from whence.sim.canary import CANARY
-from whence.sim.clusters import killed
 from whence.sim.explore import judged
-from whence.sim.forest import recovering
-from whence.sim.merging import failover
+from whence.sim.run import Outcome as RunOutcome
 from whence.sim.run import run
 from whence.sim.scenario import Scenario
+from whence.sim.scenarios.gossip import churn
+from whence.sim.scenarios.merge import merger_killed
+from whence.sim.scenarios.tickets import coordinator_killed
+from whence.sim.scenarios.tree import crash_recovery
 from whence.sim.shrink import shrink
 from whence.sim.summary import summarize
 from whence.sim.swarm import draw
-from whence.sim.workload import churning
 from whence.trace.memory import Trace
 from whence.trace.schema import Kind
 from whence.types import EventId
 
-LEVELS_SHOWN = ("eventual", "fifo")
 SLICES = 100
 
 CHURN = (
     "Members crash and come back, join, leave, stall and are cut off, on a network that loses, doubles, delays and "
-    "garbles; then everything heals. What is published after that is owed to every member that stays."
+    "garbles; then everything heals. What is published after that must reach every member that stays."
 )
 SPREAD = (
-    "One event on its way: a line per member, in the order they got it; a stroke from whoever passed it on; thick "
-    "where it arrived and had to wait for an earlier one."
+    "How one event spread: a line per member, in the order of delivery; an arrow from whoever forwarded it; thick "
+    "where it was pending until an earlier one arrived."
 )
 TREE = (
     "Causal multicast on a tree of 31 nodes; every subtree is a group. Nodes crash, at most one of any three on a path "
@@ -56,10 +56,12 @@ TREE = (
 TREE_PICTURE = "Events delivered at each node, who crashed how often, and the detours that copies took meanwhile."
 CLUSTER = (
     "A cluster at level optimistic: only coordinators publish, each under its ticket. One is killed: its ticket is "
-    "fenced, waited out and given to a newcomer under a higher epoch. Two members are cut off, and are told what they "
+    "fenced, waited out and given to a newcomer under a higher epoch. Two members are cut off, and report what they "
     "skip."
 )
-TENURE = "Who owned each ticket when, and who could give it away; a cross where a process crashed, a triangle at a gap."
+TICKETS = (
+    "Who owned each ticket when, and who could give it away; a cross where a process crashed, a triangle at a gap."
+)
 MERGED = (
     "Twelve members at level total, two of them mergers, on a network that loses and doubles. One merger is killed; "
     "its followers turn to the other and resume after their last key. Every sequence is the same."
@@ -73,12 +75,12 @@ STORY = "The smallest story that breaks the promise: time runs to the right, a l
 
 LIVE = (
     "Eight real processes on loopback, a proxy before each. A coordinator and an inner node of the tree, which is a "
-    "merger too, are killed and started again; three are parted from the rest. One machine has one clock, so that "
-    "what rests on true time is judged too."
+    "merger too, are killed and started again; three are cut off from the rest. One machine has one clock, so that "
+    "promises about true time are judged too."
 )
 
 CANARY_SCHEDULES_MAX = 50
-"""Two schedules in three show the planted bug; in so many it is there for certain."""
+"""Two schedules in three show the planted bug, so that these certainly do."""
 
 
 def demo(
@@ -93,50 +95,30 @@ def demo(
 
     Each level runs a group in which members crash, come back, join, leave, stall and are cut off; its trace is written,
     read back and judged; one event's way through the group is drawn. Then a bug is planted, and must be caught. At last
-    eight real processes run a group at every level; two are killed, the network is parted, and the oracles judge what
-    they wrote down.
+    eight real processes run a group at every level; two are killed, the network is partitioned, and the oracles judge
+    what they recorded.
     """
     into = directory(out, "--out")
     results: dict[str, tuple[dict[str, Any], list[Verdict]]] = {}
     sections = []
     shown: dict[str, Section] = {}
     with progress(quiet=json) as bar:
-        for level in LEVELS_SHOWN:
-            task = bar.add_task(f"{level}: {nodes} members under churn and loss", total=SLICES + 20)
-            scenario = churning(level, nodes, events, seed)
-            outcome = run(scenario, on_slice=partial(_advance, bar, task))
-            kept, trace = _written(into, outcome.trace)
-            bar.update(task, completed=SLICES + 10, description=f"{level}: judging {trace.count():,} rows")
-            verdicts = judge_history(History(trace))
-            picture = into / f"spread-{level}.svg"
-            picture.write_text(spread_diagram(trace, _well_travelled(trace)), encoding="utf-8")
-            facts = summarize(trace) | {"faults": dict(sorted(outcome.effective.items())), "trace": str(kept)}
-            results[level] = facts, verdicts
-            sections.append(Section(level, CHURN, SPREAD, facts, verdicts, picture))
-            bar.update(task, completed=SLICES + 20)
-        task = bar.add_task("causal: a tree of 31 nodes, some crash and come back", total=SLICES)
-        tree = _grow_a_tree(into, seed, partial(_advance, bar, task))
-        results["causal"] = tree.facts, tree.verdicts
-        sections.append(tree)
-        task = bar.add_task("optimistic: a cluster whose coordinator is killed", total=SLICES)
-        cluster = _kill_a_coordinator(into, seed, partial(_advance, bar, task))
-        results["optimistic"] = cluster.facts, cluster.verdicts
-        sections.append(cluster)
-        task = bar.add_task("total: two mergers, one of which is killed", total=SLICES)
-        merged = _kill_a_merger(into, seed, partial(_advance, bar, task))
-        results["total"] = merged.facts, merged.verdicts
-        sections.append(merged)
-        task = bar.add_task("planting a bug", total=None)
+        for level, (description, show) in DEMOS.items():
+            task = bar.add_task(f"{level}: {description}", total=SLICES)
+            section = show(into, level, Size(nodes, events, seed), partial(_advance, bar, task))
+            results[level] = section.facts, section.verdicts
+            sections.append(section)
+        bar.add_task("planting a bug", total=None)
         sections.append(canary := _catch_the_canary(into, seed))
         if live:
             task = bar.add_task("live: eight processes start", total=1.0)
-            played = perform(into, lambda done, what: bar.update(task, completed=done, description=f"live: {what}"))
+            ran = run_live_demo(into, lambda done, what: bar.update(task, completed=done, description=f"live: {what}"))
             bar.update(task, completed=1.0)
-            shown = {level: _performed(level, *told) for level, told in played.items()}
+            shown = {level: _live_section(level, *result) for level, result in ran.items()}
             sections += shown.values()
-    page = write_page(into / "report.html", sections, nodes, seed)
-    held = all(verdict.is_fine for _, verdicts in results.values() for verdict in verdicts)
-    held &= not any(verdict.outcome is Outcome.BROKEN for section in shown.values() for verdict in section.verdicts)
+    page = write_demo_report(into / "report.html", sections, nodes, seed)
+    all_fine = all(verdict.is_fine for _, verdicts in results.values() for verdict in verdicts)
+    all_fine &= not any(verdict.outcome is Outcome.BROKEN for section in shown.values() for verdict in section.verdicts)
     caught = any(verdict.outcome is Outcome.BROKEN for verdict in canary.verdicts)
     if json:
         print_json(
@@ -148,12 +130,12 @@ def demo(
         )  # fmt: skip
     else:
         _print(results, canary, shown, page)
-    if not (held and caught):
+    if not (all_fine and caught):
         raise typer.Exit(BROKEN)
 
 
 def _written(into: Path, trace: Trace) -> tuple[Path, Trace]:
-    """Write a trace; return where it lies and what is read back from there."""
+    """Write a trace; return its directory and the trace as read back from there."""
     from whence.trace.reader import read_trace
     from whence.trace.writer import write_trace
 
@@ -165,44 +147,77 @@ def _advance(bar: Progress, task: TaskID, _: Trace, done: float) -> None:
     bar.update(task, completed=SLICES * done)
 
 
-def _grow_a_tree(into: Path, seed: int, on_slice: Callable[[Trace, float], None]) -> Section:
+class Size(NamedTuple):
+    """How large the demo's groups are where a level leaves it open, and the seed."""
+
+    nodes: int
+    events: int
+    seed: int
+
+
+OnSlice: TypeAlias = Callable[[Trace, float], None]
+
+
+def _churn(into: Path, level: str, size: Size, on_slice: OnSlice) -> Section:
+    """Run a group under churn and loss, and draw how one event spread."""
+    outcome = run(churn(level, *size), on_slice=on_slice)
+    kept, trace = _written(into, outcome.trace)
+    picture = into / f"spread-{level}.svg"
+    picture.write_text(dissemination_diagram(trace, _widely_delivered(trace)), encoding="utf-8")
+    return Section(level, CHURN, SPREAD, _facts(outcome, trace, kept), judge_history(History(trace)), picture)
+
+
+def _tree_crashes(into: Path, level: str, size: Size, on_slice: OnSlice) -> Section:
     """Run causal multicast on a tree of groups whose nodes crash within f and come back, and draw the tree."""
-    scenario = recovering(seed)
+    scenario = crash_recovery(size.seed)
     outcome = run(scenario, on_slice=on_slice)
     kept, trace = _written(into, outcome.trace)
-    picture = into / "tree-causal.svg"
+    picture = into / f"tree-{level}.svg"
     parents = parents_of(scenario.settings["tree"], scenario.settings["tree_nodes"])
     picture.write_text(tree_diagram(trace, parents), encoding="utf-8")
-    facts = summarize(trace) | {"faults": dict(sorted(outcome.effective.items())), "trace": str(kept)}
-    return Section("causal", TREE, TREE_PICTURE, facts, judge_history(History(trace)), picture)
+    return Section(level, TREE, TREE_PICTURE, _facts(outcome, trace, kept), judge_history(History(trace)), picture)
 
 
-def _kill_a_coordinator(into: Path, seed: int, on_slice: Callable[[Trace, float], None]) -> Section:
+def _coordinator_killed(into: Path, level: str, size: Size, on_slice: OnSlice) -> Section:
     """Run a cluster with churn in which a ticket is fenced and reused, and draw who held which ticket when."""
-    outcome = run(killed(20, 200, seed), on_slice=on_slice)
+    outcome = run(coordinator_killed(20, 200, size.seed), on_slice=on_slice)
     kept, trace = _written(into, outcome.trace)
-    picture = into / "tickets-optimistic.svg"
-    picture.write_text(tenure_diagram(trace), encoding="utf-8")
-    facts = summarize(trace) | {"gaps": len(trace.rows[Kind.GAP]), "faults": dict(sorted(outcome.effective.items()))}
-    facts |= {"trace": str(kept)}
-    return Section("optimistic", CLUSTER, TENURE, facts, judge_history(History(trace)), picture)
+    picture = into / f"tickets-{level}.svg"
+    picture.write_text(ticket_diagram(trace), encoding="utf-8")
+    facts = _facts(outcome, trace, kept, gaps=len(trace.rows[Kind.GAP]))
+    return Section(level, CLUSTER, TICKETS, facts, judge_history(History(trace)), picture)
 
 
-def _kill_a_merger(into: Path, seed: int, on_slice: Callable[[Trace, float], None]) -> Section:
+def _merger_killed(into: Path, level: str, size: Size, on_slice: OnSlice) -> Section:
     """Run a group with two mergers, kill one, and draw how its followers go on with the other's stream."""
-    outcome = run(failover(12, 300, seed), on_slice=on_slice)
+    outcome = run(merger_killed(12, 300, size.seed), on_slice=on_slice)
     kept, trace = _written(into, outcome.trace)
-    picture = into / "streams-total.svg"
-    picture.write_text(streams_diagram(trace), encoding="utf-8")
-    lines = sequences(trace)
+    picture = into / f"streams-{level}.svg"
+    picture.write_text(merged_streams_diagram(trace), encoding="utf-8")
+    lines = delivery_sequences(trace)
     longest = max(lines.values(), key=len)
     same = sum(line == longest for line in lines.values())
-    facts = summarize(trace) | {
-        "identical sequences": f"{same} of {len(lines)}; the killed merger's is the beginning of them: "
-        f"{all(line == longest[: len(line)] for line in lines.values())}",
-        "faults": dict(sorted(outcome.effective.items())), "trace": str(kept),
-    }  # fmt: skip
-    return Section("total", MERGED, STREAMS, facts, judge_history(History(trace)), picture)
+    identical = (
+        f"{same} of {len(lines)}; the killed merger's is the beginning of them: "
+        f"{all(line == longest[: len(line)] for line in lines.values())}"
+    )
+    facts = _facts(outcome, trace, kept, **{"identical sequences": identical})
+    return Section(level, MERGED, STREAMS, facts, judge_history(History(trace)), picture)
+
+
+DEMOS: dict[str, tuple[str, Callable[[Path, str, Size, OnSlice], Section]]] = {
+    "eventual": ("a group under churn and loss", _churn),
+    "fifo": ("a group under churn and loss", _churn),
+    "causal": ("a tree of 31 nodes, some crash and come back", _tree_crashes),
+    "optimistic": ("a cluster whose coordinator is killed", _coordinator_killed),
+    "total": ("two mergers, one of which is killed", _merger_killed),
+}
+"""What the demo shows of each level."""
+
+
+def _facts(outcome: RunOutcome, trace: Trace, kept: Path, **more: Any) -> dict[str, Any]:
+    """Return the numbers of a run."""
+    return summarize(trace) | more | {"faults": dict(sorted(outcome.effective.items())), "trace": str(kept)}
 
 
 def _catch_the_canary(into: Path, seed: int) -> Section:
@@ -218,12 +233,12 @@ def _catch_the_canary(into: Path, seed: int) -> Section:
     verdicts = judge_history(history, broken[:1])
     picture = into / "planted-bug.svg"
     for verdict in verdicts:
-        picture.write_text(diagram(story(history, verdict.violations[0])), encoding="utf-8")
+        picture.write_text(space_time_diagram(story(history, verdict.violations[0])), encoding="utf-8")
     return Section("a planted bug", BUG, STORY, summarize(outcome.trace), verdicts, picture)
 
 
-def _performed(level: str, trace: Trace, verdicts: list[Verdict], kept: str) -> Section:
-    """Tell of a live group."""
+def _live_section(level: str, trace: Trace, verdicts: list[Verdict], kept: str) -> Section:
+    """Return the section of a live group."""
     facts = {
         "processes": len(trace.run.nodes), "published": len(trace.rows[Kind.PUBLISH]),
         "delivered": len(trace.rows[Kind.DELIVER]), "crashes": len(trace.rows[Kind.CRASH]), "rows": trace.count(),
@@ -236,8 +251,8 @@ def _broken_in(scenario: Scenario) -> list[str]:
     return [verdict.promise for verdict in judged(scenario)[1] if verdict.outcome is Outcome.BROKEN]
 
 
-def _well_travelled(trace: Trace) -> EventId:
-    """Return an event of the troubled phase that reached many members."""
+def _widely_delivered(trace: Trace) -> EventId:
+    """Return an event published while faults acted that reached many members."""
     heal_at = trace.run.phases.heal_at if trace.run.phases is not None else 0
     reached: dict[EventId, int] = {}
     for row in trace.records(Kind.DELIVER):
@@ -250,7 +265,7 @@ def _print(
     results: dict[str, tuple[dict[str, Any], list[Verdict]]], canary: Section, shown: dict[str, Section], page: Path
 ) -> None:
     console = stdout()
-    table = Table("level", "events", "deliveries", "of those owed", "skipped", "p50 ms", "p99 ms", "stamp B")
+    table = Table("level", "events", "deliveries", "of those expected", "skipped", "p50 ms", "p99 ms", "stamp B")
     for level, (facts, _) in results.items():
         part = facts["owed_delivered"] / facts["deliveries_expected"]
         latency = facts["latency_ms"]
@@ -263,6 +278,6 @@ def _print(
         console.print(verdict_table(verdicts, f"{level}: every promise, judged from the trace"))
     console.print(verdict_table(canary.verdicts, "a planted bug, caught" if canary.verdicts else "a planted bug"))
     for section in shown.values():
-        told = f"{section.facts['published']:,} events, {section.facts['delivered']:,} deliveries"
-        console.print(verdict_table(section.verdicts, f"{section.title}: {told}, judged from the processes' traces"))
+        counts = f"{section.facts['published']:,} events, {section.facts['delivered']:,} deliveries"
+        console.print(verdict_table(section.verdicts, f"{section.title}: {counts}, judged from the processes' traces"))
     console.print(f"report: {page}")

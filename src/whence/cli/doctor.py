@@ -28,7 +28,7 @@ FINE, WORSE, BROKEN = "fine", "worse", "broken"
 UNFIT = 1
 FILES_WANTED = 1024
 JAVA_MIN = 17
-"""What Spark runs on. Said again where sessions are made, which needs Spark to be imported."""
+"""The Java that Spark needs. Repeated in pipeline/session.py, which imports Spark."""
 
 
 def doctor(
@@ -136,17 +136,17 @@ def _java() -> tuple[str, str]:
     if java is None:
         return WORSE, f"{spark} needs Java {JAVA_MIN} or newer, and there is none; members run without"
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
+        printed = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
     except (OSError, subprocess.TimeoutExpired) as error:
         return WORSE, f"{spark} needs Java {JAVA_MIN} or newer, and {java} does not run: {error}"
-    version = re.search(r'version "(\d+)', told)
+    version = re.search(r'version "(\d+)', printed)
     if version is None or int(version[1]) < JAVA_MIN:
-        return WORSE, f"{spark} needs Java {JAVA_MIN} or newer, not {told.partition(chr(10))[0] or java}"
+        return WORSE, f"{spark} needs Java {JAVA_MIN} or newer, not {printed.partition(chr(10))[0] or java}"
     return FINE, f"{spark} on Java {version[1]}"
 
 
 def _pid_in(certificate: Path) -> int:
-    """Return whose certificate it is by its name."""
+    """Return the pid in the name of a certificate."""
     return int(certificate.stem.removeprefix("member-"))
 
 

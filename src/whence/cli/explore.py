@@ -28,7 +28,7 @@ from whence.cli.output import (
     witnesses,
 )
 from whence.errors import UsageError
-from whence.sim.explore import Batch, Caught, against, hunt_all, judged, replayed
+from whence.sim.explore import Batch, Caught, broken_verdicts, hunt_all, judged, replayed
 from whence.sim.explore import explore as explore_schedules
 from whence.sim.lab import mutants_of, recipe_of
 from whence.sim.run import Outcome
@@ -104,7 +104,7 @@ def _explore(level: str, schedules: int, seed: int, shrinking: bool, workers: in
         else:
             console.print(f"[bold red]seed {broken.seed} breaks a promise[/]; again: "
                           f"whence explore --level {level} --replay {broken.seed}")  # fmt: skip
-            _tell(console, level, broken.seed, None, shrinking, out)
+            _replay_and_show(console, level, broken.seed, None, shrinking, out)
     if broken is not None:
         raise typer.Exit(BROKEN)
 
@@ -114,19 +114,21 @@ def _replay(level: str, seed: int, mutant: str | None, shrinking: bool, out: Pat
         _, verdicts = replayed(draw(level, seed), mutant)
         print_json(seed, level=level, verdicts=verdicts_by_name(verdicts), violations=witnesses(verdicts))
     else:
-        verdicts = _tell(stdout(), level, seed, mutant, shrinking, out)
-    if against(verdicts):
+        verdicts = _replay_and_show(stdout(), level, seed, mutant, shrinking, out)
+    if broken_verdicts(verdicts):
         raise typer.Exit(BROKEN)
 
 
-def _tell(console: Console, level: str, seed: int, mutant: str | None, shrinking: bool, out: Path) -> list[Verdict]:
-    """Run a schedule again, show what it broke, and leave the smallest schedule that still does on disk."""
+def _replay_and_show(
+    console: Console, level: str, seed: int, mutant: str | None, shrinking: bool, out: Path
+) -> list[Verdict]:
+    """Run a schedule again, print what it broke, and write the smallest one that still does; return the verdicts."""
     from whence.trace.writer import write_trace
 
     scenario = draw(level, seed)
     outcome, verdicts = replayed(scenario, mutant)
     console.print(verdict_table(verdicts, f"{level}, seed {seed}" + (f", planted bug {mutant}" if mutant else "")))
-    if not (broken := against(verdicts)):
+    if not (broken := broken_verdicts(verdicts)):
         return verdicts
     if shrinking and broken[0].violations:
         stderr().print(f"shrinking the schedule of {size_of(scenario)} members, faults and events …", style="dim")
@@ -136,14 +138,14 @@ def _tell(console: Console, level: str, seed: int, mutant: str | None, shrinking
     outcome, smallest = replayed(scenario, mutant)
     kept = directory(out / f"{level}-{seed}", "--out")
     (kept / "scenario.json").write_bytes(msgspec.json.format(msgspec.json.encode(scenario)))
-    drawn = _told(console, outcome, against(smallest), kept)
+    drawn = _print_story(console, outcome, broken_verdicts(smallest), kept)
     for path in (write_trace(kept, outcome.trace), *drawn):
         console.print(f"kept: {path}")
     return verdicts
 
 
-def _told(console: Console, outcome: Outcome, broken: list[Verdict], into: Path) -> list[Path]:
-    """Tell what broke step by step and draw it; in a sentence where the trace cannot be made sense of."""
+def _print_story(console: Console, outcome: Outcome, broken: list[Verdict], into: Path) -> list[Path]:
+    """Print how the promise broke and return its pictures; only a sentence where the trace makes no history."""
     try:
         history = History(outcome.trace)
     except Exception:
@@ -161,8 +163,6 @@ def _hunt(level: str, mutant: str, seed: int, schedules: int, workers: int, *, j
     recipe_of(level, None if mutant == "all" else mutant)
     bugs = {bug.name: bug.bug for bug in mutants_of(level)}
     names = None if mutant == "all" else [mutant]
-    if level == "canary":
-        raise UsageError("--mutant: the canary is a planted bug itself; choose another --level")
     with progress(quiet=json) as bar:
         task = bar.add_task(f"planting bugs in {level}", total=None)
         found = hunt_all(level, seed, workers, names, schedules, lambda *_: bar.advance(task))
@@ -186,7 +186,7 @@ def _as_json(caught: Caught) -> dict[str, Any]:
 
 
 def breaks_the_same(broken: Verdict, outcome: Outcome, mutant: str | None) -> Callable[[Scenario], bool]:
-    """Return what tells whether a smaller scenario breaks a promise in the same way, or fails in the same place.
+    """Return a function that tells whether a smaller scenario breaks a promise in the same way.
 
     A promise can be broken in several ways, and some smaller scenarios break it because too little is left of them.
     """
@@ -200,7 +200,7 @@ def breaks_the_same(broken: Verdict, outcome: Outcome, mutant: str | None) -> Ca
             return False  # too little is left of it to be a group
         if crash is not None:
             return outcome.crash is not None and outcome.crash.kind == crash
-        found = [violation for verdict in against(verdicts) for violation in verdict.violations]
+        found = [violation for verdict in broken_verdicts(verdicts) for violation in verdict.violations]
         return any(violation.promise == broken.promise and violation.kind in kinds for violation in found)
 
     return breaks
@@ -216,8 +216,8 @@ def _outcomes(total: Batch) -> dict[str, dict[str, int]]:
 def _outcome_table(total: Batch) -> Table:
     table = Table("promise", *(outcome.value for outcome in Verdicts), title="schedules by verdict")
     table.title_justify = "left"
-    for promise, told in _outcomes(total).items():
-        shown = ((colour_of(outcome), told.get(outcome.value, 0)) for outcome in Verdicts)
+    for promise, counts in _outcomes(total).items():
+        shown = ((colour_of(outcome), counts.get(outcome.value, 0)) for outcome in Verdicts)
         table.add_row(promise, *(f"[{colour}]{schedules:,}[/]" if schedules else "" for colour, schedules in shown))
     return table
 

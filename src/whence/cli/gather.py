@@ -1,4 +1,4 @@
-"""whence gather: put the spools of live nodes together into a trace."""
+"""whence gather: collect the trace segments of live nodes into one trace."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from whence import __version__
-from whence.cli.output import complain, directory, print_json
+from whence.cli.output import directory, print_json, print_message
 from whence.errors import TraceError, UsageError
 from whence.sim.scenario import SECOND_NS
 from whence.trace.gathering import Gathering
@@ -16,7 +16,7 @@ from whence.trace.spool import NO_TRACE, ROWS_LOST
 INCOMPLETE = {NO_TRACE: "took part, and left no trace here: give its directory too", ROWS_LOST: "lost rows"}
 
 DRAIN_ROWS = 1 << 16
-"""How many rows are read between two looks at which lists have grown past a chunk."""
+"""Rows that are read before full chunks are written."""
 
 
 def gather(
@@ -32,18 +32,18 @@ def gather(
         typer.Option(
             min=0,
             help="With --one-clock: seconds from the first row to the last fault, 0 if there was none. What was "
-            "published since is owed to every member.",
+            "published since must reach every member.",
         ),
     ] = None,
-    deadline_s: Annotated[float, typer.Option(min=0, help="With --healed-s: within how many seconds it is.")] = 10.0,
+    deadline_s: Annotated[float, typer.Option(min=0, help="With --healed-s: within how many seconds.")] = 10.0,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Put what live nodes wrote down together into one trace that whence check and whence verify judge.
+    """Collect what live nodes recorded into one trace that whence check and whence verify judge.
 
     Example: whence gather traces/ --group alps --out out/live && whence check out/live
     """
     if healed_s is not None and not one_clock:
-        raise UsageError("--healed-s needs --one-clock: without true time nobody can tell what was published since")
+        raise UsageError("--healed-s needs --one-clock: without true time it is unknown what was published since")
     for spool in spools:
         if not spool.exists():
             raise UsageError(f"{spool} does not exist; give the directories that live nodes wrote traces to")
@@ -53,16 +53,16 @@ def gather(
     _check_free(directory(out, "--out"), found.run)
     path, rows = write_gathered(out, found)
     for node, inc, why in found.incomplete:
-        complain(f"process {node}, life {inc}, {INCOMPLETE[why]}; what rests on that will be unknown")
+        print_message(f"process {node}, incarnation {inc}, {INCOMPLETE[why]}; verdicts that need it will be unknown")
     run = found.run
     if json:
         print_json(0, trace=str(path), rows=rows, nodes=run.nodes, level=run.level, durable=run.durable)
     else:
-        complain(f"{rows:,} rows of {len(run.nodes)} processes: {path}")
+        print_message(f"{rows:,} rows of {len(run.nodes)} processes: {path}")
 
 
 def _check_free(out: Path, run: Run) -> None:
-    """Raise UsageError where another group's run has this name: what is gathered again replaces its own run alone."""
+    """Raise UsageError where another group's run has this name: gathering again replaces only the same run."""
     from whence.trace.reader import read_run
 
     try:
@@ -89,9 +89,9 @@ def write_gathered(out: Path, found: Gathering) -> tuple[Path, int]:
 
 
 def _phases(found: Gathering, healed_ns: int, deadline_ns: int) -> Phases:
-    """Return the phase whose events are owed: from healing until a deadline before the last row. Raises UsageError."""
+    """Return the liveness phase: from healing until a deadline before the last row. Raises UsageError."""
     first, last = found.span
     healed, until = first + healed_ns, last - deadline_ns
     if until <= healed:
-        raise UsageError("the run ends before anything is owed: give a smaller --healed-s or --deadline-s")
+        raise UsageError("the run ends before any delivery is expected: give a smaller --healed-s or --deadline-s")
     return Phases(healed, healed, until, deadline_ns)

@@ -1,4 +1,4 @@
-"""What the commands of the live system share: options, logs, a node that runs until it is told to stop."""
+"""What the commands of the live system share: options, logs, a node that runs until a signal stops it."""
 
 import asyncio
 import contextlib
@@ -6,7 +6,6 @@ import logging
 import random
 import signal
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -15,7 +14,7 @@ import msgspec
 import typer
 
 from whence.api.node import Node, join
-from whence.cli.output import complain, parse_settings
+from whence.cli.output import parse_settings, print_message
 from whence.errors import NameTakenError, UsageError, printable
 from whence.limits import BOOT_MAX, PEER_ID_MAX
 from whence.net.settings import NetSettings, net_settings_from
@@ -60,19 +59,19 @@ Log = Annotated[str, typer.Option(help="Logs on standard error: off, text or jso
 
 Result = TypeVar("Result")
 
-GUESTS = range(4_096, 32_768)
-"""pids drawn for pub and sub: guests that nobody refers to by name. As many as the merge key has room for, above those
-that people give; of 200 guests two may draw the same, and the second draws again."""
+GUEST_PIDS = range(4_096, 32_768)
+"""Pids drawn for pub and sub: above those that people choose, and as many as the merge key has room for. Of 200 guests
+two may draw the same, and the second draws again."""
 
 DRAWS_MAX = 8
 """How often a guest draws a pid before it gives up: with half of them taken, one in 256 has to."""
 
 
 class TextLines(logging.Formatter):
-    """Logs for people, who watch them in a terminal."""
+    """Logs as text, for a terminal."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """Return one line that no terminal obeys, whatever it quotes of peers."""
+        """Return one line without control characters, whatever it quotes of peers."""
         record.message = printable(record.message)
         return super().formatMessage(record)
 
@@ -82,15 +81,15 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line; never a payload or a key, because none is ever logged."""
-        told = {
+        fields = {
             "t": round(record.created, 6),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
         }
         if record.exc_info and record.exc_info[0] is not None:
-            told["error"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(told).decode()
+            fields["error"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(fields).decode()
 
 
 def set_up_logs(kind: str) -> None:
@@ -105,11 +104,11 @@ def set_up_logs(kind: str) -> None:
     logging.getLogger("whence").setLevel(logging.INFO)
 
 
-def guest(pid: int | None, data: Path | None = None) -> int:
+def guest_pid(pid: int | None, data: Path | None = None) -> int:
     """Return the pid given, or that of the data directory, or draw one. Raises StorageError."""
     if pid is None and data is not None:
         pid = owner_of(data)
-    return pid if pid is not None else random.SystemRandom().choice(GUESTS)
+    return pid if pid is not None else random.SystemRandom().choice(GUEST_PIDS)
 
 
 def parse_net(pairs: list[str] | None) -> NetSettings:
@@ -118,13 +117,13 @@ def parse_net(pairs: list[str] | None) -> NetSettings:
 
 
 @contextlib.asynccontextmanager
-async def entered(pid: int | None, data: Path | None, make: Callable[[int], Node]) -> AsyncIterator[Node]:
-    """Enter a node made for a pid, and close it at the end; a drawn pid that is taken is drawn again.
+async def opened_node(pid: int | None, data: Path | None, make: Callable[[int], Node]) -> AsyncIterator[Node]:
+    """Yield a node made for a pid, and close it at the end; a drawn pid that is taken is drawn again.
 
-    Raises what entering raises.
+    Raises what opening the node raises.
     """
     for tries_left in reversed(range(DRAWS_MAX)):
-        node = make(guest(pid, data))
+        node = make(guest_pid(pid, data))
         try:
             await node.__aenter__()
             break
@@ -138,7 +137,7 @@ async def entered(pid: int | None, data: Path | None, make: Callable[[int], Node
 
 
 def parse_founders(text: str | None) -> list[int]:
-    """Return pids given with commas between. Raises UsageError for what is none."""
+    """Return pids given with commas between. Raises UsageError."""
     try:
         return [int(pid) for pid in text.split(",")] if text else []
     except ValueError:
@@ -146,14 +145,14 @@ def parse_founders(text: str | None) -> list[int]:
 
 
 def parse_process(text: str) -> Process:
-    """Return one life of a process, as PID:BOOT. Raises UsageError for what is none."""
+    """Return an incarnation of a process, given as PID:BOOT. Raises UsageError."""
     pid, colon, boot = text.partition(":")
     if not (colon and pid.isdecimal() and boot.isdecimal() and int(pid) <= PEER_ID_MAX and int(boot) <= BOOT_MAX):
         raise UsageError(f"a process is PID:BOOT, such as 5:17, not {text!r}")
     return Process(int(pid), int(boot))
 
 
-def node_of(
+def make_node(
     pid: int, listen: str, contacts: list[str] | None, cluster: str, certs: Path | None, insecure: bool, **more: Any
 ) -> Node:
     """Return a node made from the usual options. Raises UsageError."""
@@ -168,14 +167,14 @@ def node_of(
     return join(pid, listen=listen, contacts=contacts or [], cluster=cluster, insecure=insecure, **files, **more)
 
 
-def tell_unreached(node: Node) -> None:
-    """Say so where no contact has answered yet: what follows waits for one."""
+def print_unreached(node: Node) -> None:
+    """Print a message where no contact has answered yet: what follows waits for one."""
     if why := node.live.contacts.unreached():
-        complain(f"no contact has answered yet, and they are called on: {why}")
+        print_message(f"no contact has answered yet, and they are tried again: {why}")
 
 
 @contextlib.asynccontextmanager
-async def until_told() -> AsyncIterator[asyncio.Event]:
+async def until_signalled() -> AsyncIterator[asyncio.Event]:
     """Yield an event that SIGINT and SIGTERM set."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):
@@ -187,8 +186,8 @@ async def until_told() -> AsyncIterator[asyncio.Event]:
             loop.remove_signal_handler(name)
 
 
-async def unless_told(stop: asyncio.Event, work: Coroutine[Any, Any, Result]) -> Result | None:
-    """Do something; return None if told to stop before it was done. Raises what it raises."""
+async def unless_stopped(stop: asyncio.Event, work: Coroutine[Any, Any, Result]) -> Result | None:
+    """Return the result of a coroutine, or None if `stop` is set first. Raises what the coroutine raises."""
     doing, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     try:
         await asyncio.wait([doing, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -200,8 +199,3 @@ async def unless_told(stop: asyncio.Event, work: Coroutine[Any, Any, Result]) ->
         return None
     finally:
         stopping.cancel()
-
-
-def now_text() -> str:
-    """Return the time for people."""
-    return time.strftime("%H:%M:%S")

@@ -12,29 +12,29 @@ from msgspec import Struct, structs
 from whence.api.group import Group
 from whence.api.node import Node
 from whence.cli import live
-from whence.cli.output import complain, parse_settings, print_json
+from whence.cli.output import parse_settings, print_json, print_message
 from whence.core.registry import stores_events
 from whence.errors import UsageError
 from whence.net.run import run
 from whence.net.settings import net_settings_from
 
 
-class Part(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a file may say of one group, instead of its level alone."""
+class GroupConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    """The configuration of one group; a file may give its level alone instead."""
 
     level: str
     founders: list[int] | None = None
     settings: dict[str, Any] | None = None
 
 
-class Told(Struct, frozen=True, kw_only=True):
-    """What a file and the flags say of a node."""
+class NodeConfig(Struct, frozen=True, kw_only=True):
+    """The configuration of a node, from a file and the flags."""
 
     pid: int | None = None
     listen: str = "127.0.0.1:0"
     advertise: str | None = None
     contacts: list[str] = []
-    groups: dict[str, str | Part] = {}
+    groups: dict[str, str | GroupConfig] = {}
     founders: list[int] = []
     settings: dict[str, Any] = {}
     net: dict[str, Any] = {}
@@ -57,7 +57,7 @@ def node(
     pid: Annotated[int | None, typer.Option(help="This process's name, 0 to 32767.")] = None,
     listen: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Where others reach it.")] = None,
     advertise: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Where others are told to call, if not where it listens.")
+        str | None, typer.Option(metavar="HOST:PORT", help="Where others are chosen to call, if not where it listens.")
     ] = None,
     contact: live.Contacts = None,
     group: Annotated[
@@ -79,11 +79,11 @@ def node(
     log: Annotated[str | None, typer.Option(help="Logs on standard error: off, text or json.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object when the node is up.")] = False,
 ) -> None:
-    """Run a member until SIGINT or SIGTERM: it relays, mends, traces and keeps what its groups need.
+    """Run a member until SIGINT or SIGTERM: it relays, repairs, traces and stores what its groups need.
 
     Example: whence node --pid 1 --listen 127.0.0.1:4000 --group alps=fifo
     With founders it waits until all of them are here: whence node --pid 0 --group board=causal --founders 0,1,2
-    Exit code 0: stopped as told. 2: it could not start, or its disk failed.
+    Exit code 0: stopped by a signal. 2: it could not start, or its disk failed.
     """
     flags: dict[str, Any] = {
         "pid": pid, "listen": listen, "contacts": contact, "data": data and str(data), "trace": trace and str(trace),
@@ -92,11 +92,11 @@ def node(
         "groups": _groups(group) if group else None, "settings": parse_settings(settings) if settings else None,
         "founders": live.parse_founders(founders) or None, "net": parse_settings(net, "--net") if net else None,
     }  # fmt: skip
-    told = structs.replace(_read(config), **{name: value for name, value in flags.items() if value is not None})
-    if told.pid is None:
+    chosen = structs.replace(_read(config), **{name: value for name, value in flags.items() if value is not None})
+    if chosen.pid is None:
         raise UsageError("a node needs a name: give --pid, a number from 0 to 32767")
-    live.set_up_logs(told.log)
-    run(_run(told, told.pid, json))
+    live.set_up_logs(chosen.log)
+    run(_run(chosen, chosen.pid, json))
 
 
 def _groups(pairs: list[str]) -> dict[str, str]:
@@ -109,64 +109,65 @@ def _groups(pairs: list[str]) -> dict[str, str]:
     return groups
 
 
-def _read(path: Path | None) -> Told:
+def _read(path: Path | None) -> NodeConfig:
     if path is None:
-        return Told()
+        return NodeConfig()
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"--config {path} cannot be read: {error}") from None
-    unknown = [name for name in found if name not in Told.__struct_fields__]
+    unknown = [name for name in found if name not in NodeConfig.__struct_fields__]
     if unknown:
-        raise UsageError(f"--config {path} says {unknown[0]!r}; known are {', '.join(Told.__struct_fields__)}")
-    return understood(found, f"--config {path}")
+        raise UsageError(f"--config {path} says {unknown[0]!r}; known are {', '.join(NodeConfig.__struct_fields__)}")
+    return config_from(found, f"--config {path}")
 
 
-def understood(found: dict[str, Any], where: str) -> Told:
-    """Return what a file says. Raises UsageError that names the place of what cannot be."""
+def config_from(found: dict[str, Any], where: str) -> NodeConfig:
+    """Return the configuration in a file. Raises UsageError that names the place of a wrong value."""
     try:
-        return msgspec.convert(found, Told, str_keys=True)
+        return msgspec.convert(found, NodeConfig, str_keys=True)
     except msgspec.ValidationError as error:
         raise UsageError(f"{where}: {error}") from None
 
 
-def openings_of(told: Told) -> list[dict[str, Any]]:
-    """Return how each group is opened: as it says itself, or as is said for all."""
-    openings = []
-    for name, said in told.groups.items():
-        part = Part(said) if isinstance(said, str) else said
-        founders = part.founders if part.founders is not None else told.founders
-        opening: dict[str, Any] = {
+def group_options(config: NodeConfig) -> list[dict[str, Any]]:
+    """Return the options that each group is opened with: its own, or those for all groups."""
+    options = []
+    for name, level in config.groups.items():
+        part = GroupConfig(level) if isinstance(level, str) else level
+        founders = part.founders if part.founders is not None else config.founders
+        option: dict[str, Any] = {
             "name": name, "level": part.level, "founders": founders, "overflow": "drop",
-            "settings": part.settings if part.settings is not None else told.settings,
-            "durable": told.durable and stores_events(part.level),
+            "settings": part.settings if part.settings is not None else config.settings,
+            "durable": config.durable and stores_events(part.level),
         }  # fmt: skip
-        openings.append(opening | ({"timeout_s": None} if founders else {}))
-    return openings
+        options.append(option | ({"timeout_s": None} if founders else {}))
+    return options
 
 
-async def _run(told: Told, pid: int, json: bool) -> None:
-    openings = openings_of(told)
-    founds = bool(openings) and all(pid in each["founders"] for each in openings)
-    made = live.node_of(
-        pid, told.listen, told.contacts, told.cluster, Path(told.certs) if told.certs else None, told.insecure,
-        data=told.data, trace=told.trace, permits=told.permits, advertise=told.advertise,
-        settings=net_settings_from({"alone": founds} | told.net), status=told.status or True, metrics=told.metrics,
+async def _run(config: NodeConfig, pid: int, json: bool) -> None:
+    options = group_options(config)
+    founds = bool(options) and all(pid in each["founders"] for each in options)
+    made = live.make_node(
+        pid, config.listen, config.contacts, config.cluster, Path(config.certs) if config.certs else None,
+        config.insecure, data=config.data, trace=config.trace, permits=config.permits, advertise=config.advertise,
+        settings=net_settings_from({"alone": founds} | config.net), status=config.status or True,
+        metrics=config.metrics,
     )  # fmt: skip
-    async with live.until_told() as stop, made as running:
-        live.tell_unreached(running)
-        groups = await live.unless_told(stop, _open(running, openings))
+    async with live.until_signalled() as stop, made as running:
+        live.print_unreached(running)
+        groups = await live.unless_stopped(stop, _open(running, options))
         if groups is not None:
             if json:
                 print_json(0, pid=running.pid, address=running.address, groups=[group.name for group in groups])
             else:
-                complain(f"process {running.pid} is up at {running.address}; stop it with ctrl-c")
+                print_message(f"process {running.pid} is up at {running.address}; stop it with ctrl-c")
             await _serve(groups, stop)
 
 
-async def _open(running: Node, openings: list[dict[str, Any]]) -> list[Group]:
-    """Open all groups at once: founders of several may have them in any order."""
-    opening = [asyncio.ensure_future(running.open(**each)) for each in openings]
+async def _open(running: Node, options: list[dict[str, Any]]) -> list[Group]:
+    """Open all groups at once: founders of several may open them in any order."""
+    opening = [asyncio.ensure_future(running.open(**each)) for each in options]
     try:
         return list(await asyncio.gather(*opening))
     finally:
@@ -175,7 +176,7 @@ async def _open(running: Node, openings: list[dict[str, Any]]) -> list[Group]:
 
 
 async def _serve(groups: list[Group], stop: asyncio.Event) -> None:
-    """Take deliveries until told to stop, or until a group fails. Raises what it failed with."""
+    """Take deliveries until stopped, or until a group fails. Raises what it failed with."""
 
     async def drain(group: Group) -> None:
         async for _ in group.batches():

@@ -26,17 +26,17 @@ _COLOURS = {
 
 
 def stdout() -> Console:
-    """Return where results go. Made anew each time, so that redirection works."""
+    """Return the console for results; a new one each time, so that redirection works."""
     return Console(file=sys.stdout, soft_wrap=False)
 
 
 def stderr() -> Console:
-    """Return where progress and complaints go."""
+    """Return where progress and messages go."""
     return Console(file=sys.stderr)
 
 
-def complain(sentence: str) -> None:
-    """Say in one line what is wrong and what would be right."""
+def print_message(sentence: str) -> None:
+    """Print one line on standard error."""
     print(f"whence: {printable(' '.join(sentence.split()))}", file=sys.stderr)
 
 
@@ -61,7 +61,7 @@ def colour_of(outcome: Outcome) -> str:
 
 
 def verdict_table(verdicts: Iterable[Verdict], title: str | None = None) -> Table:
-    """Lay out verdicts for a person."""
+    """Return a table of verdicts."""
     table = Table("promise", "verdict", "because", title=title, title_justify="left", expand=False)
     for verdict in verdicts:
         colour = colour_of(verdict.outcome)
@@ -70,7 +70,7 @@ def verdict_table(verdicts: Iterable[Verdict], title: str | None = None) -> Tabl
 
 
 def fact_table(facts: Mapping[str, object], title: str | None = None) -> Table:
-    """Lay out named values for a person."""
+    """Return a table of named values."""
     table = Table(show_header=False, title=title, title_justify="left")
     for name, value in facts.items():
         table.add_row(name, f"{value:,}" if isinstance(value, int) else str(value))
@@ -78,12 +78,12 @@ def fact_table(facts: Mapping[str, object], title: str | None = None) -> Table:
 
 
 def verdicts_by_name(verdicts: Iterable[Verdict]) -> dict[str, str]:
-    """Return what JSON says of each promise."""
+    """Return the outcome of each promise, as in JSON."""
     return {verdict.promise: verdict.outcome.value for verdict in verdicts}
 
 
 def witnesses(verdicts: Iterable[Verdict]) -> list[dict[str, Any]]:
-    """Return the violations as JSON shows them, a bounded number in all."""
+    """Return the violations as in JSON, at most VIOLATIONS_SHOWN."""
     found = [violation for verdict in verdicts for violation in verdict.violations]
     return [
         {
@@ -97,7 +97,7 @@ def witnesses(verdicts: Iterable[Verdict]) -> list[dict[str, Any]]:
 
 
 def directory(path: Path, option: str) -> Path:
-    """Make a directory to write to. Raises UsageError that names the option."""
+    """Create a directory to write to and return it. Raises UsageError that names the option."""
     local(path, option)
     try:
         path.mkdir(parents=True, exist_ok=True)

@@ -11,14 +11,14 @@ import typer
 from whence.api.node import Node
 from whence.api.receipts import Receipt
 from whence.cli import live
-from whence.cli.output import complain, parse_settings, print_json
+from whence.cli.output import parse_settings, print_json, print_message
 from whence.errors import UsageError
 from whence.net.run import run
 
 LINES_AT_ONCE = 512
 
-PATIENCE_S = 3.0
-"""How long to wait for members between two words about it."""
+MESSAGE_INTERVAL_S = 3.0
+"""How long to wait for members between two messages about it."""
 
 
 def pub(
@@ -32,17 +32,17 @@ def pub(
     ] = "settled",
     timeout: Annotated[
         float | None,
-        typer.Option(min=0, help="Wait so many seconds for settled, then say who is missing and exit with 2."),
+        typer.Option(min=0, help="Seconds to wait for settled; then print who is missing and exit with 2."),
     ] = None,
     members: Annotated[
-        int, typer.Option(min=1, help="Wait until the group has so many members, this one among them.")
+        int, typer.Option(min=1, help="Wait until the group has this many members, this one included.")
     ] = 2,
     dead: Annotated[
         list[str] | None,
         typer.Option(
             metavar="PID:BOOT",
-            help="At level optimistic: your word that this life of a process has ended, where a ticket waits for it. "
-            "Given wrongly, two may act for one ticket. May be repeated.",
+            help="At level optimistic: declare that this incarnation of a process has ended, where a ticket waits for "
+            "it. If it has not, two may act for one ticket. May be repeated.",
         ),
     ] = None,
     pid: live.Pid = None,
@@ -68,7 +68,7 @@ def pub(
     live.set_up_logs(log)
 
     def make(pid: int) -> Node:
-        return live.node_of(
+        return live.make_node(
             pid, listen, contact, cluster, certs, insecure, data=data, trace=trace, settings=live.parse_net(net)
         )
 
@@ -78,14 +78,14 @@ def pub(
         count = 0
         lines_in = Lines(ndjson=ndjson)
         loop = asyncio.get_running_loop()
-        async with live.entered(pid, data, make) as node:
-            live.tell_unreached(node)
+        async with live.opened_node(pid, data, make) as node:
+            live.print_unreached(node)
             joined = await node.open(group, level, **given, receive=False)
             for process in ended:
                 joined.declare_dead(*process)
             await joined.ready_to_publish()
             if len(joined.members()) + 1 < members:
-                complain(f"waiting until group {group!r} has {members} members (--members)")
+                print_message(f"waiting until group {group!r} has {members} members (--members)")
             await joined.gathered(members)
             receipt = None
             while lines := await loop.run_in_executor(None, lines_in.some):
@@ -100,16 +100,16 @@ def pub(
     if json:
         print_json(0, group=group, published=count, until=until)
     else:
-        complain(f"published {count} events in group {group!r}, {until}")
+        print_message(f"published {count} events in group {group!r}, {until}")
 
 
 async def _settled(receipt: Receipt, timeout_s: float | None) -> None:
-    """Wait until every member has the events, and say whom for where that takes long: one may be away."""
+    """Wait until every member has the events; print who is missing where that takes long."""
     await receipt.accepted()
     waiting = asyncio.ensure_future(receipt.settled(timeout_s))
-    while not (await asyncio.wait([waiting], timeout=PATIENCE_S))[0]:
+    while not (await asyncio.wait([waiting], timeout=MESSAGE_INTERVAL_S))[0]:
         missing = ", ".join(map(str, receipt.missing()))
-        complain(f"all is published; waiting until {missing} have it (ctrl-c ends that, not the events)")
+        print_message(f"all is published; waiting until {missing} have it (ctrl-c ends that, not the events)")
     await waiting
 
 

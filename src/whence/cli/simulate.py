@@ -18,10 +18,10 @@ from whence.cli.output import (
     verdicts_by_name,
 )
 from whence.sim.lab import recipe_of
-from whence.sim.load import load_from
 from whence.sim.run import run
+from whence.sim.scenarios import simulation
 from whence.sim.summary import summarize
-from whence.sim.workload import simulation
+from whence.sim.workload import workload_from
 from whence.trace.memory import digest_of
 
 
@@ -57,14 +57,14 @@ def simulate(
     Example: whence simulate --level fifo --nodes 50 --events 200 --faults swarm --out out/run
     """
     if out is not None:
-        from whence.trace.writer import write_trace  # before the run, which would be in vain without it
+        from whence.trace.writer import write_trace  # before the run, whose result would be lost without it
 
     recipe = recipe_of(level)
-    load = load_from(
+    workload = workload_from(
         {"rate": rate, "payload": payload, "publishers": publishers, "coordinators": coordinators,
          "bandwidth": bandwidth}
     )  # fmt: skip
-    scenario = simulation(level, nodes, events, seed, faults, parse_settings(settings or []), load)
+    scenario = simulation(level, nodes, events, seed, faults, parse_settings(settings or []), workload)
     with progress(quiet=json) as bar:
         task = bar.add_task("simulating", total=100)
         outcome = run(scenario, recipe, on_slice=lambda _, done: bar.update(task, completed=round(100 * done)))

@@ -11,7 +11,7 @@ import typer
 from whence.api.group import Delivery
 from whence.api.node import Node
 from whence.cli import live
-from whence.cli.output import complain, parse_settings, print_json
+from whence.cli.output import parse_settings, print_json, print_message
 from whence.errors import printable
 from whence.net.run import run
 
@@ -22,8 +22,8 @@ def sub(
     level: Annotated[str, typer.Option(help="The group's level.")] = "fifo",
     founders: live.Founders = None,
     ndjson: Annotated[bool, typer.Option(help="Print each delivery as a JSON object with all that is known.")] = False,
-    count: Annotated[int | None, typer.Option(min=1, help="Stop after so many deliveries.")] = None,
-    seconds: Annotated[float | None, typer.Option(min=0, help="Stop after so long.")] = None,
+    count: Annotated[int | None, typer.Option(min=1, help="Stop after this many deliveries.")] = None,
+    seconds: Annotated[float | None, typer.Option(min=0, help="Stop after this many seconds.")] = None,
     pid: live.Pid = None,
     listen: live.Listen = "127.0.0.1:0",
     cluster: live.Cluster = "whence",
@@ -44,16 +44,16 @@ def sub(
     live.set_up_logs(log)
 
     def make(pid: int) -> Node:
-        return live.node_of(
+        return live.make_node(
             pid, listen, contact, cluster, certs, insecure, data=data, trace=trace, settings=live.parse_net(net)
         )
 
-    made = live.entered(pid, data, make)
+    made = live.opened_node(pid, data, make)
     given = {"founders": live.parse_founders(founders), "settings": parse_settings(settings or [])}
-    told = run(_listen(made, group, level, given, count, seconds, _printer(ndjson, json)))
+    result = run(_listen(made, group, level, given, count, seconds, _printer(ndjson, json)))
     if json:
-        print_json(0, group=group, **told)
-    if count is not None and told["delivered"] < count and not told["stopped"]:
+        print_json(0, group=group, **result)
+    if count is not None and result["delivered"] < count and not result["stopped"]:
         raise typer.Exit(1)
 
 
@@ -72,42 +72,44 @@ def _printer(ndjson: bool, quiet: bool) -> Any:
 
 
 def for_terminal(line: bytes) -> bytes:
-    """Return what others published so that a terminal shows it and does not obey it; pipes get it as it is."""
+    """Return a line without control characters, which a terminal would obey; pipes get it as it is."""
     return printable(line.decode(errors="backslashreplace")).encode()
 
 
 def as_json(delivery: Delivery) -> dict[str, Any]:
     """Return a delivery as NDJSON shows it: payloads as JSON or text where they are, else as base64."""
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "sender": delivery.sender, "event": list(delivery.event), "position": delivery.position,
         "level": delivery.level, "held_ms": delivery.held_ns / 1e6,
         "latency_ms": delivery.latency_ns / 1e6 if delivery.latency_ns is not None else None,
     }  # fmt: skip
     if delivery.gaps:
-        told["gaps"] = [list(span) for span in delivery.gaps]
+        fields["gaps"] = [list(span) for span in delivery.gaps]
     if delivery.ticket is not None:
-        told["ticket"], told["epoch"] = delivery.ticket, delivery.epoch
+        fields["ticket"], fields["epoch"] = delivery.ticket, delivery.epoch
     if delivery.key is not None:
-        told["key"] = list(delivery.key)
+        fields["key"] = list(delivery.key)
     if delivery.resets:
-        told["resets"] = list(delivery.resets)
+        fields["resets"] = list(delivery.resets)
     try:
-        return {**told, "payload": delivery.payload.decode()}
+        return {**fields, "payload": delivery.payload.decode()}
     except UnicodeDecodeError:
-        return {**told, "payload_base64": b64encode(delivery.payload).decode()}
+        return {**fields, "payload_base64": b64encode(delivery.payload).decode()}
 
 
 async def _listen(
     made: Any, group: str, level: str, given: dict[str, Any], count: int | None, seconds: float | None, show: Any
 ) -> dict[str, Any]:
     delivered, stopped = 0, False
-    async with live.until_told() as stop, made as node:
-        live.tell_unreached(node)
-        joined = await live.unless_told(stop, node.open(group, level, **given))
+    async with live.until_signalled() as stop, made as node:
+        live.print_unreached(node)
+        joined = await live.unless_stopped(stop, node.open(group, level, **given))
         if joined is None:
             return {"delivered": 0, "skipped": 0, "stopped": True}
         others = len(joined.members())
-        complain(f"process {node.pid} is in group {group!r} with {others} others and waits for events; ctrl-c ends it")
+        print_message(
+            f"process {node.pid} is in group {group!r} with {others} others and waits for events; ctrl-c stops it"
+        )
 
         async def take() -> None:
             nonlocal delivered

@@ -33,7 +33,7 @@ def sweep(
     with progress(quiet=json) as bar:
         task = bar.add_task("simulating on Spark", total=len(runs))
         spark = session.session(master, parse_settings(conf or [], "--conf"))
-        session.suit(spark, 0)
+        session.configure_for_size(spark, 0)
         done = sweeping.run_sweep(
             spark, runs, into, resume=resume, on_progress=lambda n, _: bar.update(task, completed=n)
         )

@@ -23,10 +23,10 @@ from whence.errors import printable
 from whence.net.status_client import ask, the_node
 
 WIDE = 100
-"""Terminals with so many columns have room between those of tables."""
+"""Terminals of at least this width have room between the columns of tables."""
 
-HELD = ("held_bundles", "held_copies", "held_messages", "buffer_bundles")
-"""What levels call the bundles that wait for others, or for their time."""
+PENDING_GAUGES = ("held_bundles", "held_copies", "held_messages", "buffer_bundles")
+"""The gauges of bundles that are pending: they wait for others, or for their time."""
 
 
 def top(
@@ -36,33 +36,36 @@ def top(
     once: Annotated[bool, typer.Option(help="Look once and exit.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Look once and print one JSON object.")] = False,
 ) -> None:
-    """Watch a running node: members, links, tickets with owners and leases, rates, what is held, gaps and lag.
+    """Watch a running node: members, links, tickets with owners and leases, rates, pending bundles, gaps and lag.
 
     Without --pid it is the only one that runs here. q or ctrl-c leaves.
     Exit code 0: seen. 2: no such node runs here.
     """
     path = the_node(pid, socket)
-    told = asyncio.run(ask(path))
+    status = asyncio.run(ask(path))
     if json:
-        print_json(0, **told)
+        print_json(0, **status)
         return
     if once:
-        stdout().print(page(told, {}, 1.0))
+        stdout().print(status_page(status, {}, 1.0))
         return
-    with keys() as pressed, Live(page(told, {}, 1.0), console=stdout(), auto_refresh=False, screen=False) as shown:
-        before, at = told, time.monotonic()
+    with (
+        keys() as pressed,
+        Live(status_page(status, {}, 1.0), console=stdout(), auto_refresh=False, screen=False) as shown,
+    ):
+        before, at = status, time.monotonic()
         while pressed(every) != "q":
-            told = asyncio.run(ask(path))
+            status = asyncio.run(ask(path))
             now = time.monotonic()
-            shown.update(page(told, before, now - at), refresh=True)
-            before, at = told, now
+            shown.update(status_page(status, before, now - at), refresh=True)
+            before, at = status, now
 
 
 @contextmanager
 def keys() -> Iterator[Callable[[float], str]]:
-    """Yield a function that waits some seconds for a key; it returns nothing if none came, or nobody can press one."""
+    """Yield a function that waits some seconds for a key and returns it, or an empty text without one."""
     if not sys.stdin.isatty():
-        yield _nobody_presses
+        yield _no_keyboard
         return
     keyboard = sys.stdin.fileno()
     before = termios.tcgetattr(keyboard)
@@ -78,25 +81,26 @@ def keys() -> Iterator[Callable[[float], str]]:
         termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
 
 
-def _nobody_presses(seconds: float) -> str:
+def _no_keyboard(seconds: float) -> str:
     time.sleep(seconds)
     return ""
 
 
-def page(told: dict[str, Any], before: dict[str, Any], seconds: float) -> Stack:
-    """Lay out a status for a person; rates are against an earlier one."""
-    told, before = _shown(told), _shown(before)
-    address = ":".join(map(str, told["address"]))
+def status_page(status: dict[str, Any], before: dict[str, Any], seconds: float) -> Stack:
+    """Return the tables of a status; rates are since an earlier one."""
+    status, before = _escaped(status), _escaped(before)
+    address = ":".join(map(str, status["address"]))
     title = (
-        f"process {told['pid']} (life {told['boot']}) of {told['cluster']} at {address}, up {told['uptime_s']:.0f} s"
+        f"process {status['pid']} (incarnation {status['boot']}) of {status['cluster']} at {address}, "
+        f"up {status['uptime_s']:.0f} s"
     )
     groups = Table(
-        "group", "level", "members", "delivered", "per s", "published", "unsettled", "held", "skipped", "late",
+        "group", "level", "members", "delivered", "per s", "published", "unsettled", "pending", "skipped", "late",
         title=title, title_justify="left", padding=(0, 1 if stdout().width >= WIDE else 0),
     )  # fmt: skip
     places = Table("group", "place")
     earlier = {group["name"]: group for group in before.get("groups", [])}
-    for group in told["groups"]:
+    for group in status["groups"]:
         known = earlier.get(group["name"], group)
         gauges = group["gauges"]
         lag = group["published"] - group["settled"] if group["settled"] is not None else None
@@ -104,20 +108,20 @@ def page(told: dict[str, Any], before: dict[str, Any], seconds: float) -> Stack:
             group["name"], group["level"], str(len(group["members"]) + 1),
             f"{group['delivered']:,}", f"{(group['delivered'] - known['delivered']) / seconds:,.0f}",
             f"{group['published']:,}", "?" if lag is None else f"{lag:,}",
-            f"{sum(gauges[name][0] for name in HELD if name in gauges):,}", f"{group['skipped']:,}",
+            f"{sum(gauges[name][0] for name in PENDING_GAUGES if name in gauges):,}", f"{group['skipped']:,}",
             f"{group['late']:,}",
         )  # fmt: skip
         if place := _ticket(group["ticket"]) or _overlay(group["overlay"]):
             places.add_row(group["name"], place)
-    peers = Table("peer", "life", "address", "connected", "round trip", "waiting", "dropped")
-    for peer in told["peers"]:
+    peers = Table("peer", "incarnation", "address", "connected", "round trip", "waiting", "dropped")
+    for peer in status["peers"]:
         peers.add_row(
             str(peer["pid"]), str(peer["boot"] or "?"), peer["address"] or "?", "yes" if peer["connected"] else "no",
             "?" if peer["rtt_ms"] is None else f"{peer['rtt_ms']:.2f} ms", f"{peer['waiting_bytes']:,} B",
             str(peer["dropped_frames"]),
         )  # fmt: skip
     tickets = Table("group", "ticket", "epoch", "owner", "lease")
-    for group in told["groups"]:
+    for group in status["groups"]:
         for owned in (group["ticket"] or {}).get("owners", []):
             left_ns = owned["lease_left_ns"]
             lease = "lent by others" if left_ns is None else f"{left_ns / 1e6:,.0f} ms"
@@ -125,33 +129,35 @@ def page(told: dict[str, Any], before: dict[str, Any], seconds: float) -> Stack:
     return Stack(*[table for table in (groups, places, peers, tickets) if table.row_count or table is groups])
 
 
-def _shown(told: Any) -> Any:
-    """Return a status whose texts a terminal shows and neither obeys nor takes for colours: some came from peers."""
-    if isinstance(told, str):
-        return escape(printable(told))
-    if isinstance(told, dict):
-        return {_shown(name): _shown(value) for name, value in told.items()}
-    return [_shown(each) for each in told] if isinstance(told, list) else told
+def _escaped(status: Any) -> Any:
+    """Return a status whose texts have no control characters and no markup: some came from peers."""
+    if isinstance(status, str):
+        return escape(printable(status))
+    if isinstance(status, dict):
+        return {_escaped(name): _escaped(value) for name, value in status.items()}
+    return [_escaped(each) for each in status] if isinstance(status, list) else status
 
 
-def _overlay(told: dict[str, Any] | None) -> str:
+def _overlay(status: dict[str, Any] | None) -> str:
     """Return a member's place in a tree."""
-    if told is None:
+    if status is None:
         return ""
-    words = [f"next to {', '.join(map(str, told['neighbours']))}"]
-    if told["suspected"]:
-        words.append(f"suspects {', '.join(map(str, told['suspected']))}")
-        words.append(f"sends to {', '.join(map(str, told['active']))}")
+    words = [f"next to {', '.join(map(str, status['neighbours']))}"]
+    if status["suspected"]:
+        words.append(f"suspects {', '.join(map(str, status['suspected']))}")
+        words.append(f"sends to {', '.join(map(str, status['active']))}")
     return "; ".join(words)
 
 
-def _ticket(told: dict[str, Any] | None) -> str:
-    """Return in a few words how the process stands in a cluster."""
-    if told is None:
+def _ticket(status: dict[str, Any] | None) -> str:
+    """Return the ticket, epoch and lease of a process in a few words."""
+    if status is None:
         return ""
-    words = [told["standing"]]
-    if told["ticket"] is not None:
-        words.append(f"ticket {told['ticket']} epoch {told['epoch']}, lease {told['lease_left_ns'] / 1e6:,.0f} ms")
-    if told["waits_for"]:
-        words.append(f"waits for {', '.join(told['waits_for'])}")
+    words = [status["standing"]]
+    if status["ticket"] is not None:
+        words.append(
+            f"ticket {status['ticket']} epoch {status['epoch']}, lease {status['lease_left_ns'] / 1e6:,.0f} ms"
+        )
+    if status["waits_for"]:
+        words.append(f"waits for {', '.join(status['waits_for'])}")
     return "; ".join(words)

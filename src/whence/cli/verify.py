@@ -10,9 +10,9 @@ from whence.check.verdict import Outcome
 from whence.cli.check import BROKEN
 from whence.cli.output import (
     VIOLATIONS_SHOWN,
-    complain,
     parse_settings,
     print_json,
+    print_message,
     progress,
     stdout,
     verdict_table,
@@ -21,7 +21,7 @@ from whence.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from whence.pipeline.stories import Told
+    from whence.pipeline.stories import BrokenPromise
     from whence.pipeline.verify import Verified
 
 UNREADABLE = 2
@@ -46,23 +46,23 @@ def verify(
 ) -> None:
     """Judge traces on Spark: does every promise of every run hold?
 
-    The answers are those of `whence check`, from code written apart from it, for any number of runs of any size. Exit
+    The answers are those of `whence check`, from independent code, for any number of runs of any size. Exit
     code 0: nothing is broken. 1: a promise is broken. 2: something could not be read; it is named on standard error.
     """
     from whence.pipeline import events
     from whence.pipeline import session as sessions
     from whence.pipeline import verify as judging
-    from whence.pipeline.stories import stories
+    from whence.pipeline.stories import broken_promises
 
     with progress(quiet=json) as bar:
         bar.add_task("judging on Spark", total=None)
-        judging.asked(promise)
+        judging.check_promises(promise)
         found = events.find_input(traces)
         spark = sessions.session(master, parse_settings(conf or [], "--conf"))
         done = judging.verify(spark, traces, promise or None, found=found)
     for each in done.set_aside:
         rows = "" if each.rows is None else f" ({each.rows:,} rows)"
-        complain(f"set aside: {each.path}{rows}: {each.reason}")
+        print_message(f"set aside: {each.path}{rows}: {each.reason}")
     if json:
         by_run = {judged.run.run_id: verdicts_by_name(judged.verdicts) for judged in done.runs}
         every = [{"run": each.run.run_id, **witness} for each in done.runs for witness in witnesses(each.verdicts)]
@@ -73,19 +73,19 @@ def verify(
     else:
         for judged in done.runs:
             stdout().print(verdict_table(judged.verdicts, judged.run.run_id))
-        _print_stories(done, stories(found, done))
+        _print_stories(done, broken_promises(found, done))
     if done.broken:
         raise typer.Exit(BROKEN)
     if any(each.rows is None for each in done.set_aside):
         raise typer.Exit(UNREADABLE)
 
 
-def _print_stories(done: "Verified", told: "list[Told]") -> None:
+def _print_stories(done: "Verified", stories: "list[BrokenPromise]") -> None:
     """Print how each promise broke, in a few steps."""
-    from whence.pipeline.stories import more_stories
+    from whence.pipeline.stories import promises_left_out
 
     console = stdout()
-    for each in told:
+    for each in stories:
         console.print(f"\n[bold red]{each.promise}[/] of {escape(each.run_id)}:")
         for sentence in each.sentences:
             console.print(f"  {escape(sentence)}")
@@ -95,12 +95,12 @@ def _print_stories(done: "Verified", told: "list[Told]") -> None:
             console.print(f"    {place}. {escape(step)}")
         if each.more:
             console.print(f"  {each.more}")
-    if left := more_stories(done, told):
+    if left := promises_left_out(done, stories):
         console.print(f"\n{left}")
 
 
 def _worst(by_run: dict[str, dict[str, str]]) -> dict[str, str]:
-    """Return, for every promise, the worst that any run says of it."""
+    """Return the worst outcome of every promise over all runs."""
     order = [Outcome.VACUOUS.value, Outcome.HOLDS.value, Outcome.UNKNOWN.value, Outcome.BROKEN.value]
     worst: dict[str, str] = {}
     for verdicts in by_run.values():

@@ -1,10 +1,10 @@
-"""The batch merge from logs to a directory that counts: every row is in the order or set aside, and none is lost.
+"""The batch merge from logs to a directory: every row is in the order or set aside, and none is lost.
 
 OUT/…               the order, by group or as one
 OUT/_rejected       rows that have no place in it, each with its file, the row as it was and the reason
-OUT/_twice          further rows of events that are there more than once
+OUT/_twice          further rows of the same event
 OUT/_SUCCESS        written last, and only if the rows that were read are those that were written: a row is merged,
-                    there twice, rejected, a heartbeat, or of a group that was not asked for
+                    a duplicate, rejected, a heartbeat, or of a group that was not asked for
 """
 
 import shutil
@@ -17,18 +17,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from whence.errors import InternalError, UsageError, WhenceError
-from whence.pipeline.logs import GRP, HEARTBEAT, log_files
-from whence.pipeline.merge import DONE, check_empty, subscribed, write_merged
-from whence.pipeline.normalise import REASON, Reader, rejected_rows, tolerant
+from whence.pipeline.deduplication import duplicate_blocks, split_duplicates
+from whence.pipeline.log_reader import LogReader, lenient_casts
+from whence.pipeline.logs import GRP, HEARTBEAT, REASON, log_files
+from whence.pipeline.merge import DONE, check_empty, events_of_groups, write_merged
+from whence.pipeline.rejected import first_rejected, rejected_rows
 from whence.pipeline.session import first_line
-from whence.pipeline.strict import first_rejected
-from whence.pipeline.unique import meeting, parted
 
 REJECTED_TO, TWICE_TO = "_rejected", "_twice"
 
 
-class Merged(msgspec.Struct, frozen=True):
-    """What became of the rows of logs."""
+class MergeCounts(msgspec.Struct, frozen=True):
+    """How many rows of logs went where."""
 
     read: int
     rows: int
@@ -40,26 +40,26 @@ class Merged(msgspec.Struct, frozen=True):
 
     @property
     def is_balanced(self) -> bool:
-        """Whether every row that was read is told of."""
+        """Whether every row that was read is counted."""
         return self.read == self.rows + self.twice + self.rejected + self.heartbeats + self.elsewhere
 
 
 def merge_logs(
     spark: SparkSession, logs: Path, out: Path, parts: int, mapping: Mapping[str, str] | None = None,
     *, groups: Sequence[str] | None = None, by_group: bool = True, strict: bool = False,
-) -> Merged:  # fmt: skip
+) -> MergeCounts:  # fmt: skip
     """Merge the logs below a path into a new directory. Raises UsageError; then nothing is left there."""
     check_empty(out)
-    with tolerant(spark):
+    with lenient_casts(spark):
         files = log_files(logs)
-        reader = Reader(spark, mapping or {})
+        reader = LogReader(spark, mapping or {})
         reader.check(files, str(logs))
         rows = reader.rows(files)
         try:
-            counts = _tally(rows, groups)
-            _refuse(rows, counts, logs, strict=strict)
+            counts = _counts(rows, groups)
+            _check_rejected(rows, counts, logs, strict=strict)
             done = _write(rows, counts, out, parts, groups, by_group=by_group)
-            _check(done, reader.count(files), out)
+            _check_balance(done, reader.count(files), out)
         except WhenceError:
             raise
         except Exception as error:
@@ -69,18 +69,18 @@ def merge_logs(
         return done
 
 
-def _tally(rows: DataFrame, groups: Sequence[str] | None) -> Merged:
-    """Count what there is, before anything is known of events that are there twice."""
+def _counts(rows: DataFrame, groups: Sequence[str] | None) -> MergeCounts:
+    """Return the counts before deduplication."""
     is_event = F.col(REASON).isNull() & ~F.col(HEARTBEAT)
     is_wanted = F.lit(True) if groups is None else F.col(GRP).isin(list(groups))
     counts = rows.agg(
         F.count("*"), F.count_if(is_event & is_wanted), F.lit(0), F.count_if(F.col(REASON).isNotNull()),
         F.count_if(F.col(REASON).isNull() & F.col(HEARTBEAT)), F.count_if(is_event & ~is_wanted),
     ).collect()[0]  # fmt: skip
-    return Merged(*counts)
+    return MergeCounts(*counts)
 
 
-def _refuse(rows: DataFrame, counts: Merged, logs: Path, *, strict: bool) -> None:
+def _check_rejected(rows: DataFrame, counts: MergeCounts, logs: Path, *, strict: bool) -> None:
     if counts.rejected and (strict or counts.rejected == counts.read):
         named = first_rejected(rows.filter(F.col(REASON).isNotNull()))
         every = "" if strict else f"none of the {counts.read:,} rows of {logs} has a place in the order; the first: "
@@ -88,43 +88,43 @@ def _refuse(rows: DataFrame, counts: Merged, logs: Path, *, strict: bool) -> Non
 
 
 def _write(
-    rows: DataFrame, counts: Merged, out: Path, parts: int, groups: Sequence[str] | None, *, by_group: bool
-) -> Merged:
-    events = subscribed(rows, None if groups is None else list(groups))
-    blocks = meeting(events, by_group=by_group).persist()
+    rows: DataFrame, counts: MergeCounts, out: Path, parts: int, groups: Sequence[str] | None, *, by_group: bool
+) -> MergeCounts:
+    events = events_of_groups(rows, None if groups is None else list(groups))
+    blocks = duplicate_blocks(events, by_group=by_group).persist()
     try:
-        is_apart = blocks.isEmpty()
-        once, others = (events, None) if is_apart else parted(events, blocks)
-        merged = write_merged(once, out, parts, by_group=by_group, apart=is_apart, rows=counts.rows)
-        twice = 0 if others is None else _put(others, out / TWICE_TO)
+        is_unique = blocks.isEmpty()
+        once, others = (events, None) if is_unique else split_duplicates(events, blocks)
+        merged = write_merged(once, out, parts, by_group=by_group, unique_across_groups=is_unique, rows=counts.rows)
+        twice = 0 if others is None else _write_rows(others, out / TWICE_TO)
         if counts.rejected:
-            _put(rejected_rows(rows), out / REJECTED_TO)
+            _write_rows(rejected_rows(rows), out / REJECTED_TO)
     finally:
         blocks.unpersist()
     return msgspec.structs.replace(counts, rows=merged, twice=twice)
 
 
-def _put(rows: DataFrame, where: Path) -> int:
+def _write_rows(rows: DataFrame, where: Path) -> int:
     rows.coalesce(1).write.parquet(str(where))
-    count = rows_in(where)
+    count = row_count(where)
     if not count:
         shutil.rmtree(where)
     return count
 
 
-def _check(done: Merged, lying: int, out: Path) -> None:
-    """Look whether what lies in files was read, all that was read is told of, and what is to be there lies in OUT."""
+def _check_balance(done: MergeCounts, in_files: int, out: Path) -> None:
+    """Check that all rows of the files were read, counted and written. Raises InternalError."""
     there = [
         each for each in out.rglob("*.parquet") if not {part[0] for part in each.relative_to(out).parts} & set("._")
     ]
     written = sum(pq.read_metadata(file).num_rows for file in there)
-    if lying != done.read or written != done.rows or not done.is_balanced:
+    if in_files != done.read or written != done.rows or not done.is_balanced:
         shutil.rmtree(out, ignore_errors=True)
         raise InternalError(
-            f"the merge does not balance and was removed: {lying:,} rows lie in logs, {written:,} were written, {done}"
+            f"the merge does not balance and was removed: {in_files:,} rows in logs, {written:,} written, {done}"
         )
 
 
-def rows_in(directory: Path) -> int:
+def row_count(directory: Path) -> int:
     """Count the rows of the Parquet files in a directory, by their footers."""
     return sum(pq.read_metadata(file).num_rows for file in directory.rglob("*.parquet") if file.name[0] not in "._")

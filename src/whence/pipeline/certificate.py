@@ -1,4 +1,4 @@
-"""Certificates: a run in which all went well shows it in one pass, however large it is.
+"""Certificates: one pass proves that a run without faults is correct, however large it is.
 
 The pass walks every process's line once, publications and deliveries in program order, and keeps how far the process
 has come with each publisher: one running maximum per publisher. Where every delivery is the next one of its publisher,
@@ -8,9 +8,9 @@ effect, first the direct ones and by induction along them all others. So happene
 from a stamp. The same pass sees whether the n-th delivery is the same event everywhere, whether keys grow, whether
 payloads arrive as they were published, and whether everybody got everything.
 
-This settles runs of one group in which all founders and nobody else take part, nobody leaves, crashes or gives
-anything up, every event is for all, and at most PUBLISHERS_MAX processes publish. It never says that a promise is
-broken: what is not shown here is judged in full, run by run.
+This settles runs of one group in which only the founders take part, nobody leaves, crashes or gives anything up, every
+event is for all, and at most PUBLISHERS_MAX processes publish. It never finds a promise broken: what it does not prove
+is judged in full, run by run.
 """
 
 from functools import reduce
@@ -19,12 +19,13 @@ from typing import Any, Final, NamedTuple
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
+from whence.check.expected import NO_PHASES
 from whence.check.integrity import UNCOMPARED
 from whence.check.verdict import Outcome, Verdict, counted, unknown, vacuous
 from whence.pipeline.columns import KIND, RUN_ID
 from whence.pipeline.events import Events, incomplete_runs
 from whence.pipeline.promises import arrival, causal, duplicates, fifo, integrity, keys, total
-from whence.pipeline.verdicts import NO_PHASES, NOTHING
+from whence.pipeline.verdicts import NOTHING
 from whence.trace.schema import (
     DESTS,
     EV,
@@ -46,14 +47,14 @@ from whence.trace.schema import (
 PUBLISHERS_MAX: Final = 32
 """Running maxima per row; more are rebuilt run by run."""
 
-_UNREST: Final = (Kind.LEAVE, Kind.CRASH, Kind.RESTART, Kind.GAP)
+_FAULT_KINDS: Final = (Kind.LEAVE, Kind.CRASH, Kind.RESTART, Kind.GAP)
 _KEY: Final = (K_HI, K_MID, K_LO)
 _SLOT, _OWN_SLOT, _PLACE, _IS_PUBLISH, _OK = "slot", "own_slot", "place", "is_publish", "ok"
 _ORDERS: Final = (causal.CAUSAL, causal.OPTIMISTIC)
 
 
-class Quiet(NamedTuple):
-    """A run that the pass can settle: its publishers' slots with their first numbers, and how many members it has."""
+class FaultFreeRun(NamedTuple):
+    """A run that the pass can prove: its publishers' slots with their first numbers, and how many members it has."""
 
     grp: str
     slots: dict[tuple[int, int], tuple[int, int]]
@@ -64,8 +65,8 @@ class Quiet(NamedTuple):
 # --- which runs ---
 
 
-def quiet_runs(events: Events) -> dict[str, Quiet]:
-    """Return the runs in which nothing happened but publications, deliveries and traffic among founders."""
+def fault_free_runs(events: Events) -> dict[str, FaultFreeRun]:
+    """Return the runs without faults: only publications, deliveries and traffic among founders."""
     holes = {row[RUN_ID] for row in incomplete_runs(events.lives).select(RUN_ID).collect()}
     members: dict[str, dict[str, set[int]]] = {}
     for row in events.founders.collect():
@@ -75,12 +76,12 @@ def quiet_runs(events: Events) -> dict[str, Quiet]:
         lives.setdefault(row[RUN_ID], set()).add((row[NODE], row[INC]))
     unrest = {
         row[RUN_ID]
-        for row in events.events.filter(_is_one_of(*_UNREST)).select(RUN_ID).distinct().collect()
+        for row in events.events.filter(_is_one_of(*_FAULT_KINDS)).select(RUN_ID).distinct().collect()
     }  # fmt: skip
     publishers: dict[str, list[Row]] = {}
     for row in publishers_table(events.events).collect():
         publishers.setdefault(row[RUN_ID], []).append(row)
-    quiet = {}
+    fault_free = {}
     for run_id, groups in members.items():
         rows = publishers.get(run_id, [])
         alone = len(groups) == 1 and len(lives.get(run_id, ())) == len({node for node, _ in lives.get(run_id, ())})
@@ -91,8 +92,8 @@ def quiet_runs(events: Events) -> dict[str, Quiet]:
         for_all = all(row[name] in (None, sorted(nodes)) for row in rows for name in ("dests_low", "dests_high"))
         if plain and for_all and {node for node, _ in lives[run_id]} <= nodes:
             slots = {(row[M_PID], row[M_INC]): (at, row["first"]) for at, row in enumerate(rows)}
-            quiet[run_id] = Quiet(grp, slots, len(nodes), any(row["has_keys"] for row in rows))
-    return quiet
+            fault_free[run_id] = FaultFreeRun(grp, slots, len(nodes), any(row["has_keys"] for row in rows))
+    return fault_free
 
 
 def publishers_table(events: DataFrame) -> DataFrame:
@@ -118,11 +119,13 @@ def _is_one_of(*kinds: Kind) -> Column:
 # --- the pass ---
 
 
-def lines_table(events: DataFrame, quiet: dict[str, Quiet], wanted: set[str]) -> DataFrame:
-    """Return publications and deliveries of the quiet runs, each with how far its process had come before it."""
-    slots = max(len(run.slots) for run in quiet.values())
+def lines_table(events: DataFrame, fault_free: dict[str, FaultFreeRun], wanted: set[str]) -> DataFrame:
+    """Return publications and deliveries of the fault-free runs, each with how far its process had come before it."""
+    slots = max(len(run.slots) for run in fault_free.values())
     extra = [*_about_payloads(wanted), *_about_keys(wanted)]
-    rows = with_slots(events.filter(_is_one_of(Kind.PUBLISH, Kind.DELIVER) & F.col(RUN_ID).isin(list(quiet))), quiet)
+    rows = with_slots(
+        events.filter(_is_one_of(Kind.PUBLISH, Kind.DELIVER) & F.col(RUN_ID).isin(list(fault_free))), fault_free
+    )
     known = rows.select(
         RUN_ID, NODE, EV, _SLOT, _OWN_SLOT, (F.col(M_SEQ) - F.col("first")).alias(_PLACE),
         (F.col(KIND) == Kind.PUBLISH.value).alias(_IS_PUBLISH), (F.col(NODE) == F.col(M_PID)).alias("is_own"),
@@ -149,14 +152,14 @@ def _or_zero(count: Column) -> Column:
     return F.coalesce(count, F.lit(0))
 
 
-def with_slots(rows: DataFrame, quiet: dict[str, Quiet]) -> DataFrame:
-    """Return rows with their publisher's slot and first number, null for publishers nobody knows in that group."""
+def with_slots(rows: DataFrame, fault_free: dict[str, FaultFreeRun]) -> DataFrame:
+    """Return rows with their publisher's slot and first number, null for unknown publishers."""
     slots = [
         (run_id, run.grp, pid, inc, at, first)
-        for run_id, run in quiet.items()
+        for run_id, run in fault_free.items()
         for (pid, inc), (at, first) in run.slots.items()
     ]
-    if len(quiet) == 1 and all((pid, inc, first) == (at, slots[0][3], 1) for _, _, pid, inc, at, first in slots):
+    if len(fault_free) == 1 and all((pid, inc, first) == (at, slots[0][3], 1) for _, _, pid, inc, at, first in slots):
         # One large run whose publishers are numbered like slots: no look-up for each of its rows.
         known = F.col(M_PID).between(0, len(slots) - 1) & (F.col(M_INC) == slots[0][3]) & (F.col(GRP) == slots[0][1])
         of_node = F.when(F.col(NODE).between(0, len(slots) - 1), F.col(NODE))
@@ -199,7 +202,7 @@ def events_table(lines: DataFrame, wanted: set[str], slots: int) -> DataFrame:
         enough = [F.coalesce(have >= need, F.lit(True)) for have, need in zip(haves, needs, strict=True)]
         shown.append(reduce(Column.__and__, enough).alias("in_order"))
         if causal.OPTIMISTIC in wanted:
-            # A publisher knows its own events; to whom causes must be handed first, it is handed them as others are.
+            # A publisher knows its own events, but causes must be delivered to it first, as to others.
             handed = [
                 F.min(
                     F.when(~publish, F.when(F.col(_OWN_SLOT) == at, F.col("reach_own")).otherwise(F.col(f"reach_{at}")))
@@ -237,11 +240,11 @@ def events_table(lines: DataFrame, wanted: set[str], slots: int) -> DataFrame:
 
 
 def _is_one(name: str) -> Column:
-    """Tell whether all rows of an event that say something say the same."""
+    """Return whether all rows of an event that say something say the same."""
     return F.coalesce(F.min(name) == F.max(name), F.lit(True))
 
 
-def runs_shown(each: DataFrame, runs: DataFrame, wanted: set[str]) -> DataFrame:
+def run_facts(each: DataFrame, runs: DataFrame, wanted: set[str]) -> DataFrame:
     """Return, for every run, what all of its events show."""
     known = each.join(F.broadcast(runs.select(RUN_ID, "live_from", "live_until", "deadline_ns")), RUN_ID)
     timed = T_TRUE in _about_payloads(wanted)
@@ -275,18 +278,20 @@ def runs_shown(each: DataFrame, runs: DataFrame, wanted: set[str]) -> DataFrame:
 # --- what it proves ---
 
 
-def proofs(events: Events, promises: dict[str, list[str]]) -> dict[str, dict[str, Verdict]]:
+def proved_verdicts(events: Events, promises: dict[str, list[str]]) -> dict[str, dict[str, Verdict]]:
     """Return the verdicts that the pass gives: by run and promise, only those it can prove."""
-    quiet = {run_id: run for run_id, run in quiet_runs(events).items() if set(promises[run_id]) & set(PROVABLE)}
-    if not quiet:
+    fault_free = {
+        run_id: run for run_id, run in fault_free_runs(events).items() if set(promises[run_id]) & set(PROVABLE)
+    }
+    if not fault_free:
         return {}
-    wanted = {promise for run_id in quiet for promise in promises[run_id]} & set(PROVABLE)
-    slots = max(len(run.slots) for run in quiet.values())
-    each = events_table(lines_table(events.events, quiet, wanted), wanted, slots)
+    wanted = {promise for run_id in fault_free for promise in promises[run_id]} & set(PROVABLE)
+    slots = max(len(run.slots) for run in fault_free.values())
+    each = events_table(lines_table(events.events, fault_free, wanted), wanted, slots)
     facts = {row[RUN_ID]: row.asDict() for row in events.runs.collect()}
     proved: dict[str, dict[str, Verdict]] = {}
-    for row in runs_shown(each, events.runs, wanted).collect():
-        shown: dict[str, Any] = {**facts[row[RUN_ID]], **row.asDict(), "run": quiet[row[RUN_ID]]}
+    for row in run_facts(each, events.runs, wanted).collect():
+        shown: dict[str, Any] = {**facts[row[RUN_ID]], **row.asDict(), "run": fault_free[row[RUN_ID]]}
         verdicts = (_proof(promise, shown) for promise in promises[row[RUN_ID]] if promise in PROVABLE)
         proved[row[RUN_ID]] = {verdict.promise: verdict for verdict in verdicts if verdict is not None}
     return proved
@@ -327,7 +332,7 @@ def _proof(promise: str, shown: dict[str, Any]) -> Verdict | None:
         if promise == keys.PROMISE:
             sentence = f"{counted(keyed, 'key')} are one per event and grow along every delivery and cause"
     elif promise in (arrival.AGREEMENT, arrival.LIVENESS):
-        everything = promise == arrival.AGREEMENT and shown["owes_all"]
+        everything = promise == arrival.AGREEMENT and shown["expects_all"]
         if not everything and (shown["live_from"] is None or shown["untimed"]):
             return unknown(promise, NO_PHASES)
         reach = shown["least"] if everything else shown["live_least"]
@@ -341,9 +346,11 @@ def _proof(promise: str, shown: dict[str, Any]) -> Verdict | None:
     return Verdict(promise=promise, outcome=Outcome.HOLDS, sentence=sentence)
 
 
-def _arrived(promise: str, owed: int, shown: dict[str, Any]) -> str:
+def _arrived(promise: str, expected: int, shown: dict[str, Any]) -> str:
     if promise == arrival.LIVENESS:
-        return f"{owed:,} of {owed:,} owed deliveries came within {shown['deadline_ns'] / 1_000_000:,.0f} ms"
+        return (
+            f"{expected:,} of {expected:,} expected deliveries came within {shown['deadline_ns'] / 1_000_000:,.0f} ms"
+        )
     part = f", at least {shown['reach_min'] * 100:,.2f}% as promised"
-    made = f"{owed:,} of {counted(owed, 'owed delivery', 'owed deliveries')} were made"
+    made = f"{expected:,} of {counted(expected, 'expected delivery', 'expected deliveries')} were made"
     return made + (part if shown["reach_min"] < 1 else "")

@@ -5,7 +5,7 @@ from itertools import pairwise
 from math import ceil, floor, log10
 from typing import NamedTuple
 
-from whence.check.svg import COLOURS, FAINT, INK, QUIET, Canvas
+from whence.check.diagrams.svg import COLOURS, FAINT, INK, QUIET, Canvas
 
 WIDTH, HEIGHT = 860.0, 330.0
 LEFT, RIGHT, TOP, BOTTOM = 66.0, 24.0, 58.0, 50.0

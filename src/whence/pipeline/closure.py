@@ -34,7 +34,7 @@ class Closure:
         """Close happened-before over the lines; events are numbered from 0 and each is published in one line."""
         self.slot = [NONE] * events
         self.place = [NONE] * events
-        """Whose how-many-eth event it is."""
+        """By event, its publisher's slot, and its index among that publisher's events."""
         self.of_slot: list[list[int]] = []
         self.past: list[list[int]] = [[]] * events
         """By event, how many events of each slot come before it."""
@@ -132,7 +132,7 @@ class _Search:
         self._is_open[event] = 1
 
     def is_fresh(self, event: int, other: int) -> bool:
-        """Tell whether an event that another rests on was not entered yet; if it is open, they may be in a circle."""
+        """Return whether an event that another rests on was not entered yet; if it is open, they may be in a circle."""
         if self.seen[other] == NONE:
             return True
         if self._is_open[other] and self.seen[other] < self._low[event]:

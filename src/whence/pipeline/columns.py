@@ -20,17 +20,17 @@ from whence.trace.schema import COLUMNS, EV, GRP, INC, M_INC, M_PID, M_SEQ, NODE
 
 RUN_ID, KIND = "run_id", "kind"
 LIFE = "life"
-"""0 where a process remembers across crashes, so that its lives are one; else its incarnation."""
+"""0 where a process remembers across crashes, so that its incarnations are one process; else its incarnation."""
 EVENT = "event"
 """An event's number in its run, by the order its first publish row lies on disk."""
 RANK = "rank"
 """An event's place among those of its publisher, by its sequence number."""
 NTH = "nth"
-"""The how-many-eth delivery of an event by a process."""
+"""The rank of a row among those of the same event: 1 for a first publication or delivery."""
 FILE, ROW = "file", "row"
 PROMISE, IDS_SHOWN, EVS, SENTENCE, ABSENCE = "promise", "events", "evs", "sentence", "rests_on_absence"
 DOUBTFUL = "doubtful"
-"""It may speak against a promise, and nobody can tell: rows have no true time."""
+"""A possible violation that rows without true time leave open."""
 
 MESSAGE: Final = (GRP, M_PID, M_INC, M_SEQ)
 PROCESS: Final = (RUN_ID, NODE, LIFE)
@@ -50,7 +50,7 @@ VIOLATIONS: Final = StructType(
         StructField(ABSENCE, BooleanType()), StructField(DOUBTFUL, BooleanType()),
     ]
 )  # fmt: skip
-"""What speaks against a promise, one row each: where, which events show it, and the sentence that says so."""
+"""Violations of promises, one row each: the process, the events that show it, and a sentence."""
 
 NEVER_NULL: Final = (NODE, INC, EV)
 NEVER_NULL_IN: Final = {Kind.PUBLISH: MESSAGE, Kind.DELIVER: MESSAGE}
@@ -75,25 +75,25 @@ def place(inc: Column, ev: Column) -> Column:
 
 
 def who(node: Column | str = NODE, inc: Column | str = INC) -> Column:
-    """Name a process in a sentence."""
+    """Return the name of a process for sentences."""
     node, inc = (F.col(each) if isinstance(each, str) else each for each in (node, inc))
-    later = F.concat(F.lit("process "), node.cast("string"), F.lit(" in its life "), inc.cast("string"))
+    later = F.concat(F.lit("process "), node.cast("string"), F.lit(" in its incarnation "), inc.cast("string"))
     return F.when(inc <= 1, F.concat(F.lit("process "), node.cast("string"))).otherwise(later)
 
 
 def what(pid: str = M_PID, inc: str = M_INC, seq: str = M_SEQ) -> Column:
-    """Name an event in a sentence."""
+    """Return the name of an event for sentences."""
     return F.concat(F.lit("event "), F.col(seq).cast("string"), F.lit(" of "), who(pid, inc))
 
 
 def text(*parts: Column | str) -> Column:
-    """Put a sentence together; what is null leaves the sentence whole."""
+    """Return a sentence from its parts; null becomes `None`."""
     shown = [F.lit(part) if isinstance(part, str) else F.coalesce(part.cast("string"), F.lit("None")) for part in parts]
     return F.concat(*shown)
 
 
 def counted(count: Column, one: str, many: str) -> Column:
-    """Say how many of something there are."""
+    """Return how many of something there are."""
     return text(F.format_number(count, 0), F.when(count == 1, F.lit(f" {one}")).otherwise(F.lit(f" {many}")))
 
 
@@ -121,7 +121,7 @@ def violations(
 
 
 def union(tables: list[DataFrame]) -> DataFrame:
-    """Put tables of one shape under each other, as a flat tree: deep plans are refused by Spark Connect."""
+    """Return the union of tables of one shape, as a flat tree: Spark Connect refuses deep plans."""
     while len(tables) > 1:
         pairs = [tables[at : at + 2] for at in range(0, len(tables), 2)]
         tables = [pair[0].unionByName(pair[1]) if len(pair) == 2 else pair[0] for pair in pairs]

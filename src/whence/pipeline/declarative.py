@@ -17,24 +17,24 @@ from typing import Final
 from pyspark import pipelines
 from pyspark.sql import DataFrame, SparkSession
 
-from whence.check.judge import promises_of
+from whence.check.levels import promises_of
 from whence.errors import UsageError
 from whence.pipeline.columns import KIND, LIFE, RUN_ID, union
-from whence.pipeline.docket import Docket, families, that_count
 from whence.pipeline.events import (
     Events,
     Input,
     find_input,
     founders_table,
     life_of,
-    lives_of,
+    lives_table,
     raw_events,
     runs_table,
-    speaking_rows,
+    valid_rows,
 )
 from whence.pipeline.metrics import TABLES, Measures
+from whence.pipeline.promise_tables import PromiseTables, counted_violations, violation_tables
 from whence.pipeline.verdicts import verdict_table, witness_table
-from whence.pipeline.verify import asked
+from whence.pipeline.verify import check_promises
 from whence.trace.schema import COLUMNS
 
 TRACES: Final = "whence.traces"
@@ -51,17 +51,17 @@ def define(spark: SparkSession) -> None:
         raise UsageError(f"the pipeline's configuration must name the directory of traces as {TRACES}")
     names = spark.conf.get(PROMISES, None)
     found = find_input([traces])
-    wanted = asked(names.split(",")) if names else None
+    wanted = check_promises(names.split(",")) if names else None
     promises = {run_id: wanted or list(promises_of(run)) for run_id, run in found.runs.items()}
     described: dict[str, Callable[[], DataFrame]] = {
         "events": lambda: clean_events(spark, found),
-        "lives": lambda: lives_of(spark.read.table("events")).filter("node is not null"),
+        "lives": lambda: lives_table(spark.read.table("events")).filter("node is not null"),
         "verdicts": lambda: verdict_table(
             Described(_events(spark, found, promises), promises), spark.read.table("violations")
         ),
         "witnesses": lambda: witness_table(spark.read.table("violations")),
     }
-    parts = {f"violations_{name}": make for name, make in families(set().union(*promises.values())).items()}
+    parts = {f"violations_{name}": make for name, make in violation_tables(set().union(*promises.values())).items()}
     for name, make_part in parts.items():
         read = _read_events if name in IN_PYTHON else _events
         described[name] = lambda make=make_part, read=read: _part(
@@ -69,18 +69,18 @@ def define(spark: SparkSession) -> None:
         )  # type: ignore[misc]
     described["violations"] = lambda: union([spark.read.table(name) for name in parts])
     for name, make in TABLES.items():
-        described[name] = lambda make=make: make(Counted(_events(spark, found, promises)))  # type: ignore[misc]
+        described[name] = lambda make=make: make(DescribedMeasures(_events(spark, found, promises)))  # type: ignore[misc]
     for name, make_table in described.items():
         pipelines.materialized_view(name=name)(make_table)
 
 
-def _part(make: Callable[[Docket], DataFrame], tables: Docket) -> DataFrame:
-    return that_count(tables, make(tables))
+def _part(make: Callable[[PromiseTables], DataFrame], tables: PromiseTables) -> DataFrame:
+    return counted_violations(tables, make(tables))
 
 
 def clean_events(spark: SparkSession, found: Input) -> DataFrame:
     """Return clean events, whether or not anything had to be taken out."""
-    rows = speaking_rows(raw_events(spark, found)).dropDuplicates([RUN_ID, KIND, *COLUMNS])
+    rows = valid_rows(raw_events(spark, found)).dropDuplicates([RUN_ID, KIND, *COLUMNS])
     return rows.withColumn(LIFE, life_of(found))
 
 
@@ -92,11 +92,11 @@ def _events(spark: SparkSession, found: Input, promises: dict[str, list[str]]) -
 def _read_events(spark: SparkSession, found: Input, promises: dict[str, list[str]]) -> Events:
     """Describe the same from the files on, for those IN_PYTHON."""
     events = clean_events(spark, found)
-    lives = lives_of(events).filter("node is not null")
+    lives = lives_table(events).filter("node is not null")
     return Events(runs_table(spark, found, promises), founders_table(spark, found), events, lives, [])
 
 
-class Described(Docket):
+class Described(PromiseTables):
     """Tables that are described and not made: nothing is kept, and what is wanted is known beforehand."""
 
     def __init__(self, events: Events, promises: dict[str, list[str]]) -> None:
@@ -113,7 +113,7 @@ class Described(Docket):
         return table
 
 
-class Counted(Measures):
+class DescribedMeasures(Measures):
     """The same for what is measured."""
 
     def keep(self, table: DataFrame) -> DataFrame:

@@ -1,7 +1,7 @@
-"""Who published what, who delivered it as its how-many-eth event, who belonged to which group: what promises rest on.
+"""Tables of publications, deliveries and memberships: what promises rest on.
 
-Program order is a process's rows by (life, number); a process is one life of a node, or all its lives where it
-remembers across crashes. Clocks play no part in it.
+Program order is a process's rows by (incarnation, number). A process is one incarnation of a node, or all of them where
+it remembers across crashes. Clocks play no part in it.
 """
 
 from functools import cached_property
@@ -60,19 +60,19 @@ _IN_LINE = (
 )  # fmt: skip
 
 _TRAFFIC = (Kind.SEND, Kind.RECV, Kind.DROP, Kind.REJECT, Kind.LATE, Kind.RESET)
-_TOLD = (
+_READ = (
     RUN_ID, KIND, NODE, LIFE, INC, EV, T_CLK, T_TRUE, *MESSAGE, *_OF_PUBLISH[:1], PAYLOAD_BYTES, PAYLOAD_CRC,
     K_HI, K_MID, K_LO, TICKET, EPOCH, IDS, REASON, VALUE, BOUND, LATE_NS, FILE, ROW,
 )  # fmt: skip
-"""What promises read: everything but the traffic, whose rows only count."""
+"""Columns that promises read, of all rows but the traffic."""
 
 
-class Tables:
+class RunTables:
     """The tables of some runs, each made when it is first asked for and kept where several promises read it."""
 
     def __init__(self, events: Events) -> None:
         self.events = events.events
-        self._told: DataFrame | None = None
+        self._rows: DataFrame | None = None
         self.runs = events.runs
         self.founders = events.founders
         self._is_small = events.is_small
@@ -92,16 +92,16 @@ class Tables:
         return table
 
     def close(self) -> None:
-        """Let go of everything that was kept."""
+        """Release all tables that were kept."""
         for table in self._kept:
             table.unpersist()
 
-    def of(self, *kinds: Kind) -> DataFrame:
+    def rows_of(self, *kinds: Kind) -> DataFrame:
         """Return the rows of some kinds."""
-        if self._told is None:
-            told = [kind.value for kind in Kind if kind not in _TRAFFIC]
-            self._told = self.keep(self.events.filter(F.col(KIND).isin(told)).select(*_TOLD))
-        return self._told.filter(F.col(KIND).isin([kind.value for kind in kinds]))
+        if self._rows is None:
+            read = [kind.value for kind in Kind if kind not in _TRAFFIC]
+            self._rows = self.keep(self.events.filter(F.col(KIND).isin(read)).select(*_READ))
+        return self._rows.filter(F.col(KIND).isin([kind.value for kind in kinds]))
 
     @cached_property
     def incomplete(self) -> DataFrame:
@@ -110,16 +110,16 @@ class Tables:
 
     @cached_property
     def node_lives(self) -> DataFrame:
-        """The first and the last life of every node that left a row."""
+        """The first and the last incarnation of every node that left a row."""
         return self.keep(
             self.lives.groupBy(RUN_ID, NODE).agg(F.min(INC).alias("first_life"), F.max(INC).alias("last_life"))
         )
 
     @cached_property
-    def numbered(self) -> DataFrame:
-        """Every publish row; NTH tells the first of an identity from the ones that take it again."""
+    def publish_rows(self) -> DataFrame:
+        """Every publish row; NTH is 1 for the first of an identity, and more for those that reuse it."""
         again = Window.partitionBy(RUN_ID, *MESSAGE).orderBy(FILE, ROW)
-        return self.of(Kind.PUBLISH).withColumn(NTH, F.row_number().over(again))
+        return self.rows_of(Kind.PUBLISH).withColumn(NTH, F.row_number().over(again))
 
     @cached_property
     def published(self) -> DataFrame:
@@ -127,7 +127,7 @@ class Tables:
         in_run = Window.partitionBy(RUN_ID).orderBy(FILE, ROW)
         of_publisher = Window.partitionBy(RUN_ID, GRP, M_PID, M_INC).orderBy(M_SEQ)
         return self.keep(
-            self.numbered.filter(F.col(NTH) == 1)
+            self.publish_rows.filter(F.col(NTH) == 1)
             .select(
                 RUN_ID, NODE, INC, LIFE, EV, *MESSAGE, *_OF_PUBLISH, T_CLK, TICKET, EPOCH,
                 (F.row_number().over(in_run) - 1).alias(EVENT),
@@ -138,15 +138,15 @@ class Tables:
     @cached_property
     def republished(self) -> DataFrame:
         """Publish rows of an identity that was already taken."""
-        return self.numbered.filter(F.col(NTH) > 1)
+        return self.publish_rows.filter(F.col(NTH) > 1)
 
     @cached_property
-    def arrivals(self) -> DataFrame:
+    def deliver_rows(self) -> DataFrame:
         """Every deliver row with what was published: `o_…` columns are the publication's, null where there is none."""
         origin = self.published.select(
             RUN_ID, *MESSAGE, EVENT, RANK, *(F.col(name).alias(f"o_{name}") for name in _OF_PUBLISH)
         )
-        mine = self.of(Kind.DELIVER).select(
+        mine = self.rows_of(Kind.DELIVER).select(
             *PROCESS, INC, EV, *MESSAGE, T_TRUE, PAYLOAD_BYTES, PAYLOAD_CRC, K_HI, K_MID, K_LO
         )
         again = Window.partitionBy(*PROCESS, *MESSAGE).orderBy(*PLACE)
@@ -157,12 +157,12 @@ class Tables:
     @cached_property
     def delivered(self) -> DataFrame:
         """Every process's first delivery of every event: what all promises but one are about."""
-        return self.arrivals.filter((F.col(NTH) == 1) & F.col(EVENT).isNotNull())
+        return self.deliver_rows.filter((F.col(NTH) == 1) & F.col(EVENT).isNotNull())
 
     @cached_property
     def given_up(self) -> DataFrame:
         """Every event a process gave up in a gap row, with the first such row's place."""
-        shown = self.of(Kind.GAP).select(*PROCESS, *PLACE, GRP, F.explode(IDS).alias("id"))
+        shown = self.rows_of(Kind.GAP).select(*PROCESS, *PLACE, GRP, F.explode(IDS).alias("id"))
         named = shown.select(
             *PROCESS, *PLACE, GRP,
             F.col("id.pid").alias(M_PID), F.col("id.inc").alias(M_INC), F.col("id.seq").alias(M_SEQ),
@@ -175,7 +175,7 @@ class Tables:
         """Every process, whether it is up at the end, and its first step; founders that left no row too."""
         is_turn = F.col(KIND).isin(Kind.CRASH.value, Kind.RESTART.value)
         here = place(F.col(INC), F.col(EV))
-        lines = self.of(*_IN_LINE).groupBy(*PROCESS).agg(
+        lines = self.rows_of(*_IN_LINE).groupBy(*PROCESS).agg(
             F.max_by(KIND, F.when(is_turn, here)).alias("turn"),
             F.min_by(T_TRUE, here).alias("began"),
             F.bool_or(F.col(KIND) == Kind.LEAVE.value).alias("left"),
@@ -196,7 +196,7 @@ class Tables:
 
     @cached_property
     def _founding(self) -> DataFrame:
-        """The founders as processes: a node founds in its first life."""
+        """The founders as processes: a node founds in its first incarnation."""
         born = self.founders.join(self.node_lives, [RUN_ID, NODE], "left")
         durable = F.broadcast(self.runs.select(RUN_ID, "durable"))
         life = F.when(F.col("durable"), 0).otherwise(F.coalesce("first_life", F.lit(1)))
@@ -207,7 +207,7 @@ class Tables:
         """Every stay of a process in a group, from its founding or a join row to a leave or crash row.
 
         `since`, `until` are true time: BEFORE_ALL for founders, AFTER_ALL while it lasts; where the row that begins or
-        ends it has no true time they are AFTER_ALL and BEFORE_ALL, so that nothing is owed for certain. `since_clk`,
+        ends it has no true time they are AFTER_ALL and BEFORE_ALL, so that nothing is certainly expected. `since_clk`,
         `until_clk` are the same on the process's own clock. `first`, `last` are the places of these rows.
         """
         marks = _stay_marks(self)
@@ -233,8 +233,8 @@ def _at(inc: Column, ev: Column) -> Column:
     return place(inc.cast("int"), ev.cast("bigint"))
 
 
-def _stay_marks(tables: Tables) -> DataFrame:
-    """Return what begins and ends stays: foundings, joins, leaves, and crashes of processes that forget."""
+def _stay_marks(tables: RunTables) -> DataFrame:
+    """Return the rows that begin and end stays: foundings, joins, leaves, and crashes of processes without memory."""
     shape = (*PROCESS, GRP, "at", "order", T_TRUE, T_CLK, "begins", "is_founding")
     here = _at(F.col(INC), F.col(EV))
     foundings = tables._founding.select(
@@ -242,12 +242,12 @@ def _stay_marks(tables: Tables) -> DataFrame:
         *(F.lit(None).cast("bigint").alias(name) for name in (T_TRUE, T_CLK)),
         F.lit(True).alias("begins"), F.lit(True).alias("is_founding"),
     )  # fmt: skip
-    turns = tables.of(Kind.JOIN, Kind.LEAVE).select(
+    turns = tables.rows_of(Kind.JOIN, Kind.LEAVE).select(
         *PROCESS, GRP, here.alias("at"), F.lit(1).alias("order"), T_TRUE, T_CLK,
         (F.col(KIND) == Kind.JOIN.value).alias("begins"), F.lit(False).alias("is_founding"),
     )  # fmt: skip
     begun = union([foundings, turns.filter("begins")]).select(*PROCESS, GRP).distinct()
-    crashes = tables.of(Kind.CRASH).filter(F.col(LIFE) > 0).select(*PROCESS, here.alias("at"), T_TRUE, T_CLK)
+    crashes = tables.rows_of(Kind.CRASH).filter(F.col(LIFE) > 0).select(*PROCESS, here.alias("at"), T_TRUE, T_CLK)
     downs = crashes.join(begun, list(PROCESS)).select(
         *PROCESS, GRP, "at", F.lit(1).alias("order"), T_TRUE, T_CLK,
         F.lit(False).alias("begins"), F.lit(False).alias("is_founding"),
@@ -255,7 +255,7 @@ def _stay_marks(tables: Tables) -> DataFrame:
     return union([table.select(*shape) for table in (foundings, turns, downs)])
 
 
-def stays_of(tables: Tables) -> DataFrame:
+def stays_by_process(tables: RunTables) -> DataFrame:
     """Return, for every process and group, all its stays as one array."""
     return tables.stays.groupBy(*PROCESS, GRP).agg(
         F.collect_list(F.struct("first", "last", "since", "until")).alias("stays")

@@ -2,8 +2,8 @@
 
 A file counts when it is whole Parquet with the trace's columns; a run counts when its run.json is there, which is
 written last. Files that a writer has not finished have names that readers skip. A row counts when it says whose it is
-and which number it has. A row that was shipped twice counts once. What is missing shows in the numbers: every life of
-a process numbers its rows 0, 1, 2, …, and a life with a hole makes its run incomplete.
+and which number it has. A duplicate row counts once. Missing rows show in the numbers: every incarnation of a process
+numbers its rows 0, 1, 2, …, and a hole makes its run incomplete.
 """
 
 from collections.abc import Iterable
@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from whence.check.coverage import REPAIR_ROUNDS
-from whence.check.judge import promises_of
-from whence.check.tickets import DRIFT_MAX
+from whence.check.levels import promises_of
+from whence.check.ticket_coverage import REPAIR_ROUNDS
+from whence.check.ticket_exclusivity import DRIFT_MAX
 from whence.errors import TraceError
 from whence.pipeline.columns import FILE, KIND, LIFE, NEVER_NULL, NEVER_NULL_IN, ROW, RUN_ID, TRACE_DDL, ddl_of, union
 from whence.pipeline.session import SMALL_BYTES
@@ -34,7 +34,7 @@ _UNREADABLE = (pa.ArrowException, OSError, ValueError, TypeError, MemoryError, O
 RUNS_DDL = pa.schema(
     [
         (RUN_ID, pa.string()), ("level", pa.string()), ("durable", pa.bool_()), ("reach_min", pa.float64()),
-        ("owes_all", pa.bool_()), ("full_view", pa.bool_()), ("heal_at", pa.int64()), ("live_from", pa.int64()),
+        ("expects_all", pa.bool_()), ("full_view", pa.bool_()), ("heal_at", pa.int64()), ("live_from", pa.int64()),
         ("live_until", pa.int64()), ("deadline_ns", pa.int64()), ("skew_ns", pa.int64()),
         ("tickets", pa.int32()), ("k", pa.int32()), ("repair_ns", pa.int64()), ("slower", pa.float64()),
         ("faster", pa.float64()),
@@ -55,7 +55,7 @@ ROW_BYTES = 128
 
 
 class SetAside(NamedTuple):
-    """What was not used, and why. `rows` is None where nobody can count them."""
+    """What was not used, and why. `rows` is None where they cannot be counted."""
 
     run_id: str | None
     path: str
@@ -69,14 +69,14 @@ class Input(NamedTuple):
     runs: dict[str, Run]
     files: dict[Path, list[Path]]
     set_aside: list[SetAside]
-    drifted: frozenset[Path]
+    other_types: frozenset[Path]
     """Files whose columns have other widths than a trace's, and whose values fit all the same."""
     bytes: int
     """What Spark will have to handle: compressed, millions of rows that are much alike are a small file."""
 
 
 class Events(NamedTuple):
-    """Clean events of all runs, and what is known about each run and each life in it."""
+    """Clean events of all runs, and a table each of the runs and the incarnations in them."""
 
     runs: DataFrame
     founders: DataFrame
@@ -84,18 +84,18 @@ class Events(NamedTuple):
     lives: DataFrame
     set_aside: list[SetAside]
     is_small: bool = True
-    """Over in seconds, most of them spent on planning."""
+    """A job takes seconds, most of them for planning."""
 
 
 # --- what lies on disk ---
 
 
 def find_input(paths: Iterable[Path | str], *, thorough: bool = False) -> Input:
-    """Look at every run below the paths; `thorough` reads every page. Raises TraceError where there is none at all."""
+    """Return every run below the paths; `thorough` reads every page. Raises TraceError where there is none."""
     runs: dict[str, Run] = {}
     files: dict[Path, list[Path]] = {}
     aside: list[SetAside] = []
-    drifted: list[Path] = []
+    other_types: list[Path] = []
     size = 0
     for directory in [run for path in paths for run in _runs_below(Path(path))]:
         try:
@@ -110,17 +110,17 @@ def find_input(paths: Iterable[Path | str], *, thorough: bool = False) -> Input:
         runs[run.run_id] = run
         for file in [file for kind in Kind for file in parts(directory, kind)]:
             file_bytes = file.stat().st_size
-            looked = _rows_or_wrong(file, thorough or file_bytes < FILE_BYTES_READ)
-            if isinstance(looked, str):
-                aside.append(SetAside(run.run_id, str(file), looked))
+            facts = _inspect(file, thorough or file_bytes < FILE_BYTES_READ)
+            if isinstance(facts, str):
+                aside.append(SetAside(run.run_id, str(file), facts))
             else:
                 files.setdefault(directory.parent, []).append(file)
-                size += max(file_bytes, ROW_BYTES * looked.rows)
-                drifted += [file] if looked.has_drifted else []
+                size += max(file_bytes, ROW_BYTES * facts.rows)
+                other_types += [file] if facts.has_other_types else []
     if not runs:
         first = aside[0] if aside else None
         raise TraceError(first.reason if first else "give the directory of a trace")
-    return Input(runs, files, aside, frozenset(drifted), size)
+    return Input(runs, files, aside, frozenset(other_types), size)
 
 
 def _runs_below(path: Path) -> list[Path]:
@@ -136,15 +136,15 @@ def _runs_below(path: Path) -> list[Path]:
     return runs
 
 
-class _Looked(NamedTuple):
-    """What a look at a file shows."""
+class _FileFacts(NamedTuple):
+    """The rows of a usable file, and whether its columns have other types."""
 
     rows: int
-    has_drifted: bool
+    has_other_types: bool
 
 
-def _rows_or_wrong(file: Path, thorough: bool) -> _Looked | str:
-    """Return how many rows a file has, or say why it cannot be used."""
+def _inspect(file: Path, thorough: bool) -> _FileFacts | str:
+    """Return the facts of a file, or why it cannot be used."""
     try:
         with pq.ParquetFile(file, page_checksum_verification=thorough) as parquet:
             have = parquet.schema_arrow
@@ -153,16 +153,16 @@ def _rows_or_wrong(file: Path, thorough: bool) -> _Looked | str:
             others = [name for name in COLUMNS if not _same(have.field(name).type, TYPES[name])]
             if thorough:
                 parquet.read(use_threads=False)
-            if wrong := _unfit(parquet, others):
+            if wrong := _unfit_column(parquet, others):
                 return wrong
-            return _Looked(int(parquet.metadata.num_rows), bool(others))
+            return _FileFacts(int(parquet.metadata.num_rows), bool(others))
     except _UNREADABLE as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         return f"it is not a whole Parquet file: {lines[0]}"
 
 
-def _unfit(parquet: Any, names: list[str]) -> str | None:
-    """Say which column of another type does not fit a trace; None where all do."""
+def _unfit_column(parquet: Any, names: list[str]) -> str | None:
+    """Return which column of another type does not fit a trace, or None."""
     for name in names:
         try:
             fitted(name, parquet.read(columns=[name], use_threads=False).column(name))
@@ -183,19 +183,19 @@ def _same(have: Any, want: Any) -> bool:
 def read_events(
     spark: SparkSession, found: Input, promises: dict[str, list[str]] | None = None, scratch: Path | None = None
 ) -> Events:
-    """Return clean events: rows that say nothing are set aside, rows shipped twice are used once.
+    """Return clean events: invalid rows are set aside, duplicate rows are used once.
 
     `promises` says what each run is judged by; without it, by its own. `scratch` is a directory that lasts
     as long as the events are read, where Spark and this process share a disk.
     """
     raw = raw_events(spark, found, scratch)
-    lives = lives_of(raw).persist()
-    mute = rows_by_run(lives, "mute", F.col("mute"))
-    aside = [*found.set_aside, *_set_aside(mute, "rows without node, inc, ev or the event they tell of")]
-    events = speaking_rows(raw) if mute else raw
+    lives = lives_table(raw).persist()
+    invalid = rows_by_run(lives, "invalid", F.col("invalid"))
+    aside = [*found.set_aside, *_set_aside(invalid, "rows without node, inc, ev or the event they tell of")]
+    events = valid_rows(raw) if invalid else raw
     if rows_by_run(lives, "twice", F.col("rows") - F.col("numbers")):
         events = events.dropDuplicates([RUN_ID, KIND, *COLUMNS])
-        before, lives = rows_by_run(lives, "rows", F.col("rows")), lives_of(events).persist()
+        before, lives = rows_by_run(lives, "rows", F.col("rows")), lives_table(events).persist()
         after = rows_by_run(lives, "rows", F.col("rows"))
         gone = {run_id: rows - after.get(run_id, 0) for run_id, rows in before.items()}
         aside += _set_aside(gone, "rows that are there twice")
@@ -204,7 +204,7 @@ def read_events(
             claims = events.groupBy(RUN_ID, NODE, INC, EV).agg(F.count("*").alias("claims")).filter("claims > 1")
             left_out = claims.groupBy(RUN_ID).agg(F.sum("claims").alias("rows")).collect()
             contested |= {row[RUN_ID]: row["rows"] for row in left_out}
-            aside += _set_aside(contested, "rows whose numbers other rows claim: nobody can tell which are true")
+            aside += _set_aside(contested, "rows whose numbers other rows claim: it is unknown which are true")
             events = events.join(F.broadcast(claims), [RUN_ID, NODE, INC, EV], "left_anti")
     return Events(
         runs_table(spark, found, promises or {}), founders_table(spark, found), events.withColumn(LIFE, life_of(found)),
@@ -213,7 +213,7 @@ def read_events(
 
 
 def life_of(found: Input) -> Column:
-    """Return which process of its node a row belongs to: one for all lives where processes remember across crashes."""
+    """Return the process of its node that a row belongs to: one for all incarnations where processes remember."""
     durable = [run_id for run_id, run in found.runs.items() if run.durable]
     return F.when(F.col(RUN_ID).isin(durable), 0).otherwise(F.col(INC)) if durable else F.col(INC)
 
@@ -239,10 +239,10 @@ def raw_events(spark: SparkSession, found: Input, scratch: Path | None = None) -
     where = (F.col("_metadata.file_name").alias(FILE), F.col("_metadata.row_index").alias(ROW))
     tables = []
     for base, files in sorted(found.files.items()):
-        plain = [str(file) for file in files if file not in found.drifted]
+        plain = [str(file) for file in files if file not in found.other_types]
         reader = spark.read.schema(f"{TRACE_DDL}, {RUN_ID} string, {KIND} string").option("basePath", str(base))
         tables += [reader.parquet(*plain).select("*", *where)] if plain else []
-        tables += [_fitted(spark, base, file, where) for file in files if file in found.drifted]
+        tables += [_fitted(spark, base, file, where) for file in files if file in found.other_types]
     if not tables:
         return spark.createDataFrame([], f"{TRACE_DDL}, {RUN_ID} string, {KIND} string, {FILE} string, {ROW} bigint")
     return union(tables)
@@ -274,7 +274,7 @@ def _in_one(found: Input) -> pa.Table:
     return pa.concat_tables([*tables, shape.empty_table()], promote_options="default").select(shape.names)
 
 
-def _is_mute() -> Column:
+def _is_invalid() -> Column:
     """Return the condition as text: as columns it nests so deep that Spark Connect refuses the plans built on it."""
     anywhere = [f"`{name}` is null" for name in NEVER_NULL]
     in_kind = [
@@ -283,34 +283,34 @@ def _is_mute() -> Column:
     return F.expr(" or ".join(anywhere + in_kind))
 
 
-def speaking_rows(raw: DataFrame) -> DataFrame:
-    """Return the rows that say whose they are and what they tell of."""
-    return raw.filter(~_is_mute())
+def valid_rows(raw: DataFrame) -> DataFrame:
+    """Return the rows whose required columns are not null."""
+    return raw.filter(~_is_invalid())
 
 
-def lives_of(events: DataFrame) -> DataFrame:
-    """Return, for every life of every node, how many rows it left, how many numbers they have, and up to which.
+def lives_table(events: DataFrame) -> DataFrame:
+    """Return, for every incarnation of every node, how many rows it left, how many numbers they have, and up to which.
 
     The numbers are counted exactly, 64 to a word: each word is the union of the bits of its rows.
     """
     bit = F.when(F.col(EV) >= 0, F.call_function("shiftleft", F.lit(1).cast("bigint"), (F.col(EV) % 64).cast("int")))
     words = events.groupBy(RUN_ID, NODE, INC, F.shiftright(EV, 6).alias("word")).agg(
         F.count("*").alias("rows"), F.bit_or(bit).alias("bits"), F.max(EV).alias("last_ev"),
-        F.count_if(_is_mute()).alias("mute"),
+        F.count_if(_is_invalid()).alias("invalid"),
     )  # fmt: skip
     return words.groupBy(RUN_ID, NODE, INC).agg(
-        F.sum(F.col("rows") - F.col("mute")).alias("rows"),
+        F.sum(F.col("rows") - F.col("invalid")).alias("rows"),
         F.coalesce(F.sum(F.bit_count("bits")), F.lit(0)).alias("numbers"),
-        F.max("last_ev").alias("last_ev"), F.sum("mute").alias("mute"),
+        F.max("last_ev").alias("last_ev"), F.sum("invalid").alias("invalid"),
     )  # fmt: skip
 
 
 def incomplete_runs(lives: DataFrame) -> DataFrame:
-    """Return the runs in which rows are missing or contradict each other, each with a sentence about one life."""
+    """Return the runs in which rows are missing or contradict each other, with a sentence about one incarnation."""
     hole = (F.col("rows") != F.col("numbers")) | (F.col("numbers") != F.col("last_ev") + 1)
     said = F.format_string(
-        "the trace is incomplete: the rows of process %d in its life %d should be numbered from 0 without gaps, and "
-        "there are %d rows with %d numbers up to %d",
+        "the trace is incomplete: the rows of process %d in its incarnation %d should be numbered from 0 without "
+        "gaps, and there are %d rows with %d numbers up to %d",
         NODE, INC, "rows", "numbers", "last_ev",
     )  # fmt: skip
     return lives.filter(hole).groupBy(RUN_ID).agg(F.min(said).alias("incomplete"))
@@ -327,7 +327,7 @@ def _described(run: Run, asked: list[str] | None) -> dict[str, Any]:
     skew = run.epsilon * run.tick_ns if run.epsilon is not None and run.tick_ns is not None else None
     return {
         RUN_ID: run.run_id, "level": run.level, "durable": run.durable, "reach_min": run.reach_min,
-        "owes_all": run.durable or run.parameters.get("agreement") == "all",
+        "expects_all": run.durable or run.parameters.get("agreement") == "all",
         "full_view": run.parameters.get("view") == "full",
         "heal_at": phases and phases.heal_at, "live_from": phases and phases.live_from,
         "live_until": phases and phases.live_until, "deadline_ns": phases and phases.deadline_ns,

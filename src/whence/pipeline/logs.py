@@ -12,7 +12,7 @@ A log has one row per published event, in Parquet or NDJSON (one JSON object a l
     l          long     the greatest clock it knew of then, ticks, up to 2**43 - 1
     k          int      logical counter among events with the same l; 0 where a row has none
     k_hi, k_mid, k_lo   the packed order key; made from l, k, publisher, inc and seq where a row has none
-    payload    binary or string, optional; a row without one and with kind "heartbeat" only tells the time
+    payload    binary or string, optional; a row without one and with kind "heartbeat" only shows the clock
 
 A run's traces are logs too: their publish rows are read, in the order of their keys, else of true time. A mapping file
 in TOML names the columns of a foreign log, each as a SQL expression: l = "unix_millis(cast(sent_at as timestamp))".
@@ -33,16 +33,19 @@ LOG: Final = (GRP, PID, PUBLISHER, INC, SEQ, R, L, *KEY, PAYLOAD)
 IDENTITY: Final = (GRP, PID, PUBLISHER, INC, SEQ)
 """What makes two rows the same event."""
 ORDER: Final = (*KEY, PID, PUBLISHER, INC, SEQ)
-"""What decides between two events of a group; keys made here decide alone, unless publishers have long names."""
+"""What orders two events of a group; a computed key decides alone, unless publishers have long names."""
 COLUMNS: Final = (GRP, PID, PUBLISHER, INC, SEQ, R, L, K, *KEY, KIND, PAYLOAD)
 """What a log may have, and a mapping may name."""
 NEEDED: Final = (PID, SEQ, L)
 HEARTBEAT: Final = "heartbeat"
+FILE, ROW, RAW, REASON = "file", "row", "raw", "reason"
+REJECTED: Final = (FILE, ROW, RAW, REASON)
+"""Columns of a rejected row: its file, its number there (of Parquet), the row as it was, and why it was rejected."""
 
 PID_BITS, INC_BITS, SEQ_BITS, K_BITS = 15, 8, 40, 20
-ROOM: Final = {INC: 31, SEQ: SEQ_BITS, L: 63 - K_BITS, K: K_BITS}
-"""Bits of each part of a made key. Of an incarnation it has the lowest INC_BITS: they tell those apart that an equal
-clock leaves; where they do not, the incarnation itself decides."""
+BITS_OF: Final = {INC: 31, SEQ: SEQ_BITS, L: 63 - K_BITS, K: K_BITS}
+"""Bits of each part of a computed key. It has only the lowest INC_BITS of an incarnation; where these are equal, the
+incarnation itself decides."""
 
 _ENDS: Final = (".ndjson", ".jsonl", ".json")
 _RUN: Final = "run_id="
@@ -65,19 +68,19 @@ def read_mapping(path: Path | None) -> dict[str, str]:
 
 
 def is_log(file: Path) -> bool:
-    """Tell whether a file is a log, by its name."""
+    """Return whether a file is a log, by its name."""
     plain = file.name.removesuffix(".gz").removesuffix(".zst")
     named = file.name.endswith(".parquet") or plain.endswith(_ENDS)
     return named and file.name[0] not in "._" and file.name != RUN_FILE and file.parent.name != MEMBERSHIP
 
 
 def is_parquet(file: Path) -> bool:
-    """Tell whether a log is Parquet; else it is NDJSON."""
+    """Return whether a log is Parquet; else it is NDJSON."""
     return file.name.endswith(".parquet")
 
 
-def tells_events(file: Path) -> bool:
-    """Tell whether a log has events in it; of a trace, only publications are."""
+def has_events(file: Path) -> bool:
+    """Return whether a log has events; of a trace, only publications count."""
     return "kind=" not in str(file) or "kind=publish" in str(file)
 
 
@@ -86,12 +89,12 @@ def log_files(path: Path) -> list[Path]:
     if not path.exists():
         raise UsageError(f"LOGS: {path} does not exist; give a file or directory of publishers' logs")
     files = [path] if path.is_file() else [file for file in sorted(path.rglob("*")) if file.is_file()]
-    logs = [file for file in files if is_log(file) and tells_events(file)]
+    logs = [file for file in files if is_log(file) and has_events(file)]
     if not logs:
         raise UsageError(
             f"LOGS: {path} holds no .parquet, .ndjson, .jsonl or .json file with events; give publishers' logs"
         )
-    one_run(logs)
+    check_one_run(logs)
     return logs
 
 
@@ -109,8 +112,8 @@ def unread_files(path: Path) -> list[Path]:
     ]  # fmt: skip
 
 
-def one_run(files: Iterable[Path]) -> None:
-    """Look whether files are of one run at most: runs number their events alike. Raises UsageError."""
+def check_one_run(files: Iterable[Path]) -> None:
+    """Check that files are of one run at most: runs number their events alike. Raises UsageError."""
     runs = sorted({part for file in files for part in file.parts if part.startswith(_RUN)})
     if len(runs) > 1:
         raise UsageError(

@@ -3,7 +3,7 @@
 The order is the key, so it is the same for any partitioning, any arrival order and any machine. A narrow look at the
 keys comes first: a sample of them says where to cut the order into parts, and a count says how many rows of which group
 each part gets and which bits of the keys differ at all. Then the rows go through one exchange and one sort, and their
-positions are known as they leave it: `pos` is the row's number in its part plus the rows of the parts before. A group
+positions follow from it: `pos` is the row's number in its part plus the rows of the parts before. A group
 of any size is spread over parts; small groups share one. What readers may rely on is `pos` and the key; the lines of a
 file are in that order too. A directory counts when its _SUCCESS file is there, which is written last.
 """
@@ -16,10 +16,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from whence.errors import UsageError
-from whence.pipeline.bits import Squeeze, squeezing
-from whence.pipeline.logs import GRP, HEARTBEAT, INC, INC_BITS, K_HI, K_LO, KEY, LOG, ORDER, PID, SEQ, SEQ_BITS
-from whence.pipeline.normalise import REASON
+from whence.pipeline.logs import GRP, HEARTBEAT, INC, INC_BITS, K_HI, K_LO, KEY, LOG, ORDER, PID, REASON, SEQ, SEQ_BITS
 from whence.pipeline.session import first_line
+from whence.pipeline.sort_key import KeyPacking, key_packing
 from whence.places import local
 
 POS: Final = "pos"
@@ -47,14 +46,14 @@ class Layout(NamedTuple):
     groups: list[str]
     base: list[int]
     """By part + number of the group, which grows along the order: what to add to a row's number in its part."""
-    squeeze: Squeeze
+    packing: KeyPacking
     is_decided: bool
     """Whether the key alone decides, because no two events have the same."""
     rows: int
     writers: int
 
 
-def subscribed(log: DataFrame, groups: list[str] | None) -> DataFrame:
+def events_of_groups(log: DataFrame, groups: list[str] | None) -> DataFrame:
     """Return the events of some groups, or of all: rows that have a place in the order, without heartbeats."""
     events = log.filter(F.col(REASON).isNull() & ~F.col(HEARTBEAT)).select(*LOG)
     return events if groups is None else events.filter(F.col(GRP).isin(groups))
@@ -63,36 +62,39 @@ def subscribed(log: DataFrame, groups: list[str] | None) -> DataFrame:
 # --- the layout ---
 
 
-_MADE_LOW: Final = f"shiftleft({PID}, {INC_BITS + SEQ_BITS}) | shiftleft(bigint({INC}), {SEQ_BITS}) | {SEQ}"
-"""The low word of a key in which publisher, incarnation and number have room, so that nobody else has the same."""
+_COMPUTED_LOW: Final = f"shiftleft({PID}, {INC_BITS + SEQ_BITS}) | shiftleft(bigint({INC}), {SEQ_BITS}) | {SEQ}"
+"""The low word of a key that holds publisher, incarnation and number, so that it is unique."""
 
 
-def layout_of(log: DataFrame, parts: int, *, by_group: bool, apart: bool = False, rows: int | None = None) -> Layout:
-    """Look at the keys of events and lay their order out in so many parts.
+def layout_of(
+    log: DataFrame, parts: int, *, by_group: bool, unique_across_groups: bool = False, rows: int | None = None
+) -> Layout:
+    """Return the layout of an order in parts, from a look at the keys of events.
 
-    `apart` says that publishers number their events over all groups, so that none in another has the same number;
+    `unique_across_groups`: no two events of a publisher have the same number, in whatever groups they are.
     `rows` is about how many there are, if that is known.
     """
     cuts = cuts_of(log, min(parts, PARTS_MAX), by_group=by_group, rows=rows)
     part = _part_of(cuts, by_group)
     words = [f"{word}({name}) as {word}_{name}" for name in KEY for word in ("bit_or", "bit_and")]
-    tied = f"count_if(not ({INC} < {1 << INC_BITS} and {K_LO} <=> ({_MADE_LOW}))) as tied"
+    tied = f"count_if(not ({INC} < {1 << INC_BITS} and {K_LO} <=> ({_COMPUTED_LOW}))) as tied"
     by = [part.alias(_PART), *([F.col(GRP)] if by_group else [])]
     cells = log.groupBy(*by).agg(F.count("*").alias("rows"), *map(F.expr, (tied, *words))).collect()
     groups = sorted({cell[GRP] for cell in cells}) if by_group else []
-    squeeze = squeezing(
+    packing = key_packing(
         [_varying([(cell[f"bit_or_{name}"], cell[f"bit_and_{name}"]) for cell in cells]) for name in KEY], len(groups)
     )
     sizes = {(cell[_PART], groups.index(cell[GRP]) if by_group else 0): cell["rows"] for cell in cells}
     per_part = [sum(1 for part, _ in sizes if part == each) for each in range(len(cuts) + 1)]
     return Layout(
-        by_group, cuts, groups, _bases(sizes, len(cuts) + max(1, len(groups))), squeeze,
-        (by_group or apart) and not any(cell["tied"] for cell in cells), sum(sizes.values()), max(per_part),
+        by_group, cuts, groups, _bases(sizes, len(cuts) + max(1, len(groups))), packing,
+        (by_group or unique_across_groups) and not any(cell["tied"] for cell in cells), sum(sizes.values()),
+        max(per_part),
     )  # fmt: skip
 
 
 def cuts_of(log: DataFrame, parts: int, *, by_group: bool, rows: int | None = None) -> list[Cut]:
-    """Return where to cut the order so that parts are about equal: quantiles of a sample."""
+    """Return the cuts that make parts of about equal size: quantiles of a sample."""
     if parts <= 1:
         return []
     columns = (GRP, K_HI) if by_group else (K_HI,)
@@ -159,10 +161,10 @@ def merged(log: DataFrame, layout: Layout) -> DataFrame:
         placed = placed.drop(_CODE).join(F.broadcast(coded), GRP)
     elif layout.by_group:
         placed = placed.withColumn(_CODE, _code_of(layout.groups))
-    one = layout.squeeze.column(KEY, F.col(_CODE))
+    one = layout.packing.column(KEY, F.col(_CODE))
     within: list[Column | str] = [GRP, *ORDER] if layout.by_group else [*ORDER, GRP]
     if layout.writers <= WRITERS_MAX:
-        within = [one] if layout.squeeze.is_exact and layout.is_decided else [one, *within]
+        within = [one] if layout.packing.is_exact and layout.is_decided else [one, *within]
     ordered = placed.repartitionById(len(layout.cuts) + 1, F.col(_PART)).sortWithinPartitions(*within)
     number = F.monotonically_increasing_id().bitwiseAND(_IN_PARTITION)
     base = F.element_at(F.lit(layout.base), F.col(_PART) + F.col(_CODE) + 1)
@@ -174,23 +176,29 @@ def merged_by_group(log: DataFrame, parts: int) -> DataFrame:
     return merged(log, layout_of(log, parts, by_group=True))
 
 
-def merged_in_one(log: DataFrame, parts: int, *, apart: bool = False) -> DataFrame:
+def merged_in_one(log: DataFrame, parts: int, *, unique_across_groups: bool = False) -> DataFrame:
     """Return one order over all rows, with positions."""
-    return merged(log, layout_of(log, parts, by_group=False, apart=apart))
+    return merged(log, layout_of(log, parts, by_group=False, unique_across_groups=unique_across_groups))
 
 
 # --- writing ---
 
 
 def write_merged(
-    log: DataFrame, out: Path, parts: int, *, by_group: bool, apart: bool = False, rows: int | None = None
+    log: DataFrame,
+    out: Path,
+    parts: int,
+    *,
+    by_group: bool,
+    unique_across_groups: bool = False,
+    rows: int | None = None,
 ) -> int:
     """Write the order of events, each group below out/grp=… or all as one; return the rows. Raises UsageError.
 
     Nothing is left there if it fails. It does not count before it is marked as done.
     """
     try:
-        layout = layout_of(log, parts, by_group=by_group, apart=apart, rows=rows)
+        layout = layout_of(log, parts, by_group=by_group, unique_across_groups=unique_across_groups, rows=rows)
     except Exception as error:
         raise UsageError(f"LOGS: they cannot be read: {first_line(error)}") from error
     try:
@@ -205,6 +213,6 @@ def write_merged(
 
 
 def check_empty(out: Path) -> None:
-    """Look whether a directory is free to be written. Raises UsageError."""
+    """Check that a directory is empty or absent. Raises UsageError."""
     if local(out, "--out").exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"--out: {out} is not empty; give a new directory")

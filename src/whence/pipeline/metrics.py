@@ -1,4 +1,4 @@
-"""Measure runs: how much, how fast, how late, how lossy and at what cost in metadata, as tables.
+"""Metrics of runs as tables: throughput, latency, lateness, loss and bytes of metadata.
 
     run_metrics      one row per run and group
     window_metrics   the same over time, in windows of equal length
@@ -21,10 +21,10 @@ from pyspark.sql import functions as F
 
 from whence.errors import UsageError
 from whence.pipeline.columns import EVENT, KIND, MESSAGE, PROCESS, RUN_ID, union
-from whence.pipeline.deliveries import Tables
+from whence.pipeline.deliveries import RunTables
 from whence.pipeline.events import Input, read_events
 from whence.pipeline.promises.tickets import ticket_holds
-from whence.pipeline.session import first_line, is_local, suit
+from whence.pipeline.session import configure_for_size, first_line, is_local
 from whence.trace.schema import (
     DESTS,
     EPOCH,
@@ -50,14 +50,14 @@ WINDOWS: Final = 60
 """Windows a run is cut into where nobody says how long they are."""
 
 
-class Measures(Tables):
+class Measures(RunTables):
     """The tables of some runs that measuring needs."""
 
     @cached_property
     def delays(self) -> DataFrame:
         """Every first delivery at another process, with how long it took and how long it was held, in ms."""
         at = F.coalesce(T_TRUE, T_CLK)
-        origin = self.of(Kind.PUBLISH).groupBy(RUN_ID, *MESSAGE).agg(F.min(at).alias("published_at"))
+        origin = self.rows_of(Kind.PUBLISH).groupBy(RUN_ID, *MESSAGE).agg(F.min(at).alias("published_at"))
         rows = self.events.filter(F.col(KIND) == Kind.DELIVER.value)
         first = rows.groupBy(*PROCESS, *MESSAGE).agg(F.min(at).alias("came_at"), F.min(HOLD_NS).alias(HOLD_NS))
         known = first.join(origin, [RUN_ID, *MESSAGE])
@@ -78,8 +78,8 @@ class Measures(Tables):
 
 @contextmanager
 def measures(spark: SparkSession, found: Input) -> Iterator[Measures]:
-    """Make the tables of some runs, for as long as something is measured. Raises TraceError."""
-    suit(spark, found.bytes)
+    """Yield the tables of some runs, and release them at the end. Raises TraceError."""
+    configure_for_size(spark, found.bytes)
     with TemporaryDirectory(prefix="whence-") as scratch:
         tables = Measures(read_events(spark, found, None, Path(scratch) if is_local(spark) else None))
         try:
@@ -133,7 +133,7 @@ def expected_deliveries(tables: Measures) -> DataFrame:
 
     That is whom a publication names, else who was a member when it was published; `owed_delivered` are those of them
     that happened, each once. Null where events are for all members and the trace does not say who these were: somebody
-    delivered in the group of whom no founding or joining is told.
+    delivered in the group whose founding or joining is not in the trace.
     """
     events = tables.published.select(RUN_ID, EVENT, GRP, DESTS, T_TRUE, T_CLK)
     to_all = events.filter(F.col(DESTS).isNull())
@@ -144,20 +144,20 @@ def expected_deliveries(tables: Measures) -> DataFrame:
     of_all = to_all.join(F.broadcast(stays), [RUN_ID, GRP]).filter(here).select(RUN_ID, GRP, EVENT, NODE)
     of_some = events.filter(F.col(DESTS).isNotNull()).select(RUN_ID, GRP, EVENT, F.explode(DESTS).alias(NODE))
     came = tables.delivered.select(RUN_ID, EVENT, NODE, F.lit(1).alias("came")).distinct()
-    owed = union([of_all, of_some]).join(came, [RUN_ID, EVENT, NODE], "left")
-    counted = owed.groupBy(RUN_ID, GRP).agg(F.count("*").alias("owed"), F.count("came").alias("met"))
-    strangers = tables.of(Kind.DELIVER).select(*PROCESS, GRP).distinct().join(stays, [*PROCESS, GRP], "left_anti")
+    expected = union([of_all, of_some]).join(came, [RUN_ID, EVENT, NODE], "left")
+    counted = expected.groupBy(RUN_ID, GRP).agg(F.count("*").alias("expected"), F.count("came").alias("met"))
+    strangers = tables.rows_of(Kind.DELIVER).select(*PROCESS, GRP).distinct().join(stays, [*PROCESS, GRP], "left_anti")
     nothing = F.lit(None).cast("bigint")
     unknown = to_all.join(strangers, [RUN_ID, GRP], "left_semi").select(
-        RUN_ID, GRP, nothing.alias("owed"), nothing.alias("met")
+        RUN_ID, GRP, nothing.alias("expected"), nothing.alias("met")
     )
-    none = events.select(RUN_ID, GRP, F.lit(0).cast("bigint").alias("owed"), F.lit(0).cast("bigint").alias("met"))
-    is_known = F.count("*") == F.count("owed")
+    none = events.select(RUN_ID, GRP, F.lit(0).cast("bigint").alias("expected"), F.lit(0).cast("bigint").alias("met"))
+    is_known = F.count("*") == F.count("expected")
     return (
         union([counted, unknown, none])
         .groupBy(RUN_ID, GRP)
         .agg(
-            F.when(is_known, F.sum("owed")).alias("deliveries_expected"),
+            F.when(is_known, F.sum("expected")).alias("deliveries_expected"),
             F.when(is_known, F.sum("met")).alias("owed_delivered"),
         )
     )
@@ -220,7 +220,7 @@ TABLES: Final = {
 
 
 def check_free(out: Path, *, overwrite: bool) -> Path:
-    """Look whether tables of an earlier measurement would be lost. Raises UsageError."""
+    """Return the directory. Raises UsageError where tables of an earlier measurement would be lost."""
     there = [name for name in TABLES if (out / name).exists()]
     if there and not overwrite:
         raise UsageError(f"--out: {out} holds {', '.join(there)} already; give a new directory, or --overwrite")

@@ -14,11 +14,11 @@ from whence.pipeline.charts import Bar, Line, Span, bar_chart, line_chart, timel
 from whence.pipeline.columns import AFTER_ALL, BEFORE_ALL, RUN_ID
 from whence.pipeline.events import Input, find_input
 from whence.pipeline.metrics import latency_cdf, measures, run_metrics, ticket_timeline, window_metrics
-from whence.pipeline.stories import Told, more_stories, stories
+from whence.pipeline.stories import BrokenPromise, broken_promises, promises_left_out
 from whence.pipeline.verify import Verified, verify
 
 RUNS_PLOTTED = 24
-"""Lines in one plot, told apart by colour and dash; where there are more, the page says so, and the tables show all."""
+"""Lines in one plot, distinct by colour and dash; where there are more, the page says so, and the tables show all."""
 TICKETS_SHOWN = 24
 TIMELINES_SHOWN = 6
 """Runs whose tickets are drawn."""
@@ -42,10 +42,10 @@ figure svg { max-width: 100%; height: auto; } .wide { overflow-x: auto; } .wide 
 """
 
 _NUMBERS = (
-    ("published", "published", 0), ("delivered", "deliveries", 0), ("deliveries_expected", "owed", 0),
+    ("published", "published", 0), ("delivered", "deliveries", 0), ("deliveries_expected", "expected", 0),
     ("owed_delivered", "of these delivered", 0), ("loss", "lost", 4),
     ("skipped", "skipped", 0), ("late", "late", 0), ("recovered", "recovered", 3), ("latency_ms_p50", "p50 ms", 1),
-    ("latency_ms_p99", "p99 ms", 1), ("hold_ms_p99", "held p99 ms", 1), ("metadata_bytes_mean", "metadata B", 1),
+    ("latency_ms_p99", "p99 ms", 1), ("hold_ms_p99", "pending p99 ms", 1), ("metadata_bytes_mean", "metadata B", 1),
     ("deliveries_per_second", "per second", 0),
 )  # fmt: skip
 
@@ -79,7 +79,7 @@ def write_report(spark: SparkSession, paths: Sequence[Path], out: Path, found: I
     """Judge and measure all runs and write the page; return the verdicts. Raises TraceError and UsageError."""
     found = find_input(paths) if found is None else found
     judged = verify(spark, paths, found=found)
-    write_page(out, report_page(judged, measure(spark, paths, found), stories(found, judged)))
+    write_page(out, report_page(judged, measure(spark, paths, found), broken_promises(found, judged)))
     return judged
 
 
@@ -95,7 +95,7 @@ def write_page(out: Path, page: str) -> None:
         raise UsageError(f"--out: {out} cannot be written: {error.strerror}") from None
 
 
-def report_page(judged: Verified, measured: Measured, told: Sequence[Told] = ()) -> str:
+def report_page(judged: Verified, measured: Measured, broken: Sequence[BrokenPromise] = ()) -> str:
     """Return the page as text."""
     outcomes = [verdict.outcome for run in judged.runs for verdict in run.verdicts]
     tally = {outcome: outcomes.count(outcome) for outcome in Outcome}
@@ -108,7 +108,7 @@ def report_page(judged: Verified, measured: Measured, told: Sequence[Told] = ())
             "Every promise of every run, judged from its trace alone; vacuous where nothing was at stake.",
             _verdicts(judged),
         ),
-        _section("Broken promises", "How they broke, step by step.", _stories(judged, told)) if judged.broken else "",
+        _section("Broken promises", "How they broke, step by step.", _stories(judged, broken)) if judged.broken else "",
         _section("Numbers", "One row per run and group.", _numbers(measured.runs)),
         _section("How long events take", "From publication to delivery at other members.", _curve(measured)),
         _section("Over time", "What the groups published and delivered.", "".join(_rates(measured))),
@@ -152,14 +152,14 @@ def _verdicts(judged: Verified) -> str:
     return f"<table><tr>{heads}</tr>{lines}</table>{_more(len(rows))}"
 
 
-def _stories(judged: Verified, told: Sequence[Told]) -> str:
+def _stories(judged: Verified, broken: Sequence[BrokenPromise]) -> str:
     parts = []
-    for each in told:
+    for each in broken:
         steps = "".join(f"<li>{escape(step)}</li>" for step in each.steps)
         words = "".join(f"<p>{escape(sentence)}</p>" for sentence in each.sentences)
         title = f"{escape(each.run_id)}: <span class='broken'>{escape(each.promise)}</span>"
         parts.append(f"<h3>{title}</h3>{words}<ol>{steps}</ol>{_paragraph(each.more)}")
-    return "".join(parts) + _paragraph(more_stories(judged, told))
+    return "".join(parts) + _paragraph(promises_left_out(judged, broken))
 
 
 def _paragraph(words: str) -> str:
@@ -167,7 +167,7 @@ def _paragraph(words: str) -> str:
 
 
 def _more(rows: int) -> str:
-    """Say how many rows a table leaves out, if any."""
+    """Return how many rows a table leaves out, if any."""
     return _paragraph(f"and {rows - ROWS_SHOWN:,} more" if rows > ROWS_SHOWN else "")
 
 
@@ -231,7 +231,7 @@ def _costs(measured: Measured) -> list[str]:
     for column, title, unit in (
         ("latency_ms_p50", "Latency, half of the deliveries", "ms, mean over runs"),
         ("latency_ms_p99", "Latency, 99 of 100 deliveries", "ms, mean over runs"),
-        ("hold_ms_p99", "Time held before delivery, 99 of 100 that were held", "ms, mean over runs"),
+        ("hold_ms_p99", "Time pending before delivery, 99 of 100 that waited", "ms, mean over runs"),
         ("metadata_bytes_mean", "Metadata of a packet", "bytes, mean over runs"),
     ):
         bars = []

@@ -40,7 +40,7 @@ _GREETINGS: Final = (
     "Setting Spark log level", "To adjust logging level",
 )  # fmt: skip
 _LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""They print every error with its Java stack before it is raised to who can say what it means."""
+"""They print every error with its Java stack before it is raised to the caller."""
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _WHERE_LOCAL = (str(Path(__file__).parents[2]),)
@@ -88,7 +88,7 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
 
 
 def _start_java(conf: SparkConf) -> None:
-    """Start Java; what it says goes to standard error, but for what it says at every start."""
+    """Start Java; its messages go to standard error, except the greetings of every start."""
     reads, writes = os.pipe()
     Thread(target=_pass_on, args=(reads,), name="java says", daemon=True).start()
     try:
@@ -101,7 +101,7 @@ def _start_java(conf: SparkConf) -> None:
 
 
 def _end_together(java: "subprocess.Popen[bytes]") -> None:
-    """Have SIGTERM end Java too: one whose memory is full does not see that whoever started it has gone."""
+    """Let SIGTERM end Java too: with a full heap it does not notice that its parent has ended."""
     if current_thread() is not main_thread() or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         return
 
@@ -138,8 +138,8 @@ def require_java() -> None:
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     try:
-        told = subprocess.run([java or "java", "-version"], capture_output=True, text=True, check=True, timeout=60)
-        version = int(told.stderr.split('"')[1].split(".")[0].split("-")[0])
+        printed = subprocess.run([java or "java", "-version"], capture_output=True, text=True, check=True, timeout=60)
+        version = int(printed.stderr.split('"')[1].split(".")[0].split("-")[0])
     except (OSError, subprocess.SubprocessError, IndexError, ValueError):
         version = 0
     if version < JAVA_MIN:
@@ -147,8 +147,8 @@ def require_java() -> None:
         raise UsageError(f"Spark needs Java {JAVA_MIN} or newer and {found}; install openjdk-{JAVA_MIN}-jre-headless")
 
 
-def suit(spark: SparkSession, input_bytes: int) -> int:
-    """Suit the session to the size of its input; return the number of shuffle partitions.
+def configure_for_size(spark: SparkSession, input_bytes: int) -> int:
+    """Configure the session for the size of its input; return the number of shuffle partitions.
 
     A small job is over before the code compiled for it would pay, and its plan needs no second thoughts.
     """
@@ -162,12 +162,12 @@ def suit(spark: SparkSession, input_bytes: int) -> int:
 
 
 def is_local(spark: SparkSession) -> bool:
-    """Tell whether Spark runs inside this process and sees its files."""
+    """Return whether Spark runs inside this process and sees its files."""
     return not is_connected(spark) and (spark.conf.get("spark.master", "") or "").startswith("local")
 
 
 def is_connected(spark: SparkSession) -> bool:
-    """Tell whether Spark's driver is a server elsewhere."""
+    """Return whether Spark's driver is a server elsewhere."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
@@ -187,6 +187,6 @@ def first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if lines and _CALLING.match(lines[0]):
         causes = [line for line in lines[1:] if line.startswith((":", "Caused by:"))]
-        told = _CAUSE.match(causes[-1]) if causes else None
-        lines = [told[1]] if told else lines
+        cause = _CAUSE.match(causes[-1]) if causes else None
+        lines = [cause[1]] if cause else lines
     return lines[0][:300] if lines else type(error).__name__

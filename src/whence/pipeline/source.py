@@ -4,8 +4,8 @@
     rows = spark.readStream.format("whence").option("group", "alps").load("traces/")
 
 The rows are those of a trace, with their kind, as the group's nodes write them down (whence node --trace DIR): a node
-writes a row before the bytes it tells of leave it, so that the journal of a running group is at most one record behind
-it. An offset says how many bytes of which segment have been read, always up to the end of a whole record. It means the
+writes a row before it sends the bytes, so that the journal of a running group is at most one record behind it.
+An offset says how many bytes of which segment have been read, always up to the end of a whole record. It means the
 same after any restart, of Spark or of a node, since segments only grow. One that was removed because its node keeps no
 more is passed over; the missing event numbers show it.
 """
@@ -30,7 +30,7 @@ DIRECTORY, GROUP = "path", "group"
 
 
 def use_live_source(spark: SparkSession) -> None:
-    """Make format("whence") known to a session."""
+    """Register format("whence") with a session."""
     spark.dataSource.register(LiveSource)
 
 
@@ -48,15 +48,15 @@ class LiveSource(DataSource):
 
     def reader(self, schema: Any) -> "LiveReader":
         """Return what reads all that is there now."""
-        return LiveReader(*_asked(self.options))
+        return LiveReader(*_options(self.options))
 
     def streamReader(self, schema: Any) -> "LiveStreamReader":
         """Return what reads on as nodes write."""
-        return LiveStreamReader(*_asked(self.options))
+        return LiveStreamReader(*_options(self.options))
 
 
-class Stretch(InputPartition):
-    """A part of a segment, from the end of one record to that of another."""
+class SegmentRange(InputPartition):
+    """A range of a segment, between the ends of two records."""
 
     def __init__(self, path: str, start: int, end: int) -> None:
         self.path, self.start, self.end = path, start, end
@@ -68,13 +68,13 @@ class LiveReader(DataSourceReader):
     def __init__(self, directory: Path, group: str) -> None:
         self._directory, self._group = directory, group
 
-    def partitions(self) -> list[Stretch]:
+    def partitions(self) -> list[SegmentRange]:
         """Return every segment as far as it is whole."""
-        return [Stretch(str(path), 0, whole_until(path, 0)) for path in segments(self._directory, self._group)]
+        return [SegmentRange(str(path), 0, whole_until(path, 0)) for path in segments(self._directory, self._group)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the rows of a stretch."""
-        assert isinstance(partition, Stretch)
+        assert isinstance(partition, SegmentRange)
         return _batches(partition)
 
 
@@ -94,21 +94,23 @@ class LiveStreamReader(DataSourceStreamReader):
         here = {str(path.relative_to(self._directory)): path for path in segments(self._directory, self._group)}
         return known | {name: whole_until(path, known.get(name, 0)) for name, path in here.items()}
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[Stretch]:
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[SegmentRange]:
         """Return what was written between two offsets."""
         grown = ((name, start.get(name, 0), until) for name, until in sorted(end.items()))
-        return [Stretch(str(self._directory / name), begin, until) for name, begin, until in grown if until > begin]
+        return [
+            SegmentRange(str(self._directory / name), begin, until) for name, begin, until in grown if until > begin
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the rows of a stretch."""
-        assert isinstance(partition, Stretch)
+        assert isinstance(partition, SegmentRange)
         return _batches(partition)
 
     def commit(self, end: dict[str, int]) -> None:
         """Do nothing: nodes remove old segments by themselves."""
 
 
-def _asked(options: Any) -> tuple[Path, str]:
+def _options(options: Any) -> tuple[Path, str]:
     """Check the options. Raises UsageError."""
     directory, group = options.get(DIRECTORY), options.get(GROUP)
     if not directory or not Path(directory).is_dir():
@@ -118,7 +120,7 @@ def _asked(options: Any) -> tuple[Path, str]:
     return Path(directory), group
 
 
-def _batches(part: Stretch) -> Iterator[pa.RecordBatch]:
+def _batches(part: SegmentRange) -> Iterator[pa.RecordBatch]:
     try:
         rows = rows_between(Path(part.path), part.start, part.end)
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Stories: how the promises that Spark found broken broke, in a few steps each, as `whence check` tells them.
+"""Stories: how the promises broke that Spark found broken, in a few steps each, as in `whence check`.
 
-A story is told by the in-process oracles' teller from one run's whole trace, so only runs that are small enough for one
-process get one; of others, the witnesses' sentences say what happened.
+A story is made in this process from one run's whole trace, so only small runs get one; for others the sentences of the
+violations say what happened.
 """
 
 from collections.abc import Sequence
@@ -17,15 +17,15 @@ from whence.pipeline.verify import Verified
 from whence.trace.reader import read_trace
 
 STORIES_MAX: Final = 8
-"""Broken promises told of: what breaks in many runs tells itself in a few."""
+"""Broken promises shown: a few suffice where many runs break in the same way."""
 SENTENCES_MAX: Final = 3
 STEPS_MAX: Final = 16
 RUN_BYTES_MAX: Final = 8 << 20
 """Traces up to this are read whole for their stories: some hundred thousand rows, in seconds."""
 
 
-class Told(NamedTuple):
-    """What is told of one broken promise of one run."""
+class BrokenPromise(NamedTuple):
+    """How one promise of one run broke."""
 
     run_id: str
     promise: str
@@ -36,24 +36,24 @@ class Told(NamedTuple):
     """How many violations are left out; empty where none are."""
 
 
-def stories(found: Input, judged: Verified, most: int = STORIES_MAX) -> list[Told]:
-    """Tell of the first broken promises: what happened, and how, where the run is small enough."""
-    told: list[Told] = []
+def broken_promises(found: Input, judged: Verified, most: int = STORIES_MAX) -> list[BrokenPromise]:
+    """Return the first broken promises; with the steps of the first violation where the run is small enough."""
+    promises: list[BrokenPromise] = []
     for run, verdicts in judged.runs:
-        broken = [verdict for verdict in verdicts if verdict.outcome is Outcome.BROKEN][: most - len(told)]
+        broken = [verdict for verdict in verdicts if verdict.outcome is Outcome.BROKEN][: most - len(promises)]
         history = _history(found, run.run_id) if broken else None
-        told += [_told(run.run_id, verdict, history) for verdict in broken]
-    return told
+        promises += [_broken_promise(run.run_id, verdict, history) for verdict in broken]
+    return promises
 
 
-def more_stories(judged: Verified, told: Sequence[Told]) -> str:
-    """Say how many broken promises are not told of; empty where none are left."""
+def promises_left_out(judged: Verified, promises: Sequence[BrokenPromise]) -> str:
+    """Return a phrase that counts the broken promises beyond those shown; empty where there are none."""
     broken = sum(verdict.outcome is Outcome.BROKEN for _, verdicts in judged.runs for verdict in verdicts)
-    left = broken - len(told)
+    left = broken - len(promises)
     return f"and {left:,} more broken promises" if left > 0 else ""
 
 
-def _told(run_id: str, verdict: Verdict, history: History | None) -> Told:
+def _broken_promise(run_id: str, verdict: Verdict, history: History | None) -> BrokenPromise:
     shown = verdict.violations[:SENTENCES_MAX]
     steps: list[str] = []
     if history is not None and shown:
@@ -62,7 +62,7 @@ def _told(run_id: str, verdict: Verdict, history: History | None) -> Told:
         half = STEPS_MAX // 2
         steps = [*steps[:half], f"({len(steps) - 2 * half:,} more steps)", *steps[-half:]]
     left = verdict.count - len(shown)
-    return Told(
+    return BrokenPromise(
         run_id, verdict.promise, [each.sentence for each in shown], steps,
         f"and {left:,} more violations" if left > 0 else "",
     )  # fmt: skip

@@ -63,7 +63,7 @@ def read_plan(path: Path) -> list[tuple[str, int, int]]:
     grid, repeat, faults = plan.get("grid"), plan.get("repeat", 1), plan.get("faults", "none")
     if not isinstance(grid, dict) or not isinstance(repeat, int) or repeat < 1 or not isinstance(faults, str):
         raise UsageError(
-            f"PLAN: {path} needs a table [grid], and repeat (a whole number) and faults (a word) if at all"
+            f"PLAN: {path} needs a table [grid], and repeat (a whole number) and faults (a text) if at all"
         )
     for name, values in grid.items():
         if not isinstance(values, list) or not values:
@@ -81,17 +81,12 @@ def seed_of(config: str, number: int) -> int:
     return int.from_bytes(blake2b(f"{config}#{number}".encode(), digest_size=6).digest(), "big")
 
 
-def planned(spark: SparkSession, plan: list[tuple[str, int, int]]) -> DataFrame:
+def plan_table(spark: SparkSession, plan: list[tuple[str, int, int]]) -> DataFrame:
     """Return the plan as a table."""
     return spark.createDataFrame(plan, PLAN_COLUMNS)
 
 
-def missing(plan: DataFrame, done: DataFrame) -> DataFrame:
-    """Return the runs of a plan that have no result yet."""
-    return plan.join(done.select("config", "number"), ["config", "number"], "left_anti")
-
-
-def results(plan: DataFrame, tasks: int) -> DataFrame:
+def results_table(plan: DataFrame, tasks: int) -> DataFrame:
     """Return the result of every run of a plan."""
     return plan.repartition(tasks).mapInArrow(_run_batches, RESULTS)
 
@@ -106,11 +101,11 @@ def _result(config: str, number: int, seed: int) -> dict[str, Any]:
     """Run one simulation and judge it; whatever goes wrong becomes the row's error."""
     from whence.check.judge import judge
     from whence.check.verdict import Outcome
-    from whence.sim.load import NAMES as LOADS
-    from whence.sim.load import load_from
     from whence.sim.run import run
+    from whence.sim.scenarios import simulation
     from whence.sim.summary import summarize
-    from whence.sim.workload import simulation
+    from whence.sim.workload import NAMES as WORKLOAD
+    from whence.sim.workload import workload_from
 
     settings = json.loads(config)
     level, nodes, events, faults = (settings.pop(name) for name in ("level", "nodes", "events", "faults"))
@@ -118,8 +113,8 @@ def _result(config: str, number: int, seed: int) -> dict[str, Any]:
         "config": config, "number": number, "seed": seed, "level": level, "nodes": nodes, "events": events
     }  # fmt: skip
     try:
-        load = load_from({name: settings.pop(name) for name in LOADS if name in settings})
-        outcome = run(simulation(level, nodes, events, seed, faults, settings, load))
+        workload = workload_from({name: settings.pop(name) for name in WORKLOAD if name in settings})
+        outcome = run(simulation(level, nodes, events, seed, faults, settings, workload))
         facts, verdicts = summarize(outcome.trace), judge(outcome.trace)
         said = {which: [v.promise for v in verdicts if v.outcome is which] for which in Outcome}
         latency = facts["latency_ms"]
@@ -174,7 +169,9 @@ def run_sweep(
 
         try:
             with _watching(where, tasks, tell):
-                results(planned(spark, part), tasks).coalesce(tasks).write.mode("overwrite").parquet(str(where))
+                results_table(plan_table(spark, part), tasks).coalesce(tasks).write.mode("overwrite").parquet(
+                    str(where)
+                )
         except Exception as error:
             raise UsageError(
                 f"the sweep stopped; --resume goes on with what is missing: {first_line(error)}"
@@ -184,7 +181,7 @@ def run_sweep(
 
 @contextmanager
 def _watching(where: Path, tasks: int, tell: Callable[[float], None]) -> Iterator[None]:
-    """Tell which share of a job's tasks have written their rows, while it runs and when it is over."""
+    """Report the share of a job's tasks that have written their rows, while it runs and when it is over."""
     over = Event()
 
     def look() -> None:

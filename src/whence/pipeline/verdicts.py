@@ -1,4 +1,4 @@
-"""Verdicts: one for each run and promise, with what speaks against it counted and said in a sentence."""
+"""Verdicts: one for each run and promise, with the number of violations and a sentence."""
 
 from collections.abc import Callable
 from typing import Final, TypeAlias
@@ -6,10 +6,12 @@ from typing import Final, TypeAlias
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from whence.check.expected import NO_MEMBERSHIP, NO_PHASES
 from whence.check.integrity import UNCOMPARED
+from whence.check.levels import KEYED
 from whence.check.verdict import VIOLATIONS_MAX, Outcome
 from whence.pipeline.columns import DOUBTFUL, EVS, KIND, PROMISE, RANK, RUN_ID, SENTENCE, counted, text
-from whence.pipeline.docket import Docket
+from whence.pipeline.promise_tables import PromiseTables
 from whence.pipeline.promises import (
     arrival,
     bounds,
@@ -24,15 +26,12 @@ from whence.pipeline.promises import (
 )
 from whence.trace.schema import BOUND, INC, NODE, PAYLOAD_CRC, T_TRUE, VALUE, Kind
 
-NO_PHASES = "the run does not say when its faults stopped, or its rows have no true time"
-NO_MEMBERSHIP = "the rows have no true time, so nobody can tell who was a member when an event was published"
 
-
-def verdict_table(tables: Docket, against: DataFrame) -> DataFrame:
-    """Return one verdict per run and promise, how many speak against it, and a sentence."""
+def verdict_table(tables: PromiseTables, violations: DataFrame) -> DataFrame:
+    """Return one verdict per run and promise, with the number of violations and a sentence."""
     certain = ~F.col(DOUBTFUL)
     first = F.min(F.when(certain, F.struct(NODE, INC, EVS, SENTENCE)))[SENTENCE]
-    counts = against.groupBy(RUN_ID, PROMISE).agg(
+    counts = violations.groupBy(RUN_ID, PROMISE).agg(
         F.count_if(certain).alias("count"), F.count_if(DOUBTFUL).alias("doubts"), first.alias("first")
     )
     asked_for = tables.runs.select("*", F.posexplode("promises").alias("number", PROMISE))
@@ -61,8 +60,8 @@ def verdict_table(tables: Docket, against: DataFrame) -> DataFrame:
     return known.select(RUN_ID, "number", PROMISE, outcome.alias("outcome"), "count", sentence.alias(SENTENCE), "level")
 
 
-def facts_by_run(tables: Docket) -> DataFrame:
-    """Return what verdicts say about each run beside what speaks against it; what no verdict asks for is not made."""
+def facts_by_run(tables: PromiseTables) -> DataFrame:
+    """Return the facts about each run that verdicts need beside violations; others are not made."""
     every = tables.runs.select(RUN_ID)
     for promises, make, nothing in _FACTS:
         if tables.wanted & set(promises):
@@ -73,11 +72,11 @@ def facts_by_run(tables: Docket) -> DataFrame:
     return every
 
 
-def _untimed(tables: Docket) -> DataFrame:
+def _untimed(tables: PromiseTables) -> DataFrame:
     return tables.published.groupBy(RUN_ID).agg(F.count_if(F.col(T_TRUE).isNull()).alias("untimed"))
 
 
-def _delivered(tables: Docket) -> DataFrame:
+def _delivered(tables: PromiseTables) -> DataFrame:
     return tables.delivered.groupBy(RUN_ID).agg(
         F.count("*").alias("deliveries"),
         F.count_if(F.col(RANK) > 0).alias("successors"),
@@ -86,13 +85,13 @@ def _delivered(tables: Docket) -> DataFrame:
     )
 
 
-def _unsure(tables: Docket) -> DataFrame:
-    return arrival.unsure_debts(tables).groupBy(RUN_ID).agg(F.count("*").alias("unsure"))
+def _possibly_expected(tables: PromiseTables) -> DataFrame:
+    return arrival.possibly_expected(tables).groupBy(RUN_ID).agg(F.count("*").alias("possibly_expected"))
 
 
-def _noted(tables: Docket) -> DataFrame:
+def _noted(tables: PromiseTables) -> DataFrame:
     return (
-        tables.of(Kind.VIEW, Kind.NOTE)
+        tables.rows_of(Kind.VIEW, Kind.NOTE)
         .groupBy(RUN_ID)
         .agg(
             F.count_if(F.col(KIND) == Kind.VIEW.value).alias("views"),
@@ -101,25 +100,25 @@ def _noted(tables: Docket) -> DataFrame:
     )
 
 
-def _held(tables: Docket) -> DataFrame:
+def _held(tables: PromiseTables) -> DataFrame:
     held = tables.holds.groupBy(RUN_ID).agg(F.count("*").alias("holds"), F.bool_and("timed").alias("timed"))
     possible = tickets.possible_overlaps(tables.holds).filter("not certain").groupBy(RUN_ID)
     return held.join(possible.agg(F.count("*").alias("possible")), RUN_ID, "left")
 
 
-def _excused(tables: Docket) -> DataFrame:
+def _excused(tables: PromiseTables) -> DataFrame:
     return tickets.excused_runs(tables).withColumn("excused", F.lit(True))
 
 
-def _timeless(tables: Docket) -> DataFrame:
+def _timeless(tables: PromiseTables) -> DataFrame:
     return views.untimed_runs(tables).withColumn("timeless", F.lit(True))
 
 
-Fact: TypeAlias = tuple[tuple[str, ...], Callable[[Docket], DataFrame], dict[str, float | int | str | bool]]
+Fact: TypeAlias = tuple[tuple[str, ...], Callable[[PromiseTables], DataFrame], dict[str, float | int | str | bool]]
 
 _FACTS: Final[tuple[Fact, ...]] = (
     ((arrival.AGREEMENT, arrival.LIVENESS), _untimed, {"untimed": 0}),
-    ((arrival.AGREEMENT,), _unsure, {"unsure": 0}),
+    ((arrival.AGREEMENT,), _possibly_expected, {"possibly_expected": 0}),
     (
         (integrity.PROMISE, duplicates.PROMISE, fifo.PROMISE), _delivered,
         {"deliveries": 0, "successors": 0, "summed": 0, "one_sum": 0},
@@ -132,18 +131,18 @@ _FACTS: Final[tuple[Fact, ...]] = (
     ((tickets.PROMISE,), _held, {"holds": 0, "timed": True, "possible": 0}),
     ((tickets.COVERAGE,), _excused, {"excused": False}),
     (
-        (arrival.AGREEMENT,), lambda tables: tables.kept_debts.drop("reach_min", "agreement_broken"),
-        {"agreement_owed": 0, "agreement_made": 0},
+        (arrival.AGREEMENT,), lambda tables: tables.agreement_counts.drop("reach_min", "agreement_broken"),
+        {"agreement_expected": 0, "agreement_made": 0},
     ),
     (
-        (arrival.LIVENESS,), lambda tables: tables.kept_in_time.drop("reach_min", "liveness_broken"),
-        {"liveness_owed": 0, "liveness_made": 0},
+        (arrival.LIVENESS,), lambda tables: tables.liveness_counts.drop("reach_min", "liveness_broken"),
+        {"liveness_expected": 0, "liveness_made": 0},
     ),
 )  # fmt: skip
-"""For which promises a fact is needed, the fact, and what stands for it where there is none."""
+"""Facts: the promises that need one, the function that makes it, and its value where there is none."""
 
 
-_NOTHING_FOLLOWS, _NOTHING_OWED = "nobody delivered anything that follows something else", "nothing was owed to anybody"
+_NOTHING_FOLLOWS, _NOTHING_OWED = "nobody delivered anything that follows something else", "no delivery was expected"
 
 NOTHING: Final = {
     integrity.PROMISE: ("deliveries", "nothing was delivered"),
@@ -153,14 +152,14 @@ NOTHING: Final = {
     causal.OPTIMISTIC: ("followers", _NOTHING_FOLLOWS),
     total.PROMISE: ("comparable", "no two processes delivered two events each in one group"),
     keys.PROMISE: ("keyed", "no row has a key"),
-    arrival.AGREEMENT: ("agreement_owed", _NOTHING_OWED),
-    arrival.LIVENESS: ("liveness_owed", _NOTHING_OWED),
+    arrival.AGREEMENT: ("agreement_expected", _NOTHING_OWED),
+    arrival.LIVENESS: ("liveness_expected", _NOTHING_OWED),
     tickets.PROMISE: ("holds", "no ticket was ever held in this run"),
     tickets.COVERAGE: ("tickets", "the run has no tickets"),
     bounds.PROMISE: ("bounded", "nothing was measured"),
-    views.PROMISE: ("views", "no view was written down"),
+    views.PROMISE: ("views", "no view was recorded"),
 }
-"""What could have broken each promise, and what to say where there was nothing of it."""
+"""The fact that counts what could have broken each promise, and the sentence where it is 0."""
 
 
 def _is(promise: str) -> Column:
@@ -168,10 +167,10 @@ def _is(promise: str) -> Column:
 
 
 def _cannot_tell() -> Column:
-    """Say why a promise cannot be judged whatever the rows show, or null."""
+    """Return why a promise cannot be judged whatever the rows show, or null."""
     no_phases = F.col("live_from").isNull() | (F.col("untimed") > 0)
     return (
-        F.when(_is(arrival.AGREEMENT) & no_phases & ~F.col("owes_all"), NO_PHASES)
+        F.when(_is(arrival.AGREEMENT) & no_phases & ~F.col("expects_all"), NO_PHASES)
         .when(_is(arrival.LIVENESS) & no_phases, NO_PHASES)
         .when(
             _is(tickets.PROMISE) & ~F.col("timed") & (F.col("possible") > 0),
@@ -200,30 +199,32 @@ def _cannot_tell() -> Column:
 
 
 def _doubts() -> Column:
-    """Say why a promise cannot be judged although nothing speaks against it for certain, or null."""
+    """Return why a promise cannot be judged although there are no certain violations, or null."""
     causes = text(
-        f"{NO_MEMBERSHIP}, and ", counted(F.col("doubts"), "cause", "causes"), " may have been owed and never came"
+        f"{NO_MEMBERSHIP}, and ", counted(F.col("doubts"), "cause", "causes"), " may have been expected and never came"
     )
-    debts = text(f"{NO_MEMBERSHIP}, and ", counted(F.col("unsure"), "delivery", "deliveries"), " may be owed")
+    expected = text(
+        f"{NO_MEMBERSHIP}, and ", counted(F.col("possibly_expected"), "delivery", "deliveries"), " may be expected"
+    )
     sums = text(
         counted(F.col("one_sum"), "delivery", "deliveries"),
         " cannot be compared with what was published: only one of the two has a checksum",
     )
-    some_keyed = (F.col("keyed") > 0) | (F.col("level") == "total")
+    some_keyed = (F.col("keyed") > 0) | F.col("level").isin(list(KEYED))
     bare = text(
         F.format_number(F.col("to_key") - F.col("keyed"), 0), " of ",
         counted(F.col("to_key"), "publication and delivery", "publications and deliveries"), " have no key",
     )  # fmt: skip
     return (
         F.when(_is(causal.CAUSAL) & (F.col("doubts") > 0), causes)
-        .when(_is(arrival.AGREEMENT) & F.col("owes_all") & (F.col("unsure") > 0), debts)
+        .when(_is(arrival.AGREEMENT) & F.col("expects_all") & (F.col("possibly_expected") > 0), expected)
         .when(_is(integrity.PROMISE) & (F.col("one_sum") > 0), sums)
         .when(_is(keys.PROMISE) & some_keyed & (F.col("keyed") < F.col("to_key")), bare)
     )
 
 
 def _nothing() -> Column:
-    """Say why a promise was not at stake, or null where it was."""
+    """Return why a promise was not at stake, or null where it was."""
     sentence = F.lit(None).cast("string")
     for promise, (fact, words) in NOTHING.items():
         sentence = F.when(_is(promise) & (F.col(fact) == 0), words).otherwise(sentence)
@@ -246,17 +247,17 @@ def _broken() -> Column:
     more = F.when(F.col("count") > 1, text(" (and ", F.col("count") - 1, " more)")).otherwise(F.lit(""))
     promised = text(F.format_number(F.col("reach_min") * 100, 2), "% of them were promised")
     missing, late = (
-        F.format_number(F.col(f"{name}_owed") - F.col(f"{name}_made"), 0) for name in ("agreement", "liveness")
+        F.format_number(F.col(f"{name}_expected") - F.col(f"{name}_made"), 0) for name in ("agreement", "liveness")
     )
     return (
         F.when(
             _is(arrival.AGREEMENT),
-            text(missing, " of ", F.format_number("agreement_owed", 0), " owed deliveries were never made, ",
+            text(missing, " of ", F.format_number("agreement_expected", 0), " expected deliveries were never made, ",
                  "and at least ", promised),
         )
         .when(
             _is(arrival.LIVENESS),
-            text(late, " of ", F.format_number("liveness_owed", 0), " owed deliveries did not come within ",
+            text(late, " of ", F.format_number("liveness_expected", 0), " expected deliveries did not come within ",
                  _deadline(), ", and at least ", promised, " to"),
         )
         .otherwise(F.concat(F.col("first"), more))
@@ -271,7 +272,7 @@ def _holds() -> Column:
     made = text(
         F.format_number("agreement_made", 0),
         " of ",
-        counted(F.col("agreement_owed"), "owed delivery", "owed deliveries"),
+        counted(F.col("agreement_expected"), "expected delivery", "expected deliveries"),
         " were made",
     )
     part = text(", at least ", F.format_number(F.col("reach_min") * 100, 2), "% as promised")
@@ -287,8 +288,8 @@ def _holds() -> Column:
         total.PROMISE: F.lit("all processes delivered in one order"),
         arrival.AGREEMENT: F.concat(made, F.when(F.col("reach_min") < 1, part).otherwise(F.lit(""))),
         arrival.LIVENESS: text(
-            F.format_number("liveness_made", 0), " of ", F.format_number("liveness_owed", 0),
-            " owed deliveries came within ", _deadline(),
+            F.format_number("liveness_made", 0), " of ", F.format_number("liveness_expected", 0),
+            " expected deliveries came within ", _deadline(),
         ),
         tickets.PROMISE: F.lit("every ticket had at most one owner at a time, and only its owner used it"),
         tickets.COVERAGE: text("all ", F.col("tickets"), " tickets were acted for after healing"),
@@ -304,8 +305,8 @@ def _holds() -> Column:
     return sentence
 
 
-def witness_table(against: DataFrame, most: int = VIOLATIONS_MAX) -> DataFrame:
+def witness_table(violations: DataFrame, most: int = VIOLATIONS_MAX) -> DataFrame:
     """Return a bounded number of witnesses for every run and promise, in a fixed order."""
     order = Window.partitionBy(RUN_ID, PROMISE).orderBy(NODE, INC, EVS, SENTENCE)
-    certain = against.filter(~F.col(DOUBTFUL))
+    certain = violations.filter(~F.col(DOUBTFUL))
     return certain.withColumn("number", F.row_number().over(order)).filter(F.col("number") <= most)

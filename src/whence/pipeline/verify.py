@@ -1,7 +1,7 @@
 """Judge runs by their promises on Spark: a table of verdicts, and of witnesses with their sentences.
 
-The names, the meaning and the answers are those of `whence check`; the code is written apart from it, so that each is
-a witness for the other. A finding that rests on absence counts only in runs whose rows are all there.
+The names, the meaning and the answers are those of `whence check`; the code is independent of it, so that each is
+a check of the other. A finding that rests on absence counts only in runs whose rows are all there.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,12 +13,11 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from whence.check.judge import promises_of
+from whence.check.levels import promises_of
 from whence.check.verdict import Outcome, Verdict, Violation
 from whence.errors import TraceError, UsageError
-from whence.pipeline.certificate import PROVABLE, proofs
+from whence.pipeline.certificate import PROVABLE, proved_verdicts
 from whence.pipeline.columns import EVS, IDS_SHOWN, KIND, PROMISE, RUN_ID, SENTENCE
-from whence.pipeline.docket import PROMISES, Docket, violations_table
 from whence.pipeline.events import (
     Events,
     Input,
@@ -29,7 +28,8 @@ from whence.pipeline.events import (
     rows_by_run,
     runs_table,
 )
-from whence.pipeline.session import first_line, is_local, suit
+from whence.pipeline.promise_tables import PROMISES, PromiseTables, all_violations
+from whence.pipeline.session import configure_for_size, first_line, is_local
 from whence.pipeline.verdicts import verdict_table, witness_table
 from whence.trace.memory import Run
 from whence.trace.schema import GRP, INC, NODE, Kind
@@ -55,7 +55,7 @@ class Verified(NamedTuple):
 
     @property
     def broken(self) -> bool:
-        """Tell whether any promise of any run is broken."""
+        """Return whether any promise of any run is broken."""
         return any(verdict.outcome is Outcome.BROKEN for judged in self.runs for verdict in judged.verdicts)
 
 
@@ -65,10 +65,10 @@ def verify(
 ) -> Verified:  # fmt: skip
     """Judge every run below the paths, by the given promises or its own. Raises TraceError and UsageError.
 
-    `certify` first looks for runs that show in one pass that all went well; unless told, where the input is large.
-    `found` is what lies below the paths, for who has looked already.
+    `certify` first looks for runs that one pass proves correct; None: only where the input is large.
+    `found` is what find_input returned for the paths, if it was called already.
     """
-    given, names = list(paths), asked(promises)
+    given, names = list(paths), check_promises(promises)
     found = find_input(given) if found is None else found
     try:
         return _verified(spark, found, names, certify)
@@ -84,21 +84,21 @@ def verify(
 
 
 def _is_unreadable(error: BaseException) -> bool:
-    """Tell whether Spark failed on a file's bytes; its messages quote whole plans, so only the first line counts."""
+    """Return whether Spark failed on a file's bytes; its messages quote whole plans, so only the first line counts."""
     words = ("FAILED_READ_FILE", "ParquetDecodingException", "CANNOT_READ_FILE", "corrupt")
     return not isinstance(error, AnalysisException) and any(word in str(error)[:2000] for word in words)
 
 
 def _verified(spark: SparkSession, found: Input, names: list[str] | None, certify: bool | None) -> Verified:
-    suit(spark, found.bytes)
+    configure_for_size(spark, found.bytes)
     wanted = {run_id: list(promises_of(run)) if names is None else names for run_id, run in found.runs.items()}
     with TemporaryDirectory(prefix="whence-") as scratch:
         events = read_events(spark, found, wanted, Path(scratch) if is_local(spark) else None)
         try:
-            judged = proofs(events, wanted) if certify or (certify is None and not events.is_small) else {}
+            judged = proved_verdicts(events, wanted) if certify or (certify is None and not events.is_small) else {}
             open_ones = {run: [each for each in wanted[run] if each not in judged.get(run, {})] for run in wanted}
             for some in batches(events, open_ones):
-                tables = Docket(still_open(spark, events, found, some))
+                tables = PromiseTables(still_open(spark, events, found, some))
                 try:
                     for run_id, verdicts in _judged(tables).items():
                         judged.setdefault(run_id, {}).update(verdicts)
@@ -143,8 +143,8 @@ def still_open(spark: SparkSession, events: Events, found: Input, open_ones: dic
     )  # fmt: skip
 
 
-def _judged(tables: Docket) -> dict[str, dict[str, Verdict]]:
-    against = tables.keep(violations_table(tables))
+def _judged(tables: PromiseTables) -> dict[str, dict[str, Verdict]]:
+    against = tables.keep(all_violations(tables))
     shown = collect_witnesses(against)
     judged: dict[str, dict[str, Verdict]] = {}
     for row in verdict_table(tables, against).collect():
@@ -156,8 +156,8 @@ def _judged(tables: Docket) -> dict[str, dict[str, Verdict]]:
     return judged
 
 
-def asked(promises: Iterable[str] | None) -> list[str] | None:
-    """Check the names of promises. Raises UsageError for one that nobody judges here."""
+def check_promises(promises: Iterable[str] | None) -> list[str] | None:
+    """Return the names of promises, or None for each run's own. Raises UsageError for an unknown one."""
     names = None if promises is None else list(promises)
     for name in names or ():
         if name not in PROMISES:
@@ -165,10 +165,10 @@ def asked(promises: Iterable[str] | None) -> list[str] | None:
     return names
 
 
-def collect_witnesses(against: DataFrame) -> dict[tuple[str, str], list[Violation]]:
-    """Bring the witnesses to the report."""
+def collect_witnesses(violations: DataFrame) -> dict[tuple[str, str], list[Violation]]:
+    """Return the witnesses by run and promise."""
     shown: dict[tuple[str, str], list[Violation]] = {}
-    for row in witness_table(against).orderBy(RUN_ID, PROMISE, "number").collect():
+    for row in witness_table(violations).orderBy(RUN_ID, PROMISE, "number").collect():
         shown.setdefault((row[RUN_ID], row[PROMISE]), []).append(
             Violation(
                 promise=row[PROMISE], node=row[NODE], inc=row[INC], grp=row[GRP], sentence=row[SENTENCE],

@@ -1,6 +1,6 @@
 """The canary: a level that claims what `fifo` promises and is wrong on purpose.
 
-An exploration that lets it pass is blind.
+An exploration that does not catch it finds nothing.
 """
 
 from whence.core.levels.gossip.fifo import Fifo

@@ -10,8 +10,8 @@ from whence.sim.clock import Clock
 from whence.sim.loop import Loop
 from whence.sim.network import Network
 from whence.sim.process import SimProcess
+from whence.sim.random_streams import RandomStreams
 from whence.sim.scenario import Scenario
-from whence.sim.streams import Streams
 from whence.sim.world import World
 from whence.trace.memory import Row
 from whence.trace.schema import Kind
@@ -19,11 +19,11 @@ from whence.types import Bundle, Process
 from whence.wire.codec import decoder_with
 
 CONTACTS = 5
-"""Peers a newcomer is told to ask."""
+"""Peers that a newcomer may ask to join."""
 
 
 def founders_of(scenario: Scenario) -> Sequence[int]:
-    """Return the numbers of the processes that begin a run."""
+    """Return the ids of the processes that found the group."""
     return scenario.numbers[: scenario.nodes] or range(scenario.nodes)
 
 
@@ -37,7 +37,7 @@ class Cluster:
         self._scenario = scenario
         self._recipe = recipe
         self._settings = recipe.settings_from(scenario.settings)
-        self._streams = Streams(scenario.seed)
+        self._streams = RandomStreams(scenario.seed)
         self._directory = Directory()
         self.network = Network(self.loop, scenario.network, self._streams, self.effective)
         self._world = World(
@@ -55,7 +55,7 @@ class Cluster:
         self._founders = founders_of(scenario)
 
     def start(self, order: Iterable[int] | None = None) -> None:
-        """Found the group. In whatever order the processes are made, they begin in the order of their numbers."""
+        """Found the group. Whatever order the processes are made in, they start in the order of their ids."""
         for pid in order if order is not None else self._founders:
             self._add(pid)
         for pid in sorted(self.processes):
@@ -73,7 +73,7 @@ class Cluster:
         return True
 
     def restart(self, pid: int) -> bool:
-        """Begin a new life of a process that is down."""
+        """Restart a process that is down, as a new incarnation."""
         process = self.processes[pid]
         if process.up:
             return False
@@ -92,7 +92,7 @@ class Cluster:
                 application.drain()
 
     def on_delivery(self, heard: Callable[[int, Bundle], None]) -> None:
-        """Have every delivery told: who made it, and of what."""
+        """Call a function with every delivery: the process, and the bundle."""
         self._world.heard = heard
 
     def jump_clock(self, pid: int, by_ns: int) -> None:
@@ -100,17 +100,17 @@ class Cluster:
         self.processes[pid].jump_clock(by_ns)
 
     def record_views(self) -> None:
-        """Write down what every member knows of the others."""
+        """Record the view of every member."""
         for pid in sorted(self.processes):
             self.processes[pid].record_view()
 
     def record_rest(self) -> None:
-        """Write down what is still in the buffers that should be empty by now."""
+        """Record what is left in buffers that should be empty by now."""
         for pid in sorted(self.processes):
             self.processes[pid].record_rest()
 
     def record_gauges(self) -> None:
-        """Write down how full the buffers of every process were."""
+        """Record how full the buffers of every process were."""
         for pid in sorted(self.processes):
             self.processes[pid].record_gauges()
 
@@ -128,8 +128,8 @@ class Cluster:
         return process
 
     def _member(self, me: Process, now: int) -> Member:
-        dice = self._streams.of("member", me.pid, me.boot).random
-        return self._recipe.build(me, self._settings, Surroundings(dice, now, self._directory))
+        rng = self._streams.of("member", me.pid, me.boot).random
+        return self._recipe.build(me, self._settings, Surroundings(rng, now, self._directory))
 
     def _first_peers(self, pid: int) -> list[Process]:
         """Draw the peers a founder starts with: its right neighbour, so that all are connected, and others."""

@@ -1,12 +1,12 @@
-"""A program that raises in a schedule breaks a promise of its own, `crash`: members and oracles do not fail.
+"""The promise `crash`: members and oracles raise no exception in a schedule.
 
-What was raised, where in the code, at which process and when; with the rows up to then it is told, and shrunk, like
-any other broken promise.
+An exception is reported with its place in the code, its process and its time, and shrunk like any broken promise.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
 from traceback import walk_tb
+from types import FrameType
 
 from msgspec import Struct
 
@@ -15,7 +15,8 @@ from whence.sim.process import SimProcess
 
 PROMISE = "crash"
 
-_PACKAGE = Path(__file__).parents[1]
+_PACKAGES = ("whence", "whence_lab")
+"""Whose code a crash is located in; planted bugs are in the lab."""
 
 
 class Crash(Struct, frozen=True, kw_only=True):
@@ -24,7 +25,7 @@ class Crash(Struct, frozen=True, kw_only=True):
     error: str
     """Its type and what it says."""
     where: str
-    """The last line of this package that it came through."""
+    """The last line of our code that it came through."""
     kind: str
     """Its type and the function it was raised in: the same for the same bug in a smaller schedule."""
     node: int
@@ -34,10 +35,10 @@ class Crash(Struct, frozen=True, kw_only=True):
 
 
 def crash_of(error: Exception, at_ns: int | None = None) -> Crash:
-    """Describe an exception as it left a run, or with no time the judgement of one."""
-    ours = [(frame.f_code, line) for frame, line in walk_tb(error.__traceback__) if _is_ours(frame.f_code.co_filename)]
-    code, line = ours[-1]
-    path = Path(code.co_filename).relative_to(_PACKAGE).as_posix()
+    """Return a description of an exception that ended a run, or, without a time, its judgement."""
+    frames = [(frame, line) for frame, line in walk_tb(error.__traceback__) if _package_of(frame) in _PACKAGES]
+    frame, line = frames[-1]
+    code, path = frame.f_code, _path_in_package(frame)
     process = next(_processes(error), None)
     return Crash(
         error=f"{type(error).__name__}: {error}", where=f"{path}, line {line}, in {code.co_qualname}",
@@ -47,7 +48,7 @@ def crash_of(error: Exception, at_ns: int | None = None) -> Crash:
 
 
 def crash_verdict(crash: Crash) -> Verdict:
-    """Return the verdict that a schedule must not end like this."""
+    """Return the verdict `broken` on the promise `crash`."""
     if crash.at_ns is None:
         sentence = f"an oracle failed on the trace with {crash.error} ({crash.where})"
     else:
@@ -56,8 +57,14 @@ def crash_verdict(crash: Crash) -> Verdict:
     return Verdict(promise=PROMISE, outcome=Outcome.BROKEN, sentence=sentence, violations=[violation], count=1)
 
 
-def _is_ours(path: str) -> bool:
-    return Path(path).is_relative_to(_PACKAGE)
+def _package_of(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
+
+
+def _path_in_package(frame: FrameType) -> str:
+    parts = Path(frame.f_code.co_filename).parts
+    below = parts[::-1].index(_package_of(frame))
+    return "/".join(parts[len(parts) - below :])
 
 
 def _processes(error: Exception) -> Iterator[SimProcess]:

@@ -1,6 +1,6 @@
 """A simulated disk: what was synced survives a crash, what was only written may not, or only in part.
 
-Records are kept as they came, and framed as in a journal only where frames matter: when a crash tears them.
+Records are framed as in a journal only where frames matter: when a crash tears them.
 """
 
 from random import Random
@@ -47,7 +47,7 @@ class Disk:
         self.append(covered)
         self._written = later
 
-    def crash(self, damage: str, dice: Random) -> bool:
+    def crash(self, damage: str, rng: Random) -> bool:
         """Lose what a crash loses; return whether it lost anything.
 
         `lost`: everything not synced. `torn`: a part of it survives, cut anywhere. `wiped`: all is gone.
@@ -55,7 +55,7 @@ class Disk:
         written, self._written = self._written, []
         if damage == "torn":
             frames = b"".join(map(sealed, written))
-            whole, _ = recovered(frames[: dice.randrange(len(frames) + 1)])
+            whole, _ = recovered(frames[: rng.randrange(len(frames) + 1)])
             self.append(whole)
         if damage == "wiped":
             written += self._synced

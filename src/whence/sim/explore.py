@@ -1,7 +1,6 @@
 """Exploring: many schedules on all cores, each run and judged; stops at the first that breaks a promise.
 
-A schedule is its seed: the seed draws the scenario, and the scenario decides the run. Nothing else has to be kept to
-see it again.
+A schedule is its seed: the seed draws the scenario, and the scenario decides the run. The seed alone repeats it.
 """
 
 import os
@@ -32,10 +31,10 @@ BATCH = 20
 """Schedules a worker takes at a time: long enough to keep it busy, short enough to stop soon after a violation."""
 
 TWICE_EVERY = 25
-"""One schedule in so many is run twice, and both runs must leave the same digest."""
+"""One schedule in this many is run twice, and both runs must leave the same digest."""
 
 MUTANT_SCHEDULES_MAX = 1000
-"""A planted bug must be caught within so many schedules."""
+"""Schedules within which a planted bug must be caught."""
 
 
 class Broken(Struct, frozen=True):
@@ -46,7 +45,7 @@ class Broken(Struct, frozen=True):
 
 
 class Batch(Struct):
-    """What some schedules showed."""
+    """The results of some schedules."""
 
     schedules: int = 0
     published: int = 0
@@ -64,15 +63,15 @@ class Batch(Struct):
 
     @property
     def unknown(self) -> int:
-        """Verdicts that could not be given."""
+        """How many verdicts are unknown."""
         return self.of(Outcome.UNKNOWN)
 
     def of(self, outcome: Outcome) -> int:
-        """Return how many verdicts of one sort there were."""
+        """Return how many verdicts have an outcome."""
         return sum(times for (_, which), times in self.outcomes.items() if which == outcome)
 
     def add(self, other: "Batch") -> None:
-        """Take in what other schedules showed."""
+        """Add the results of other schedules."""
         self.schedules += other.schedules
         self.published += other.published
         self.delivered += other.delivered
@@ -90,7 +89,7 @@ class Caught(Struct, frozen=True):
 
     caught: bool
     schedules: int
-    """How many it took, or how many were tried in vain."""
+    """How many it took, or how many were tried without success."""
     law: str
     seed: int | None = None
     """The schedule that shows it."""
@@ -113,7 +112,7 @@ def explore(
     total = Batch()
     starts = iter(range(seed, seed + schedules, BATCH))
     with _pool(workers) as submit:
-        for batch in _as_they_come(submit, level, mutant, starts, seed + schedules, workers, total):
+        for batch in _finished_batches(submit, level, mutant, starts, seed + schedules, workers, total):
             total.add(batch)
             if on_progress is not None:
                 on_progress(total)
@@ -125,7 +124,7 @@ def hunt(level: str, mutant: str, law: str, seed: int, schedules: int = MUTANT_S
     promises: list[str] = [] if law == CRASH else [law]
     crashed: list[int] = []
     for at in range(seed, seed + schedules):
-        broken = [verdict.promise for verdict in against(judged(draw(level, at), mutant, promises)[1])]
+        broken = [verdict.promise for verdict in broken_verdicts(judged(draw(level, at), mutant, promises)[1])]
         if law in broken:
             return Caught(True, at - seed + 1, law, at, len(crashed), next(iter(crashed), None))
         crashed += [at] if broken else []
@@ -155,9 +154,9 @@ def hunt_all(
 def judged(
     scenario: Scenario, mutant: str | None = None, promises: list[str] | None = None
 ) -> tuple[runs.Outcome, list[Verdict]]:
-    """Run one scenario and judge it by these promises, or by its level's.
+    """Run a scenario and judge it by these promises, or by its level's.
 
-    Whatever a member or an oracle raises is found, not raised: then the only verdict is that on `crash`.
+    An exception of a member or an oracle is not raised: then the only verdict is that on `crash`.
     """
     outcome = runs.run(scenario, recipe_of(scenario.level, mutant), keep_crash=True)
     if outcome.crash is None:
@@ -175,8 +174,8 @@ def replayed(scenario: Scenario, mutant: str | None = None) -> tuple[runs.Outcom
     return outcome, verdicts if outcome.crash else [*verdicts, _same_again(scenario, mutant, outcome)]
 
 
-def against(verdicts: list[Verdict]) -> list[Verdict]:
-    """Return the verdicts that a promise is broken."""
+def broken_verdicts(verdicts: list[Verdict]) -> list[Verdict]:
+    """Return the verdicts `broken`."""
     return [verdict for verdict in verdicts if verdict.outcome is Outcome.BROKEN]
 
 
@@ -188,7 +187,7 @@ def _explore_batch(level: str, mutant: str | None, seeds: range) -> Batch:
         outcome, verdicts = judged(scenario, mutant) if seed % TWICE_EVERY else replayed(scenario, mutant)
         _tally(batch, scenario, outcome)
         batch.outcomes.update((verdict.promise, verdict.outcome.value) for verdict in verdicts)
-        if broken := against(verdicts):
+        if broken := broken_verdicts(verdicts):
             batch.broken = Broken(seed, broken)
             break
     return batch
@@ -228,15 +227,15 @@ def _tally(batch: Batch, scenario: Scenario, outcome: runs.Outcome) -> None:
 
 @contextmanager
 def _pool(workers: int) -> Iterator[Callable[..., Future[Any]]]:
-    """Lend a way to run functions on other cores; what has not begun when the block ends is called off.
+    """Yield a function that calls others in worker processes; calls not begun when the block ends are cancelled.
 
-    Interrupted, it stops the workers at once: nobody waits for what they would have found.
+    An interrupt stops the workers at once.
     """
     others = active_children()
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_end_with_the_parent)
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_end_with_parent)
 
     def submit(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        with _interrupts_left_to_this_process():
+        with _interrupts_deferred():
             return pool.submit(function, *arguments)
 
     try:
@@ -250,8 +249,8 @@ def _pool(workers: int) -> Iterator[Callable[..., Future[Any]]]:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _end_with_the_parent() -> None:
-    """Let a worker whose parent was killed end too, instead of waiting for work for ever."""
+def _end_with_parent() -> None:
+    """End a worker whose parent was killed, instead of waiting for work for ever."""
     parent = parent_process()
     assert parent is not None
 
@@ -263,11 +262,11 @@ def _end_with_the_parent() -> None:
 
 
 @contextmanager
-def _interrupts_left_to_this_process() -> Iterator[None]:
-    """Start workers deaf to the interrupt that a terminal sends to the whole group; one that comes now comes later.
+def _interrupts_deferred() -> Iterator[None]:
+    """Start workers that ignore SIGINT, which a terminal sends to the whole process group; defer one that comes now.
 
-    Workers have this thread's mask. Another thread may take the interrupt meanwhile, and Python would raise it here,
-    with a worker half started: so it is only noted until that is done.
+    Workers inherit this thread's signal mask. Another thread may take the signal meanwhile, and Python would raise it
+    here, with a worker half started: so it is only noted until that is done.
     """
     came: list[int] = []
     handler = getsignal(SIGINT) if current_thread() is main_thread() else None
@@ -284,7 +283,7 @@ def _interrupts_left_to_this_process() -> Iterator[None]:
         raise_signal(SIGINT)
 
 
-def _as_they_come(
+def _finished_batches(
     submit: Callable[..., Future[Batch]],
     level: str,
     mutant: str | None,
@@ -293,7 +292,7 @@ def _as_they_come(
     workers: int,
     total: Batch,
 ) -> Iterator[Batch]:
-    """Keep the workers busy and yield finished batches; begin no more once a violation was found."""
+    """Keep the workers busy and yield finished batches; start no more once a violation was found."""
     running: set[Future[Batch]] = set()
     while True:
         while len(running) < 2 * workers and total.broken is None and (start := next(starts, None)) is not None:

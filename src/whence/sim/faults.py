@@ -9,8 +9,8 @@ from whence.sim.scenario import Act, Fault, Publish, Scenario
 from whence.types import Bundle
 
 
-class Director:
-    """Makes things happen when the scenario says."""
+class ScenarioScheduler:
+    """Schedules the faults, publications and acts of a scenario."""
 
     def __init__(self, cluster: Cluster, scenario: Scenario) -> None:
         self._cluster = cluster

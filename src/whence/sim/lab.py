@@ -1,9 +1,9 @@
-"""The way to whence_lab, which is installed apart: rivals, planted bugs and reference versions, for simulations only.
+"""Access to whence_lab, an optional distribution: rivals, planted bugs and reference versions, for simulations only.
 
-Nothing in whence imports it; what needs it asks here, and where it is missing, says what to install.
+Nothing else in whence imports it. Where it is missing, the error says what to install.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from typing import Any, Protocol, cast
 
@@ -16,6 +16,9 @@ from whence.sim.scenario import Scenario
 
 RIVALS = ("cbcast", "barriers", "neighbourhood")
 """The levels that only the lab has."""
+
+SIMULATED_ONLY: dict[str, Recipe] = {CANARY: CANARY_RECIPE}
+"""Levels of the simulator itself."""
 
 CATALOGUE = "whence_lab.catalogue"
 
@@ -62,20 +65,27 @@ def required(what: str) -> Lab:
     return lab
 
 
+def check_level(level: str, known: Collection[str]) -> None:
+    """Raise UsageError that lists the known levels where this is none of them."""
+    if level not in known:
+        raise UsageError(f"level {level!r} is unknown; there are: {', '.join(known)}")
+
+
 def recipe_of(level: str, mutant: str | None = None) -> Recipe:
     """Return the recipe of a level, with a bug planted if one is named. Raises UsageError if there is none."""
-    if level == CANARY:
-        return CANARY_RECIPE
+    if level in SIMULATED_ONLY:
+        return SIMULATED_ONLY[level]
     if mutant is not None:
         return required(f"the planted bug {mutant!r}").recipe_with(level, mutant)
     if level in RIVALS:
         return required(f"level {level!r}").LEVELS[level]
-    if level not in LEVELS:
-        raise UsageError(f"level {level!r} is unknown; there are: {', '.join((*LEVELS, *RIVALS))}")
+    check_level(level, (*LEVELS, *RIVALS))
     lab = installed()
     return LEVELS[level] if lab is None else lab.LEVELS.get(level, LEVELS[level])
 
 
 def mutants_of(level: str) -> list[Bug]:
-    """Return the bugs that can be planted in a level. Raises UsageError where the lab is not installed."""
+    """Return the bugs that can be planted in a level. Raises UsageError where the lab is missing, or no level fits."""
+    if level in SIMULATED_ONLY:
+        raise UsageError(f"--mutant: the {level} is a planted bug itself; choose another --level")
     return required("a planted bug").mutants_of(level)

@@ -14,7 +14,7 @@ Action = Callable[[Any], None]
 
 
 class Loop:
-    """Simulated time, in nanoseconds, and what is planned for it."""
+    """Simulated time, in nanoseconds, and the actions planned for it."""
 
     __slots__ = ("_planned", "_sequence", "now")
 
@@ -44,13 +44,13 @@ class Loop:
 
     @property
     def steps(self) -> int:
-        """Return how many things have happened."""
+        """Return how many actions have run."""
         return self._sequence - len(self._planned)
 
 
 @contextmanager
 def _no_collection_pauses() -> Iterator[None]:
-    """Keep the cycle collector away: it would visit every process of the world again and again, and finds nothing."""
+    """Switch the cycle collector off: it would visit every process again and again, and find nothing."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -13,14 +13,14 @@ from typing import Annotated, Literal, Protocol, TypeAlias, get_args
 from msgspec import Meta, Struct, structs
 
 from whence.sim.loop import Loop
-from whence.sim.streams import Streams
+from whence.sim.random_streams import RandomStreams
 
 _BITS_PER_BYTE_NS = 8_000_000_000
 _HEAVY_TAIL_SHAPE = 1.5
 _HEAVY_TAIL_CAP = 1000.0
 _OLD_FRAMES_KEPT = 64
 _SLOW_NS_MAX = 3_000_000_000
-"""A slow link delivers within this, so that what it holds back is not mistaken for news long after it was mended."""
+"""The most that a slow link delays a copy, so that none arrives long after the link has recovered."""
 
 Ns: TypeAlias = Annotated[int, Meta(ge=0, le=2**62)]
 Chance: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
@@ -63,18 +63,18 @@ class NetworkModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     loss: Chance = 0.0
     duplicate: Chance = 0.0
     reorder: Chance = 0.0
-    """Held back for a while, so that later copies overtake it."""
+    """Delayed for a while, so that later copies overtake it."""
     replay: Chance = 0.0
     """An old copy from anywhere is sent again."""
     corrupt: Chance = 0.0
     """One bit arrives wrong."""
     straggle_ns: Ns = 2_000_000_000
-    """How late a held-back, second or replayed copy may be."""
+    """How late a delayed, second or replayed copy may be."""
     refusal_ns: Ns = 200_000_000
     """When a sender learns that a cut link did not take its copy."""
 
-    def calm(self) -> bool:
-        """Tell whether every copy arrives once, whole."""
+    def is_calm(self) -> bool:
+        """Return whether every copy arrives once and whole."""
         return not (self.loss or self.duplicate or self.reorder or self.replay or self.corrupt)
 
 
@@ -88,19 +88,19 @@ class Copy(Struct, frozen=True, gc=False):
 
 
 class Port(Protocol):
-    """What the network reaches: a process."""
+    """A process, as the network sees it."""
 
     def arrive(self, copy: Copy, /) -> None:
         """Take a copy."""
 
     def unreachable(self, peer: int, /) -> None:
-        """Learn that a copy found nobody."""
+        """Learn that a copy found no process."""
 
 
 class Network:
     """All links between all processes."""
 
-    def __init__(self, loop: Loop, model: NetworkModel, streams: Streams, effective: Counter[str]) -> None:
+    def __init__(self, loop: Loop, model: NetworkModel, streams: RandomStreams, effective: Counter[str]) -> None:
         self._ports: dict[int, Port] = {}
         self._loop = loop
         self._model = model
@@ -116,29 +116,29 @@ class Network:
         self._slow: dict[int | tuple[int, int], list[float]] = {}
         """The factors of every slow node and link; the largest counts."""
         self._bursts: list[float] = []
-        self._plain = self._is_plain()
+        self._has_no_faults = self._check_no_faults()
 
     def attach(self, pid: int, port: Port) -> None:
-        """Connect a process; they come in any order."""
+        """Connect a process."""
         self._ports[pid] = port
 
-    # --- the way of a copy ---
+    # --- the path of a copy ---
 
     def send(self, source: int, targets: tuple[int, ...], frame: bytes, payload_bytes: int) -> None:
-        """Put one copy of a frame on the way to each target."""
-        if not self._plain:
+        """Send one copy of a frame to each target."""
+        if not self._has_no_faults:
             for target in targets:
-                self._send_in_bad_weather(Copy(source, target, frame, payload_bytes))
+                self._send_with_faults(Copy(source, target, frame, payload_bytes))
             return
-        at, now, arrive, latency = self._loop.at, self._loop.now, self._arrive_plainly, self._latency
+        at, now, arrive, latency = self._loop.at, self._loop.now, self._arrive_at_once, self._latency
         for target in targets:
             at(now + latency(), arrive, Copy(source, target, frame, payload_bytes))
 
     def refuse(self, copy: Copy) -> None:
-        """Tell the sender that nobody was there to take a copy."""
+        """Report to the sender that its copy found no process."""
         self._loop.at(self._loop.now + self._latency(), self._ports[copy.source].unreachable, copy.target)
 
-    def _send_in_bad_weather(self, copy: Copy) -> None:
+    def _send_with_faults(self, copy: Copy) -> None:
         source, target, effective = copy.source, copy.target, self._effective
         departs = self._occupy(source, len(copy.frame), self._loop.now)
         blocked = self._blocked_by(source, target)
@@ -170,7 +170,7 @@ class Network:
             effective["duplicate"] += 1
             self._arrive_at(departs + delay + int(draw() * model.straggle_ns), copy)
 
-    def _arrive_plainly(self, copy: Copy) -> None:
+    def _arrive_at_once(self, copy: Copy) -> None:
         self._ports[copy.target].arrive(copy)
 
     def _arrive_at(self, time: int, copy: Copy) -> None:
@@ -182,7 +182,7 @@ class Network:
             self._loop.at(time, self._arrive, copy)
 
     def _arrive_on_connection(self, numbered: tuple[int, Copy]) -> None:
-        """Let a copy in unless its connection was made anew meanwhile."""
+        """Deliver a copy unless its link was reconnected since it was sent."""
         connections, copy = numbered
         if connections == self._connections:
             self._arrive(copy)
@@ -195,7 +195,7 @@ class Network:
             self._ports[copy.target].arrive(copy)
 
     def _occupy(self, node: int, size: int, since: int) -> int:
-        """Return when the node's bandwidth has taken a copy that waits since then."""
+        """Return when the node's bandwidth has carried a copy that waits since then."""
         bandwidth = self._model.bandwidth_bps
         if not bandwidth:
             return since
@@ -234,20 +234,20 @@ class Network:
     # --- faults, on and off ---
 
     def cut(self, sources: list[int], targets: list[int], *, on: bool) -> None:
-        """Cut the links from each source to each target, one way, or mend them."""
+        """Cut the links from each source to each target, one way, or restore them."""
         for source in sources:
             for target in targets:
                 self._cuts[source, target] += 1 if on else -1
         self._cuts = +self._cuts
-        self._plain = self._is_plain()
+        self._has_no_faults = self._check_no_faults()
 
     def partition(self, side: list[int], *, on: bool) -> None:
-        """Part these nodes from all others, both ways, or join them again."""
+        """Separate these nodes from all others, both ways, or connect them again."""
         if on:
             self._partitions.append(frozenset(side))
         else:
             self._partitions.remove(frozenset(side))
-        self._plain = self._is_plain()
+        self._has_no_faults = self._check_no_faults()
 
     def slow(self, nodes: list[int], factor: float, others: list[int] | None = None, *, on: bool) -> None:
         """Make links slower by a factor, or as fast as before: all of these nodes, or those from them to others."""
@@ -259,7 +259,7 @@ class Network:
                 self._slow[slowed].remove(factor)
                 if not self._slow[slowed]:
                     del self._slow[slowed]
-        self._plain = self._is_plain()
+        self._has_no_faults = self._check_no_faults()
 
     def burst(self, loss: float, *, on: bool) -> None:
         """Lose more copies everywhere for a while."""
@@ -267,10 +267,10 @@ class Network:
             self._bursts.append(loss)
         else:
             self._bursts.remove(loss)
-        self._plain = self._is_plain()
+        self._has_no_faults = self._check_no_faults()
 
     def heal(self) -> None:
-        """Mend everything: from now on every copy arrives, once, whole. Ordered links are connected anew."""
+        """End all faults: from now on every copy arrives once and whole. Ordered links reconnect."""
         self._connections += 1
         self._last_arrival.clear()
         self._partitions.clear()
@@ -283,7 +283,7 @@ class Network:
             bandwidth_both_ways=self._model.bandwidth_both_ways,
             fifo_links=self._model.fifo_links,
         )
-        self._plain = self._is_plain()
+        self._has_no_faults = self._check_no_faults()
 
     def _blocked_by(self, source: int, target: int) -> str | None:
         if self._cuts and self._cuts[source, target]:
@@ -293,11 +293,11 @@ class Network:
                 return "partition"
         return None
 
-    def _is_plain(self) -> bool:
-        """Tell whether a copy needs nothing but a latency: the fast way of `send`."""
+    def _check_no_faults(self) -> bool:
+        """Return whether a copy needs nothing but a latency: the fast path of `send`."""
         model = self._model
         return (
-            model.calm()
+            model.is_calm()
             and not (model.bandwidth_bps or model.fifo_links)
             and not (self._partitions or self._cuts or self._slow or self._bursts)
         )

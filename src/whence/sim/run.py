@@ -12,27 +12,27 @@ from whence.core.level import Recipe, remembers
 from whence.core.settings import by_name
 from whence.sim.cluster import Cluster, founders_of
 from whence.sim.crash import Crash, crash_of
-from whence.sim.faults import Director
+from whence.sim.faults import ScenarioScheduler
 from whence.sim.lab import recipe_of
-from whence.sim.numbers import numbered
+from whence.sim.process_ids import with_process_ids
 from whence.sim.scenario import Scenario
 from whence.trace.memory import Phases, Run, Trace
 
 _SLICES = 50
-"""How often a run stops to report progress and to write out its trace."""
+"""How often a run reports progress and writes out its trace."""
 
 
 class Outcome(Struct, frozen=True):
-    """What a run left behind."""
+    """The result of a run."""
 
     trace: Trace
     effective: Counter[str]
     """Faults that did something, by kind."""
     steps: int
-    """Things that happened on the loop."""
+    """Actions that the loop ran."""
     wall_seconds: float
     crash: Crash | None = None
-    """What ended the run before its time; the trace goes as far as that."""
+    """The exception that ended the run early; the trace ends there."""
 
 
 def run(
@@ -50,15 +50,15 @@ def run(
     """
     began = perf_counter()
     founders = founders_of(scenario)
-    scenario = numbered(scenario)
+    scenario = with_process_ids(scenario)
     recipe = recipe or recipe_of(scenario.level)
     trace = Trace(describe(scenario, recipe))
     cluster = Cluster(scenario, recipe, trace.rows)
-    director = Director(cluster, scenario)
+    scheduler = ScenarioScheduler(cluster, scenario)
     crash = None
     try:
         cluster.start(None if start_order is None else [founders[node] for node in start_order])
-        director.plan()
+        scheduler.plan()
         slices = _SLICES if on_slice is not None else 1
         for at in range(1, slices + 1):
             cluster.loop.run(scenario.end_at_ns * at // slices)
@@ -73,7 +73,7 @@ def run(
 
 
 def describe(scenario: Scenario, recipe: Recipe) -> Run:
-    """Return what a reader must know to judge the run and to run it again."""
+    """Return the description of a run: what a reader needs to judge it and to run it again."""
     settings = recipe.settings_from(scenario.settings)
     phases = None
     if scenario.live_until_ns:
@@ -99,5 +99,5 @@ def describe(scenario: Scenario, recipe: Recipe) -> Run:
 
 
 def _digest(scenario: Scenario) -> int:
-    """Return what tells runs of one seed with other settings, faults or publications apart."""
+    """Return a checksum that differs between runs of one seed with other settings, faults or publications."""
     return crc32(json.encode(scenario, order="sorted"))

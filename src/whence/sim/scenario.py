@@ -15,7 +15,8 @@ FaultKind: TypeAlias = Literal[
     "crash", "pause", "cut", "partition", "slow", "burst", "clock_jump", "join", "leave",
 ]  # fmt: skip
 
-SECOND_NS = 1_000_000_000
+MS = 1_000_000
+SECOND_NS = 1_000 * MS
 
 
 class Fault(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -44,7 +45,7 @@ class Fault(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknow
 
 
 class Publish(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One bundle: so many events of so many bytes, by a node at a time."""
+    """One bundle, by a node at a time: how many events, and how many bytes each has."""
 
     at_ns: int
     node: int
@@ -55,7 +56,7 @@ class Publish(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Reaction(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A node that publishes to a group whenever it delivers an event of another, so many times at most."""
+    """A node that publishes to a group when it delivers an event of another, at most `times` times."""
 
     node: int
     group: int
@@ -64,7 +65,7 @@ class Reaction(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Act(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something only a level knows, done by a node at a time, such as asking for a ticket."""
+    """An action that only one level knows, by a node at a time, such as asking for a ticket."""
 
     at_ns: int
     node: int
@@ -82,15 +83,15 @@ class Clocks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Scenario(Struct, frozen=True, kw_only=True):
-    """Everything that decides a run."""
+    """Everything that decides a run. Its names are those of scenario files; a run's id is a checksum of them."""
 
     level: str
     seed: int
     nodes: int
     numbers: list[int] = []
-    """The numbers of the processes that nodes 0, 1, … of this scenario are; empty: the same. See sim/numbers.py."""
+    """The numbers of the processes that nodes 0, 1, … of this scenario are; empty: the same. See sim/process_ids.py."""
     shape: str = ""
-    """The kind of group it was drawn from, for the table of what was covered."""
+    """The kind of group it was drawn from, for the coverage table."""
     group: str = "alps"
     settings: dict[str, Any] = {}
     network: NetworkModel = NetworkModel()
@@ -106,11 +107,11 @@ class Scenario(Struct, frozen=True, kw_only=True):
     heal_at_ns: int = 0
     """All faults end here, and every link works from now on. 0: never."""
     live_from_ns: int = 0
-    """What is published from here to live_until_ns is owed to every member that stays."""
+    """What is published from here to live_until_ns must reach every member that stays."""
     live_until_ns: int = 0
     deadline_ns: int = 0
-    """The time it is owed within."""
+    """The time within which it must arrive."""
     rest_at_ns: int = 0
-    """Nothing is published for so long before this that every buffer must be empty. 0: never."""
+    """Nothing was published for a while: every buffer must be empty now. 0: never."""
     end_at_ns: int = 10 * SECOND_NS
     reach_min: float = 1.0

@@ -1,7 +1,7 @@
 """Shrinking: cut a scenario that breaks a promise down to a small one that still breaks it.
 
 Leaves out faults and publications, half of them at first and then fewer; ends the run earlier, calms the network,
-steadies the clocks, takes fewer members; and all that again until nothing helps any more. A smaller scenario is kept
+steadies the clocks, takes fewer members; and all that again until nothing gets smaller. A smaller scenario is kept
 only if the same promise is still broken.
 """
 
@@ -11,15 +11,15 @@ from typing import Any
 from msgspec import structs
 
 from whence.sim.network import NetworkModel
-from whence.sim.prune import is_tree, without_node
 from whence.sim.scenario import Clocks, Scenario
+from whence.sim.shrink_tree import is_tree, without_node
 
 RUNS_MAX = 500
 """Runs spent at most; each takes some tens of milliseconds."""
 
 
 class Shrinker:
-    """Tries smaller scenarios, as many as it may."""
+    """Tries smaller scenarios, up to a number of runs."""
 
     def __init__(self, still_broken: Callable[[Scenario], bool], runs_max: int) -> None:
         self._still_broken = still_broken
@@ -103,7 +103,7 @@ def _calmer(scenario: Scenario) -> Iterator[Scenario]:
 
 
 def _fewer_members(scenario: Scenario) -> Iterator[Scenario]:
-    """Yield the scenario without each of its members; the others move up, so that numbers stay without gaps."""
+    """Yield the scenario without each of its members; the others are renumbered, so that there are no gaps."""
     without = without_node if is_tree(scenario) else _without_member
     for gone in reversed(range(scenario.nodes if scenario.nodes > 2 else 0)):
         yield without(scenario, gone)

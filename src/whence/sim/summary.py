@@ -1,6 +1,6 @@
-"""A run in numbers: what was published, delivered, skipped, how late, and at what cost in metadata.
+"""The summary of a run: what was published, delivered and skipped, latency, and bytes of metadata.
 
-Taken from the trace's rows alone, in slices, so that a run whose trace is written out as it grows can be summed up too.
+It rests on the trace's rows alone and takes them in slices, so that a trace can be written out while it grows.
 """
 
 from bisect import bisect_right
@@ -71,7 +71,7 @@ class Summary:
         self._late += len(rows[Kind.LATE])
         self._skipped += sum(len(row[_IDS]) for row in rows[Kind.GAP])
         self._duplicates += sum(row[_REASON] == "duplicate" for row in rows[Kind.DROP])
-        self._add_turns(rows)
+        self._add_membership(rows)
 
     def result(self) -> dict[str, Any]:
         """Return the numbers by the names they have in JSON."""
@@ -96,14 +96,14 @@ class Summary:
         self._stamp_bytes += sum(sizes)
         self._stamp_bytes_max = max(self._stamp_bytes_max, max(sizes, default=0))
 
-    def _add_turns(self, rows: dict[Kind, list[Row]]) -> None:
-        """Follow who is a member: turns of one slice in the order they happened."""
-        turns = [
+    def _add_membership(self, rows: dict[Kind, list[Row]]) -> None:
+        """Follow who is a member: joins, leaves and crashes of one slice, in order of time."""
+        changes = [
             (row[_T], row[0], row[1], kind is Kind.JOIN)
             for kind in (Kind.JOIN, Kind.LEAVE, Kind.CRASH)
             for row in rows[kind]
         ]
-        for time, node, inc, joins in sorted(turns):
+        for time, node, inc, joins in sorted(changes):
             if joins and (node, inc) not in self._members:
                 self._members[node, inc] = None
                 self._changes.append((time, 1))
@@ -122,11 +122,11 @@ class Summary:
         return sum(named.values()) + sum(members[bisect_right(times, at) - 1] for at in to_all)
 
     def _owed_delivered(self) -> int:
-        """Return how many of the expected deliveries happened; what others got, or got again, is none of them."""
+        """Return how many of the expected deliveries happened; each counts once, others do not count."""
         came = dict.fromkeys(zip(self._receivers, (event for event, _, _ in self._delivered), strict=True))
-        return sum(self._is_owed(node, event) for node, event in came)
+        return sum(self._is_expected(node, event) for node, event in came)
 
-    def _is_owed(self, node: int, event: tuple[int, int, int]) -> bool:
+    def _is_expected(self, node: int, event: tuple[int, int, int]) -> bool:
         if event in self._named:
             return node in self._named[event]
         at = self._published_at.get(event)

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from whence.sim.cluster import Cluster
-from whence.sim.faults import Director
+from whence.sim.faults import ScenarioScheduler
 from whence.sim.lab import recipe_of
 from whence.sim.network import Latency, NetworkModel
 from whence.sim.run import describe
@@ -57,7 +57,7 @@ def run(planned: Scenario) -> Forest:
     trace = Trace(describe(planned, recipe))
     cluster = Cluster(planned, recipe, trace.rows)
     cluster.start()
-    Director(cluster, planned).plan()
+    ScenarioScheduler(cluster, planned).plan()
     built = process_time()
     cluster.loop.run(planned.end_at_ns)
     ran = process_time()

@@ -9,12 +9,12 @@ from typing import Any
 from msgspec import Struct
 
 from whence.sim.cluster import Cluster
-from whence.sim.faults import Director
+from whence.sim.faults import ScenarioScheduler
 from whence.sim.lab import recipe_of
 from whence.sim.network import Latency, NetworkModel
+from whence.sim.random_streams import RandomStreams
 from whence.sim.run import describe
 from whence.sim.scenario import Publish, Scenario
-from whence.sim.streams import Streams
 from whence.trace.memory import Trace
 
 MS = 1_000_000
@@ -55,7 +55,7 @@ def scenario(
     level: str, nodes: int, publishers: int, messages: int, groups: str = "all", seed: int = 1, **settings: Any
 ) -> Scenario:
     """Make a fault-free run: each publisher sends so many messages at 100 a second; one publisher is the root."""
-    dice = Streams(seed).of("publishers")
+    dice = RandomStreams(seed).of("publishers")
     who = [0] if publishers == 1 else dice.sample(range(nodes), publishers)
     counts = {"all": 1, "subtrees": sum(2 * node + 1 < nodes for node in range(nodes))}
     publishes = []
@@ -87,7 +87,7 @@ def measure(planned: Scenario, warm_ns: int = 0) -> Bytes:
     recipe = recipe_of(planned.level)
     cluster = Cluster(planned, recipe, Trace(describe(planned, recipe)).rows)
     cluster.start()
-    Director(cluster, planned).plan()
+    ScenarioScheduler(cluster, planned).plan()
     members: list[Any] = [process.member for process in cluster.processes.values()]
     cluster.loop.run(warm_ns)
     copies_before, bytes_before = _counted(members)

@@ -1,1 +1,1 @@
-"""One file per promise: each returns the table of what speaks against it, written apart from the oracles of check/."""
+"""One file per promise: each returns the table of its violations, written independently of the oracles in check/."""

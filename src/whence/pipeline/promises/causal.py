@@ -5,7 +5,7 @@ Optimistic: it never delivers an event after one that follows it; what is skippe
 look at the vector of its event's past: everything in it is counted off once, so that a process costs its deliveries
 times the publishers, plus the events it lacks.
 
-Who delivers an effect and later its cause is wrong in both, whoever was a member when. Where rows have no true time,
+To deliver an effect and later its cause is wrong in both, whatever the memberships were. Where rows have no true time,
 causes that never came and may have been meant for a process leave a doubt.
 """
 
@@ -31,7 +31,7 @@ from whence.pipeline.columns import (
     VIOLATIONS,
     union,
 )
-from whence.pipeline.deliveries import Tables
+from whence.pipeline.deliveries import RunTables
 from whence.trace.schema import DESTS, EV, GRP, INC, NODE, T_TRUE
 from whence.types import EventId
 
@@ -47,14 +47,14 @@ SHAPE = pa.schema(
 )  # fmt: skip
 
 
-def against_causal(tables: Tables, asked: DataFrame) -> DataFrame:
-    """Return what speaks against causal orders in the runs that were asked about (run_id, promises)."""
+def causal_violations(tables: RunTables, asked: DataFrame) -> DataFrame:
+    """Return the violations of causal orders in some runs (run_id, promises)."""
     steps = _steps(tables).join(F.broadcast(asked), RUN_ID)
     stays = tables.stays.join(F.broadcast(asked.select(RUN_ID)), RUN_ID).select(*PROCESS, GRP, "since", "until")
     return steps.groupBy(RUN_ID).cogroup(stays.groupBy(RUN_ID)).applyInArrow(_judged, VIOLATIONS)
 
 
-def _steps(tables: Tables) -> DataFrame:
+def _steps(tables: RunTables) -> DataFrame:
     """Return the publications and first deliveries of events, in the few columns that happened-before rests on."""
     none = F.lit(None)
     delivered = tables.delivered.select(
@@ -68,7 +68,7 @@ def _steps(tables: Tables) -> DataFrame:
     return published.unionByName(delivered)
 
 
-def followers_delivered(tables: Tables) -> DataFrame:
+def followers_delivered(tables: RunTables) -> DataFrame:
     """Return how many deliveries every run has of events that follow others, by their publishers' own program order."""
     mine = [table.select(*PROCESS, *PLACE) for table in (tables.published, tables.delivered)]
     begun = union(mine).groupBy(*PROCESS).agg(F.min(F.struct(*PLACE)).alias("begun"))
@@ -104,8 +104,8 @@ class _Run:
             self.stays.setdefault(((node, life), grp), []).append((since, until))
         self.closure = Closure(self.lines, max(self.published, default=-1) + 1)
 
-    def is_owed(self, event: int, process: Process) -> bool | None:
-        """Tell whether an event is meant for a process that was a member when it was published; None: who knows."""
+    def is_expected(self, event: int, process: Process) -> bool | None:
+        """Return whether an event is meant for a process that was a member when it was published; None: who knows."""
         row = self.published[event]
         if row.dests is not None and process[0] not in row.dests:
             return False
@@ -162,10 +162,12 @@ def _lacking(run: _Run) -> Iterator[dict[str, Any]]:
                         counted[slot] = count
                 for cause in lacking:
                     have[cause] = 1
-                    owed = cause in later or run.is_owed(cause, process)
-                    if owed is not False:
+                    expected = cause in later or run.is_expected(cause, process)
+                    if expected is not False:
                         effect = published[step.event]
-                        yield _late(process, step, effect, published[cause], later.get(cause), doubtful=owed is None)
+                        yield _late(
+                            process, step, effect, published[cause], later.get(cause), doubtful=expected is None
+                        )
             have[step.event] = 1
 
 

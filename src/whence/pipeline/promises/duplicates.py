@@ -4,14 +4,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from whence.pipeline.columns import EVENT, NTH, message, text, violations, what, who
-from whence.pipeline.deliveries import Tables
+from whence.pipeline.deliveries import RunTables
 from whence.trace.schema import EV
 
 PROMISE = "no_duplicates"
 
 
-def against_no_duplicates(tables: Tables) -> DataFrame:
+def duplicate_violations(tables: RunTables) -> DataFrame:
     """Return every delivery after the first."""
-    again = tables.arrivals.filter((F.col(NTH) > 1) & F.col(EVENT).isNotNull())
+    again = tables.deliver_rows.filter((F.col(NTH) > 1) & F.col(EVENT).isNotNull())
     sentence = text(who(), " delivered ", what(), " twice: at its steps ", F.col("first_ev"), " and ", F.col(EV))
     return violations(again, PROMISE, sentence, events=F.array(message()), evs=F.array("first_ev", EV))

@@ -1,7 +1,7 @@
-"""FIFO: events of one process are delivered in the order it published them, and none is skipped in silence.
+"""FIFO: events of one process are delivered in the order it published them, and none is skipped without a gap row.
 
 `reached` is the furthest place among a publisher's events that a receiver has come to before a row: one running
-maximum per receiver and publisher. Below it, a delivery is an inversion; beyond the next, it leaps. A receiver that
+maximum per receiver and publisher. Below it, a delivery is an inversion; beyond the next, it skips. A receiver that
 joined after the start may begin anywhere with each publisher, once per time it joined.
 """
 
@@ -22,8 +22,8 @@ from whence.pipeline.columns import (
     what,
     who,
 )
-from whence.pipeline.deliveries import Tables
-from whence.pipeline.promises.gaps import against_gaps
+from whence.pipeline.deliveries import RunTables
+from whence.pipeline.promises.gaps import gap_violations
 from whence.trace.schema import DESTS, EV, GRP, INC, M_INC, M_PID, M_SEQ, NODE
 
 PROMISE = "fifo"
@@ -31,13 +31,13 @@ PROMISE = "fifo"
 PUBLISHER = (GRP, M_PID, M_INC)
 
 
-def against_fifo(tables: Tables) -> DataFrame:
-    """Return deliveries out of order, what they leapt over in silence, and deliveries of what was given up."""
+def fifo_violations(tables: RunTables) -> DataFrame:
+    """Return deliveries out of order, events skipped without a gap row, and deliveries of events given up."""
     steps = _steps(tables)
-    return union([_inversions(steps), _leaps(tables, steps), against_gaps(tables, PROMISE)])
+    return union([_inversions(steps), _silent_skips(tables, steps), gap_violations(tables, PROMISE)])
 
 
-def _steps(tables: Tables) -> DataFrame:
+def _steps(tables: RunTables) -> DataFrame:
     """Return every first delivery with how far its receiver had come with its publisher."""
     line = Window.partitionBy(*PROCESS, *PUBLISHER).orderBy(*PLACE)
     before = line.rowsBetween(Window.unboundedPreceding, -1)
@@ -53,12 +53,12 @@ def _inversions(steps: DataFrame) -> DataFrame:
     return violations(late, PROMISE, sentence, events=shown, evs=F.array("furthest.early_ev", EV))
 
 
-def _leaps(tables: Tables, steps: DataFrame) -> DataFrame:
-    """Return what deliveries leapt over: neither delivered by that process ever, nor given up before, yet for it."""
+def _silent_skips(tables: RunTables, steps: DataFrame) -> DataFrame:
+    """Return skipped events that were addressed to the process, and that it neither delivered nor gave up before."""
     here = place(F.col(INC), F.col(EV))
-    leaps = steps.filter(F.col(RANK) > F.col("reached") + 1)
-    leaps = leaps.join(_first_since_join(tables, steps), [*PROCESS, *PUBLISHER, *PLACE], "left_anti")
-    skipped = leaps.select(
+    jumps = steps.filter(F.col(RANK) > F.col("reached") + 1)
+    jumps = jumps.join(_first_since_join(tables, steps), [*PROCESS, *PUBLISHER, *PLACE], "left_anti")
+    skipped = jumps.select(
         *PROCESS, *PLACE, *PUBLISHER, M_SEQ, F.explode(F.sequence(F.col("reached") + 1, F.col(RANK) - 1)).alias(RANK)
     )
     missing = tables.published.select(
@@ -79,7 +79,7 @@ def _leaps(tables: Tables, steps: DataFrame) -> DataFrame:
     return violations(silent, PROMISE, sentence, events=shown, evs=F.array(EV), absence=True)
 
 
-def _first_since_join(tables: Tables, steps: DataFrame) -> DataFrame:
+def _first_since_join(tables: RunTables, steps: DataFrame) -> DataFrame:
     """Return, per publisher, the first delivery in order since each join of the receiver."""
     here = place(F.col(INC), F.col(EV))
     joins = tables.stays.groupBy(*PROCESS, GRP).agg(

@@ -4,11 +4,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from whence.pipeline.columns import EVENT, PROCESS, message, place, text, violations, what, who
-from whence.pipeline.deliveries import Tables
+from whence.pipeline.deliveries import RunTables
 from whence.trace.schema import EV, INC
 
 
-def against_gaps(tables: Tables, promise: str) -> DataFrame:
+def gap_violations(tables: RunTables, promise: str) -> DataFrame:
     """Return the deliveries of events that the process had given up."""
     late = tables.delivered.join(tables.given_up, [*PROCESS, EVENT])
     late = late.filter(F.col("gap") < place(F.col(INC), F.col(EV)))

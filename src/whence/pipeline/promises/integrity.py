@@ -4,38 +4,38 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from whence.pipeline.columns import EVENT, LIFE, PROCESS, message, place, text, union, violations, what, who
-from whence.pipeline.deliveries import Tables, stays_of
+from whence.pipeline.deliveries import RunTables, stays_by_process
 from whence.trace.schema import EV, GRP, INC, M_INC, M_PID, NODE, PAYLOAD_BYTES, PAYLOAD_CRC, T_TRUE
 
 PROMISE = "integrity"
 
 
-def against_integrity(tables: Tables) -> DataFrame:
+def integrity_violations(tables: RunTables) -> DataFrame:
     """Return what was published twice, in another's name, delivered unpublished, or delivered not as published."""
-    return union([_taken_again(tables), _in_anothers_name(tables), _unpublished(tables), _wrong_deliveries(tables)])
+    return union([_taken_again(tables), _with_foreign_id(tables), _unpublished(tables), _wrong_deliveries(tables)])
 
 
-def _taken_again(tables: Tables) -> DataFrame:
+def _taken_again(tables: RunTables) -> DataFrame:
     sentence = text(what(), " was published a second time, by ", who())
     return violations(tables.republished, PROMISE, sentence, events=F.array(message()), evs=F.array(EV))
 
 
-def _in_anothers_name(tables: Tables) -> DataFrame:
+def _with_foreign_id(tables: RunTables) -> DataFrame:
     wrong = (F.col(NODE) != F.col(M_PID)) | ((F.col(INC) != F.col(M_INC)) & (F.col(LIFE) > 0))
-    sentence = text(who(), " published ", what(), ": an event in another process's name")
+    sentence = text(who(), " published ", what(), ": an event with the id of another process")
     return violations(
         tables.published.filter(wrong), PROMISE, sentence, events=F.array(message()), evs=F.array(EV)
     )  # fmt: skip
 
 
-def _unpublished(tables: Tables) -> DataFrame:
-    rows = tables.arrivals.filter(F.col(EVENT).isNull())
+def _unpublished(tables: RunTables) -> DataFrame:
+    rows = tables.deliver_rows.filter(F.col(EVENT).isNull())
     sentence = text(who(), " delivered ", what(), ", which nobody published in group '", F.col(GRP), "'")
     return violations(rows, PROMISE, sentence, events=F.array(message()), evs=F.array(EV), absence=True)
 
 
-def _wrong_deliveries(tables: Tables) -> DataFrame:
-    rows = tables.delivered.join(F.broadcast(stays_of(tables)), [*PROCESS, GRP], "left")
+def _wrong_deliveries(tables: RunTables) -> DataFrame:
+    rows = tables.delivered.join(F.broadcast(stays_by_process(tables)), [*PROCESS, GRP], "left")
     here = place(F.col(INC), F.col(EV))
     belongs = F.exists("stays", lambda stay: (stay["first"] <= here) & (here <= stay["last"]))
     strange = ~F.coalesce(F.array_contains("o_dests", F.col(NODE)), F.lit(True))

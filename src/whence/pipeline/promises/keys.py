@@ -21,7 +21,7 @@ from whence.pipeline.columns import (
     what,
     who,
 )
-from whence.pipeline.deliveries import Tables
+from whence.pipeline.deliveries import RunTables
 from whence.trace.schema import EV, GRP, K_HI, K_LO, K_MID, M_INC, M_PID, M_SEQ
 
 PROMISE = "keys"
@@ -38,18 +38,18 @@ def key(prefix: str = "") -> Column:
     return F.when(high.isNotNull(), parts)
 
 
-def against_keys(tables: Tables) -> DataFrame:
+def key_violations(tables: RunTables) -> DataFrame:
     """Return keys that events share or change, and deliveries and publications whose key is not the greatest so far."""
     return union([_shared(tables), _changed(tables), _unordered(tables), _low(tables)])
 
 
-def keyed_rows(tables: Tables) -> DataFrame:
+def keyed_rows(tables: RunTables) -> DataFrame:
     """Return how many publications and first deliveries every run has, and how many of them have a key."""
     rows = union([table.select(RUN_ID, key().alias("key")) for table in (tables.published, tables.delivered)])
     return rows.groupBy(RUN_ID).agg(F.count("key").alias("keyed"), F.count("*").alias("to_key"))
 
 
-def _shared(tables: Tables) -> DataFrame:
+def _shared(tables: RunTables) -> DataFrame:
     same = Window.partitionBy(RUN_ID, GRP, "key").orderBy(EVENT)
     keyed = tables.published.withColumn("key", key()).filter("key is not null")
     rows = keyed.withColumn("first", F.first(F.struct(*_NAME)).over(same)).withColumn("n", F.row_number().over(same))
@@ -58,13 +58,13 @@ def _shared(tables: Tables) -> DataFrame:
     return violations(again, PROMISE, sentence, events=F.array(message(), message(*_THEN)), evs=F.array(EV))
 
 
-def _changed(tables: Tables) -> DataFrame:
+def _changed(tables: RunTables) -> DataFrame:
     other = tables.delivered.filter(F.coalesce(key() != key("o_"), F.lit(False)))
     sentence = text(who(), " delivered ", what(), " with another key than it was published with")
     return violations(other, PROMISE, sentence, events=F.array(message()), evs=F.array(EV))
 
 
-def _unordered(tables: Tables) -> DataFrame:
+def _unordered(tables: RunTables) -> DataFrame:
     line = Window.partitionBy(*PROCESS, GRP).orderBy(*PLACE).rowsBetween(Window.unboundedPreceding, -1)
     rows = tables.delivered.select(*_SHAPE, key().alias("key")).filter("key is not null")
     # Of equal keys the first one stands: a struct compares by its next field, so that must fall along the line.
@@ -76,7 +76,7 @@ def _unordered(tables: Tables) -> DataFrame:
     return violations(late, PROMISE, sentence, events=shown, evs=F.array("early_ev", EV))
 
 
-def _low(tables: Tables) -> DataFrame:
+def _low(tables: RunTables) -> DataFrame:
     published = tables.published.select(*_SHAPE, key().alias("key"), F.lit(True).alias("is_publish"))
     heard = tables.delivered.select(*_SHAPE, key("o_").alias("key"), F.lit(False).alias("is_publish"))
     line = Window.partitionBy(*PROCESS, GRP).orderBy(*PLACE).rowsBetween(Window.unboundedPreceding, -1)

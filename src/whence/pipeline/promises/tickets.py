@@ -1,10 +1,10 @@
 """Ticket exclusivity: at most one process acts for a ticket at any instant, epochs only grow, only its owner uses it.
 
-A stretch of ownership runs from a ticket_acquire row to the process's next mark for that ticket: acquire, release,
+An interval of ownership runs from a ticket_acquire row to the process's next mark for that ticket: acquire, release,
 suspend or crash; a suspend row may say how long ago the lease had ended. Its owner acts for the tickets below its own
-that the row counts, too. Sorted by their start, each stretch is compared with the one before it that lasts longest: a
+that the row counts, too. Sorted by their start, each interval is compared with the one before it that lasts longest: a
 running maximum. Where rows have no true time the processes' own clocks are compared: they show an overlap for certain
-when it is longer than clocks may differ and the ends of both stretches are told, and otherwise only that one is
+when it is longer than clocks may differ and both intervals have a known end, and otherwise only that one is
 possible.
 
 Ticket coverage: after healing, every ticket has somebody who acts for it, nobody loses one that it did not give back,
@@ -15,6 +15,7 @@ cluster plans for.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from whence.check.ticket_coverage import ASKED, GIVEN_BACK
 from whence.pipeline.columns import (
     AFTER_ALL,
     KIND,
@@ -29,7 +30,7 @@ from whence.pipeline.columns import (
     what,
     who,
 )
-from whence.pipeline.deliveries import Tables
+from whence.pipeline.deliveries import RunTables
 from whence.trace.schema import (
     EPOCH,
     EV,
@@ -50,20 +51,19 @@ from whence.trace.schema import (
 
 PROMISE = "ticket_exclusivity"
 COVERAGE = "ticket_coverage"
-ASKED, GIVEN_BACK = "ticket_asked", "ticket_given_back"
 _ONE = (RUN_ID, GRP, TICKET)
 _LIFE = (RUN_ID, GRP, NODE, INC)
 
 
-def against_tickets(tables: Tables, holds: DataFrame) -> DataFrame:
+def ticket_violations(tables: RunTables, holds: DataFrame) -> DataFrame:
     """Return uses without ownership, overlapping ownership, and epochs that repeat or go back."""
     return union(
         [_uses(tables), _uses_after_lease(tables, holds), _overlaps(holds), _shared_epochs(holds), _lower_epochs(holds)]
     )
 
 
-def ticket_holds(tables: Tables) -> DataFrame:
-    """Return every stretch of ownership; `timed` tells whether all of its run have true times."""
+def ticket_holds(tables: RunTables) -> DataFrame:
+    """Return every interval of ownership; `timed` tells whether all of its run have true times."""
     line = Window.partitionBy(*PROCESS, GRP, TICKET).orderBy(*PLACE)
     ends = F.lead(F.struct(T_TRUE, T_CLK, *PLACE, LATE_NS)).over(line)
     facts = F.broadcast(tables.runs.select(RUN_ID, "skew_ns", "slower", "faster", "tickets"))
@@ -84,13 +84,13 @@ def ticket_holds(tables: Tables) -> DataFrame:
 
 
 def _before_end(rate: str) -> Column:
-    """Return when a stretch ended in true time, its owner's clock running at a rate: slower is earlier."""
+    """Return when an interval ended in true time, its owner's clock running at a rate: slower is earlier."""
     late = (F.coalesce(F.col(f"end.{LATE_NS}"), F.lit(0)) / F.col(rate)).cast("bigint")
     return F.when(F.col("end").isNull(), AFTER_ALL).otherwise(F.col(f"end.{T_TRUE}") - late)
 
 
 def covers(holds: DataFrame) -> DataFrame:
-    """Return every stretch once for each ticket that its owner acted for, its own and those below it."""
+    """Return every interval once for each ticket that its owner acted for, its own and those below it."""
     how_many = F.when(F.coalesce(F.col(VALUE), F.lit(0)) == 0, 1).otherwise(F.col(VALUE))
     below = F.explode(F.sequence(F.lit(0).cast("bigint"), how_many.cast("bigint") - 1)).alias("below")
     each = holds.filter(F.coalesce(F.col(VALUE), F.lit(0)) >= 0).select("*", below)
@@ -99,18 +99,18 @@ def covers(holds: DataFrame) -> DataFrame:
     return each.withColumn("acted_for", around)
 
 
-def _marks(tables: Tables) -> DataFrame:
+def _marks(tables: RunTables) -> DataFrame:
     """Return what begins and ends ownership: a crash ends it for every ticket the process ever had."""
     kinds = (Kind.TICKET_ACQUIRE, Kind.TICKET_RELEASE, Kind.TICKET_SUSPEND)
     shape = (*PROCESS, *PLACE, GRP, TICKET, EPOCH, KIND, T_TRUE, T_CLK, VALUE, LATE_NS)
-    marks = tables.of(*kinds).select(*shape)
+    marks = tables.rows_of(*kinds).select(*shape)
     ever = marks.select(*PROCESS, GRP, TICKET).distinct()
-    crashes = tables.of(Kind.CRASH).select(*PROCESS, *PLACE, KIND, T_TRUE, T_CLK).join(ever, list(PROCESS))
+    crashes = tables.rows_of(Kind.CRASH).select(*PROCESS, *PLACE, KIND, T_TRUE, T_CLK).join(ever, list(PROCESS))
     crashes = crashes.select("*", *(F.lit(None).cast("bigint").alias(name) for name in (EPOCH, VALUE, LATE_NS)))
     return union([marks, crashes.select(*shape)])
 
 
-def _uses(tables: Tables) -> DataFrame:
+def _uses(tables: RunTables) -> DataFrame:
     """Return what was published under a ticket and epoch that its publisher did not hold, by its own program order."""
     marks = _marks(tables).select(
         *PROCESS, *PLACE, GRP, TICKET,
@@ -118,7 +118,7 @@ def _uses(tables: Tables) -> DataFrame:
         *(F.lit(None).cast(kind).alias(name) for name, kind in
           ((EPOCH, "bigint"), (M_PID, "int"), (M_INC, "int"), (M_SEQ, "bigint"))),
     )  # fmt: skip
-    uses = tables.of(Kind.PUBLISH).filter(F.col(TICKET).isNotNull()).select(
+    uses = tables.rows_of(Kind.PUBLISH).filter(F.col(TICKET).isNotNull()).select(
         *PROCESS, *PLACE, GRP, TICKET, F.lit(None).cast(f"struct<{EPOCH}:bigint>").alias("mark"),
         EPOCH, M_PID, M_INC, M_SEQ,
     )  # fmt: skip
@@ -138,15 +138,15 @@ def _uses(tables: Tables) -> DataFrame:
     return violations(wrong, PROMISE, sentence, events=F.array(message()), evs=F.array(EV), absence=True)
 
 
-def _uses_after_lease(tables: Tables, holds: DataFrame) -> DataFrame:
-    """Return the last publication under a ticket in each stretch, where the lease had ended before it for certain."""
-    uses = tables.of(Kind.PUBLISH).filter(F.col(TICKET).isNotNull())
-    stretch = holds.select(
+def _uses_after_lease(tables: RunTables, holds: DataFrame) -> DataFrame:
+    """Return the last publication under a ticket in each interval, where the lease had ended before it for certain."""
+    uses = tables.rows_of(Kind.PUBLISH).filter(F.col(TICKET).isNotNull())
+    interval = holds.select(
         *PROCESS, GRP, TICKET, F.struct(*PLACE).alias("first"), "at_latest",
         F.struct(F.col("ended_inc").alias(INC), F.col("ended_ev").alias(EV)).alias("last"),
     )  # fmt: skip
     here = F.struct(*PLACE)
-    inside = uses.join(stretch, [*PROCESS, GRP, TICKET]).filter((F.col("first") < here) & (here < F.col("last")))
+    inside = uses.join(interval, [*PROCESS, GRP, TICKET]).filter((F.col("first") < here) & (here < F.col("last")))
     order = Window.partitionBy(*PROCESS, GRP, TICKET, "first").orderBy(F.desc(INC), F.desc(EV))
     late = (
         inside.withColumn("nth", F.row_number().over(order))
@@ -179,21 +179,21 @@ def _overlaps(holds: DataFrame) -> DataFrame:
         who(F.col("longest.node"), F.col("longest.inc")), " as ticket ", F.col("longest.ticket"), " epoch ",
         F.col("longest.epoch"), " still did",
     )  # fmt: skip
-    told = F.when(own, sentence).otherwise(for_another)
-    return violations(rows, PROMISE, told, evs=F.array(EV), absence=True)
+    shown = F.when(own, sentence).otherwise(for_another)
+    return violations(rows, PROMISE, shown, evs=F.array(EV), absence=True)
 
 
 def possible_overlaps(holds: DataFrame) -> DataFrame:
     """Return overlaps on the owners' own clocks in runs without true time; `certain` where no skew explains them."""
     rows = _with_longest(holds.filter("not timed"), "since_clk", "until_clk")
     both = F.least(F.col("until_clk"), F.col("longest.until")) - F.col("since_clk")
-    told = (F.col("until_clk") < AFTER_ALL) & (F.col("longest.until") < AFTER_ALL)
-    certain = told & F.coalesce(both > F.col("skew_ns"), F.lit(False))
+    are_ended = (F.col("until_clk") < AFTER_ALL) & (F.col("longest.until") < AFTER_ALL)
+    certain = are_ended & F.coalesce(both > F.col("skew_ns"), F.lit(False))
     return rows.filter(_is_another() & (both > 0)).withColumn("certain", certain)
 
 
 def _with_longest(holds: DataFrame, since: str, until: str) -> DataFrame:
-    """Return stretches with the longest-lasting one that began before; of equals, the first."""
+    """Return intervals with the longest-lasting one that began before; of equals, the first."""
     line = Window.partitionBy(RUN_ID, GRP, "acted_for").orderBy(since, EV, NODE, INC)
     numbered = covers(holds).withColumn("number", F.row_number().over(line))
     longest = F.max(F.struct(F.col(until).alias("until"), (-F.col("number")).alias("first"), NODE, INC, EPOCH, TICKET))
@@ -228,49 +228,53 @@ def _lower_epochs(holds: DataFrame) -> DataFrame:
     return violations(lower, PROMISE, sentence, evs=F.array(EV))
 
 
-def against_coverage(tables: Tables, holds: DataFrame) -> DataFrame:
-    """Return what speaks against tickets in the liveness phase, where no more than planned was lost."""
+def coverage_violations(tables: RunTables, holds: DataFrame) -> DataFrame:
+    """Return violations of ticket coverage, in runs where no more processes ended than the cluster tolerates."""
     planned = tables.runs.filter("live_from is not null and tickets is not null and k is not null")
     planned = planned.join(F.broadcast(excused_runs(tables)), RUN_ID, "left_anti").select(
         RUN_ID, "live_from", "live_until", "repair_ns", "tickets"
     )
-    wishes = tables.of(Kind.NOTE).filter(F.col(REASON).isin(ASKED, GIVEN_BACK))
-    wishes = wishes.select(*_LIFE, EV, F.col(T_TRUE).alias("wished_at"), F.col(REASON).alias("wish"))
+    requests = tables.rows_of(Kind.NOTE).filter(F.col(REASON).isin(ASKED, GIVEN_BACK))
+    requests = requests.select(*_LIFE, EV, F.col(T_TRUE).alias("requested_at"), F.col(REASON).alias("request"))
     return union(
-        [_bare(tables, holds, planned), _lost(tables, wishes, planned), _unserved(tables, holds, wishes, planned)]
+        [_bare(tables, holds, planned), _lost(tables, requests, planned), _unserved(tables, holds, requests, planned)]
     )
 
 
-def _lost(tables: Tables, wishes: DataFrame, planned: DataFrame) -> DataFrame:
+def _lost(tables: RunTables, requests: DataFrame, planned: DataFrame) -> DataFrame:
     """Return releases in the liveness phase by processes that had not given their ticket back."""
-    released = tables.of(Kind.TICKET_RELEASE).select(*_LIFE, EV, T_TRUE, TICKET).join(planned, RUN_ID)
+    released = tables.rows_of(Kind.TICKET_RELEASE).select(*_LIFE, EV, T_TRUE, TICKET).join(planned, RUN_ID)
     released = released.filter((F.col(T_TRUE) > F.col("live_from")) & (F.col(T_TRUE) <= F.col("live_until")))
-    before = wishes.select(*_LIFE, F.col(EV).alias("wish_ev"), "wish").join(released.select(*_LIFE, EV), list(_LIFE))
-    last = (
-        before.filter(F.col("wish_ev") < F.col(EV)).groupBy(*_LIFE, EV).agg(F.max_by("wish", "wish_ev").alias("wish"))
+    before = requests.select(*_LIFE, F.col(EV).alias("request_ev"), "request").join(
+        released.select(*_LIFE, EV), list(_LIFE)
     )
-    lost = released.join(last.filter(F.col("wish") == GIVEN_BACK), [*_LIFE, EV], "left_anti")
+    last = (
+        before.filter(F.col("request_ev") < F.col(EV))
+        .groupBy(*_LIFE, EV)
+        .agg(F.max_by("request", "request_ev").alias("request"))
+    )
+    lost = released.join(last.filter(F.col("request") == GIVEN_BACK), [*_LIFE, EV], "left_anti")
     sentence = text(who(), " lost ticket ", F.col(TICKET), " in the liveness phase, and had not given it back")
     return violations(lost, COVERAGE, sentence, evs=F.array(EV), absence=True)
 
 
-def _unserved(tables: Tables, holds: DataFrame, wishes: DataFrame, planned: DataFrame) -> DataFrame:
+def _unserved(tables: RunTables, holds: DataFrame, requests: DataFrame, planned: DataFrame) -> DataFrame:
     """Return processes that asked in time and had no ticket in the liveness phase, though not all were taken."""
     lasting = holds.select(*_LIFE, TICKET, "until").join(planned, RUN_ID).filter(F.col("until") > F.col("live_from"))
     taken = lasting.groupBy(RUN_ID, GRP, "tickets").agg(F.countDistinct(TICKET).alias("taken"))
     full = taken.filter(F.col("taken") >= F.col("tickets")).select(RUN_ID, GRP)
-    last = wishes.groupBy(*_LIFE).agg(F.max(F.struct(EV, "wish", "wished_at")).alias("last"))
+    last = requests.groupBy(*_LIFE).agg(F.max(F.struct(EV, "request", "requested_at")).alias("last"))
     waits = last.join(planned, RUN_ID).filter(
-        (F.col("last.wish") == ASKED) & (F.col("last.wished_at") <= F.col("live_until") - F.col("repair_ns"))
+        (F.col("last.request") == ASKED) & (F.col("last.requested_at") <= F.col("live_until") - F.col("repair_ns"))
     )
-    ended = tables.of(Kind.CRASH, Kind.LEAVE).select(RUN_ID, NODE, INC)
+    ended = tables.rows_of(Kind.CRASH, Kind.LEAVE).select(RUN_ID, NODE, INC)
     waits = waits.join(full, [RUN_ID, GRP], "left_anti").join(ended, [RUN_ID, NODE, INC], "left_anti")
     waits = waits.join(lasting.select(*_LIFE), list(_LIFE), "left_anti")
     sentence = text(who(), " asked for a ticket and had none in the liveness phase, though some were free")
     return violations(waits, COVERAGE, sentence, evs=F.array("last.ev"), absence=True)
 
 
-def _bare(tables: Tables, holds: DataFrame, planned: DataFrame) -> DataFrame:
+def _bare(tables: RunTables, holds: DataFrame, planned: DataFrame) -> DataFrame:
     """Return the tickets that nobody acted for in the liveness phase."""
     groups = tables.founders.groupBy(RUN_ID, GRP).agg(F.min(NODE).alias(NODE))
     numbers = F.explode(F.sequence(F.lit(0), F.col("tickets") - 1)).alias("acted_for")
@@ -282,9 +286,9 @@ def _bare(tables: Tables, holds: DataFrame, planned: DataFrame) -> DataFrame:
     return violations(bare.withColumn(INC, F.lit(1)), COVERAGE, sentence, absence=True)
 
 
-def excused_runs(tables: Tables) -> DataFrame:
+def excused_runs(tables: RunTables) -> DataFrame:
     """Return the runs in which more than k processes ended within one repair: then nothing is promised."""
-    ends = tables.of(Kind.CRASH, Kind.LEAVE).select(RUN_ID, NODE, INC, EV, T_TRUE)
+    ends = tables.rows_of(Kind.CRASH, Kind.LEAVE).select(RUN_ID, NODE, INC, EV, T_TRUE)
     other = ends.select(RUN_ID, F.col(T_TRUE).alias("other_at"))
     within = F.col("other_at").between(F.col(T_TRUE), F.col(T_TRUE) + F.col("repair_ns"))
     known = ends.join(F.broadcast(tables.runs.select(RUN_ID, "k", "repair_ns")), RUN_ID).join(other, RUN_ID)

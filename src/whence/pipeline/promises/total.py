@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from whence.check.verdict import what, who
 from whence.pipeline.columns import EVENT, LIFE, PLACE, PROCESS, RUN_ID, VIOLATIONS
-from whence.pipeline.deliveries import Tables
+from whence.pipeline.deliveries import RunTables
 from whence.pipeline.promises.causal import SHAPE
 from whence.trace.schema import EV, GRP, INC, K_HI, K_LO, K_MID, M_INC, M_PID, M_SEQ, NODE
 from whence.types import EventId
@@ -27,7 +27,7 @@ Process: TypeAlias = tuple[int, int]
 Sequences: TypeAlias = dict[Process, list[int]]
 
 
-def against_total_order(tables: Tables, asked: DataFrame) -> DataFrame:
+def total_order_violations(tables: RunTables, asked: DataFrame) -> DataFrame:
     """Return the disagreements in the runs that were asked about (run_id)."""
     rows = tables.delivered.join(F.broadcast(asked), RUN_ID)
     open_groups = uncertified(rows)
@@ -35,7 +35,7 @@ def against_total_order(tables: Tables, asked: DataFrame) -> DataFrame:
     return left.groupBy(RUN_ID, GRP).applyInArrow(_judged, VIOLATIONS)
 
 
-def comparable_groups(tables: Tables) -> DataFrame:
+def comparable_groups(tables: RunTables) -> DataFrame:
     """Return how many groups every run has in which two processes delivered two events each."""
     lines = tables.delivered.groupBy(*PROCESS, GRP).agg(F.count("*").alias("events")).filter("events > 1")
     groups = lines.groupBy(RUN_ID, GRP).agg(F.count("*").alias("lines")).filter("lines > 1")

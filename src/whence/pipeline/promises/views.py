@@ -9,15 +9,15 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from whence.pipeline.columns import AFTER_ALL, PROCESS, RUN_ID, text, union, violations, who
-from whence.pipeline.deliveries import Tables
+from whence.pipeline.deliveries import RunTables
 from whence.trace.schema import DESTS, EV, GRP, INC, NODE, T_TRUE, Kind
 
 PROMISE = "views"
 
 
-def against_views(tables: Tables) -> DataFrame:
+def view_violations(tables: RunTables) -> DataFrame:
     """Return views that name their owner or the gone, and processes that nobody knows or that were never let in."""
-    seen = tables.of(Kind.VIEW).select(*PROCESS, INC, EV, GRP, T_TRUE, F.col(DESTS).alias("view"))
+    seen = tables.rows_of(Kind.VIEW).select(*PROCESS, INC, EV, GRP, T_TRUE, F.col(DESTS).alias("view"))
     phased = tables.runs.filter("live_from is not null").select(RUN_ID, "live_from", "heal_at")
     phased = phased.join(untimed_runs(tables), RUN_ID, "left_anti")
     watched = seen.select(RUN_ID).distinct().join(F.broadcast(phased), RUN_ID)
@@ -32,16 +32,19 @@ def against_views(tables: Tables) -> DataFrame:
     )
 
 
-def untimed_runs(tables: Tables) -> DataFrame:
+def untimed_runs(tables: RunTables) -> DataFrame:
     """Return the runs in which a row that tells who was there, or who knew whom, has no true time."""
     return (
-        tables.of(Kind.VIEW, Kind.JOIN, Kind.LEAVE, Kind.CRASH).filter(F.col(T_TRUE).isNull()).select(RUN_ID).distinct()
+        tables.rows_of(Kind.VIEW, Kind.JOIN, Kind.LEAVE, Kind.CRASH)
+        .filter(F.col(T_TRUE).isNull())
+        .select(RUN_ID)
+        .distinct()
     )
 
 
-def _members(tables: Tables) -> DataFrame:
+def _members(tables: RunTables) -> DataFrame:
     """Return every stay with whether it makes a live member, and when it ended where it does not."""
-    crashed = tables.of(Kind.CRASH).groupBy(*PROCESS).agg(F.max_by(T_TRUE, F.struct(INC, EV)).alias("crashed_at"))
+    crashed = tables.rows_of(Kind.CRASH).groupBy(*PROCESS).agg(F.max_by(T_TRUE, F.struct(INC, EV)).alias("crashed_at"))
     known = tables.stays.join(tables.processes.select(*PROCESS, INC, "up"), list(PROCESS)).join(
         crashed, list(PROCESS), "left"
     )  # fmt: skip
@@ -83,11 +86,11 @@ def _unnamed(seen: DataFrame, members: DataFrame, watched: DataFrame) -> DataFra
     company = live.groupBy(RUN_ID, GRP).agg(F.count("*").alias("living")).filter("living > 1")
     steady = live.filter(F.col("since") <= F.col("live_from")).join(company, [RUN_ID, GRP])
     unknown = steady.join(named, [RUN_ID, GRP, NODE], "left_anti")
-    sentence = text(who(), " was in nobody's view whenever one was written down, so nothing reaches it")
+    sentence = text(who(), " was in nobody's view whenever one was recorded, so nothing reaches it")
     return violations(unknown, PROMISE, sentence, absence=True)
 
 
-def _shut_out(tables: Tables, members: DataFrame, watched: DataFrame) -> DataFrame:
+def _shut_out(tables: RunTables, members: DataFrame, watched: DataFrame) -> DataFrame:
     groups = tables.founders.select(RUN_ID, GRP).distinct()
     since = tables.processes.join(F.broadcast(watched), RUN_ID).filter(
         F.col("up") & F.col("has_rows") & ~F.col("left") & (F.col("began") < F.col("live_from"))

@@ -1,5 +1,5 @@
 """Merged groups, of seven kinds: replicated, relayed, cramped, by the paper's stamps, with wild clocks, corrupted, and
-with bursts beyond what a tick may have. Half of them have processes with numbers from anywhere.
+with bursts beyond what a tick may have. Half of them have processes with arbitrary ids.
 
 Clocks keep ε once the run has healed, and δ covers the slowest link, so that in the liveness phase nothing may be
 late. Before, wild clocks jump at will, by less than what counts as corrupt, and jump back at the latest at the end.
@@ -11,11 +11,11 @@ from typing import Any
 
 from whence.limits import MERGED_PEER_ID_MAX
 from whence.sim.corruption import CORRUPT_STATE
-from whence.sim.merging import clocks_within, deadline_of, settings_of
-from whence.sim.numbers import draw_numbers
-from whence.sim.scenario import Act, Fault, Publish, Scenario
-from whence.sim.streams import Streams
-from whence.sim.swarm.weather import MS, ROUND_NS, draw_faults, draw_network
+from whence.sim.merge_timing import clocks_within_epsilon, deadline_ns, merge_settings
+from whence.sim.process_ids import draw_process_ids
+from whence.sim.random_faults import ROUND_NS, draw_faults, draw_network
+from whence.sim.random_streams import RandomStreams
+from whence.sim.scenario import MS, Act, Fault, Publish, Scenario
 
 TICK_NS = 10 * MS
 JUMP_NS_MAX = 1500 * MS
@@ -28,63 +28,63 @@ BASE: dict[str, Any] = {
 
 
 def draw(level: str, seed: int) -> Scenario:
-    """Draw the scenario of a seed."""
-    dice, more = Streams(seed).of("swarm"), Streams(seed).of("swarm", "more")
-    shape = dice.choice(DRAWN_EVENLY)
+    """Return the scenario of a seed."""
+    rng, more = RandomStreams(seed).of("swarm"), RandomStreams(seed).of("swarm", "more")
+    shape = rng.choice(DRAWN_EVENLY)
     if more.random() < 1 / len(SHAPES):
         shape = "bursting"
-    nodes, settings = SHAPES[shape](dice)
-    return _phased(level, seed, shape, nodes, BASE | settings, dice, more)
+    nodes, settings = SHAPES[shape](rng)
+    return _phased(level, seed, shape, nodes, BASE | settings, rng, more)
 
 
 # --- the kinds of groups ---
 
 
-def _replicated(dice: Random) -> tuple[int, dict[str, Any]]:
+def _replicated(rng: Random) -> tuple[int, dict[str, Any]]:
     """Two or three mergers with few followers each."""
-    mergers = dice.choice((2, 2, 3))
-    return mergers + dice.randint(2, 4), {"mergers": mergers, "release": _rule(dice)}
+    mergers = rng.choice((2, 2, 3))
+    return mergers + rng.randint(2, 4), {"mergers": mergers, "release": _rule(rng)}
 
 
-def _relayed(dice: Random) -> tuple[int, dict[str, Any]]:
+def _relayed(rng: Random) -> tuple[int, dict[str, Any]]:
     """Publications reach the mergers through relays, each by two of them."""
-    return 2 + 2 + dice.randint(2, 4), {"mergers": 2, "relays": 2, "delta": 80}
+    return 2 + 2 + rng.randint(2, 4), {"mergers": 2, "relays": 2, "delta": 80}
 
 
-def _cramped(dice: Random) -> tuple[int, dict[str, Any]]:
+def _cramped(rng: Random) -> tuple[int, dict[str, Any]]:
     """Every memory as small as it may be: overflow is the rule in the safety phase."""
     settings = {
         "mergers": 2, "buffer_bundles_max": 12, "buffer_bytes_max": 600, "remembered_max": 24, "log_bundles_max": 12,
         "log_bytes_max": 600, "outbox_bundles_max": 6,
     }  # fmt: skip
-    return dice.randint(3, 5), settings
+    return rng.randint(3, 5), settings
 
 
-def _papers(dice: Random) -> tuple[int, dict[str, Any]]:
+def _papers(rng: Random) -> tuple[int, dict[str, Any]]:
     """Stamps of the paper; clocks keep their bound throughout."""
-    settings = {"mergers": 2, "stamp": "kn", "publishers_max": 16, "events_per_tick_max": 60, "release": _rule(dice)}
-    return dice.randint(3, 6), settings
+    settings = {"mergers": 2, "stamp": "kn", "publishers_max": 16, "events_per_tick_max": 60, "release": _rule(rng)}
+    return rng.randint(3, 6), settings
 
 
-def _wild(dice: Random) -> tuple[int, dict[str, Any]]:
+def _wild(rng: Random) -> tuple[int, dict[str, Any]]:
     """Clocks that jump at will."""
-    return dice.randint(4, 6), {"mergers": dice.choice((2, 3)), "release": _rule(dice)}
+    return rng.randint(4, 6), {"mergers": rng.choice((2, 3)), "release": _rule(rng)}
 
 
-def _corrupted(dice: Random) -> tuple[int, dict[str, Any]]:
+def _corrupted(rng: Random) -> tuple[int, dict[str, Any]]:
     """States that claim to be from the future."""
-    return dice.randint(3, 6), {"mergers": 2, "release": dice.choice(("paper", "frontier"))}
+    return rng.randint(3, 6), {"mergers": 2, "release": rng.choice(("paper", "frontier"))}
 
 
-def _bursting(dice: Random) -> tuple[int, dict[str, Any]]:
-    """So few events may be created in a tick that bursts reach the bound."""
-    settings = {"mergers": 2, "events_per_tick_max": dice.choice((1, 2)), "publishers_max": dice.choice((1, 2, 6)),
-                "epsilon": dice.choice((1, 2, 3)), "stamp": dice.choice(("hlc", "hlc", "kn"))}  # fmt: skip
-    return dice.randint(3, 5), settings
+def _bursting(rng: Random) -> tuple[int, dict[str, Any]]:
+    """Few events are allowed in a tick, so that bursts reach the bound."""
+    settings = {"mergers": 2, "events_per_tick_max": rng.choice((1, 2)), "publishers_max": rng.choice((1, 2, 6)),
+                "epsilon": rng.choice((1, 2, 3)), "stamp": rng.choice(("hlc", "hlc", "kn"))}  # fmt: skip
+    return rng.randint(3, 5), settings
 
 
-def _rule(dice: Random) -> str:
-    return dice.choice(("paper", "paper", "tight", "frontier"))
+def _rule(rng: Random) -> str:
+    return rng.choice(("paper", "paper", "tight", "frontier"))
 
 
 SHAPES = {
@@ -98,104 +98,104 @@ BURST_EVENTS = 40
 """Published by one member at one instant: more than a bursting group's tick may have."""
 
 LONG_CUT_ROUNDS = 80
-"""How much longer the safety phase lasts where a way is cut for most of it: longer than a merger's log reaches back."""
+"""How much longer the safety phase lasts where a link is cut for most of it: longer than a merger's log."""
 
 
 # --- phases ---
 
 
 def _phased(
-    level: str, seed: int, shape: str, nodes: int, settings: dict[str, Any], dice: Random, more: Random
+    level: str, seed: int, shape: str, nodes: int, settings: dict[str, Any], rng: Random, more: Random
 ) -> Scenario:
-    values = settings_of(settings)
-    safety = dice.randint(10, 30) * ROUND_NS
+    values = merge_settings(settings)
+    safety = rng.randint(10, 30) * ROUND_NS
     has_long_cut = more.random() < 0.2
     if has_long_cut:
         safety += LONG_CUT_ROUNDS * ROUND_NS
     settle = (50 if shape in ("wild", "corrupted") else 30) * ROUND_NS
     live_from = safety + settle
     live_until = live_from + 10 * ROUND_NS
-    deadline = deadline_of(values)
+    deadline = deadline_ns(values)
     rest = live_until + deadline + 5 * ROUND_NS
-    faults = [fault for fault in draw_faults(nodes, safety, dice) if fault.kind != "clock_jump"]
+    faults = [fault for fault in draw_faults(nodes, safety, rng) if fault.kind != "clock_jump"]
     if shape == "wild":
-        faults += _jumps(nodes, safety, dice)
+        faults += _jumps(nodes, safety, rng)
     if has_long_cut:
         faults += _long_cuts(nodes, safety, more)
     everyone = [*range(nodes), *(pid for fault in faults if fault.kind == "join" for pid in fault.nodes)]
-    publishes = _traffic(everyone, safety, 1.0 if has_long_cut else dice.choice((1.0, 3.0, 8.0)), dice)
-    publishes += _steady(everyone, live_from, live_until, 1 if shape == "cramped" else dice.choice((1, 3)), dice)
+    publishes = _traffic(everyone, safety, 1.0 if has_long_cut else rng.choice((1.0, 3.0, 8.0)), rng)
+    publishes += _steady(everyone, live_from, live_until, 1 if shape == "cramped" else rng.choice((1, 3)), rng)
     if shape == "bursting":
         publishes += [*_bursts(everyone, 0, safety, more), *_bursts(everyone, live_from, live_until, more)]
-    acts = _switches(everyone, safety, dice) + _switches(everyone, live_until - live_from, dice, live_from)
+    acts = _switches(everyone, safety, rng) + _switches(everyone, live_until - live_from, rng, live_from)
     if shape == "corrupted":
-        times = sorted(dice.randrange(safety) for _ in range(dice.randint(1, 6)))
+        times = sorted(rng.randrange(safety) for _ in range(rng.randint(1, 6)))
         acts += [
-            Act(at_ns=at, node=dice.randrange(nodes), name=CORRUPT_STATE, argument=dice.randrange(8)) for at in times
+            Act(at_ns=at, node=rng.randrange(nodes), name=CORRUPT_STATE, argument=rng.randrange(8)) for at in times
         ]  # fmt: skip
-    numbers = draw_numbers(max(everyone) + 1, more, MERGED_PEER_ID_MAX) if more.random() < 0.5 else []
+    ids = draw_process_ids(max(everyone) + 1, more, MERGED_PEER_ID_MAX) if more.random() < 0.5 else []
     return Scenario(
-        level=level, seed=seed, shape=shape, nodes=nodes, numbers=numbers, settings=settings,
-        network=draw_network(dice), clocks=clocks_within(values), sync_ns=dice.choice((0, 2 * MS)),
+        level=level, seed=seed, shape=shape, nodes=nodes, numbers=ids, settings=settings,
+        network=draw_network(rng), clocks=clocks_within_epsilon(values), sync_ns=rng.choice((0, 2 * MS)),
         publishes=publishes, acts=acts, faults=sorted(faults, key=lambda fault: fault.at_ns),
         heal_at_ns=safety, live_from_ns=live_from, live_until_ns=live_until, deadline_ns=deadline,
         rest_at_ns=rest, end_at_ns=rest + ROUND_NS,
     )  # fmt: skip
 
 
-def _jumps(nodes: int, end: int, dice: Random) -> list[Fault]:
-    """Draw clocks that jump and jump back; some of their processes begin a new life in between."""
+def _jumps(nodes: int, end: int, rng: Random) -> list[Fault]:
+    """Return clocks that jump and jump back; some of their processes restart in between."""
     faults = []
-    for _ in range(dice.randint(1, 2)):
-        some = dice.sample(range(nodes), dice.randint(1, max(1, nodes // 2)))
-        by = float(dice.choice((-1, 1)) * dice.randint(TICK_NS, JUMP_NS_MAX))
-        at = dice.randrange(end - 4 * MS)
-        back = dice.randint(at + 3 * MS, end - MS)
+    for _ in range(rng.randint(1, 2)):
+        some = rng.sample(range(nodes), rng.randint(1, max(1, nodes // 2)))
+        by = float(rng.choice((-1, 1)) * rng.randint(TICK_NS, JUMP_NS_MAX))
+        at = rng.randrange(end - 4 * MS)
+        back = rng.randint(at + 3 * MS, end - MS)
         faults += [
             Fault(kind="clock_jump", at_ns=at, nodes=some, amount=by),
             Fault(kind="clock_jump", at_ns=back, nodes=some, amount=-by),
         ]
-        if dice.random() < 0.5:
+        if rng.random() < 0.5:
             faults.append(Fault(kind="crash", at_ns=at + MS, until_ns=at + 2 * MS, nodes=some[:1]))
     return faults
 
 
-def _long_cuts(nodes: int, end: int, dice: Random) -> list[Fault]:
-    """Cut the way from some members to one, and not back, for most of the time."""
-    one = dice.randrange(nodes)
+def _long_cuts(nodes: int, end: int, rng: Random) -> list[Fault]:
+    """Return a one-way cut from some members to one, for most of the time."""
+    one = rng.randrange(nodes)
     others = [pid for pid in range(nodes) if pid != one]
-    some = dice.sample(others, dice.randint(1, len(others)))
-    at = dice.randrange(end // 4)
-    return [Fault(kind="cut", at_ns=at, until_ns=end - dice.randrange(end // 8), nodes=some, others=[one])]
+    some = rng.sample(others, rng.randint(1, len(others)))
+    at = rng.randrange(end // 4)
+    return [Fault(kind="cut", at_ns=at, until_ns=end - rng.randrange(end // 8), nodes=some, others=[one])]
 
 
-def _bursts(nodes: list[int], start: int, end: int, dice: Random) -> list[Publish]:
-    """Let members publish much at one instant, a bundle each."""
-    instants = [(dice.randrange(start, end), dice.choice(nodes)) for _ in range(dice.randint(1, 3))]
+def _bursts(nodes: list[int], start: int, end: int, rng: Random) -> list[Publish]:
+    """Return bursts: many bundles of one member at one instant."""
+    instants = [(rng.randrange(start, end), rng.choice(nodes)) for _ in range(rng.randint(1, 3))]
     return [Publish(at_ns=at, node=node, size=8) for at, node in instants for _ in range(BURST_EVENTS)]
 
 
-def _traffic(nodes: list[int], end: int, per_round: float, dice: Random) -> list[Publish]:
-    """Draw publications: one bundle at a time, sometimes several by one member in a row."""
+def _traffic(nodes: list[int], end: int, per_round: float, rng: Random) -> list[Publish]:
+    """Return random publications: one bundle at a time, sometimes several by one member in a row."""
     publishes, at = [], 0
-    while (at := at + int(dice.expovariate(per_round) * ROUND_NS)) < end:
-        node = dice.choice(nodes)
-        for extra in range(dice.choice((1, 1, 4))):
-            size = dice.choice((0, 8, 40))
-            publishes.append(Publish(at_ns=at + extra * MS, node=node, events=dice.choice((1, 1, 3)), size=size))
+    while (at := at + int(rng.expovariate(per_round) * ROUND_NS)) < end:
+        node = rng.choice(nodes)
+        for extra in range(rng.choice((1, 1, 4))):
+            size = rng.choice((0, 8, 40))
+            publishes.append(Publish(at_ns=at + extra * MS, node=node, events=rng.choice((1, 1, 3)), size=size))
     return publishes
 
 
-def _steady(nodes: list[int], start: int, end: int, per_round: int, dice: Random) -> list[Publish]:
-    """Let all publish in turn at an even pace."""
-    turns = cycle(dice.sample(nodes, len(nodes)))
+def _steady(nodes: list[int], start: int, end: int, per_round: int, rng: Random) -> list[Publish]:
+    """Return publications by all in turn at an even pace."""
+    turns = cycle(rng.sample(nodes, len(nodes)))
     times = range(start, end, ROUND_NS // per_round)
-    return [Publish(at_ns=at, node=next(turns), events=dice.choice((1, 1, 3))) for at in times]
+    return [Publish(at_ns=at, node=next(turns), events=rng.choice((1, 1, 3))) for at in times]
 
 
-def _switches(nodes: list[int], span: int, dice: Random, start: int = 0) -> list[Act]:
-    """Let some followers change their merger now and then."""
+def _switches(nodes: list[int], span: int, rng: Random, start: int = 0) -> list[Act]:
+    """Return a few followers that change their merger."""
     return [
-        Act(at_ns=start + dice.randrange(span), node=dice.choice(nodes), name="switch", argument=-1)
-        for _ in range(dice.choice((0, 1, 3)))
+        Act(at_ns=start + rng.randrange(span), node=rng.choice(nodes), name="switch", argument=-1)
+        for _ in range(rng.choice((0, 1, 3)))
     ]

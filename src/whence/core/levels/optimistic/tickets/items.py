@@ -18,7 +18,7 @@ from whence.core.levels.optimistic.tickets.records import Epoch, Ticket, Version
 from whence.core.ready import Item
 
 Nonce = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-Moment = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+StoryStep = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 """A time on the sender's own clock; only the sender reads it."""
 
 Entry = Annotated[int, Meta(ge=0, le=2**63 - 1)]
@@ -35,7 +35,7 @@ class Renew(Item, frozen=True, tag=40):
     ticket: Ticket
     epoch: Epoch
     version: Version
-    sent_at: Moment
+    sent_at: StoryStep
     record: RecordBytes
 
     def sound(self) -> bool:
@@ -49,7 +49,7 @@ class Alive(Item, frozen=True, tag=41):
     ticket: Ticket
     epoch: Epoch
     version: Version
-    sent_at: Moment
+    sent_at: StoryStep
 
 
 class Fenced(Item, frozen=True, tag=42):

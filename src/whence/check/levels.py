@@ -1,0 +1,37 @@
+"""The promises of each level: the one table of levels that oracles read."""
+
+from typing import Final
+
+from whence.errors import UsageError
+from whence.trace.memory import Run
+
+_BASE = ("integrity", "no_duplicates")
+_ARRIVAL = ("agreement", "liveness", "bounds")
+_CAUSAL = (*_BASE, "fifo", "causal", *_ARRIVAL)
+_FIFO = (*_BASE, "fifo", *_ARRIVAL, "views")
+
+PROMISES_OF: Final[dict[str, tuple[str, ...]]] = {
+    "eventual": (*_BASE, *_ARRIVAL, "views"),
+    "fifo": _FIFO,
+    "optimistic": (*_BASE, "optimistic_causal", "ticket_exclusivity", "ticket_coverage", *_ARRIVAL, "views"),
+    "causal": _CAUSAL,
+    "total": (*_BASE, "fifo", "total_order", "keys", "optimistic_causal", *_ARRIVAL),
+    "cbcast": _CAUSAL,
+    "barriers": _CAUSAL,
+    "neighbourhood": (*_BASE, "fifo", *_ARRIVAL),
+    "canary": _FIFO,
+}
+"""What each level promises. The canary promises what it is known to break."""
+
+KEYED: Final = tuple(level for level, promises in PROMISES_OF.items() if "keys" in promises)
+"""The levels whose mergers give every event a key, and hold it until its place in the order is known."""
+
+
+def promises_of(run: Run) -> tuple[str, ...]:
+    """Return what a run promises: its parameter `promises`, else what its level does. Raises UsageError."""
+    stated = run.parameters.get("promises")
+    if isinstance(stated, list | tuple):
+        return tuple(map(str, stated))
+    if run.level not in PROMISES_OF:
+        raise UsageError(f"no level is called {run.level!r}; known are {', '.join(PROMISES_OF)}")
+    return PROMISES_OF[run.level]

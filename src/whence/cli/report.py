@@ -1,0 +1,62 @@
+"""whence report: one page with the verdicts, numbers and plots of any number of runs."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from whence.check.verdict import Outcome
+from whence.cli.check import BROKEN
+from whence.cli.metrics import Json
+from whence.cli.output import parse_settings, print_json, progress, stdout
+from whence.cli.verify import Conf, Master, Traces
+from whence.places import local
+
+if TYPE_CHECKING:
+    from whence.pipeline.verify import Verified
+
+
+def report(
+    traces: Traces,
+    out: Annotated[Path, typer.Option(help="The page to write.")],
+    master: Master = None,
+    conf: Conf = None,
+    json: Json = False,
+) -> None:
+    """Judge and measure traces and write one page with verdicts, numbers and plots.
+
+    Exit code 0: nothing is broken. 1: a promise is.
+    """
+    from whence.pipeline import events, session
+    from whence.pipeline import report as reporting
+
+    local(out, "--out")
+    with progress(quiet=json) as bar:
+        bar.add_task("judging and measuring on Spark", total=None)
+        found = events.find_input(traces)
+        spark = session.session(master, parse_settings(conf or [], "--conf"))
+        judged = reporting.write_report(spark, traces, out, found)
+    if json:
+        print_json(0, runs=len(judged.runs), report=str(out), broken=judged.broken)
+    else:
+        stdout().print(_by_run(judged))
+        stdout().print(f"report: {out}")
+    if judged.broken:
+        raise typer.Exit(BROKEN)
+
+
+def _by_run(judged: "Verified") -> Table:
+    """Return a table of the verdicts by run."""
+    table = Table(
+        "run", "level", "holds", "vacuous", "unknown", "broken", title="judged on Spark, from the traces alone"
+    )
+    for each in judged.runs:
+        by_outcome = {outcome: [v.promise for v in each.verdicts if v.outcome is outcome] for outcome in Outcome}
+        broken = ", ".join(by_outcome[Outcome.BROKEN])
+        table.add_row(
+            each.run.run_id, each.run.level, f"[green]{len(by_outcome[Outcome.HOLDS])}[/]",
+            f"[bright_black]{len(by_outcome[Outcome.VACUOUS])}[/]", ", ".join(by_outcome[Outcome.UNKNOWN]),
+            f"[bold red]{broken}[/]" if broken else "",
+        )  # fmt: skip
+    return table

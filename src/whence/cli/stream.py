@@ -1,0 +1,85 @@
+"""whence stream: publishers' logs become one causal, deterministic order as they grow."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from whence.cli.merge import Json, Logs, Mapping, Out, Strict, print_unread
+from whence.cli.output import parse_settings, print_json, print_message, progress, stdout
+from whence.cli.verify import Conf, Master
+from whence.errors import UsageError
+from whence.places import local
+
+
+def stream(
+    logs: Logs,
+    out: Out,
+    work: Annotated[Path, typer.Option(help="Where the stream keeps what is pending, and how far it has read.")],
+    once: Annotated[
+        bool, typer.Option("--once", help="Merge what is there and stop, rather than wait for more.")
+    ] = False,
+    flush: Annotated[
+        bool, typer.Option("--flush", help="With --once: the logs are complete, release what is still pending.")
+    ] = False,
+    mode: Annotated[
+        str, typer.Option(help="evidence (by clocks) or frontier (by how far each publisher is).")
+    ] = "evidence",
+    epsilon: Annotated[int, typer.Option(min=1, help="The clocks differ by fewer ticks than this.")] = 5,
+    delta: Annotated[int, typer.Option(min=0, help="Ticks within which rows arrive.")] = 100,
+    silent: Annotated[
+        int, typer.Option(min=1, help="frontier: ignore a publisher after this many silent ticks.")
+    ] = 60_000,
+    files_per_batch: Annotated[int, typer.Option(min=1, help="Files merged in one step.")] = 8,
+    mapping: Mapping = None,
+    strict: Strict = False,
+    master: Master = None,
+    conf: Conf = None,
+    json: Json = False,
+) -> None:
+    """Merge publishers' logs as they grow: exactly once and in order, even if this is killed at any moment.
+
+    Released rows go to OUT/released, those that came after their place had passed to OUT/late, further rows of an
+    event to OUT/twice, and rows without a valid place in the order to OUT/rejected, each with its file and the reason.
+    Only steps with a manifest in OUT/manifests count.
+    Started again, it goes on where it stopped. Writers must move whole files in. Exit code 0: all that was there is
+    merged. 2: it cannot be read or written.
+    """
+    from whence.pipeline import logs as reading
+    from whence.pipeline import manifest as manifests
+    from whence.pipeline import session as sessions
+    from whence.pipeline.stream import run_stream
+    from whence.pipeline.stream_step import Rules
+
+    local(out, "--out")
+    local(work, "--work")
+    if mode not in ("evidence", "frontier"):
+        raise UsageError(f"--mode must be evidence or frontier, not {mode!r}")
+    if flush and not once:
+        raise UsageError("--flush needs --once: the logs of a stream that goes on are never complete")
+    named = reading.read_mapping(mapping)
+    print_unread(reading.unread_files(logs))
+    with progress(quiet=json) as bar:
+        task = bar.add_task("merging on Spark", total=None)
+        spark = sessions.session(master, parse_settings(conf or [], "--conf"))
+        partitions = sessions.configure_for_size(spark, 0)
+        rules = Rules(
+            epsilon=epsilon, delta=delta, mode="frontier" if mode == "frontier" else "evidence", silent=silent,
+            partitions=partitions,
+        )  # fmt: skip
+        run_stream(
+            spark, logs, out, work, rules, named, once=once, flush=flush, strict=strict,
+            files_per_batch=files_per_batch,
+            on_step=lambda done: bar.update(task, description=f"step {done.step}: {done.rows['released']:,} released"),
+        )  # fmt: skip
+    done = [manifests.read_manifest(out, step) for step in manifests.committed_steps(out)]
+    counted = ("in", "released", "late", "twice", "rejected")
+    facts = {name: sum(each.rows.get(name, 0) for each in done) for name in counted}
+    facts["pending"] = done[-1].rows.get("pending", 0) if done else 0
+    if json:
+        print_json(0, steps=len(done), out=str(out), **facts)
+    else:
+        counts = ", ".join(f"{count:,} {name}" for name, count in facts.items())
+        stdout().print(f"{len(done):,} steps: {counts}; {out}")
+        if facts["rejected"]:
+            print_message(f"{facts['rejected']:,} rows were rejected; {out / 'rejected'} says why of each")

@@ -1,0 +1,250 @@
+"""SQL expressions for the rows of a log: values in the documented columns, sort keys, and reasons for rejecting rows.
+
+A value is cast if nothing of it is lost. A row that has no place in any order is not dropped but gets a reason.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final, TypeAlias
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    DecimalType,
+    FractionalType,
+    IntegralType,
+    MapType,
+    NullType,
+    StringType,
+    StructType,
+)
+
+from whence.pipeline.logs import (
+    BITS_OF,
+    FILE,
+    GRP,
+    HEARTBEAT,
+    INC,
+    INC_BITS,
+    K_BITS,
+    K_HI,
+    K_LO,
+    K_MID,
+    KEY,
+    KIND,
+    PAYLOAD,
+    PID,
+    PID_BITS,
+    PUBLISHER,
+    RAW,
+    REASON,
+    ROW,
+    SEQ,
+    SEQ_BITS,
+    K,
+    L,
+    R,
+)
+
+GIVEN: Final = "given_"
+"""Prefix of the columns that hold the values as they were given."""
+NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+"""What Spark and Hive call the directory of rows without a value."""
+_VALUE_SHOWN: Final = 100
+GRP_BYTES_MAX: Final = 200
+"""A group has a directory of its own; file systems take names of 255 bytes."""
+_ESCAPED: Final = r"""'"#%\'*/:=?\\{[]^'"""
+_ESCAPED_BYTES: Final = f"octet_length({GRP}) + 2 * (length({GRP}) - length(translate({GRP}, {_ESCAPED}, '')))"
+"""Characters for which Spark writes three in the name of a directory, and how long that is then."""
+_EXACT: Final = 1 << 53
+"""Whole numbers below this are exact as doubles."""
+_UUID: Final = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
+
+ValueKinds: TypeAlias = tuple[tuple[str, str], ...]
+"""(column, kind of its values), sorted."""
+
+
+# --- values ---
+
+WHOLE, DECIMAL, DOUBLE, TEXT, BYTES, NESTED, OTHER, ABSENT = (
+    "whole", "decimal", "double", "text", "bytes", "nested", "other", "absent"
+)  # fmt: skip
+
+
+def value_kind(kind: DataType) -> str:
+    """Return how values of a type are cast."""
+    if isinstance(kind, NullType):
+        return ABSENT
+    if isinstance(kind, IntegralType):
+        return WHOLE
+    if isinstance(kind, DecimalType):
+        return DECIMAL
+    if isinstance(kind, FractionalType):
+        return DOUBLE
+    if isinstance(kind, StructType | ArrayType | MapType):
+        return NESTED
+    return TEXT if isinstance(kind, StringType) else BYTES if isinstance(kind, BinaryType) else OTHER
+
+
+@lru_cache(maxsize=256)
+def row_sql(kinds: ValueKinds) -> tuple[list[str], list[str]]:
+    """Return two lists of SQL columns: values and reasons from given values, then rows with keys from these."""
+    of = dict(kinds)
+    numbers = {name: _number(name, of.get(name, ABSENT)) for name in (INC, SEQ, R, L, K, *KEY)}
+    word, digits = _publisher_number(of.get(PID, ABSENT))
+    names = [f"nullif({_text(PUBLISHER, of)}, '')"] if PUBLISHER in of else []
+    uuids = [f"if({_text(PID, of)} rlike '{_UUID}', lower({_text(PID, of)}), null)"] if _may_be_text(of) else []
+    has_pid = f"{GIVEN}{PID} is not null" if PID in of else "false"
+    spoken = f"if({has_pid}, {uuids[0] if uuids else 'cast(null as string)'}, {names[0] if names else 'null'})"
+    parsed = [
+        f"coalesce({_text(GRP, of)}, 'all') as {GRP}" if GRP in of else f"'all' as {GRP}",
+        f"{word} as word", f"{digits} as digits", f"cast({spoken} as string) as named",
+        *(f"{number} as {name}" for name, number in numbers.items()),
+        f"{_payload(of.get(PAYLOAD, ABSENT))} as {PAYLOAD}",
+        f"{_text(KIND, of)} <=> '{HEARTBEAT}' as {HEARTBEAT}" if KIND in of else f"false as {HEARTBEAT}",
+        *(f"{_shown(name)} as {GIVEN}{name}" for name in of if name not in (GRP, PUBLISHER, PAYLOAD, KIND)),
+        FILE, ROW, RAW, "bad",
+    ]  # fmt: skip
+    return parsed, _keyed_columns(of, has_names=bool(names or uuids))
+
+
+def _text(name: str, of: Mapping[str, str]) -> str:
+    return "cast(null as string)" if of[name] == ABSENT else f"cast({GIVEN}{name} as string)"
+
+
+def _shown(name: str) -> str:
+    return f"{GIVEN}{name}"
+
+
+def _may_be_text(of: Mapping[str, str]) -> bool:
+    return of.get(PID) in (TEXT, BYTES)
+
+
+def _number(name: str, kind: str) -> str:
+    """Return SQL for a value as a whole number, or null where that would lose anything of it."""
+    given = f"{GIVEN}{name}"
+    whole = f"try_cast({given} as bigint)"
+    if kind == WHOLE:
+        return whole
+    if kind == DECIMAL:
+        return f"if({given} = floor({given}), {whole}, null)"
+    if kind == DOUBLE:
+        return f"if({given} = floor({given}) and abs({given}) < {_EXACT}, {whole}, null)"
+    if kind in (TEXT, BYTES):
+        text = given if kind == TEXT else f"cast({given} as string)"
+        exact = _decimal(text)
+        is_whole = f"{exact} = floor({exact}) and abs({exact}) < {_EXACT}"
+        return f"coalesce({_long(text)}, if({is_whole}, try_cast({exact} as bigint), null))"
+    return "cast(null as bigint)"
+
+
+def _long(text: str) -> str:
+    """Return SQL for digits as a number. A text with a fraction may have been a double, and is exact only below _EXACT:
+    for 9007199254740993.0 in a line of JSON the parser returns 9.007199254740992E15."""
+    return f"if({text} rlike '[.eE]', null, try_cast({text} as bigint))"
+
+
+def _decimal(text: str) -> str:
+    return f"try_cast({text} as decimal(38, 9))"
+
+
+def _publisher_number(kind: str) -> tuple[str, str]:
+    """Return SQL for a publisher's number as 64 bits, and for its digits where it needs more than a long's 63 bits."""
+    number = _number(PID, kind)
+    if kind not in (DECIMAL, TEXT, BYTES):
+        return number, "cast(null as string)"
+    given = f"{GIVEN}{PID}"
+    exact = given if kind == DECIMAL else _decimal(f"cast({given} as string)")
+    is_big = f"{exact} = floor({exact}) and {exact} > {2**63 - 1}BD and {exact} < {2**64}BD"
+    if kind != DECIMAL:
+        is_big = f"{is_big} and not cast({given} as string) rlike '[.eE]'"
+    word = f"coalesce({number}, if({is_big}, try_cast({exact} - {2**64}BD as bigint), null))"
+    return word, f"if({is_big}, cast(cast({exact} as decimal(20, 0)) as string), null)"
+
+
+def _payload(kind: str) -> str:
+    given = f"{GIVEN}{PAYLOAD}"
+    if kind == ABSENT:
+        return "cast(null as binary)"
+    if kind == BYTES:
+        return given
+    return f"cast({f'to_json({given})' if kind == NESTED else f'cast({given} as string)'} as binary)"
+
+
+# --- reasons and keys ---
+
+
+def _keyed_columns(of: Mapping[str, str], *, has_names: bool) -> list[str]:
+    inc, k, r = f"coalesce({INC}, 1L)", f"coalesce({K}, 0L)", f"coalesce({R}, {L})"
+    tail = f"shiftleft({inc} & {(1 << INC_BITS) - 1}, {SEQ_BITS}) | {SEQ}"
+    is_small = f"digits is null and word between 0 and {(1 << PID_BITS) - 1}"
+    mid, low = "shiftrightunsigned(word, 2)", f"shiftleft(word & 3, {INC_BITS + SEQ_BITS}) | {tail}"
+    if has_names:
+        mid = f"if(named is null, {mid}, {1 << 62}L | shiftleft({_letters(1)}, 6))"
+        low = f"if(named is null, {low}, {_letters(8)})"
+    made_mid = f"if({is_small}, 0L, {mid})"
+    made_low = f"if({is_small}, shiftleft(word, {INC_BITS + SEQ_BITS}) | {tail}, {low})"
+    return [
+        GRP, f"if(digits is null, word, null) as {PID}", f"coalesce(digits, named) as {PUBLISHER}",
+        f"try_cast({inc} as int) as {INC}", SEQ, f"{r} as {R}", L,
+        f"coalesce({K_HI}, shiftleft({L}, {K_BITS}) | {k}) as {K_HI}",
+        f"coalesce({K_MID}, if({K_HI} is null, {made_mid}, 0L)) as {K_MID}",
+        f"coalesce({K_LO}, {made_low}) as {K_LO}",
+        PAYLOAD, HEARTBEAT, FILE, ROW, RAW, f"{_reason(of)} as {REASON}",
+    ]  # fmt: skip
+
+
+def _letters(first: int) -> str:
+    """Return SQL for seven bytes of a name as a number, so that names compare as their bytes do."""
+    return f"cast(conv(rpad(hex(substr(cast(named as binary), {first}, 7)), 14, '0'), 16, 10) as bigint)"
+
+
+def _reason(of: Mapping[str, str]) -> str:
+    """Return SQL for the reason to reject a row: the first thing that is wrong with it."""
+    is_made = f"({K_HI} is null or {K_LO} is null)"
+    parts = [
+        "bad",
+        f"case when {GRP} = '' then 'grp is empty' end",
+        f"case when octet_length({GRP}) > {GRP_BYTES_MAX // 3} and {_ESCAPED_BYTES} > {GRP_BYTES_MAX} "
+        f"then 'grp has more than {GRP_BYTES_MAX} bytes as the name of a directory' end",
+        f"case when {GRP} = '{NO_PARTITION}' then 'grp is {NO_PARTITION}, which stands for none in directories' end",
+        *_reasons_of_publisher(of),
+        *_reasons_of(of, SEQ, BITS_OF[SEQ], is_made, f"not {HEARTBEAT}"),
+        *_reasons_of(of, L, BITS_OF[L], is_made, "true"),
+        *_reasons_of(of, INC, BITS_OF[INC], "true", None),
+        *_reasons_of(of, K, BITS_OF[K], is_made, None),
+        *(each for name in (R, *KEY) for each in _reasons_of(of, name, 63, "true", None)),
+        f"case when ({K_HI} is null) <> ({K_LO} is null) then 'one of {K_HI} and {K_LO} is missing' end",
+    ]
+    return f"coalesce({', '.join(parts)})"
+
+
+def _reasons_of_publisher(of: Mapping[str, str]) -> list[str]:
+    parts = ["case when word is null and named is null and {given} is null then 'pid is missing' end"]
+    if PID in of:
+        shown = _shown_value(PID)
+        hint = "no whole number and no UUID; names of publishers belong into the column publisher"
+        parts.append(f"case when word is null and named is null then concat('pid is ', {shown}, ', {hint}') end")
+        parts.append(f"case when word < 0 and digits is null then concat('pid is ', {shown}, ', out of its range') end")
+    given = f"{GIVEN}{PID}" if PID in of else "cast(null as string)"
+    return [part.replace("{given}", given) for part in parts]
+
+
+def _reasons_of(of: Mapping[str, str], name: str, bits: int, is_made: str, needed: str | None) -> list[str]:
+    parts = []
+    if name in of:
+        shown = _shown_value(name)
+        if of[name] != WHOLE:
+            cannot = f"{name} is null and {GIVEN}{name} is not null"
+            parts.append(f"case when {cannot} then concat('{name} is ', {shown}, ', no whole number') end")
+        over = f"({name} > {(1 << bits) - 1}L and {is_made})" if bits < 63 else "false"
+        beyond = f"', out of its range, 0 to {(1 << bits) - 1:,}'"
+        parts.append(f"case when {name} < 0 or {over} then concat('{name} is ', {shown}, {beyond}) end")
+    if needed:
+        parts.append(f"case when {name} is null and {needed} then '{name} is missing' end")
+    return parts
+
+
+def _shown_value(name: str) -> str:
+    return f"substr(cast({GIVEN}{name} as string), 1, {_VALUE_SHOWN})"

@@ -1,0 +1,188 @@
+"""Log files with pending rows, kept as hard links: their rows are read when they are due.
+
+A link costs nothing and outlives the log, so that logs may be removed or compacted as soon as the step that read them
+is committed. Where the file system cannot link, the file is copied. Names begin with the step.
+"""
+
+import os
+import shutil
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from whence.pipeline.log_reader import LogReader
+from whence.pipeline.logs import (
+    BITS_OF,
+    FILE,
+    GRP,
+    HEARTBEAT,
+    INC,
+    KEY,
+    KIND,
+    PAYLOAD,
+    PID,
+    PUBLISHER,
+    REASON,
+    SEQ,
+    K,
+    L,
+    R,
+    check_one_run,
+    has_events,
+    is_log,
+    is_parquet,
+)  # fmt: skip
+from whence.pipeline.rejected import first_rejected, local_path, rejected_rows
+
+_NUMBERS: Final = (PID, INC, SEQ, R, L, K, *KEY)
+"""Columns that must be whole numbers, and in their range, for the statistics of a footer to suffice."""
+
+
+class FileSpan(NamedTuple):
+    """Counts and ranges of some rows of a file: all of a publisher, or a row group."""
+
+    file: str
+    publisher: str | None
+    max_r: int | None
+    max_l: int | None
+    """None: all rows are rejected."""
+    first: int | None
+    """The least l of events; heartbeats do not count."""
+    last: int | None
+    rows: int
+    events: int
+    rejected: int
+    """Rejected rows."""
+
+
+class PendingFiles:
+    """The pending files of one stream, all in one directory, by name."""
+
+    def __init__(self, spark: SparkSession, directory: Path, mapping: Mapping[str, str]) -> None:
+        self._directory = directory.absolute()
+        self._reader = LogReader(spark, mapping)
+        self._is_plain = set(mapping) <= {PAYLOAD}
+        self._sources: dict[str, str] = {}
+
+    def link(self, step: str, found: Iterable[str]) -> list[str]:
+        """Link the logs among the new files of a step; return their names here. Raises UsageError."""
+        paths = [Path(each.removeprefix("file:")) for each in sorted(found)]
+        logs = [path for path in paths if is_log(path) and has_events(path)]
+        check_one_run(logs)
+        return [self._link(path, f"{step}-{number}{_suffixes(path)}") for number, path in enumerate(logs)]
+
+    def _link(self, source: Path, name: str) -> str:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        target = self._directory / name
+        target.unlink(missing_ok=True)
+        try:
+            os.link(source, target)
+        except OSError:
+            shutil.copyfile(source, target)
+        self._sources[str(target)] = str(source)
+        return name
+
+    def rows(self, files: Iterable[str]) -> DataFrame:
+        """Return the rows of files."""
+        return self._reader.rows([self._directory / file for file in files])
+
+    def count(self, files: Iterable[str]) -> int:
+        """Return how many rows are in files, without reading them."""
+        return self._reader.count([self._directory / file for file in files])
+
+    def size(self, files: Iterable[str]) -> int:
+        """Return the size of files in bytes."""
+        return sum((self._directory / file).stat().st_size for file in files)
+
+    def valid_rows(self, files: Iterable[str]) -> DataFrame:
+        """Return the rows of files that have a place in the order."""
+        return self.rows(files).filter(F.col(REASON).isNull())
+
+    def rejected(self, files: Iterable[str]) -> DataFrame:
+        """Return the rejected rows, each with the file it came in, the row as it was and the reason."""
+        rows = rejected_rows(self.rows(files))
+        source = F.lit(None).cast("string")
+        for link, path in self._sources.items():
+            source = F.when(F.endswith(F.col(FILE), F.lit(f"/{Path(link).name}")), path).otherwise(source)
+        return rows.withColumn(FILE, F.coalesce(source, FILE))
+
+    def first_rejected(self, files: Iterable[str]) -> str:
+        """Return a sentence about the first rejected row."""
+        return first_rejected(self.rows(files).filter(F.col(REASON).isNotNull()), self._sources)
+
+    def forget_sources(self) -> None:
+        """Forget where files came from, once the rejected rows are written."""
+        self._sources.clear()
+
+    def spans(self, files: Collection[str], *, by_publisher: bool) -> list[FileSpan]:
+        """Return the ranges of ticks in files: from their footers, unless a mapping computes columns."""
+        if self._is_plain and not by_publisher:
+            known = [self._from_footer(file) for file in files]
+            if all(each is not None for each in known):
+                return [span for spans in known for span in spans or ()]
+        if not files:
+            return []
+        is_valid = F.col(REASON).isNull()
+        clock, l_ = F.when(is_valid, F.col(R)), F.when(is_valid, F.col(L))
+        ticks = F.when(~F.col(HEARTBEAT), l_)
+        # A publisher called 17 is not the one whose number that is; in quotes, no name is taken for another.
+        quoted = F.concat(F.lit('"'), PUBLISHER, F.lit('"'))
+        called = F.when(F.col(PUBLISHER).rlike('^([0-9]+$|")'), quoted).otherwise(F.col(PUBLISHER))
+        name = F.coalesce(called, F.col(PID).cast("string")) if by_publisher else F.lit(None).cast("string")
+        found = (
+            self.rows(files)
+            .groupBy(FILE, name.alias("name"))
+            .agg(
+                F.max(clock), F.max(l_), F.min(ticks), F.max(ticks), F.count("*"), F.count(ticks),
+                F.count_if(~is_valid),
+            )
+        )  # fmt: skip
+        return [FileSpan(Path(local_path(row[0])).name, *row[1:]) for row in found.collect()]
+
+    def _from_footer(self, file: str) -> list[FileSpan] | None:
+        if not is_parquet(Path(file)):
+            return None
+        try:
+            footer = pq.read_metadata(self._directory / file)
+            kinds = {field.name: field.type for field in pq.read_schema(self._directory / file)}
+        except (OSError, pa.ArrowException):
+            return None
+        numbers = [name for name in _NUMBERS if name in kinds]
+        is_whole = all(pa.types.is_signed_integer(kinds[name]) for name in numbers)
+        if not is_whole or not {PID, SEQ, L} <= set(numbers) or KIND in kinds:
+            return None
+        places = {footer.schema.column(number).path: number for number in range(footer.num_columns)}
+        spans = []
+        for group in (footer.row_group(number) for number in range(footer.num_row_groups)):
+            known = {name: group.column(places[name]).statistics for name in (*numbers, *([GRP] * (GRP in kinds)))}
+            if not all(each and each.has_min_max and each.null_count == 0 for each in known.values()):
+                return None
+            if GRP in known and not known[GRP].min:
+                return None
+            if any(known[name].min < 0 or known[name].max >> BITS_OF.get(name, 63) for name in numbers):
+                return None  # some rows may be rejected: all are read
+            clock, l_ = known[R if R in known else L], known[L]
+            spans.append(FileSpan(file, None, clock.max, l_.max, l_.min, l_.max, group.num_rows, group.num_rows, 0))
+        return spans
+
+    def remove(self, files: Iterable[str]) -> None:
+        """Remove files whose rows are all released."""
+        for file in files:
+            (self._directory / file).unlink(missing_ok=True)
+
+    def remove_others(self, files: Collection[str]) -> None:
+        """Remove all files but these: what a step that failed has left."""
+        for path in self._directory.glob("*"):
+            if path.name not in files:
+                path.unlink()
+
+
+def _suffixes(path: Path) -> str:
+    """Return the suffixes of a name: the format, and the compression."""
+    plain = path.with_suffix("") if path.suffix in (".gz", ".zst") else path
+    return plain.suffix + (path.suffix if plain is not path else "")

@@ -1,0 +1,288 @@
+"""One step of a streaming merge: which rows of a micro-batch and of earlier files are due, late, duplicate or rejected.
+
+A step writes its rows, checks that none is lost, and commits with its manifest. stream.py says which rules it follows.
+"""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import msgspec
+from pyspark.sql import DataFrame, Observation, SparkSession, Window
+from pyspark.sql import functions as F
+
+from whence.errors import InternalError, UsageError
+from whence.pipeline.batch import row_count
+from whence.pipeline.columns import union
+from whence.pipeline.committed_events import (
+    Identity,
+    already_committed,
+    identities,
+    rows_by_group,
+    with_highest,
+    without_events,
+)
+from whence.pipeline.deduplication import IS_FIRST, with_is_first
+from whence.pipeline.logs import GRP, HEARTBEAT, LOG, ORDER, L
+from whence.pipeline.manifest import (
+    HEARTBEATS,
+    IN,
+    LATE,
+    NOTHING,
+    PENDING,
+    REJECTED,
+    RELEASED,
+    TWICE,
+    VERSION,
+    Manifest,
+    committed_steps,
+    manifest_file,
+    read_manifest,
+    write_manifest,
+)
+from whence.pipeline.merge import POS
+from whence.pipeline.pending_files import PendingFiles
+
+Mode: TypeAlias = Literal["evidence", "frontier"]
+
+PATH: Final = "path"
+"""The column of a micro-batch that names a file."""
+SMALL_BYTES: Final = 1 << 20
+"""Files of a step below which its expressions are interpreted."""
+_FLUSH: Final = "-flush"
+_LAST: Final = "~"
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """When a row is released, in ticks."""
+
+    epsilon: int = 5
+    delta: int = 100
+    mode: Mode = "evidence"
+    silent: int = 60_000
+    partitions: int = 2
+
+    @property
+    def wait(self) -> int:
+        """How far behind the greatest clock everything is released."""
+        return self.delta + 2 * self.epsilon - 1
+
+
+class _NewFiles(NamedTuple):
+    """What a step knows about its new files."""
+
+    spans: dict[str, tuple[int, int]]
+    events: dict[str, int]
+    with_rejected: list[str]
+    """Files with rejected rows."""
+    rejected: int
+    heartbeats: int
+
+
+class StreamMerge:
+    """The merge of one stream; Spark calls `step` with every micro-batch."""
+
+    def __init__(
+        self, spark: SparkSession, files: PendingFiles, out: Path, work: Path, rules: Rules, *, strict: bool = False
+    ) -> None:
+        self._files = files
+        self._out = out
+        self._work = work
+        self._rules = rules
+        self._strict = strict
+        self._spark = spark
+        files.remove_others(self._before(_LAST).pending)
+
+    def step(self, files: DataFrame, batch: int) -> None:
+        """Merge a micro-batch, unless it is committed already. Raises UsageError, StorageError, InternalError."""
+        name = f"{batch:08d}"
+        if not manifest_file(self._out, name).exists():
+            self._commit(name, files, self._before(name))
+
+    def flush(self) -> None:
+        """Release everything that is pending: the logs are complete."""
+        last = self._before(_LAST)
+        if last.pending:
+            self._commit(last.step + _FLUSH, None, last)
+
+    def _before(self, name: str) -> Manifest:
+        """Return the manifest of the step before one."""
+        steps = [step for step in committed_steps(self._out) if step < name]
+        if not steps:
+            return Manifest(version=VERSION)
+        last = read_manifest(self._out, steps[-1])
+        if last.version < VERSION:
+            last.highest_seq = with_highest({}, identities(self._committed()))
+        return last
+
+    def _commit(self, name: str, files: DataFrame | None, before: Manifest) -> None:
+        after = Manifest(
+            step=name, max_r=before.max_r, reached=dict(before.reached), released=dict(before.released),
+            highest_seq=dict(before.highest_seq), version=VERSION,
+        )  # fmt: skip
+        found = _NewFiles({}, {}, [], 0, 0) if files is None else self._link_files(name, files, after)
+        flushed = max((last for _, last in before.pending.values()), default=NOTHING)
+        after.w = max(before.w, flushed if files is None else self._next_w(before, after))
+        known = before.pending | found.spans
+        after.pending = {file: span for file, span in known.items() if span[1] > after.w}
+        after.events = {file: count for file, count in (before.events | found.events).items() if file in after.pending}
+        due = [file for file, (first, last) in known.items() if first <= after.w and last > before.w]
+        late = [file for file, (first, _) in found.spans.items() if first <= before.w]
+        # Compiling takes a second or more, which a few rows are not worth.
+        is_small = self._files.size({*due, *late}) < SMALL_BYTES
+        self._spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if is_small else "FALLBACK")
+        duplicates = self._release(name, due, before, after)
+        duplicates += self._set_aside_late(name, late, before, after)
+        self._replace(name, TWICE, union(duplicates) if duplicates else None)
+        self._replace(name, REJECTED, self._files.rejected(found.with_rejected) if found.with_rejected else None)
+        after.rows[REJECTED] = row_count(self._directory(name, REJECTED))
+        after.rows[PENDING] = self._pending(after)
+        self._check(before, after, found)
+        write_manifest(self._out, after)
+        self._files.remove(file for file in (*known, *found.with_rejected) if file not in after.pending)
+        self._files.forget_sources()
+
+    def _link_files(self, name: str, files: DataFrame, after: Manifest) -> _NewFiles:
+        """Link the files of a batch and note how far their clocks are."""
+        by_publisher = self._rules.mode == "frontier"
+        linked = self._files.link(name, (row[PATH] for row in files.collect()))
+        spans: dict[str, tuple[int, int]] = {}
+        events = dict.fromkeys(linked, 0)
+        with_rejected = set()
+        rows = rejected = 0
+        for file, publisher, r, l_, first, last, in_all, valid, wrong in self._files.spans(
+            linked, by_publisher=by_publisher
+        ):
+            rows, rejected, events[file] = rows + in_all, rejected + wrong, events[file] + valid
+            if wrong:
+                with_rejected.add(file)
+            if r is None or l_ is None:
+                continue
+            after.max_r = max(after.max_r, r)
+            if by_publisher:
+                known = after.reached.get(str(publisher), (NOTHING, NOTHING))
+                after.reached[str(publisher)] = max(known[0], l_), max(known[1], r)
+            if first is not None and last is not None:
+                least, greatest = spans.get(file, (first, last))
+                spans[file] = min(least, first), max(greatest, last)
+        if with_rejected and self._strict:
+            raise UsageError(f"LOGS: {self._files.first_rejected(sorted(with_rejected))}")
+        if (in_files := self._files.count(linked)) != rows:
+            raise InternalError(f"step {name} does not balance: {in_files:,} rows are in its files, {rows:,} were read")
+        return _NewFiles(spans, events, sorted(with_rejected), rejected, rows - rejected - sum(events.values()))
+
+    def _next_w(self, before: Manifest, after: Manifest) -> int:
+        if self._rules.mode == "evidence":
+            return before.max_r - self._rules.wait
+        alive = {pid: at for pid, at in after.reached.items() if at[1] >= after.max_r - self._rules.silent}
+        gone = sorted(pid for pid in after.reached if pid not in alive)
+        after.silent = [int(pid) if pid.isdecimal() else pid for pid in gone]
+        return min((at[0] for at in alive.values()), default=NOTHING) - 1
+
+    def _release(self, name: str, files: list[str], before: Manifest, after: Manifest) -> list[DataFrame]:
+        """Write what is due in the order of the key, with positions; return the duplicates of events."""
+        due = self._events(files).filter(F.col(L).between(before.w + 1, after.w)) if files else None
+        duplicates = self._write_once(
+            name, RELEASED, None if due is None else due.repartition(self._rules.partitions, GRP), after,
+            lambda events: positioned(events, before.released),
+        )  # fmt: skip
+        for grp, count in rows_by_group(identities([self._directory(name, RELEASED)])).items():
+            after.released[grp] = after.released.get(grp, 0) + count
+        return duplicates
+
+    def _set_aside_late(self, name: str, files: list[str], before: Manifest, after: Manifest) -> list[DataFrame]:
+        rows = self._events(files).filter(F.col(L) <= before.w) if files else None
+        return self._write_once(
+            name, LATE, rows, after, lambda events: events.selectExpr("*", f"cast(null as bigint) as {POS}")
+        )
+
+    def _write_once(
+        self, name: str, fate: str, rows: DataFrame | None, after: Manifest, finished: Callable[[DataFrame], DataFrame]
+    ) -> list[DataFrame]:
+        """Write every event of some rows that is not committed yet, once; return the other rows."""
+        after.rows.setdefault(TWICE, 0)
+        if rows is None:
+            self._replace(name, fate, None)
+            after.rows[fate] = 0
+            return []
+        seen = Observation(f"{fate}-{name}")
+        marked = with_is_first(rows)
+        # Counted in the last stage: what an earlier one does again would count again.
+        first = marked.observe(seen, F.count_if(~F.col(IS_FIRST)).alias(TWICE)).filter(IS_FIRST).drop(IS_FIRST)
+        made = self._write(fate, finished(first))
+        duplicate_count = seen.get[TWICE]
+        known = already_committed(made, after.highest_seq, self._committed(name))
+        if known:
+            made = self._write(fate, finished(without_events(marked.filter(IS_FIRST).drop(IS_FIRST), known)))
+        self._move(name, fate, made)
+        table = identities([self._directory(name, fate)])
+        after.highest_seq = with_highest(after.highest_seq, table)
+        after.rows[fate] = table.num_rows
+        after.rows[TWICE] += duplicate_count + len(known)
+        return _duplicate_rows(marked, known) if duplicate_count or known else []
+
+    def _committed(self, name: str = _LAST) -> list[Path]:
+        """Return the directories of events that the steps up to one have released or set aside as late."""
+        steps = [step for step in committed_steps(self._out) if step < name]
+        directories = [self._directory(step, fate) for step in (*steps, name) for fate in (RELEASED, LATE)]
+        return [each for each in directories if each.exists()]
+
+    def _pending(self, after: Manifest) -> int:
+        """Return how many events are pending in the files that are kept."""
+        unread = [file for file, (first, _) in after.pending.items() if first > after.w and file in after.events]
+        others = [file for file in after.pending if file not in unread]
+        rest = self._events(others).filter(F.col(L) > after.w).count() if others else 0
+        return rest + sum(after.events[file] for file in unread)
+
+    def _check(self, before: Manifest, after: Manifest, found: _NewFiles) -> None:
+        """Check that no row is lost. Raises InternalError."""
+        events = sum(found.events.values())
+        after.rows |= {IN: events + found.rejected, HEARTBEATS: found.heartbeats}
+        incoming = before.rows.get(PENDING, 0) + after.rows[IN]
+        outgoing = sum(after.rows[fate] for fate in (RELEASED, LATE, TWICE, REJECTED, PENDING))
+        if incoming != outgoing or after.rows[REJECTED] != found.rejected:
+            raise InternalError(
+                f"step {after.step} does not balance and is not committed: {incoming:,} rows came in, {after.rows}"
+            )
+
+    # --- directories ---
+
+    def _directory(self, name: str, fate: str) -> Path:
+        return self._out / fate / f"step={name}"
+
+    def _write(self, fate: str, rows: DataFrame) -> Path:
+        made = self._work / fate
+        shutil.rmtree(made, ignore_errors=True)
+        rows.write.parquet(str(made))
+        return made
+
+    def _move(self, name: str, fate: str, made: Path | None) -> None:
+        """Move rows to where readers look, over what an earlier attempt left there."""
+        target = self._directory(name, fate)
+        shutil.rmtree(target, ignore_errors=True)
+        if made is not None:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(made, target)
+
+    def _replace(self, name: str, fate: str, rows: DataFrame | None) -> None:
+        self._move(name, fate, None if rows is None else self._write(fate, rows))
+
+    def _events(self, files: list[str]) -> DataFrame:
+        return self._files.valid_rows(files).filter(~F.col(HEARTBEAT)).select(*LOG)
+
+
+def positioned(rows: DataFrame, before: dict[str, int]) -> DataFrame:
+    """Return events in order with their positions; `before` is how many of each group came before."""
+    order = Window.partitionBy(GRP).orderBy(*ORDER)
+    base = F.from_json(F.lit(json.dumps(before)), "map<string,bigint>")[F.col(GRP)]
+    return rows.withColumn(POS, F.coalesce(base, F.lit(0)) + F.row_number().over(order) - 1)
+
+
+def _duplicate_rows(marked: DataFrame, known: list[Identity]) -> list[DataFrame]:
+    """Return the rows of events that are not the first, or whose event is committed already."""
+    others = [marked.filter(f"not {IS_FIRST}").drop(IS_FIRST)]
+    if known:
+        others.append(without_events(marked.filter(IS_FIRST).drop(IS_FIRST), known, how="left_semi"))
+    return others

@@ -1,0 +1,58 @@
+"""Scenarios of merged groups (level total): what `simulate` runs, and the demo's failover between mergers."""
+
+from whence.sim.fault_plan import FaultPlan
+from whence.sim.merge_timing import clocks_within_epsilon, deadline_ns, merge_settings, settle_ns
+from whence.sim.network import Latency, NetworkModel
+from whence.sim.random_faults import draw_faults, draw_network
+from whence.sim.random_streams import RandomStreams
+from whence.sim.scenario import MS, Fault, Publish, Scenario
+from whence.sim.scenarios.request import Request, evenly, timeline
+
+SPACING_NS = 10 * MS
+"""Between two publications of the whole group."""
+
+WITH_FAULTS = {"delta": 400, "epsilon": 20}
+"""Under a swarm's network: δ covers its slowest links. In ticks of a millisecond."""
+
+
+def simulation(request: Request) -> Scenario:
+    """Return the scenario that was asked for. Raises SettingError."""
+    settings = WITH_FAULTS | request.settings if request.faults == "swarm" else request.settings
+    values = merge_settings(settings)
+    rng = RandomStreams(request.seed).of("workload")
+    phases = timeline(request, SPACING_NS, settle_ns(values))
+    plan = request.plan or FaultPlan(clocks=clocks_within_epsilon(values))
+    if request.plan is None and request.faults == "swarm":
+        network = draw_network(rng)
+        drawn = draw_faults(request.nodes, phases.heal_at, rng)
+        # A clock that jumps breaks ε, on which the order rests.
+        plan = FaultPlan([fault for fault in drawn if fault.kind != "clock_jump"], network, plan.clocks)
+    faulty, deadline = request.faulty_events, deadline_ns(values)
+    return Scenario(
+        level=request.level, seed=request.seed, nodes=request.nodes, settings=settings,
+        network=plan.network, clocks=plan.clocks, faults=plan.faults,
+        publishes=evenly(request.nodes, faulty, 0, phases.spacing, rng)
+        + evenly(request.nodes, request.events - faulty, phases.live_from, phases.spacing, rng),
+        heal_at_ns=phases.heal_at, live_from_ns=phases.live_from, live_until_ns=phases.live_until,
+        deadline_ns=deadline, end_at_ns=phases.live_until + deadline,
+    )  # fmt: skip
+
+
+def merger_killed(nodes: int, events: int, seed: int) -> Scenario:
+    """Return the demo's scenario: two mergers, one of which crashes for good while everybody publishes."""
+    settings = {"mergers": 2, "delta": 150, "epsilon": 5}
+    values = merge_settings(settings)
+    rng = RandomStreams(seed).of("failover")
+    span = events * SPACING_NS
+    deadline = deadline_ns(values)
+    survivors = [pid for pid in range(nodes) if pid != 1]
+    publishes = [
+        Publish(at_ns=at * SPACING_NS + int(rng.random() * SPACING_NS), node=rng.choice(survivors))
+        for at in range(events)
+    ]
+    return Scenario(
+        level="total", seed=seed, nodes=nodes, settings=settings, clocks=clocks_within_epsilon(values),
+        network=NetworkModel(latency=Latency(shape="uniform", low_ns=MS, high_ns=20 * MS), loss=0.02, duplicate=0.02),
+        publishes=publishes, faults=[Fault(kind="crash", at_ns=span // 2, nodes=[1])],
+        live_from_ns=1, live_until_ns=span, deadline_ns=deadline, end_at_ns=span + deadline,
+    )  # fmt: skip

@@ -1,0 +1,61 @@
+"""What a run is asked to carry is what it carries."""
+
+from typing import Any
+
+import pytest
+
+from whence.errors import UsageError
+from whence.sim.lab import recipe_of
+from whence.sim.run import run
+from whence.sim.scenarios import simulation
+from whence.sim.workload import Workload, workload_from
+from whence.trace.schema import Kind
+
+LEVELS = ("eventual", "fifo", "optimistic", "causal", "total", "cbcast")
+
+
+def scenario(level: str, workload: Workload, **more: Any) -> Any:
+    return simulation(level, 12, 40, 77, more.get("faults", "none"), more.get("settings", {}), workload)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_rate_payload_publishers_and_bandwidth_are_as_asked_for(level: str) -> None:
+    made = scenario(level, Workload(rate=200.0, payload=99, publishers=2, bandwidth=10_000_000))
+    times = [publish.at_ns for publish in made.publishes]
+    assert len(times) == 40
+    assert max(times) - min(times) <= 40 * 5_000_000
+    assert max(times) - min(times) >= 30 * 5_000_000
+    assert {publish.size for publish in made.publishes} == {99}
+    assert len({publish.node for publish in made.publishes}) == 2
+    assert made.network.bandwidth_bps == 10_000_000
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_without_a_load_a_run_is_what_it_always_was(level: str) -> None:
+    assert scenario(level, Workload()) == simulation(level, 12, 40, 77)
+
+
+def test_the_workload_says_how_many_coordinators_ask_for_tickets() -> None:
+    assert len({act.node for act in scenario("optimistic", Workload(coordinators=3)).acts}) == 3
+    with pytest.raises(UsageError, match="has none"):
+        scenario("fifo", Workload(coordinators=3))
+    with pytest.raises(UsageError, match="12 at most"):
+        scenario("optimistic", Workload(coordinators=13))
+    with pytest.raises(UsageError, match="12 members"):
+        scenario("fifo", Workload(publishers=13))
+
+
+@pytest.mark.parametrize("given", [{"rate": "0"}, {"rate": "x"}, {"payload": -1}, {"publishers": 0}, {"loud": 1}])
+def test_a_load_that_cannot_be_is_named(given: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=next(iter(given))):
+        workload_from(given)
+
+
+def test_with_recovery_none_nothing_is_asked_for_again() -> None:
+    """Paper 000, section 6: the curve without recovery."""
+    asked = {}
+    for recovery in ("none", "R1"):
+        made = simulation("optimistic", 12, 200, 77, "swarm", {"recovery": recovery, "rounds": 3}, Workload(rate=100.0))
+        notes = run(made, recipe_of("optimistic", None)).trace.records(Kind.NOTE)
+        asked[recovery] = sum(note["reason"] == "recovery_asked" for note in notes)
+    assert asked["none"] == 0 < asked["R1"]

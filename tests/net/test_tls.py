@@ -137,14 +137,17 @@ def test_handshakes_that_nobody_finishes_are_counted_as_strangers_and_end(safe: 
             live, most = one.live, one.live.settings.strangers_max
             listener = live.connections._listener
             assert listener is not None
-            silent = [await asyncio.open_connection(*live.connections.endpoint) for _ in range(most + 40)]
-            while live.counts["strangers_refused"] < 40:
-                await asyncio.sleep(0.01)
-            assert listener.handshakes == most
-            assert (await silent[-1][0].read()) == b"", "one too many is closed at once"
+            silent, at_once = [], 0
+            while live.counts["strangers_refused"] < 40:  # some may end meanwhile where the machine is slow
+                silent.append(await asyncio.open_connection(*live.connections.endpoint))
+                await asyncio.sleep(0)
+                at_once = max(at_once, listener.handshakes)
+            assert at_once == most
+            for reader, _ in silent:
+                assert (await reader.read()) == b"", "one too many is closed at once, the others at the deadline"
             while listener.handshakes:
                 await asyncio.sleep(0.05)
-            assert live.counts["handshake_failed"] == most
+            assert live.counts["handshake_failed"] >= most
             async with node_of(safe, 2, contacts=[one.address]):
                 assert live.peers.connected_pids() == [2]
             for _, writer in silent:

@@ -166,7 +166,7 @@ class Whence:
         self.node = await join(index, listen="127.0.0.1:0", data=self.data).__aenter__()
         known = await ports(int(self.node.address.rpartition(":")[2]))
         for other in range(index):
-            await self.node.live.switch.call("127.0.0.1", known[other])
+            await self.node.live.connections.call("127.0.0.1", known[other])
         founders = list(range(nodes)) if self.level in ("causal", "optimistic", "total") else []
         self.group = await self.node.open(
             "bench", self.level, durable=self.stored, founders=founders, settings=self.settings, timeout_s=90,
@@ -204,7 +204,7 @@ class Whence:
 
     def facts(self) -> dict[str, float]:
         """Return how often the disk was waited for, and what did not arrive in its place."""
-        kept = self.node.live._kept.get("bench")
+        kept = self.node.live.files.storage.get("bench")
         late = self.group._driver.counts["late"]
         syncs = kept.commit.log.syncs if kept is not None else 0
         return {"syncs": syncs, "skipped": self.group.skipped, "late": late, "lost": self.group.lost}

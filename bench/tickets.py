@@ -14,8 +14,8 @@ from whence.check.history import History
 from whence.check.tickets import PROMISE, covers_of, holds_of
 from whence.check.verdict import Findings
 from whence.core.clocks.cct import entry_of, packed
-from whence.core.levels.optimistic.level import ClusterParts
-from whence.core.levels.optimistic.member import ClusterNode
+from whence.core.levels.optimistic.level import OptimisticLevel
+from whence.core.levels.optimistic.member import OptimisticMember
 from whence.core.levels.optimistic.tickets.items import ITEMS
 from whence.core.ready import Ready
 from whence.core.registry import LEVELS
@@ -31,7 +31,7 @@ SAID = {"items": 0}
 """Ticket items sent by all members of the run under way."""
 
 
-class CountingNode(ClusterNode):
+class CountingNode(OptimisticMember):
     """Counts the ticket items it sends."""
 
     def _wake_by(self, ready: Ready, now: Instant) -> Ready:
@@ -49,7 +49,7 @@ def first_cover_after(trace: Trace, ticket: int, crashed_at: int) -> int | None:
 
 def reuse(runs: int) -> dict[str, float]:
     """Measure the rounds from a coordinator's crash until its ticket can be given away again."""
-    settings = ClusterParts().settings_from({})
+    settings = OptimisticLevel().settings_from({})
     ticket_round = settings.tickets.ticket_round_ns
     took = []
     for seed in range(runs):
@@ -72,9 +72,9 @@ def reuse(runs: int) -> dict[str, float]:
 
 def cost(coordinators: int, rounds: int = 40) -> float:
     """Measure ticket items per coordinator and round, once all tickets are given."""
-    settings = ClusterParts().settings_from({})
+    settings = OptimisticLevel().settings_from({})
     ticket_round = settings.tickets.ticket_round_ns
-    counting = ClusterParts(node=CountingNode)
+    counting = OptimisticLevel(member=CountingNode)
     start = (warm_up(coordinators) + 10) * ticket_round
     sums = []
     for end in (start, start + rounds * ticket_round):
@@ -86,13 +86,13 @@ def cost(coordinators: int, rounds: int = 40) -> float:
 
 
 def availability(part_down: float, part_used: float, runs: int, tickets: int = 12) -> float:
-    """Measure the part of cjoins granted when some coordinators have just failed and some tickets are in use."""
+    """Measure the part of requests granted when some coordinators have just failed and some tickets are in use."""
     used = round(part_used * tickets)
     down = round(part_down * used)
     granted = 0
     for seed in range(runs):
         given = {"tickets": tickets, "k": 2, "seeds": "13,14,15,16,17,18"}
-        settings = ClusterParts().settings_from(given)
+        settings = OptimisticLevel().settings_from(given)
         ticket_round = settings.tickets.ticket_round_ns
         calm = simulation(19, 1, seed, "none", given, load=Load(coordinators=used))
         at = (warm_up(used) + 2) * ticket_round

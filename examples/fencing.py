@@ -36,9 +36,9 @@ def scenario() -> Scenario:
         level="optimistic", seed=5, nodes=6,
         settings={"tickets": TICKETS, "rounds": 3, "view": "full"},
         acts=[
-            Act(at_ns=1, node=0, name="cjoin"),
-            Act(at_ns=3 * second, node=4, name="cjoin"),
-            Act(at_ns=10 * second, node=5, name="cjoin"),
+            Act(at_ns=1, node=0, name="acquire_ticket"),
+            Act(at_ns=3 * second, node=4, name="acquire_ticket"),
+            Act(at_ns=10 * second, node=5, name="acquire_ticket"),
         ],
         faults=[Fault(kind="pause", at_ns=7 * second, until_ns=20 * second, nodes=[4], between_effects=True)],
         publishes=[

@@ -40,7 +40,7 @@ class Store:
 
 async def work(group: Group, jobs: "asyncio.Queue[bytes]") -> None:
     """Own a ticket, then do jobs until none is left."""
-    await group.cjoin()
+    await group.acquire_ticket()
     while not jobs.empty():
         job = jobs.get_nowait()
         await (await group.publish(job)).accepted()

@@ -91,13 +91,15 @@ class Group:
 
         return self._thread.do(ask())
 
-    def cjoin(self, timeout_s: float = 30.0) -> live.Status:
-        """Ask for a ticket and wait until it may be used; raises as Group.cjoin does."""
-        return self._thread.do(self.group.cjoin(timeout_s))
+    def acquire_ticket(self, timeout_s: float = 30.0) -> live.Status:
+        """Ask for a ticket and wait until it may be used; raises as Group.acquire_ticket does."""
+        return self._thread.do(self.group.acquire_ticket(timeout_s))
 
-    def cleave(self, timeout_s: float = 30.0) -> None:
-        """Give the ticket back; raises as Group.cleave does."""
-        self._thread.do(self.group.cleave(timeout_s))
+    def release_ticket(self, timeout_s: float = 30.0) -> None:
+        """Give the ticket back; raises as Group.release_ticket does."""
+        self._thread.do(self.group.release_ticket(timeout_s))
+
+    cjoin, cleave = acquire_ticket, release_ticket
 
     def __iter__(self) -> Iterator[live.Delivery]:
         """Yield deliveries until the group is closed; asking for the next one takes the one before."""

@@ -47,7 +47,7 @@ class NotCoordinatorError(NotMemberError):
     """The call needs a ticket, and this process has none: says why, and after which time asking again may help."""
 
     def __init__(self, why: str, retry_ns: int | None) -> None:
-        hint = "call cjoin first" if retry_ns is None else f"retry in {retry_ns / 1e6:,.0f} ms"
+        hint = "call acquire_ticket first" if retry_ns is None else f"retry in {retry_ns / 1e6:,.0f} ms"
         super().__init__(f"only a coordinator may publish, and this process is none: {why}; {hint}")
         self.why, self.retry_ns = why, retry_ns
 

@@ -96,7 +96,7 @@ def _sent() -> None:
 
     def make(original: Any) -> Any:
         def replaced(runner: Runner, step: object) -> None:
-            runner._transport.outside.switch.flush()  # type: ignore[attr-defined]
+            runner._transport.node.send.__self__.flush()  # type: ignore[attr-defined]
             die()
 
         return replaced

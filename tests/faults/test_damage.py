@@ -54,7 +54,7 @@ async def stored(way: str, data: Path) -> None:
         group = await opened(node, way, [0])
         for number in range(EVENTS):
             await group.publish(b"%d" % number, until="stored")
-        await node.live.switch.close()
+        await node.live.connections.close()
 
 
 async def read_back(way: str, data: Path) -> list[int]:
@@ -180,7 +180,7 @@ def test_a_coordinator_whose_directory_was_wiped_gets_another_epoch_and_is_heard
                     shutil.rmtree(tmp_path / "9", ignore_errors=True)
                     async with join(9, data=tmp_path / "9", contacts=[one.address]) as guest:
                         there = await opened(guest, "optimistic", founders)
-                        await there.cjoin(timeout_s=DEADLINE_S)
+                        await there.acquire_ticket(timeout_s=DEADLINE_S)
                         await there.publish(b"%d" % number)
                         [delivery] = await take(here, 1)
                         assert delivery.payload == b"%d" % number

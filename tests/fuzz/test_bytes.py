@@ -1,6 +1,8 @@
-"""Bytes from a peer either become an item or raise RemoteProtocolError, and cost at most twice their size in memory.
+"""Whatever bytes come from a peer, in whatever pieces: packets, or one error, never a crash, never unbounded memory.
 
-Every input is measured: the peak of all allocations while it is read, whether it is taken or refused.
+The parser is the one that runs: `FrameReader` and `decode_body`, as a connection has them. Every input is measured: the
+peak of all allocations while it is read, whether it is taken or refused. A packet costs at most twice its size, a
+stream its usual buffer and twice what its frame announces, which is bounded.
 """
 
 import tracemalloc
@@ -11,10 +13,12 @@ from random import Random
 import pytest
 
 from tests.fuzz import mutate
+from tests.wire.streams import arriving
 from whence import limits
 from whence.errors import RemoteProtocolError
+from whence.net.link import GREETING_BUFFER_BYTES, GREETING_BYTES_MAX
 from whence.wire.codec import decode, decode_body
-from whence.wire.frame import FrameReader, sealed
+from whence.wire.frame import HEADER_BYTES, FrameReader, announced, sealed
 from whence.wire.items import NUMBERS
 
 SHARDS = 4
@@ -26,13 +30,15 @@ ALLOWANCE_BYTES = 28 * 1024
 
 PACKET_BUNDLES_MAX bundles, each a struct, three numbers and three byte strings of some 35 bytes: 200 beyond twice their
 size, 13 KiB. PACKET_ITEMS_MAX items, each unread and read, with a few short fields: 140 each, 9 KiB. The body that is
-cut out of its frame: 4 KiB for such a packet. The rest is the group's name, or the error with its frames.
+cut out of a datagram: 4 KiB for such a packet. The rest is the group's name, or the error with its frames.
 `test_the_allowance_is_what_the_fullest_packets_need` keeps the constant from growing fat.
 """
 
-GROWTH = 2.125
-"""A stream's reader keeps what came so far in a buffer that grows by an eighth at a time, and cuts the body out of it
-when it is whole: an eighth more than twice, for frames that come in many pieces."""
+USUAL_BYTES = (16, 256, 4096)
+"""Sizes of buffers: no frame fits; a few do; most do."""
+
+READER_BYTES = 4096
+"""A stream's reader, its generators and its views."""
 
 Read = Callable[[bytes], object]
 
@@ -99,20 +105,23 @@ def test_a_mutated_stream_gives_packets_or_breaks_in_little_memory(shard: int, l
     corpus = mutate.corpus_of(random)
     endings: Counter[str] = Counter()
     for number in range(inputs(long_mode) // 2):
-        frame = sealed(mutate.spoiled(random, corpus))
+        body = mutate.spoiled(random, corpus)
+        frame = sealed(body) if body else bytes(HEADER_BYTES)
         if random.random() < 0.25:
             frame = mutate.lied_header(random, frame)
-        pieces = list(mutate.cuts(random, frame))
+        pieces, usual = list(mutate.cuts(random, frame)), random.choice(USUAL_BYTES)
 
-        def read(_: bytes, pieces: list[bytes] = pieces) -> None:
-            reader = FrameReader()
+        def read(_: bytes, pieces: list[bytes] = pieces, usual: int = usual) -> None:
+            reader = FrameReader(limits.PACKET_BYTES_MAX, usual)
             for piece in pieces:
-                for body in reader.feed(piece):
+                for body in arriving(reader, piece):
                     decode_body(body)
 
         ending, peak = peak_bytes(read, frame)
         endings[ending] += 1
-        assert peak <= GROWTH * len(frame) + ALLOWANCE_BYTES, f"input {number} of shard {shard}, {len(frame)} bytes"
+        needed = max(len(frame), HEADER_BYTES + announced(frame) if len(frame) >= HEADER_BYTES else 0)
+        bound = 2 * min(needed, HEADER_BYTES + limits.PACKET_BYTES_MAX) + usual + READER_BYTES + ALLOWANCE_BYTES
+        assert peak <= bound, f"input {number} of shard {shard}, {len(frame)} bytes"
         if ending == "refused" and len(frame) < 4096:
             assert peak_bytes(decode, frame)[0] == "refused", "a datagram is judged like a stream"
     assert min(endings["taken"], endings["refused"]) > inputs(long_mode) // 40, endings
@@ -144,23 +153,34 @@ def test_an_announced_length_is_refused_before_anything_is_kept_for_it(traced: N
             assert peak < 4096
 
 
-def test_a_stream_of_tiny_frames_does_not_outgrow_its_bytes(traced: None) -> None:
+def test_a_stream_of_tiny_frames_costs_its_buffer_however_long_it_is(traced: None) -> None:
     stream = sealed(b"ab") * 50_000
 
     def read(data: bytes) -> None:
-        assert sum(1 for _ in FrameReader().feed(data)) == 50_000
+        assert sum(1 for _ in arriving(FrameReader(limits.PACKET_BYTES_MAX, 4096), data)) == 50_000
 
     _, peak = peak_bytes(read, stream)
-    assert peak <= 2 * len(stream) + ALLOWANCE_BYTES
+    assert peak <= 4096 + READER_BYTES
 
 
-def test_a_frame_that_comes_in_crumbs_costs_twice_its_size_and_an_eighth(traced: None) -> None:
+def test_a_frame_that_comes_in_crumbs_costs_its_size_and_the_buffer_it_outgrew(traced: None) -> None:
     frame = sealed(bytes(limits.PACKET_BYTES_MAX))
 
     def read(data: bytes) -> None:
-        reader = FrameReader()
-        bodies = [body for at in range(0, len(data), 1024) for body in reader.feed(data[at : at + 1024])]
+        reader = FrameReader(limits.PACKET_BYTES_MAX, 4096)
+        bodies = [body for at in range(0, len(data), 1024) for body in arriving(reader, data[at : at + 1024])]
         assert len(bodies) == 1
 
     _, peak = peak_bytes(read, frame)
-    assert peak <= GROWTH * len(frame) + ALLOWANCE_BYTES
+    assert peak <= len(frame) + 4096 + 2 * READER_BYTES  # and the crumb itself
+
+
+def test_a_stranger_costs_one_small_buffer_whatever_it_announces(traced: None) -> None:
+    def read(data: bytes) -> None:
+        for _ in arriving(FrameReader(GREETING_BYTES_MAX, GREETING_BUFFER_BYTES), data):
+            pass
+
+    for length in (0, 1, GREETING_BYTES_MAX, GREETING_BYTES_MAX + 1, limits.PACKET_BYTES_MAX, 2**32 - 1):
+        ending, peak = peak_bytes(read, length.to_bytes(4, "little") + bytes(4) + b"x" * 100_000)
+        assert ending == "refused"
+        assert peak <= GREETING_BUFFER_BYTES + READER_BYTES

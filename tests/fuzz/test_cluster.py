@@ -9,10 +9,11 @@ from tests.fuzz.ticket_items import TICKET_MAKERS, some_peer
 from whence.core.clocks import cct
 from whence.core.dissemination.gossip import Gossip
 from whence.core.level import Surroundings
-from whence.core.levels.optimistic.level import ClusterParts
-from whence.core.levels.optimistic.member import ClusterNode
-from whence.core.levels.optimistic.tickets import items as say
-from whence.core.levels.optimistic.tickets.records import Claim, Pointer, Record, pack
+from whence.core.levels.optimistic.level import OptimisticLevel
+from whence.core.levels.optimistic.member import OptimisticMember
+from whence.core.levels.optimistic.tickets import items
+from whence.core.levels.optimistic.tickets.record_bytes import pack
+from whence.core.levels.optimistic.tickets.records import Pointer, Record, TicketEpoch
 from whence.core.membership.full_view import Directory
 from whence.core.ready import Item, Ready
 from whence.core.staged import Life
@@ -30,24 +31,26 @@ def near(random: Random) -> Process:
     return random.choice((Process(random.randrange(6), random.choice((1, 4, 5, 6))), some_peer(random)))
 
 
-def near_item(random: Random, node: ClusterNode) -> Item:
+def near_item(random: Random, node: OptimisticMember) -> Item:
     """Draw an item that has to do with what the member is now."""
-    seat = node._desk.seat
-    claim = seat.claim if seat is not None else Claim(random.randrange(6), random.randrange(5))
-    record = pack(seat.record) if seat is not None else b""
+    session = node._tickets.coordinator.session
+    ticket_epoch = (
+        session.ticket_epoch if session is not None else TicketEpoch(random.randrange(6), random.randrange(5))
+    )
+    record = pack(session.authority.record) if session is not None else b""
     draw = random.randrange(12)
     if draw == 0 and record:
-        return say.Alive(*claim, random.randrange(9), random.choice((0, 10**6)))
+        return items.Alive(*ticket_epoch, random.randrange(9), random.choice((0, 10**6)))
     if draw == 1:
-        return random.choice((say.Fenced, say.Exclude, say.RequestFence, say.Probe, say.Fresh))(*claim)
+        return random.choice((items.Fenced, items.Exclude, items.RequestFence, items.Probe, items.Fresh))(*ticket_epoch)
     if draw == 2:
-        return say.Update(*claim, *claim, random.randrange(9), b"")
+        return items.Update(*ticket_epoch, *ticket_epoch, random.randrange(9), b"")
     if draw == 3 and record:
-        return random.choice((say.Cleave(*claim, record), say.AckFence(*claim, record)))
+        return random.choice((items.ReleaseTicket(*ticket_epoch, record), items.AckFence(*ticket_epoch, record)))
     if draw == 4:
-        return say.ClusterJoin(random.randrange(4))
+        return items.AcquireTicket(random.randrange(4))
     if draw == 5:
-        return say.NotCoordinator(*claim, random.random() < 0.5, record)
+        return items.NotCoordinator(*ticket_epoch, random.random() < 0.5, record)
     if draw < 9:
         clock = [random.choice((0, 1 << 32, 5 << 32 | 3)) for _ in range(6)]
         stamp = cct.packed(random.randrange(6), random.randint(1, 6) << 32 | random.randrange(4), 0, clock)
@@ -61,7 +64,7 @@ def near_item(random: Random, node: ClusterNode) -> Item:
 @pytest.mark.no_cover
 @pytest.mark.parametrize("shape", [{}, {"held_bundles_max": 2, "recovery_bundles": 2, "recovery": "Rk"}])
 def test_a_member_of_a_cluster_survives_whatever_it_is_told(shape: dict[str, object], long_mode: bool) -> None:
-    parts = ClusterParts()
+    parts = OptimisticLevel()
     given = {"tickets": 6, "round_ns": ROUND_NS, "rounds": 3, "ticket_round_ns": 5000, "answer_ns": 1000, **shape}
     settings = parts.settings_from(given)
     acted = 0
@@ -81,20 +84,22 @@ def test_a_member_of_a_cluster_survives_whatever_it_is_told(shape: dict[str, obj
     assert acted, "some of them held a ticket"
 
 
-def _step(node: ClusterNode, random: Random, now: int) -> Ready:
+def _step(node: OptimisticMember, random: Random, now: int) -> Ready:
     draw = random.random()
-    seat, applicant = node._desk.seat, node._desk.applicant
-    if draw < 0.1 and seat is not None and seat.record.witnesses:
-        version = seat.pending.record.version if seat.pending is not None else seat.record.version
-        return node.receive(random.choice(seat.record.witnesses), say.Alive(*seat.claim, version, now), now)
+    session, applicant = node._tickets.coordinator.session, node._tickets.applicant
+    if draw < 0.1 and session is not None and session.authority.record.witnesses:
+        record, pending = session.authority.record, session.registration.pending
+        version = pending.record.version if pending is not None else record.version
+        return node.receive(random.choice(record.witnesses), items.Alive(*record.ticket_epoch, version, now), now)
     if draw < 0.1 and applicant.wanted:
         epoch = random.choice((random.randint(1, 9), random.randint(20, 29)))  # below and above those of the events
-        claim, witnesses = Claim(random.randrange(6), epoch), (Process(0, 6), Process(2, 6))
-        own = Pointer(claim, ME, 0, witnesses)
+        ticket_epoch, witnesses = TicketEpoch(random.randrange(6), epoch), (Process(0, 6), Process(2, 6))
+        own = Pointer(ticket_epoch, ME, 0, witnesses)
         record = Record(
-            claim=claim, owner=ME, generation=1, version=0, top=epoch, witnesses=witnesses, proposed=(), succ=own
+            ticket_epoch=ticket_epoch, owner=ME, generation=1, version=0, top=epoch, witnesses=witnesses, proposed=(),
+            succ=own,
         )  # fmt: skip
-        return node.receive(Process(0, 1), say.AckClusterJoin(applicant.nonce, pack(record), 0), now)
+        return node.receive(Process(0, 1), items.AckAcquireTicket(applicant.nonce, pack(record), 0), now)
     if draw < 0.6:
         sender = near(random)
         return node.receive(sender, decode(encode("g", sender, [near_item(random, node)])).items[0], now)
@@ -105,11 +110,13 @@ def _step(node: ClusterNode, random: Random, now: int) -> Ready:
     if draw < 0.93:
         return node.unreachable(random.randrange(6), now)
     if draw < 0.995:
-        return node.act(random.choice(("cjoin", "cjoin", "cleave", "declare_dead")), random.randrange(1 << 18), now)
+        return node.act(
+            random.choice(("acquire_ticket", "cjoin", "release_ticket", "declare_dead")), random.randrange(1 << 18), now
+        )
     return node.leave(now)
 
 
-def _judge(node: ClusterNode, ready: Ready, now: int) -> None:
+def _judge(node: OptimisticMember, ready: Ready, now: int) -> None:
     for gauge in node.gauges():
         assert gauge.value <= gauge.bound, gauge
     for send in ready.send:

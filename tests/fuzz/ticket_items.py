@@ -5,17 +5,16 @@ from random import Random
 
 from whence import limits
 from whence.core.levels.optimistic.recovery import Recover, Recovered
-from whence.core.levels.optimistic.tickets import items as say
+from whence.core.levels.optimistic.tickets import items
+from whence.core.levels.optimistic.tickets.record_bytes import pack, pack_processes
 from whence.core.levels.optimistic.tickets.records import (
     EPOCH_MAX,
     TICKETS_MAX,
     WITNESSES_MAX,
-    Claim,
     Pointer,
     Record,
+    TicketEpoch,
     last_with,
-    pack,
-    pack_processes,
 )
 from whence.core.ready import Item
 from whence.types import Process, packed
@@ -33,12 +32,12 @@ def some_peers(random: Random) -> tuple[Process, ...]:
     return tuple(some_peer(random) for _ in range(random.randint(0, WITNESSES_MAX)))
 
 
-def some_claim(random: Random) -> Claim:
-    return Claim(_number(random, TICKETS_MAX - 1), _number(random, EPOCH_MAX))
+def some_ticket_epoch(random: Random) -> TicketEpoch:
+    return TicketEpoch(_number(random, TICKETS_MAX - 1), _number(random, EPOCH_MAX))
 
 
 def some_pointer(random: Random) -> Pointer:
-    return Pointer(some_claim(random), some_peer(random), _number(random, 9), some_peers(random))
+    return Pointer(some_ticket_epoch(random), some_peer(random), _number(random, 9), some_peers(random))
 
 
 def some_record(random: Random) -> bytes:
@@ -46,10 +45,17 @@ def some_record(random: Random) -> bytes:
     for _ in range(random.randint(0, 4)):
         last = last_with(last, _number(random, TICKETS_MAX - 1), _number(random, 2**62))
     record = Record(
-        claim=some_claim(random), owner=some_peer(random), generation=_number(random, 9), version=_number(random, 99),
-        top=_number(random, EPOCH_MAX), witnesses=some_peers(random), proposed=some_peers(random),
-        succ=some_pointer(random), beyond=random.choice((None, some_pointer(random))), last=last,
-    )  # fmt: skip
+        ticket_epoch=some_ticket_epoch(random),
+        owner=some_peer(random),
+        generation=_number(random, 9),
+        version=_number(random, 99),
+        top=_number(random, EPOCH_MAX),
+        witnesses=some_peers(random),
+        proposed=some_peers(random),
+        succ=some_pointer(random),
+        beyond=random.choice((None, some_pointer(random))),
+        last=last,
+    )
     return pack(record)
 
 
@@ -62,38 +68,40 @@ def some_ranges(random: Random) -> bytes:
 
 
 def _about(kind: type[Item]) -> Callable[[Random], Item]:
-    return lambda random: kind(*some_claim(random))
+    return lambda random: kind(*some_ticket_epoch(random))
 
 
 TICKET_MAKERS: dict[type[Item], Callable[[Random], Item]] = {
-    say.Renew: lambda random: say.Renew(*some_claim(random), 3, _number(random, 2**60), some_record(random)),
-    say.Alive: lambda random: say.Alive(*some_claim(random), 3, _number(random, 2**60)),
-    say.Fenced: _about(say.Fenced),
-    say.Update: lambda random: say.Update(
-        *some_claim(random), *some_claim(random), 5, pack_processes(some_peers(random))
+    items.Renew: lambda random: items.Renew(*some_ticket_epoch(random), 3, _number(random, 2**60), some_record(random)),
+    items.Alive: lambda random: items.Alive(*some_ticket_epoch(random), 3, _number(random, 2**60)),
+    items.Fenced: _about(items.Fenced),
+    items.Update: lambda random: items.Update(
+        *some_ticket_epoch(random), *some_ticket_epoch(random), 5, pack_processes(some_peers(random))
     ),
-    say.AckUpdate: lambda random: say.AckUpdate(
-        *some_claim(random), 2, pack_processes(some_peers(random)), random.random() < 0.5
+    items.AckUpdate: lambda random: items.AckUpdate(
+        *some_ticket_epoch(random), 2, pack_processes(some_peers(random)), random.random() < 0.5
     ),
-    say.NotCoordinator: lambda random: say.NotCoordinator(
-        *some_claim(random), random.random() < 0.3, record_or_none(random)
+    items.NotCoordinator: lambda random: items.NotCoordinator(
+        *some_ticket_epoch(random), random.random() < 0.3, record_or_none(random)
     ),
-    say.Probe: _about(say.Probe),
-    say.Fresh: _about(say.Fresh),
-    say.Stale: lambda random: say.Stale(*some_claim(random), some_record(random)),
-    say.Exclude: _about(say.Exclude),
-    say.AckExclude: lambda random: say.AckExclude(*some_claim(random), random.random() < 0.3, some_record(random)),
-    say.RequestFence: _about(say.RequestFence),
-    say.AckFence: lambda random: say.AckFence(*some_claim(random), record_or_none(random)),
-    say.ClusterJoin: lambda random: say.ClusterJoin(_number(random, 9)),
-    say.AckClusterJoin: lambda random: say.AckClusterJoin(_number(random, 9), some_record(random), 7),
-    say.RejectClusterJoin: lambda random: say.RejectClusterJoin(
+    items.Probe: _about(items.Probe),
+    items.Fresh: _about(items.Fresh),
+    items.Stale: lambda random: items.Stale(*some_ticket_epoch(random), some_record(random)),
+    items.Exclude: _about(items.Exclude),
+    items.AckExclude: lambda random: items.AckExclude(
+        *some_ticket_epoch(random), random.random() < 0.3, some_record(random)
+    ),
+    items.RequestFence: _about(items.RequestFence),
+    items.AckFence: lambda random: items.AckFence(*some_ticket_epoch(random), record_or_none(random)),
+    items.AcquireTicket: lambda random: items.AcquireTicket(_number(random, 9)),
+    items.AckAcquireTicket: lambda random: items.AckAcquireTicket(_number(random, 9), some_record(random), 7),
+    items.RejectAcquireTicket: lambda random: items.RejectAcquireTicket(
         _number(random, 9), random.random() < 0.5, random.random() < 0.5, pack_processes(some_peers(random))
     ),
-    say.Cleave: lambda random: say.Cleave(*some_claim(random), some_record(random)),
-    say.AckCleave: _about(say.AckCleave),
-    say.GenerationRead: lambda random: say.GenerationRead(_number(random, 9)),
-    say.GenerationValue: lambda random: say.GenerationValue(
+    items.ReleaseTicket: lambda random: items.ReleaseTicket(*some_ticket_epoch(random), some_record(random)),
+    items.AckReleaseTicket: _about(items.AckReleaseTicket),
+    items.GenerationRead: lambda random: items.GenerationRead(_number(random, 9)),
+    items.GenerationValue: lambda random: items.GenerationValue(
         _number(random, 9),
         random.random() < 0.5,
         3,
@@ -102,10 +110,10 @@ TICKET_MAKERS: dict[type[Item], Callable[[Random], Item]] = {
         record_or_none(random),
         _number(random, 99),
     ),
-    say.Reserve: lambda random: say.Reserve(_number(random, 99)),
-    say.Reserved: lambda random: say.Reserved(_number(random, 99), _number(random, 99)),
-    say.Genesis: lambda random: say.Genesis(_number(random, 9), _number(random, 9), some_record(random)),
-    say.GenesisAnswer: lambda random: say.GenesisAnswer(_number(random, 9), random.random() < 0.5, 3),
+    items.Reserve: lambda random: items.Reserve(_number(random, 99)),
+    items.Reserved: lambda random: items.Reserved(_number(random, 99), _number(random, 99)),
+    items.Genesis: lambda random: items.Genesis(_number(random, 9), _number(random, 9), some_record(random)),
+    items.GenesisAnswer: lambda random: items.GenesisAnswer(_number(random, 9), random.random() < 0.5, 3),
     Recover: lambda random: Recover(some_ranges(random)),
     Recovered: lambda random: Recovered(
         [packed(some_peer(random), random.randint(1, 99), [random.randbytes(5)], random.randbytes(9)) for _ in range(2)]

@@ -19,10 +19,11 @@ from whence.core.links.reached import Reached
 from whence.core.ready import Item
 from whence.errors import UsageError
 from whence.limits import PACKET_BYTES_MAX
+from whence.net.agreement import configuration
 from whence.net.certs import make_authority, make_member
 from whence.types import Process, packed
 from whence.wire.codec import decode, encode
-from whence.wire.frame import HEADER_BYTES, sealed
+from whence.wire.frame import HEADER_BYTES, announced, sealed
 
 
 class Bad:
@@ -46,7 +47,7 @@ class Bad:
 
     async def hear(self) -> Item:
         head = await self.reader.readexactly(HEADER_BYTES)
-        body = await self.reader.readexactly(int.from_bytes(head[:4], "little"))
+        body = await self.reader.readexactly(announced(head))
         item: Item = decode(head + body).items[0]
         return item
 
@@ -139,7 +140,7 @@ async def stale_epoch(victim: Node) -> None:
     await earlier.connect()
     earlier.say(Hello(VERSION, "whence", earlier.nonce, "", 0))
     await earlier.gone()
-    assert victim.live.switch.counts["older_life"] == 1
+    assert victim.live.counts["older_life"] == 1
     bad.say(Push([packed(bad.me, 1, [b"old news"])]), group="alps", boot=victim.live.me.boot - 1)
     bad.say(Ping(0))
     await bad.hear()
@@ -151,7 +152,7 @@ async def forged_sender(victim: Node) -> None:
     await bad.greet()
     bad.say(Push([packed(Process(2, 1), 1, [b"in another's name"])]), Process(2, 1), "alps")
     await bad.gone()
-    assert victim.live.switch.counts["forged_sender"] == 1
+    assert victim.live.counts["forged_sender"] == 1
 
 
 async def random_close(victim: Node) -> None:
@@ -184,7 +185,7 @@ async def crowd(victim: Node) -> None:
     for bad in many:
         await bad.connect()
     await asyncio.gather(*[bad.gone() for bad in many])
-    assert victim.live.switch.counts["strangers_refused"] > 0
+    assert victim.live.counts["strangers_refused"] > 0
 
 
 async def no_host_name(victim: Node) -> None:
@@ -194,7 +195,7 @@ async def no_host_name(victim: Node) -> None:
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
             await bad.greet(host, 4000)
         await bad.gone()
-        assert victim.live.switch.book.find(66) is None
+        assert victim.live.peers.book.find(66) is None
 
 
 async def false_addresses(victim: Node) -> None:
@@ -205,7 +206,7 @@ async def false_addresses(victim: Node) -> None:
     known = b"".join(_ENTRY.pack(100 + at, 1, 4000, len(name)) + name for at, name in enumerate(names))
     bad.say(Addresses(known, b""))
     await bad.heeded()
-    assert all(victim.live.switch.book.find(100 + at) is None for at in range(len(names)))
+    assert all(victim.live.peers.book.find(100 + at) is None for at in range(len(names)))
     later = Bad(victim, pid=67)
     await later.greet()  # it is told all addresses there are
     later.writer.close()
@@ -221,7 +222,7 @@ async def many_groups(victim: Node) -> None:
         if number % 500 == 0:
             await bad.writer.drain()
     await bad.heeded()
-    assert list(victim.live._roster._said) == ["alps"]
+    assert not victim.live.peers.by_pid[66].presence
     bad.writer.close()
 
 
@@ -241,8 +242,10 @@ async def forged_events(victim: Node) -> None:
     bad = Bad(victim)
     await bad.greet()
     told = victim.groups["alps"]
-    published, boot = told._driver.published, victim.live._roster.boot("alps", 2)
-    mine = told._driver.role.me
+    published, said = told._driver.published, victim.live.peers.presence("alps", 2)
+    assert said is not None
+    boot = said.process.boot
+    mine = told._driver.context.me
     for first in range(1, 9):
         for forged in (Process(2, boot), Process(2, boot + 1), mine, Process(mine.pid, mine.boot + 1)):
             bundle = packed(forged, (published if forged == mine else 1) + first, [b"forged"])
@@ -288,7 +291,7 @@ async def unharmed(script: Callable[[Node], Awaitable[None]], *more: dict[str, P
         here, there = await asyncio.gather(one.open("alps", settings=QUICK), two.open("alps", settings=QUICK))
         await here.gathered(2)
         await there.gathered(2)
-        before = sum(peer.link is not None for peer in one.live.switch.peers.values())
+        before = sum(peer.link is not None for peer in one.live.peers.by_pid.values())
         await there.publish(b"before")
         await script(one)
         await there.publish(b"after")
@@ -301,7 +304,7 @@ async def unharmed(script: Callable[[Node], Awaitable[None]], *more: dict[str, P
                 break
         assert payloads == [b"before", b"after"]
         assert before == 1
-        assert one.live.switch.peers[2].link is not None
+        assert one.live.peers.by_pid[2].link is not None
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -327,7 +330,7 @@ def test_honest_members_with_certificates_are_unharmed_by(name: str, tmp_path: P
 
     async def script(victim: Node) -> None:
         await with_certificate(victim, files, most)
-        assert 66 not in victim.live.switch.peers
+        assert 66 not in victim.live.peers.by_pid
 
     within(unharmed(script, *honest))
 
@@ -340,20 +343,20 @@ def test_honest_members_are_unharmed_by_an_owner_of_a_stale_epoch() -> None:
             settings = {**QUICK, "rounds": 3, "answer_ns": 20_000_000}
             opened = [node.open("alps", "optimistic", settings=settings, founders=[1, 2, 3]) for node in started]
             one, two, three = await asyncio.gather(*opened)
-            await one.cjoin()
-            await two.cjoin()
-            await two.cleave()
-            told = await three.cjoin()  # the first ticket's second owner, or a later epoch of some other
+            await one.acquire_ticket()
+            await two.acquire_ticket()
+            await two.release_ticket()
+            told = await three.acquire_ticket()  # the first ticket's second owner, or a later epoch of some other
             while told.epoch == 1:
-                await three.cleave()
-                told = await three.cjoin()
+                await three.release_ticket()
+                told = await three.acquire_ticket()
             assert told.ticket is not None
             assert told.epoch is not None
             await three.publish(b"before")
             assert (await anext(aiter(one))).payload == b"before"
             bad = Bad(started[0])
             await bad.greet()
-            tickets = one._driver.role.settings.tickets.tickets
+            tickets = one._driver.context.settings.tickets.tickets
             earlier = range(max(1, told.epoch - 8), told.epoch)
             for number, epoch in enumerate(earlier, start=1):
                 stamp = cct.packed(told.ticket, cct.entry_of(epoch, 40), 0, [0] * tickets)
@@ -378,7 +381,7 @@ def test_whoever_has_no_right_in_a_group_neither_begins_it_nor_keeps_others_out_
             await bad.greet()
             opening = asyncio.create_task(one.open("alps", settings=QUICK, founders=[1, 2]))
             await asyncio.sleep(0)
-            mark = one.live._roster._marks["alps"]
+            mark = configuration(one.live.drivers["alps"].context)[0]
             bad.say(presence(mark, Place.MEMBER, [one.live.me, Process(66, 1)]), group="alps")
             bad.say(presence("total", Place.MEMBER), group="alps")
             bad.say(Reached(5), group="alps", boot=one.live.me.boot)
@@ -406,7 +409,7 @@ def test_a_member_that_names_other_founders_than_this_process_is_not_believed() 
             await bad.greet()
             opening = asyncio.create_task(one.open("alps", settings=QUICK, founders=[1, 2]))
             await asyncio.sleep(0)
-            mark = one.live._roster._marks["alps"]
+            mark = configuration(one.live.drivers["alps"].context)[0]
             bad.say(presence(mark, Place.MEMBER, [one.live.me, Process(66, 1)]), group="alps")
             with pytest.raises(UsageError, match=r"process 66 says .* began with \[1, 66\], .* here are \[1, 2\]"):
                 await opening

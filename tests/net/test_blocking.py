@@ -38,11 +38,11 @@ def test_a_script_obtains_a_ticket_and_gives_it_back() -> None:
     with blocking.join(1) as one, blocking.join(2, contacts=[one.address]) as two:
         here = one.open("alps", "optimistic", settings=settings, write=True)
         there = two.open("alps", "optimistic", settings=settings)
-        told = there.cjoin()
+        told = there.acquire_ticket()
         assert told.ticket is not None
         there.publish(b"x")
         assert [(d.payload, d.ticket, d.epoch) for d in here.take(1, 30)] == [(b"x", told.ticket, told.epoch)]
-        there.cleave()
+        there.cleave()  # its older name
         after = there.ticket()
         assert after is not None
         assert after.standing == "none"

@@ -29,7 +29,7 @@ class Full(DiskFile):
 
 
 def fill_disk(node: Node) -> None:
-    log = node.live._kept["alps"].commit.log
+    log = node.live.files.storage["alps"].commit.log
     log._file.close()
     log._file = Full(log.path)
 
@@ -62,7 +62,7 @@ def test_events_stored_while_nobody_listened_are_offered_by_the_next_life(tmp_pa
             for number in range(5):
                 await group.publish(b"%d" % number, until="stored")
             first = alone.live.me.boot
-            await alone.live.switch.close()  # dies without a word
+            await alone.live.connections.close()  # dies without a word
         async with join(2) as two:
             there = await two.open("alps", settings=QUICK)
             async with join(1, data=tmp_path, contacts=[two.address]) as again:
@@ -85,7 +85,7 @@ def test_the_journal_forgets_what_is_settled(tmp_path: Path, monkeypatch: pytest
             for _ in range(20):
                 await here.publish(b"x" * 2000, until="stored")
             await here.publish(b"last", until="settled")
-            while one.live._kept["alps"].commit.log.size >= 20 * 2000:
+            while one.live.files.storage["alps"].commit.log.size >= 20 * 2000:
                 await asyncio.sleep(0.02)
             assert here._driver.counts["compactions"] > 0
 
@@ -99,7 +99,7 @@ def test_many_publishers_share_one_sync(tmp_path: Path) -> None:
             group = await one.open("alps", durable=True, receive=False)
             for _ in range(5):
                 await asyncio.gather(*[group.publish(b"x", until="stored") for _ in range(100)])
-            assert one.live._kept["alps"].commit.log.syncs <= 15
+            assert one.live.files.storage["alps"].commit.log.syncs <= 15
 
     within(main())
 

@@ -35,8 +35,8 @@ async def opened(started: list[Node], founders: list[int], **settings: object) -
 async def exchanged(groups: list[Group], word: bytes) -> None:
     """Let everybody publish once, and take what all published."""
     for group in groups:
-        await group.publish(b"%s of %d" % (word, group._driver.role.me.pid))
-    expected = sorted(b"%s of %d" % (word, group._driver.role.me.pid) for group in groups)
+        await group.publish(b"%s of %d" % (word, group._driver.context.me.pid))
+    expected = sorted(b"%s of %d" % (word, group._driver.context.me.pid) for group in groups)
     for group in groups:
         assert sorted(each.payload for each in await take(group, len(groups))) == expected
 
@@ -70,7 +70,7 @@ def test_seventeen_founders_that_do_not_begin_at_zero_make_a_tree() -> None:
     async def main() -> None:
         async with nodes(17) as started:
             groups = await opened(started, list(range(1, 18)))
-            assert groups[0]._driver.role.settings.variant.spread == "tree"
+            assert groups[0]._driver.context.settings.variant.spread == "tree"
             await groups[16].publish(b"from the last")
             for group in groups:
                 assert [each.payload for each in await take(group, 1)] == [b"from the last"]

@@ -210,7 +210,7 @@ def test_several_groups_and_levels_share_one_connection() -> None:
             await andes[0].publish(b"ande")
             assert [d.payload for d in await take(alps[1], 1)] == [b"alp"]
             assert [d.payload for d in await take(andes[1], 1)] == [b"ande"]
-            assert sum(peer.link is not None for peer in started[0].live.switch.peers.values()) == 1
+            assert sum(peer.link is not None for peer in started[0].live.peers.by_pid.values()) == 1
 
     within(main())
 

@@ -13,7 +13,7 @@ from tests.net.live import within
 from whence.api.node import Node, join
 from whence.cli import live
 from whence.errors import NameTakenError, UsageError
-from whence.net.status import status_path
+from whence.net.status_client import status_path
 
 
 class Drawn:

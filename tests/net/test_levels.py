@@ -24,7 +24,7 @@ EVENTS = 20
 async def ready_to_publish(group: Group) -> None:
     """At level optimistic only owners of a ticket publish: ask for one and wait until it is there."""
     if group.level == "optimistic":
-        await group.cjoin()
+        await group.acquire_ticket()
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -125,7 +125,7 @@ def test_a_node_that_is_set_to_use_udp_gossips(level: str) -> None:
             await groups[0].publish(b"word")
             for group in groups:
                 assert [each.payload for each in await take(group, 1)] == [b"word"]
-            assert sum(node.live.switch.counts["datagrams_sent"] for node in started) > 0
+            assert sum(node.live.counts["datagrams_sent"] for node in started) > 0
             with pytest.raises(SettingError, match="spread: this node is set to send over UDP, and only gossip goes"):
                 await started[0].open("andes", level, settings={"spread": "direct"})
             causal = await started[0].open("board", "causal", founders=[1])

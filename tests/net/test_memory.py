@@ -40,7 +40,7 @@ async def memory_over_time(length: float) -> dict[str, object]:
         for group in groups:
             await group.gathered(3)
         await started[2].close()  # dead without a farewell
-        started[1].live.switch.pause_reading(pause=True)  # slow: takes nothing for now
+        started[1].live.connections.pause_reading(pause=True)  # slow: takes nothing for now
         begin, count = time.monotonic(), 0
         used: list[int] = []
         while (spent := time.monotonic() - begin) < length:

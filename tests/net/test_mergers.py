@@ -91,9 +91,11 @@ def test_a_publisher_hears_that_no_merger_has_its_events(tmp_path: Path) -> None
             here = groups[2]
             await here.ready_to_publish()
             assert not serves(here)
-            send = here._driver._outside.send
-            here._driver._outside.send = lambda group, to, item, boot: (  # type: ignore[method-assign]
-                0 if isinstance(item, Offer | Batch) else send(group, to, item, boot)
+            ports, node = here._driver.ports, here._driver.ports.node
+            ports.node = node._replace(
+                send=lambda group, to, item, boot: (
+                    0 if isinstance(item, Offer | Batch) else node.send(group, to, item, boot)
+                )
             )
             heard: list[EventsLostError] = []
             here.publisher._on_lost = heard.append
@@ -103,7 +105,7 @@ def test_a_publisher_hears_that_no_merger_has_its_events(tmp_path: Path) -> None
             assert heard[0].payloads == [b"x"]
             with pytest.raises(EventsLostError, match=r"no merger said within delta that it has event 1"):
                 await here.publish(b"y")
-            here._driver._outside.send = send  # type: ignore[method-assign]
+            ports.node = node
             reader = asyncio.create_task(take(groups[0], 1))
             await here.publish(b"z")
             assert [delivery.payload for delivery in await reader] == [b"z"]

@@ -10,7 +10,7 @@ from whence.api.node import Node
 
 
 def break_connection(one: Node, other: Node) -> None:
-    link = one.live.switch.peers[other.pid].link
+    link = one.live.peers.by_pid[other.pid].link
     assert link is not None
     link.close("a test breaks it")
 

@@ -17,7 +17,7 @@ from whence import NetSettings, errors
 from whence.api.node import join
 from whence.cli.app import run
 from whence.net.settings import net_settings_from
-from whence.net.status import ask, status_path, the_node
+from whence.net.status_client import ask, status_path, the_node
 
 PROGRAM = """
 import asyncio, sys, whence

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from tests.net.live import nodes, open_all, within
-from tests.net.test_switch import links
+from tests.net.test_connections import links
 from whence.api.node import endpoint, join
 from whence.cli.live import TextLines
 from whence.cli.output import complain

@@ -40,7 +40,7 @@ def test_members_with_certificates_talk_over_tls_1_3(safe: Path) -> None:
                 await group.gathered(2)
             await groups[0].publish(b"secret")
             assert [d.payload for d in await take(groups[1], 1)] == [b"secret"]
-            [link] = [peer.link for peer in one.live.switch.peers.values() if peer.link is not None]
+            [link] = [peer.link for peer in one.live.peers.by_pid.values() if peer.link is not None]
             assert link.transport is not None
             assert link.transport.get_extra_info("ssl_object").version() == "TLSv1.3"
 
@@ -72,7 +72,7 @@ def test_a_peer_without_the_right_certificate_is_refused(safe: Path, who: str, t
             with pytest.raises(JoinError, match="no contact lets this process in: .*" + REASONS[who]):
                 async with stranger:
                     pass
-            assert all(peer.link is None for peer in one.live.switch.peers.values())
+            assert all(peer.link is None for peer in one.live.peers.by_pid.values())
 
     within(main())
 
@@ -134,19 +134,19 @@ def test_handshakes_that_nobody_finishes_are_counted_as_strangers_and_end(safe: 
 
     async def main() -> None:
         async with node_of(safe, 1) as one:
-            switch, most = one.live.switch, one.live.settings.strangers_max
-            door = switch._door
-            assert door is not None
-            silent = [await asyncio.open_connection(*switch.endpoint) for _ in range(most + 40)]
-            while switch.counts["strangers_refused"] < 40:
+            live, most = one.live, one.live.settings.strangers_max
+            listener = live.connections._listener
+            assert listener is not None
+            silent = [await asyncio.open_connection(*live.connections.endpoint) for _ in range(most + 40)]
+            while live.counts["strangers_refused"] < 40:
                 await asyncio.sleep(0.01)
-            assert door.handshakes == most
+            assert listener.handshakes == most
             assert (await silent[-1][0].read()) == b"", "one too many is closed at once"
-            while door.handshakes:
+            while listener.handshakes:
                 await asyncio.sleep(0.05)
-            assert switch.counts["handshake_failed"] == most
+            assert live.counts["handshake_failed"] == most
             async with node_of(safe, 2, contacts=[one.address]):
-                assert [pid for pid, peer in switch.peers.items() if peer.link is not None] == [2]
+                assert live.peers.connected_pids() == [2]
             for _, writer in silent:
                 writer.close()
 
@@ -156,9 +156,9 @@ def test_handshakes_that_nobody_finishes_are_counted_as_strangers_and_end(safe: 
 def test_a_node_is_closed_in_the_middle_of_a_handshake(safe: Path) -> None:
     async def main() -> None:
         async with node_of(safe, 1) as one:
-            reader, writer = await asyncio.open_connection(*one.live.switch.endpoint)
-            assert one.live.switch._door is not None
-            while not one.live.switch._door.handshakes:
+            reader, writer = await asyncio.open_connection(*one.live.connections.endpoint)
+            assert one.live.connections._listener is not None
+            while not one.live.connections._listener.handshakes:
                 await asyncio.sleep(0.01)
         assert await reader.read() == b""
         writer.close()

@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from whence.sim.disk import Disk
 
-records = st.lists(st.binary(max_size=20), max_size=4)
+records = st.lists(st.binary(min_size=1, max_size=20), max_size=4)
 
 
 class DiskAgainstALedger(RuleBasedStateMachine):

@@ -10,7 +10,7 @@ from whence.check.history import AFTER_ALL, History
 from whence.check.judge import PROMISES_OF, judge
 from whence.check.tickets import PROMISE, covers_of, holds_of
 from whence.check.verdict import Findings, Outcome
-from whence.core.levels.optimistic.level import ClusterParts
+from whence.core.levels.optimistic.level import OptimisticLevel
 from whence.core.levels.optimistic.member import named
 from whence.sim.clusters import killed, simulation, warm_up
 from whence.sim.explore import explore, judged
@@ -87,9 +87,9 @@ def ids_repeat(trace: Trace) -> list[tuple[int, int]]:
     owners: dict[tuple[int, int], tuple[int, int]] = {}
     repeated = []
     for row in trace.rows[Kind.PUBLISH]:
-        claim = (row[at_ticket], row[at_epoch])
-        if owners.setdefault(claim, row[:2]) != row[:2]:
-            repeated.append(claim)
+        ticket_epoch = (row[at_ticket], row[at_epoch])
+        if owners.setdefault(ticket_epoch, row[:2]) != row[:2]:
+            repeated.append(ticket_epoch)
     return repeated
 
 
@@ -148,7 +148,7 @@ def covered_at_the_end(scenario: Scenario) -> list[int]:
 def test_what_too_many_deaths_closed_an_operators_word_opens_again() -> None:
     """Spec 4.9: a coordinator and two of its three witnesses end at once; every survivor is told that they are dead."""
     given = {"tickets": 8, "rounds": 3, "view": "full"}
-    ticket_round = ClusterParts().settings_from(given).tickets.ticket_round_ns
+    ticket_round = OptimisticLevel().settings_from(given).tickets.ticket_round_ns
     stuck = 0
     for seed in range(3):
         calm = simulation(10, 1, seed, "none", given, load=Load(coordinators=6))
@@ -175,7 +175,7 @@ def stopped_whole(seed: int, survivors: int) -> Scenario:
     The seeds' journals are whole. An operator tells everybody which lives are over; who had a ticket asks again.
     """
     given = {"tickets": 6, "rounds": 3, "view": "full", "seeds": "0,1,2,3"}
-    ticket_round = ClusterParts().settings_from(given).tickets.ticket_round_ns
+    ticket_round = OptimisticLevel().settings_from(given).tickets.ticket_round_ns
     calm = simulation(8, 1, seed, "none", given, load=Load(coordinators=6))
     at = (warm_up(6) + 4) * ticket_round
     back = at + 2 * ticket_round
@@ -217,7 +217,7 @@ def handed_over(seed: int, recovery: str) -> Scenario:
     """Make a cluster of two tickets in which one owner gives its own back, and a newcomer that missed its last events
     obtains it."""
     given = {"tickets": 2, "rounds": 3, "view": "full", "recovery": recovery}
-    ticket_round = ClusterParts().settings_from(given).tickets.ticket_round_ns
+    ticket_round = OptimisticLevel().settings_from(given).tickets.ticket_round_ns
     calm = simulation(6, 1, seed, "none", given, load=Load(coordinators=2))
     at = (warm_up(2) + 2) * ticket_round
     last = [Publish(at_ns=at + number * ticket_round // 10, node=1, events=2) for number in range(3)]

@@ -6,15 +6,16 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
-from whence.errors import StorageError
+from whence.errors import LimitError, StorageError
 from whence.store import log as module
-from whence.store.journal import framed
+from whence.store.journal import FORMAT, head
 from whence.store.log import RECORD_BYTES_MAX, DiskFile, Log
 
-RECORDS = [b"", b"a", b"bb" * 1000, b"\x00" * 9]
+RECORDS = [b"\x00", b"a", b"bb" * 1000, b"\x00" * 9]
 
 
 def written(path: Path, records: list[bytes]) -> None:
@@ -112,16 +113,15 @@ class Counting(DiskFile):
         super().sync()
 
 
-def test_a_journal_of_the_first_format_is_read_and_written_anew(tmp_path: Path) -> None:
+def test_a_journal_of_an_earlier_format_is_refused_with_what_to_do_and_not_touched(tmp_path: Path) -> None:
     path = tmp_path / "journal"
-    path.write_bytes(b"".join(map(framed, RECORDS)))
-    log = Log(path)
-    assert log.records == RECORDS
-    log.append([b"more"])
-    log.sync()
-    log.close()
-    assert path.read_bytes().startswith(b"whence")
-    assert Log(path).records == [*RECORDS, b"more"]
+    named = head(0)[:7] + bytes([FORMAT - 1]) + (24).to_bytes(8, "little")
+    path.write_bytes(earlier := named + crc32(named).to_bytes(4, "little") + bytes(4))
+    with pytest.raises(
+        StorageError, match=f"{path} has format 2, and this version knows 3; .*the version that wrote it"
+    ):
+        Log(path)
+    assert path.read_bytes() == earlier
 
 
 def test_a_rewritten_journal_whose_place_is_not_certain_takes_nothing_more(
@@ -224,10 +224,12 @@ def test_a_full_disk_refuses_with_a_sentence(tmp_path: Path) -> None:
     assert len(Log(path).records) >= int(acknowledged) > 10
 
 
-def test_a_record_that_is_too_large_and_a_closed_journal_are_refused(tmp_path: Path) -> None:
+def test_a_record_that_is_too_large_or_empty_and_a_closed_journal_are_refused(tmp_path: Path) -> None:
     log = Log(tmp_path / "journal")
     with pytest.raises(StorageError, match="over the limit"):
         log.append([bytes(RECORD_BYTES_MAX + 1)])
+    with pytest.raises(LimitError, match="BODY_BYTES_MIN"):
+        log.append([b""])
     log.close()
     with pytest.raises(StorageError, match="closed"):
         log.append([b"x"])

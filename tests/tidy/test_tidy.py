@@ -98,6 +98,12 @@ BAD: list[tuple[Rule, str, str]] = [
     (rules.imports_go_downward, "whence.wire.codec", "from whence.sim import loop"),
     *[(rules.imports_go_downward, "whence.check.fifo", f"import whence.{room}") for room in ("core", "wire", "sim")],
     (rules.imports_go_downward, "whence.trace.writer", "from whence.core import node"),
+    *[
+        (rules.imports_go_downward, f"whence.{room}.writer", f"from whence.wire.{name}")
+        for room in ("trace", "store")
+        for name in ("codec import encode", "frames import cut")
+    ],
+    (rules.imports_go_downward, "whence.check.fifo", "from whence.wire.frame import sealed"),
     (rules.imports_go_downward, "whence.types", "from whence.core import node"),
     (rules.imports_go_downward, "whence.sim.run", "from whence.cli import main"),
     *[
@@ -139,6 +145,11 @@ GOOD: list[tuple[Rule, str, str]] = [
     (rules.imports_go_downward, "whence.core.node", "from whence import types\nfrom whence.core.ready import Ready"),
     (rules.imports_go_downward, "whence.core.order.fifo", "from . import arrival\nfrom ...types import Bundle"),
     (rules.imports_go_downward, "whence.wire.items", "from whence.core.spread import gossip\nimport msgspec"),
+    (
+        rules.imports_go_downward,
+        "whence.trace.writer",
+        "from whence.wire.frame import sealed\nfrom whence.wire import frame\nimport whence.wire.frame",
+    ),
     (
         rules.imports_go_downward,
         "whence.check.fifo",

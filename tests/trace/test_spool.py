@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec import msgpack
 
 from whence.check.history import History
 from whence.check.judge import judge
@@ -18,8 +21,9 @@ from whence.trace.gathering import Gathering, gather
 from whence.trace.memory import Trace
 from whence.trace.reader import read_trace
 from whence.trace.schema import ACK_MANUAL, COLUMNS_OF, Kind
-from whence.trace.spool import ROWS_LOST, Spool, read_segment
+from whence.trace.spool import ROWS_LOST, Spool, is_damaged, read_segment, rows_between, whole_until
 from whence.trace.writer import TraceWriter, write_trace
+from whence.wire.frame import sealed
 
 
 def row(kind: Kind, node: int, inc: int, ev: int, **values: object) -> tuple[object, ...]:
@@ -337,6 +341,31 @@ def test_half_a_record_at_the_end_is_how_a_machine_dies(tmp_path: Path) -> None:
     path = written(tmp_path)
     path.write_bytes(path.read_bytes()[:-5])
     assert Gathering([tmp_path], "alps", "run", "1").incomplete == []
+
+
+def test_zeros_behind_the_last_record_are_a_torn_tail_and_no_records(tmp_path: Path) -> None:
+    """File systems extend a file before its bytes arrive."""
+    path = written(tmp_path)
+    for zeros in (1, 8, 64):
+        path.write_bytes(path.read_bytes() + bytes(zeros))
+        found = Gathering([tmp_path], "alps", "run", "1")
+        assert (found.incomplete, sum(1 for _ in found.rows())) == ([], 40)
+
+
+@given(noise=st.binary(max_size=200), head=st.booleans(), cut=st.integers(0, 200))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_bytes_a_segment_has_are_rows_or_one_error(tmp_path: Path, noise: bytes, head: bool, cut: int) -> None:
+    path = tmp_path / "segment"
+    whole = sealed(msgpack.encode({"group": "alps"})) if head else b""
+    path.write_bytes(whole + noise[:cut] + sealed(b"\x90") + noise[cut:])
+    end = whole_until(path, 0)
+    assert len(whole) <= end <= path.stat().st_size
+    assert is_damaged(path, last=True) <= is_damaged(path, last=False) == (end < path.stat().st_size)
+    try:
+        rows = list(read_segment(path)[1])
+    except TraceError:
+        return
+    assert rows == rows_between(path, 0, end) == rows_between(path, 0, path.stat().st_size)
 
 
 def shortened(tmp_path: Path, *last: tuple[Kind, tuple[object, ...]]) -> Trace:

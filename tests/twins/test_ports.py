@@ -17,13 +17,13 @@ from msgspec.structs import replace
 from tests.sim.stage import GROUP, Scripted
 from tests.sim.world import ONE_MS, Socket
 from whence.api.inbox import Inbox, Overflow
-from whence.core.ready import Item, Ready
+from whence.core.ready import Ready
 from whence.core.registry import LEVELS
 from whence.core.runner import Done
 from whence.net.commit import Commit
+from whence.net.context import GroupContext, GroupStorage, NodeServices
 from whence.net.driver import Driver
-from whence.net.role import Kept, Role
-from whence.net.scribe import Scribe
+from whence.net.recorder import TraceRecorder
 from whence.net.settings import settings_of
 from whence.sim.clock import Clock
 from whence.sim.loop import Loop
@@ -97,25 +97,26 @@ def simulated(readies: Sequence[Ready]) -> list[Effect]:
     return effects((kind, row) for kind, of_kind in rows.items() for row in of_kind)
 
 
-class Elsewhere:
-    """A node that sends nothing anywhere."""
-
-    def send(self, group: str, to: Sequence[int], item: Item, boot: int) -> int:
-        return len(encode(group, ME, [item], boot))
-
-    def member_changed(self, group: str) -> None: ...
-    def check_act(self, group: str, act: str) -> None: ...
-    def members(self, group: str) -> list[int]:
-        return [ME.pid]
+ELSEWHERE = NodeServices(
+    send=lambda group, to, item, boot: len(encode(group, ME, [item], boot)),
+    member_changed=lambda group: None,
+    check_act=lambda group, act: None,
+    members=lambda group: [ME.pid],
+)
+"""A node that sends nothing anywhere."""
 
 
 async def live(readies: Sequence[Ready], at: Path) -> list[Effect]:
     recipe = LEVELS["fifo"]
-    role = Role(GROUP, "fifo", recipe, recipe.settings_from(settings_of("fifo", [], {})), ME, Random(1).random)
+    context = GroupContext(
+        GROUP, "fifo", recipe, recipe.settings_from(settings_of("fifo", [], {})), ME, Random(1).random
+    )
     inbox = Inbox("fifo", 1 << 16, Overflow.PAUSE, receive=True, on_batch=lambda batch: None)
     spool = Spool(at / "spool", GROUP, "fifo", *ME)
     commit, steps = Commit(Log(at / "journal")), Steps.at(at / "steps")
-    driver = Driver(role, Elsewhere(), inbox, Scribe(spool, ME, GROUP), Kept(commit, steps), durable=False)
+    driver = Driver(
+        context, ELSEWHERE, inbox, TraceRecorder(spool, ME, GROUP), GroupStorage(commit, steps), durable=False
+    )
     for ready in readies:
         driver.runner.apply(replace(copy_of(ready), wake_at=None))
     while not commit.idle:

@@ -188,6 +188,10 @@ def test_what_no_reader_would_take_is_not_sent() -> None:
     bundle = packed(ME, 1, [b"x" * limits.BUNDLE_BYTES_MAX])
     with pytest.raises(LimitError, match="PACKET_BYTES_MAX"):
         encode("g", ME, [gossip_of(bundle, bundle, bundle, bundle)])
+    with pytest.raises(LimitError, match="PACKET_BYTES_MAX"):
+        encode_parts("g", ME, gossip_of(bundle, bundle, bundle, bundle))
+    with pytest.raises(LimitError, match="PACKET_BYTES_MAX"):
+        encode_parts("g", ME, Copy(b"head", packed(ME, 1, [b"x" * limits.PACKET_BYTES_MAX])))
 
 
 def test_a_whole_frame_gives_its_body_and_any_other_is_refused() -> None:

@@ -19,7 +19,7 @@ from whence.api.inbox import Batches, Inbox, LateEvents
 from whence.api.publisher import Publisher, all_checked, checked
 from whence.api.receipts import Durability, Receipt, check_stores
 from whence.core.levels.optimistic.member import named
-from whence.core.levels.optimistic.tickets.joining import Status
+from whence.core.levels.optimistic.tickets.status import Status
 from whence.errors import ClosedError, EventsLostError, JoinError, OutcomeUnknownError, UsageError
 from whence.limits import BOOT_MAX, PEER_ID_MAX
 from whence.net.driver import Driver
@@ -51,7 +51,7 @@ class Group:
         on_lost: Callable[[EventsLostError], None] | None = None,
     ) -> None:
         self.name = driver.group
-        self.level = Level(driver.role.level)
+        self.level = Level(driver.context.level)
         self._node = node
         self._driver = driver
         self._inbox = inbox
@@ -219,7 +219,7 @@ class Group:
         """
         check_count("count", count)
         check_timeout(timeout_s)
-        bound = self._driver.role.others_max()
+        bound = self._driver.context.others_max()
         if bound is not None and count > bound + 1:
             raise UsageError(
                 f"with view_size={bound} a member knows no more than {bound} others, and {count - 1} were asked for"
@@ -236,7 +236,7 @@ class Group:
     @property
     def pid(self) -> int:
         """Return the name of this process."""
-        return self._driver.role.me.pid
+        return self._driver.context.me.pid
 
     # --- tickets ---
 
@@ -247,14 +247,15 @@ class Group:
         """
         return self._driver.ticket()
 
-    async def cjoin(self, timeout_s: float = 30.0) -> Status:
-        """Ask for a ticket, and wait until it may be used.
+    async def acquire_ticket(self, timeout_s: float = 30.0) -> Status:
+        """Ask for a ticket (the paper's cjoin), and wait until it may be used.
 
         Raises NotCoordinatorError or LeaseSuspendedError, which say why, if that takes longer than `timeout_s`; it is
-        asked for all the same until `cleave`. Raises UsageError where one is asked for already, or there are none.
+        asked for all the same until `release_ticket`. Raises UsageError where one is asked for already, and at levels
+        without tickets.
         """
         check_timeout(timeout_s)
-        self._driver.act("cjoin", 0)
+        self._driver.act("acquire_ticket", 0)
         await self._unrefused(timeout_s)
         status = self._driver.ticket()
         assert status is not None
@@ -269,7 +270,7 @@ class Group:
         self._node.live.check_act(self.name, "publish")
         status = self._driver.ticket()
         if status is not None and status.standing == "none":
-            self._driver.act("cjoin", 0)
+            self._driver.act("acquire_ticket", 0)
         await self._unrefused(timeout_s)
 
     async def _unrefused(self, timeout_s: float | None) -> None:
@@ -288,20 +289,23 @@ class Group:
         if driver.left:
             raise ClosedError(f"group {self.name!r} was closed before it could publish")
 
-    async def cleave(self, timeout_s: float = 30.0) -> None:
-        """Give the ticket back, and wait until it is; go on as a member that receives.
+    async def release_ticket(self, timeout_s: float = 30.0) -> None:
+        """Give the ticket back (the paper's cleave), and wait until it is; go on as a member that receives.
 
         Raises UsageError without one, and for the last coordinator, which must stay; OutcomeUnknownError if nobody
         took it over within `timeout_s`: it will be found closed all the same.
         """
         check_timeout(timeout_s)
         driver = self._driver
-        driver.act("cleave", 0)
+        driver.act("release_ticket", 0)
         try:
             async with asyncio.timeout(timeout_s):
                 await driver.until(lambda: (s := driver.ticket()) is None or s.ticket is None or driver.left)
         except TimeoutError:
             raise OutcomeUnknownError(f"nobody took the ticket over within {timeout_s:g} s") from None
+
+    cjoin, cleave = acquire_ticket, release_ticket
+    """The older names of both, which are the paper's."""
 
     def declare_dead(self, pid: int, boot: int) -> None:
         """Say as an operator that a life of a peer is over for good: it counts as its word in this process.

@@ -35,7 +35,8 @@ from whence.errors import ClosedError, EventsLostError, JoinError, SettingError,
 from whence.net.node import LiveNode
 from whence.net.permits import Permits
 from whence.net.settings import NetSettings
-from whence.net.status import Served, serve_metrics, serve_status, status_path
+from whence.net.status_client import status_path
+from whence.net.status_server import Served, serve_metrics, serve_status
 from whence.net.tls import Safety
 
 log = logging.getLogger("whence.net")
@@ -75,7 +76,7 @@ class Node:
     @property
     def address(self) -> str:
         """Return host:port where others can reach this node."""
-        host, port = self.live.switch.endpoint
+        host, port = self.live.connections.endpoint
         return f"{host or self._listen[0]}:{port}"
 
     async def __aenter__(self) -> "Node":
@@ -163,7 +164,8 @@ class Node:
         its only members; level `optimistic` needs at least three, on whose word tickets rest; elsewhere a group that
         names none is begun by whoever comes first.
         `write` obtains a ticket at level `optimistic` and waits for it: without one a member only receives, until it
-        calls `cjoin`. At level `total` it waits until a restarted process may publish. Elsewhere every member may.
+        calls `acquire_ticket`. At level `total` it waits until a restarted process may publish. Elsewhere every member
+        may.
         `durable` keeps what is published here in the data directory until every member has it, so that `stored` can be
         waited for; at levels `optimistic` and `total`, which deliver in time or not at all, it is refused.
         `overflow` says what happens when the application does not take its deliveries: `pause` (publishers of this
@@ -178,8 +180,8 @@ class Node:
         wait to be acknowledged; asking for more raises LimitError.
         `on_lost` is called at once with what is lost of the events that were accepted here; whoever publishes next is
         told the same by EventsLostError.
-        Raises UsageError, SettingError, JoinError, StorageError; with `write`, also what `cjoin` raises: then the group
-        is left again.
+        Raises UsageError, SettingError, JoinError, StorageError; with `write`, also what `acquire_ticket` raises:
+        then the group is left again.
         """
         live = self.live
         for seconds, wait in (("flush_s", flush_s), ("publish_wait_s", publish_wait_s)):
@@ -197,7 +199,7 @@ class Node:
             ack=Ack.parse(ack),
         )  # fmt: skip
         inbox.on_pause = live.pause_for
-        inbox.rtt_ns = live.switch.detector.rtt_ns
+        inbox.rtt_ns = live.peers.rtt_ns
         driver = await live.open(
             name, str(level), inbox, settings or {}, founders=beginners, durable=durable, timeout_s=timeout_s
         )

@@ -28,8 +28,8 @@ from whence.errors import (
 )
 from whence.limits import BUNDLE_BYTES_MAX, BUNDLE_EVENTS_MAX
 from whence.net.driver import Driver
+from whence.net.outboxes import LIGHT_BYTES
 from whence.net.pace import QUICK_S
-from whence.net.switch import LIGHT_BYTES
 from whence.types import Bundle
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ class Publisher:
         self._closing = False
         self.may_write = node.live.permits.may(node.pid, driver.group, "write")
         self._live = node.live
-        self._switch = node.live.switch
-        settings = by_name(driver.role.settings)
+        self._outboxes = node.live.outboxes
+        settings = by_name(driver.context.settings)
         self.events_limit = _least("publish_events_max", settings["publish_events_max"], BUNDLE_EVENTS_MAX)
         self._bytes_limit = _least("publish_bytes_max", settings["publish_bytes_max"], BUNDLE_BYTES_MAX)
         kept_bytes = settings.get("retained_bytes_max", BUNDLE_BYTES_MAX * 4) // 4
@@ -137,7 +137,7 @@ class Publisher:
         if flight.size >= FLUSH_BYTES or len(flight.payloads) >= self._events_max:
             self.flush()
         elif fresh and alone and size <= ALONE_BYTES and self._may_go(quiet=quiet):
-            self._switch.at_once(self.flush)
+            self._outboxes.at_once(self.flush)
         elif fresh:
             self._timer = (
                 self.loop.call_later(self._flush_s, self._turn_ends)
@@ -169,7 +169,7 @@ class Publisher:
                         if now == "inbox":
                             await self._inbox.room()
                         elif now == "outbox":
-                            await self._switch.relief()
+                            await self._outboxes.relief()
                         elif now == "member":
                             await asyncio.sleep(AGAIN_S)
                         elif now == "credit":
@@ -271,11 +271,11 @@ class Publisher:
 
     def _is_quiet(self) -> bool:
         """Tell at little cost that nobody is behind and delivery is quick: then nothing else has to be looked at."""
-        switch, inbox, driver = self._switch, self._inbox, self._driver
+        outboxes, inbox, driver = self._outboxes, self._inbox, self._driver
         credit = driver.credit
         return (
-            not switch.most_waiting
-            and switch.unlooked_bytes <= LIGHT_BYTES
+            not outboxes.most_waiting
+            and outboxes.unlooked_bytes <= LIGHT_BYTES
             and inbox.events < inbox.events_max
             and credit.away_bytes <= credit.quiet_bytes
             and credit.pace is not None
@@ -295,7 +295,7 @@ class Publisher:
         return True
 
     def _is_busy(self) -> bool:
-        return self._switch.waiting_bytes() > BUSY_BYTES or self._driver.credit.is_strained()
+        return self._outboxes.waiting_bytes() > BUSY_BYTES or self._driver.credit.is_strained()
 
     def _obstacle(self) -> str | None:
         """Return what stands in the way of publishing now."""
@@ -303,7 +303,7 @@ class Publisher:
             return "member"
         if self._inbox.full():
             return "inbox"
-        if self._switch.congested():
+        if self._outboxes.congested():
             return "outbox"
         return "credit" if self._driver.congested() else None
 
@@ -318,8 +318,8 @@ class Publisher:
         if obstacle == "member" and isinstance(refusal, LimitError):
             return BackPressureError(refusal.name, refusal.value, refusal.asked, _named(self._driver.settling.behind()))
         if obstacle == "outbox":
-            high = self._switch.settings.outbox_high_bytes
-            waiting = {peer.pid: peer.waiting_bytes() for peer in self._switch.peers.values() if peer.link is not None}
+            high = self._outboxes.settings.outbox_high_bytes
+            waiting = {peer.pid: peer.waiting_bytes() for peer in self._live.peers.connected()}
             behind = [pid for pid, size in waiting.items() if size > high] or list(waiting)
             return BackPressureError("outbox_high_bytes", high, max(waiting.values(), default=0), _named(behind))
         return self._driver.settling.pressure()

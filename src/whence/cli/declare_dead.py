@@ -8,8 +8,8 @@ import typer
 
 from whence.cli.live import parse_process
 from whence.cli.output import complain, print_json
-from whence.net.status import DeclareDead, the_node
-from whence.net.status import declare_dead as tell
+from whence.net.status_client import DeclareDead, the_node
+from whence.net.status_client import declare_dead as tell
 
 
 def declare_dead(

@@ -20,7 +20,7 @@ from rich.table import Table
 
 from whence.cli.output import print_json, stdout
 from whence.errors import printable
-from whence.net.status import ask, the_node
+from whence.net.status_client import ask, the_node
 
 WIDE = 100
 """Terminals with so many columns have room between those of tables."""

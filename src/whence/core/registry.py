@@ -3,10 +3,10 @@
 from whence.core.level import Recipe, remembers
 from whence.core.levels.causal.level import Causal
 from whence.core.levels.gossip.level import GOSSIP
-from whence.core.levels.optimistic.level import ClusterParts
+from whence.core.levels.optimistic.level import OptimisticLevel
 from whence.core.levels.total.level import TotalLevel
 
-LEVELS: dict[str, Recipe] = {**GOSSIP, "optimistic": ClusterParts(), "total": TotalLevel(), "causal": Causal()}
+LEVELS: dict[str, Recipe] = {**GOSSIP, "optimistic": OptimisticLevel(), "total": TotalLevel(), "causal": Causal()}
 """Every level that a live group can have, by name."""
 
 

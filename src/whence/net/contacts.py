@@ -6,12 +6,13 @@ Law: a contact is reached while whoever answered there last is connected. One th
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from whence.errors import JoinError
-from whence.net.calls import OwnAddressError, is_refusal
+from whence.net.dialer import OwnAddressError, is_refusal
+from whence.net.peers import PeerTable
 from whence.net.settings import NetSettings
-from whence.net.switch import Switch
+from whence.types import Process
 
 log = logging.getLogger("whence.net")
 
@@ -22,8 +23,10 @@ LOOK_S = 0.25
 class Contacts:
     """The contacts of one node."""
 
-    def __init__(self, switch: Switch, settings: NetSettings) -> None:
-        self._switch = switch
+    def __init__(self, peers: PeerTable, settings: NetSettings, call: Callable[[str, int], Awaitable[Process]]) -> None:
+        """`call` calls an address, and returns who answered or raises JoinError."""
+        self._peers = peers
+        self._call = call
         self._settings = settings
         self._given: dict[tuple[str, int], int | None] = {}
         """Each contact, and the pid that answered there last."""
@@ -62,14 +65,14 @@ class Contacts:
 
     def unreached(self) -> str:
         """Return why contacts that were called have not answered; empty when one has, or there are none."""
-        if not self._given or self._switch.has_peers():
+        if not self._given or self._peers.connected():
             return ""
         return "; ".join(dict.fromkeys(self._unreached.values())) or f"{_listed(list(self._given))} did not answer yet"
 
     def missing(self) -> str:
         """Return which contact is not connected now, and why; nothing if all are."""
         for contact, pid in self._given.items():
-            if pid is None or not self._switch.is_connected(pid):
+            if pid is None or not self._peers.is_connected(pid):
                 return f"contact {self._unreached.get(contact) or _listed([contact]) + ' to answer'}"
         return ""
 
@@ -78,11 +81,11 @@ class Contacts:
         wait_ns = settings.retry_ns
         while True:
             pid = self._given[contact]
-            if pid is not None and self._switch.is_connected(pid):
+            if pid is not None and self._peers.is_connected(pid):
                 await asyncio.sleep(LOOK_S)
                 continue
             try:
-                self._given[contact] = (await self._switch.call(host, port)).pid
+                self._given[contact] = (await self._call(host, port)).pid
                 self._unreached.pop(contact, None)
                 wait_ns = settings.retry_ns
             except OwnAddressError as error:

@@ -14,7 +14,7 @@ from whence.core.dissemination.direct import Push
 from whence.core.level import ClockWatching, HoldingBytes, Surroundings
 from whence.core.level import remembers as does_remember
 from whence.core.levels.causal.begun import OWN_LOST, own_lost
-from whence.core.levels.optimistic.tickets.joining import Status
+from whence.core.levels.optimistic.tickets.status import Status
 from whence.core.links.reached import Reached
 from whence.core.member import Dynamic, FlowControlled, Founded, Leased, Measured, Member, Refusing, Resuming, Sized
 from whence.core.membership.full_view import Directory
@@ -24,11 +24,11 @@ from whence.core.runner import Marked, Ports, Runner
 from whence.errors import ClosedError, InternalError, Refusal, StorageError, WhenceError
 from whence.net.clock import SlipWatch, epoch_floor, steady_ns, wall_ns
 from whence.net.compaction import Compaction
+from whence.net.context import GroupContext, GroupStorage, NodeServices, Sink
 from whence.net.credit import CREDIT_BYTES_MIN, CREDIT_LOOK_S, Credit, Relief
 from whence.net.ports import LivePorts
+from whence.net.recorder import TraceRecorder
 from whence.net.reports import Reports
-from whence.net.role import Kept, Outside, Role, Sink
-from whence.net.scribe import Scribe
 from whence.net.settling import Settling
 from whence.net.taking import Taking
 from whence.types import ANY_BOOT, Bundle, Process
@@ -41,65 +41,66 @@ class Driver:
     """Runs one member."""
 
     def __init__(
-        self, role: Role, outside: Outside, sink: Sink, scribe: Scribe | None, kept: Kept | None, *, durable: bool
-    ) -> None:
-        self.role = role
-        self.group = role.group
+        self, context: GroupContext, node: NodeServices, sink: Sink, recorder: TraceRecorder | None,
+        storage: GroupStorage | None, *, durable: bool,
+    ) -> None:  # fmt: skip
+        self.context = context
+        self.group = context.group
         self.joined = False
         self.left = False
         self.published = 0
         self.failure: WhenceError | None = None
-        self._outside = outside
+        self._node = node
         self._sink = sink
-        self._scribe = scribe
-        self._commit = kept.commit if kept is not None else None
-        self.keeps_journal = kept is not None
+        self._recorder = recorder
+        self._commit = storage.commit if storage is not None else None
+        self.keeps_journal = storage is not None
         if self._commit is not None:
             self._commit.compaction = self._compaction
-        remembers = kept is not None and does_remember(role.recipe)
-        self._steps = kept.steps if kept is not None and remembers else None
+        remembers = storage is not None and does_remember(context.recipe)
+        self._steps = storage.steps if storage is not None and remembers else None
         """How far the application is, where a later life goes on from there."""
         self._compacting = Compaction()
         self._durable = durable
         self._loop = asyncio.get_running_loop()
-        self._clock = wall_ns if role.recipe.reads_wall_clock() else steady_ns
+        self._clock = wall_ns if context.recipe.reads_wall_clock() else steady_ns
         self._changed = asyncio.Event()
         self._watched = 0
         """How many wait for a change."""
         self._ticks_joined = 0
-        recipe = role.recipe
-        held_bytes = recipe.held_bytes_max(role.settings) if isinstance(recipe, HoldingBytes) else None
-        self.credit = Credit(role.me.pid, held_bytes)
+        recipe = context.recipe
+        held_bytes = recipe.held_bytes_max(context.settings) if isinstance(recipe, HoldingBytes) else None
+        self.credit = Credit(context.me.pid, held_bytes)
         self._credit_looked = 0.0
         self.relief = Relief(self.congested)
         self.reports = Reports(self._report, self.guarded)
         self._unsettled: deque[Bundle] = deque()
         """Bundles promised to be kept until everybody has them."""
         self._slips = (
-            SlipWatch(recipe.clock_slip_ns_max(role.settings)) if isinstance(recipe, ClockWatching) else None
+            SlipWatch(recipe.clock_slip_ns_max(context.settings)) if isinstance(recipe, ClockWatching) else None
         )  # fmt: skip
         around = Surroundings(
-            role.dice, self._clock(), Directory(), remembers=kept is not None,
-            epoch_floor=epoch_floor() if kept is None else 0, is_first_life=role.is_first_life,
+            context.dice, self._clock(), Directory(), remembers=storage is not None,
+            epoch_floor=epoch_floor() if storage is None else 0, is_first_life=context.is_first_life,
         )  # fmt: skip
-        self.member: Member = role.recipe.build(role.me, role.settings, around)
-        self.ports = LivePorts(self.group, outside, sink, scribe, self._clock, self.guarded(self._wake))
+        self.member: Member = context.recipe.build(context.me, context.settings, around)
+        self.ports = LivePorts(self.group, node, sink, recorder, self._clock, self.guarded(self._wake))
         self.ports.on_accepted, self.ports.on_taken, self.ports.on_note = self._accepted, self._note_taken, self._note
         self.counts = self.ports.counts
-        recorder = self.ports if scribe is not None else None
+        recording = self.ports if recorder is not None else None
         self.runner = Runner(
-            self.member, Ports(self.ports, self.ports, self.ports, self._commit, recorder, self._failed)
+            self.member, Ports(self.ports, self.ports, self.ports, self._commit, recording, self._failed)
         )  # fmt: skip
         self._resuming = self.member if remembers and isinstance(self.member, Resuming) else None
         """The member, if it finds again by itself what the application has not taken."""
-        self._taking = Taking(sink, scribe, self._steps, self._resuming, self._note_taken, flushes=durable)
-        self._taking.begin(role.recipe, sink)
+        self._taking = Taking(sink, recorder, self._steps, self._resuming, self._note_taken, flushes=durable)
+        self._taking.begin(context.recipe, sink)
         self.ports.taking = self._taking
         self._controlled = self.member if isinstance(self.member, FlowControlled) else None
         self.may_hold_back = self._controlled is not None
         self._refusing = self.member if isinstance(self.member, Refusing) else None
         self.may_refuse = self._refusing is not None
-        self.settling = Settling(self.group, role.me.pid, self.member, self.credit, outside)
+        self.settling = Settling(self.group, context.me.pid, self.member, self.credit, node)
 
     @property
     def position(self) -> int:
@@ -129,7 +130,7 @@ class Driver:
     def offer_again(self) -> None:
         """Offer the bundles of earlier lives to the group: whoever lacks them will ask for them."""
         for bundle in list(self._unsettled):
-            if bundle.process != self.role.me:
+            if bundle.process != self.context.me:
                 self._do(self.member.receive, bundle.process, Push([bundle]))
 
     def publish(self, payloads: Sequence[bytes], stored: "asyncio.Future[None] | None" = None) -> Bundle:
@@ -144,11 +145,11 @@ class Driver:
         """Take a packet of this group."""
         if self.left or self.failure is not None:
             return
-        if packet.to_boot != ANY_BOOT and packet.to_boot != self.role.me.boot:
+        if packet.to_boot != ANY_BOOT and packet.to_boot != self.context.me.boot:
             self.ports.count("drop", "other_boot", peer=packet.pid)
             return
-        if self._scribe is not None:
-            self._scribe.received(packet.pid, list(packet.items), size)
+        if self._recorder is not None:
+            self._recorder.received(packet.pid, list(packet.items), size)
         for item in packet.items:
             if not self.left:
                 self._do(self.member.receive, sender, item)
@@ -172,7 +173,7 @@ class Driver:
     def act(self, name: str, argument: int) -> None:
         """Do what only the level knows. Raises what the member raises, and UsageError without the right to it."""
         self._check()
-        self._outside.check_act(self.group, name)
+        self._node.check_act(self.group, name)
         self.runner.ask(self.member.act, name, argument)
 
     def leave(self) -> None:
@@ -183,8 +184,8 @@ class Driver:
     def stop(self, error: WhenceError | None = None) -> None:
         """Run no more. Says nothing to the group: that is `leave`."""
         self.ports.stop_timer()
-        if self._scribe is not None and error is None and not self.left:
-            self._scribe.fullest(self.member.gauges())
+        if self._recorder is not None and error is None and not self.left:
+            self._recorder.fullest(self.member.gauges())
         self.left = True
         self.failure = self.failure or error
         self.runner.stop(error or ClosedError("the group was closed before the disk answered"))
@@ -229,7 +230,7 @@ class Driver:
 
     def others(self) -> tuple[int, ...]:
         """Return the other members: those in the member's view, and those that told themselves."""
-        known = dict.fromkeys(pid for pid in self._outside.members(self.group) if pid != self.role.me.pid)
+        known = dict.fromkeys(pid for pid in self._node.members(self.group) if pid != self.context.me.pid)
         return tuple(sorted(known | dict.fromkeys(self.member.view() or ())))
 
     def ticket(self) -> Status | None:
@@ -251,7 +252,7 @@ class Driver:
     def stores(self) -> bool:
         """Tell whether what is published here survives a crash of the process."""
         kept = self._durable or self.runner.member_persists
-        return self._commit is not None and stores_events(self.role.level) and kept
+        return self._commit is not None and stores_events(self.context.level) and kept
 
     # --- inputs that nobody waits for ---
 
@@ -290,7 +291,7 @@ class Driver:
 
     def forget_peer(self, peer: int) -> None:
         """Wait no more for a peer that is gone."""
-        self.credit.forget(peer, stays=does_remember(self.role.recipe))
+        self.credit.forget(peer, stays=does_remember(self.context.recipe))
         self.relief.look()
 
     def congested(self) -> bool:
@@ -302,12 +303,12 @@ class Driver:
         now = self._loop.time()
         if now >= self._credit_looked:
             self._credit_looked = now + CREDIT_LOOK_S
-            self.credit.share(len(self._outside.members(self.group)), 1 + self.reports.publishers())
+            self.credit.share(len(self._node.members(self.group)), 1 + self.reports.publishers())
         return self.credit.is_used_up()
 
     def _report(self, publisher: Process, reached: Reached) -> None:
         if not self.left:
-            self._outside.send(self.group, (publisher.pid,), reached, publisher.boot)
+            self._node.send(self.group, (publisher.pid,), reached, publisher.boot)
 
     def _accepted(self, bundle: Bundle, kept: bool) -> None:
         self.published += bundle.count
@@ -316,7 +317,7 @@ class Driver:
             self._unsettled.append(bundle)
 
     def _note_taken(self, bundle: Bundle) -> None:
-        me = self.role.me
+        me = self.context.me
         if bundle.pid == me.pid and bundle.boot == me.boot:
             self.reached(me.pid, bundle.last)
         else:
@@ -328,13 +329,13 @@ class Driver:
             self._sink.reset(note.reason or "unknown")
         elif note.kind == "join":
             self.joined = True
-            self._outside.member_changed(self.group)
+            self._node.member_changed(self.group)
         elif note.reason == OWN_LOST:
             self.stop(own_lost(self.group, note.peer))
         elif note.kind == "leave":
             self.joined, self._taking.over = False, True
             self.stop()
-            self._outside.member_changed(self.group)
+            self._node.member_changed(self.group)
 
     def _wake(self) -> None:
         if not self.left:
@@ -342,8 +343,8 @@ class Driver:
                 self._distrust_clock()
             self.runner.wake()
             self._ticks_joined += self.joined
-            if self._scribe is not None and not self.left:
-                self._scribe.observe(self.member.gauges(), self.member.view() if self.joined else None)
+            if self._recorder is not None and not self.left:
+                self._recorder.observe(self.member.gauges(), self.member.view() if self.joined else None)
             self._settle()
             self._changed.set()
             self.relief.look()
@@ -353,7 +354,7 @@ class Driver:
         settled = self.settling.settled()
         while self._unsettled and settled is not None:
             bundle = self._unsettled[0]
-            mine = bundle.process == self.role.me
+            mine = bundle.process == self.context.me
             if bundle.last > settled if mine else self._ticks_joined < OFFER_TICKS:
                 break
             self._unsettled.popleft()

@@ -7,9 +7,7 @@ have GREETING_BYTES_MAX bytes and must come by the deadline, so a stranger costs
 import asyncio
 import ssl
 from collections.abc import Callable
-from struct import Struct as Layout
 from typing import Protocol, cast
-from zlib import crc32
 
 from whence.core.links.greeting import Greeting, Stage
 from whence.core.ready import Item
@@ -17,16 +15,15 @@ from whence.errors import RemoteProtocolError, printable
 from whence.limits import PACKET_BYTES_MAX
 from whence.types import Process
 from whence.wire.codec import decode_body, encode
+from whence.wire.frame import HEADER_BYTES, FrameReader
 from whence.wire.items import Packet
-
-_HEADER = Layout("<II")
 
 GREETING_BYTES_MAX = 1024
 """The longest frame of a peer that has not greeted."""
 
-FIRST_BUFFER_BYTES, BUFFER_BYTES = 16 << 10, 512 << 10
-"""What one read may take: at first, and at most, once one has filled the first: most links of a large group stay idle.
-A frame that is larger gets a buffer of its own size."""
+GREETING_BUFFER_BYTES, FIRST_BUFFER_BYTES, BUFFER_BYTES = 4 << 10, 16 << 10, 512 << 10
+"""What one read may take: until the peer has greeted, at first, and once a read has filled that: most links of a large
+group stay idle. A frame that is larger gets a buffer of its own size."""
 
 WRITE_HIGH_BYTES = 1 << 20
 """What the transport takes before it asks to wait; the rest waits in the outbox, where it is counted."""
@@ -72,11 +69,7 @@ class Link(asyncio.BufferedProtocol):
         self.on_lost: Callable[[], None] | None = None
         self.on_up: Callable[[], None] | None = None
         self._owner = owner
-        self._buffer = bytearray(4096)
-        self._view = memoryview(self._buffer)
-        self._end = 0
-        self._usual = FIRST_BUFFER_BYTES
-        """How large the buffer is unless a frame needs more."""
+        self._frames = FrameReader(GREETING_BYTES_MAX, GREETING_BUFFER_BYTES)
 
     # --- the transport's side ---
 
@@ -91,16 +84,21 @@ class Link(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return where the next bytes go."""
-        return self._view[self._end :] if self._end else self._view
+        frames = self._frames  # as `space`, without another call
+        return frames.view[frames.end :] if frames.end else frames.view
 
     def buffer_updated(self, size: int) -> None:
-        """Cut what came into frames."""
-        self._end += size
+        """Take the packets that are whole."""
         self.fresh = True
-        if self._end == FIRST_BUFFER_BYTES:
-            self._usual = BUFFER_BYTES
         try:
-            self._cut()
+            for body in self._frames.cut(size):
+                packet = decode_body(body)  # it does not refer to the body
+                if self.peer is not None:
+                    self._owner.link_packet(self, packet, HEADER_BYTES + len(body))
+                else:
+                    self._take_greeting(packet)
+                if self.closing:
+                    return
         except RemoteProtocolError as error:
             if self.greeting.retort is not None:
                 self._say(self.greeting.retort)
@@ -153,48 +151,6 @@ class Link(asyncio.BufferedProtocol):
         if self.transport is not None:
             self.transport.write(encode("", self.greeting.me, [item]))
 
-    def _cut(self) -> None:
-        start, end, view = 0, self._end, self._view
-        needed = 0
-        longest = PACKET_BYTES_MAX if self.peer is not None else GREETING_BYTES_MAX
-        while end - start >= _HEADER.size:
-            length, checksum = _HEADER.unpack_from(view, start)
-            if length > longest:
-                raise RemoteProtocolError(f"a frame of {length} bytes is over the limit of {longest}")
-            needed = _HEADER.size + length
-            stop = start + needed
-            if stop > end:
-                break
-            body = view[start + _HEADER.size : stop]  # not copied: the packet does not refer to it
-            if crc32(body) != checksum:
-                raise RemoteProtocolError("the frame's checksum does not match its body")
-            start = stop
-            packet = decode_body(body)
-            if self.peer is not None:
-                self._owner.link_packet(self, packet, needed)
-            else:
-                self._take_greeting(packet)
-            if self.closing:
-                return
-            if self.peer is not None:
-                longest = PACKET_BYTES_MAX
-        if start == end and len(self._buffer) == self._usual:
-            self._end = 0
-        else:
-            self._keep(start, end, needed)
-
-    def _keep(self, start: int, end: int, needed: int) -> None:
-        """Move what is left to the front of a buffer that can take the rest of its frame."""
-        rest = end - start
-        size = max(self._usual, needed) if self.peer is not None else len(self._buffer)
-        if size != len(self._buffer) and (size > len(self._buffer) or rest <= self._usual):
-            fresh = bytearray(size)
-            fresh[:rest] = self._view[start:end]
-            self._buffer, self._view = fresh, memoryview(fresh)
-        elif start and rest:
-            self._view[:rest] = self._view[start:end]  # memoryviews may overlap; bytearrays may not
-        self._end = rest
-
     def _take_greeting(self, packet: Packet) -> None:
         sender = Process(packet.pid, packet.boot)
         if packet.group:
@@ -206,6 +162,7 @@ class Link(asyncio.BufferedProtocol):
                 self._say(answer)
         if self.greeting.stage is Stage.UP:
             self.peer = self.greeting.peer
+            self._frames.allow(PACKET_BYTES_MAX, FIRST_BUFFER_BYTES, BUFFER_BYTES)
             self._owner.link_up(self)
 
 

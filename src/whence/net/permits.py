@@ -10,7 +10,7 @@ certificate, without TLS its word.
 
 from collections.abc import Iterator, Mapping
 
-from whence.core.levels.optimistic.tickets.items import ClusterJoin
+from whence.core.levels.optimistic.tickets.items import AcquireTicket
 from whence.core.ready import Item
 from whence.errors import UsageError
 from whence.types import Bundle
@@ -19,8 +19,8 @@ from whence.wire.items import Packet
 RIGHTS = {"r": "read", "w": "write", "a": "administer"}
 
 ACTS = {
-    "publish": "write", "cjoin": "write", "cleave": None, "declare_dead": "administer", "switch": None, "topic": None,
-    "subscribe": None,
+    "publish": "write", "acquire_ticket": "write", "release_ticket": None, "declare_dead": "administer", "switch": None,
+    "topic": None, "subscribe": None,
 }  # fmt: skip
 """All that a process may do in a live group, with the right it needs, if any. Members know more acts: faults that the
 simulator lets them suffer. Those are out of reach here."""
@@ -62,7 +62,7 @@ class Permits:
         if not self.may(packet.pid, packet.group, "read"):
             return False
         authors = {bundle.pid for item in packet.items for bundle in bundles_in(item)}
-        if any(isinstance(item, ClusterJoin) for item in packet.items):
+        if any(isinstance(item, AcquireTicket) for item in packet.items):
             authors.add(packet.pid)
         return all(self.may(pid, packet.group, "write") for pid in authors)
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from whence.core.offsets import Owed
 from whence.core.ready import Delivery, Gap, Item, Late, Mark, Note, Returned, Unheard
 from whence.errors import WhenceError
+from whence.net.context import NodeServices, Sink
 from whence.net.otel import Telemetry
-from whence.net.role import Outside, Sink
-from whence.net.scribe import Scribe
+from whence.net.recorder import TraceRecorder
 from whence.net.taking import Taking
 from whence.trace.schema import Kind
 from whence.types import Bundle
@@ -19,10 +19,10 @@ class LivePorts:
     """What one live member does at its borders."""
 
     def __init__(
-        self, group: str, outside: Outside, sink: Sink, scribe: Scribe | None, clock: Callable[[], int],
+        self, group: str, node: NodeServices, sink: Sink, recorder: TraceRecorder | None, clock: Callable[[], int],
         woken: Callable[[], None],
     ) -> None:  # fmt: skip
-        self.outside, self.sink, self.scribe = outside, sink, scribe
+        self.node, self.sink, self.recorder = node, sink, recorder
         self.taking: Taking
         self.telemetry: Telemetry | None = None
         self.counts: Counter[str] = Counter()
@@ -44,7 +44,7 @@ class LivePorts:
 
     def send(self, to: tuple[int, ...], item: Item, boot: int) -> int:
         """Queue an item; return its size on the wire."""
-        return self.outside.send(self._group, to, item, boot)
+        return self.node.send(self._group, to, item, boot)
 
     # --- the clock ---
 
@@ -87,8 +87,8 @@ class LivePorts:
 
     def skip(self, step: Gap) -> None:
         """Tell the application of events that will never come."""
-        if self.scribe is not None:
-            self.scribe.skipped(step.spans)
+        if self.recorder is not None:
+            self.recorder.skipped(step.spans)
         events = sum(span.last - span.first + 1 for span in step.spans)
         self.counts["skipped"] += events
         if self.telemetry is not None:
@@ -97,8 +97,8 @@ class LivePorts:
 
     def late(self, step: Late) -> None:
         """Hand a bundle that came after its place to the side output."""
-        if self.scribe is not None:
-            self.scribe.late(step)
+        if self.recorder is not None:
+            self.recorder.late(step)
         self.counts["late"] += step.bundle.count
         if self.telemetry is not None:
             self.telemetry.late(step.bundle.count)
@@ -125,8 +125,8 @@ class LivePorts:
 
     def sent(self, to: tuple[int, ...], item: Item, size: int) -> None:
         """Write down copies that leave."""
-        if self.scribe is not None:
-            self.scribe.sent(to, item, size)
+        if self.recorder is not None:
+            self.recorder.sent(to, item, size)
 
     def refused(self, refusal: WhenceError) -> None:
         """Count an input that the member refuses."""
@@ -135,12 +135,12 @@ class LivePorts:
     def noted(self, note: Note) -> None:
         """Count and write down what the member says of itself, and act on it."""
         self.counts[f"{note.kind}:{note.reason}" if note.reason else note.kind] += 1
-        if self.scribe is not None:
-            self.scribe.noted(note)
+        if self.recorder is not None:
+            self.recorder.noted(note)
         self.on_note(note)
 
     def count(self, kind: str, reason: str, peer: int | None = None) -> None:
         """Count and write down what was done for the member."""
         self.counts[f"{kind}:{reason}"] += 1
-        if self.scribe is not None:
-            self.scribe.write(Kind(kind), peer=peer, reason=reason)
+        if self.recorder is not None:
+            self.recorder.write(Kind(kind), peer=peer, reason=reason)

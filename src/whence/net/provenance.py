@@ -19,15 +19,8 @@ from whence.wire.items import Packet
 Lookup = Callable[[int], Process | None]
 
 
-def is_hearsay(packet: Packet) -> bool:
-    """Tell whether a packet carries bundles of others than its sender: most do not, and need no second look."""
-    sender = packet.pid
-    for item in packet.items:
-        if isinstance(item, Push | Gossip):
-            for bundle in item.bundles:
-                if bundle.pid != sender:
-                    return True
-    return False
+HEARSAY = (Push, Gossip)
+"""Items that may carry bundles of others than their sender."""
 
 
 def without_contradicted(packet: Packet, me: Process, published: int, connected: Lookup) -> tuple[Packet | None, int]:

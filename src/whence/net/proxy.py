@@ -14,11 +14,11 @@ from collections.abc import Iterable
 from itertools import count, islice
 
 from whence.errors import JoinError, RemoteProtocolError
+from whence.net.link import GREETING_BYTES_MAX
 from whence.wire.codec import decode
-from whence.wire.frame import HEADER_BYTES
+from whence.wire.frame import HEADER_BYTES, announced
 
 PIECE = 1 << 16
-GREETING_BYTES_MAX = 1024
 
 Way = tuple[int, int]
 """From one process to another."""
@@ -112,7 +112,7 @@ class Proxies:
         beyond: asyncio.StreamWriter | None = None
         try:
             head = await reader.readexactly(HEADER_BYTES)
-            head += await reader.readexactly(min(int.from_bytes(head[:4], "little"), GREETING_BYTES_MAX))
+            head += await reader.readexactly(min(announced(head), GREETING_BYTES_MAX))
             caller = decode(head).pid
             if (caller, pid) in self._refused:
                 return

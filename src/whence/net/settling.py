@@ -2,17 +2,17 @@
 
 from whence.core.member import FlowControlled, Member, Settled
 from whence.errors import BackPressureError
+from whence.net.context import NodeServices
 from whence.net.credit import Credit
-from whence.net.role import Outside
 
 
 class Settling:
     """One publisher's view of one group. The publisher itself never counts."""
 
-    def __init__(self, group: str, me: int, member: Member, credit: Credit, outside: Outside) -> None:
+    def __init__(self, group: str, me: int, member: Member, credit: Credit, node: NodeServices) -> None:
         self._group, self._me = group, me
         self._credit = credit
-        self._outside = outside
+        self._node = node
         self._member = member if isinstance(member, Settled) else None
         self._controlled = member if isinstance(member, FlowControlled) else None
 
@@ -44,4 +44,4 @@ class Settling:
         return BackPressureError("CREDIT_BYTES", credit.limit_bytes(), credit.away_bytes, ", ".join(behind[:8]))
 
     def _others(self) -> list[int]:
-        return [pid for pid in self._outside.members(self._group) if pid != self._me]
+        return [pid for pid in self._node.members(self._group) if pid != self._me]

@@ -12,8 +12,8 @@ from whence.core.level import Recipe, offsets_of
 from whence.core.member import Resuming
 from whence.core.offsets import Delivered, Offsets, Owed
 from whence.core.ready import Mark
-from whence.net.role import Sink
-from whence.net.scribe import Scribe
+from whence.net.context import Sink
+from whence.net.recorder import TraceRecorder
 from whence.store.steps import Steps
 from whence.trace.schema import ACK_MANUAL, Kind
 from whence.types import Bundle, Span
@@ -25,7 +25,7 @@ class Taking:
     def __init__(
         self,
         sink: Sink,
-        scribe: Scribe | None,
+        recorder: TraceRecorder | None,
         steps: Steps | None,
         resuming: Resuming | None,
         reached: Callable[[Bundle], None],
@@ -34,7 +34,7 @@ class Taking:
     ) -> None:
         """Have the sink say what is handed out and taken, as far as somebody wants to know. `reached` is told of every
         bundle of which the application has all. `flushes`: what is published is on file at once."""
-        self._scribe, self._steps, self._reached = scribe, steps, reached
+        self._recorder, self._steps, self._reached = recorder, steps, reached
         self._flushes = flushes or steps is not None
         self._replays = steps is not None and resuming is None
         self._resuming = resuming
@@ -52,10 +52,10 @@ class Taking:
             self._offsets = offsets_of(recipe)(self._steps, self._resuming)
             sink.on_taken = self._taken
             sink.on_step = None if sink.manual else self._step
-        if self._offsets is not None or self._scribe is not None:
+        if self._offsets is not None or self._recorder is not None:
             sink.on_handed = self._handed
-        if self._scribe is not None and self._steps is not None and sink.manual:
-            self._scribe.write(Kind.NOTE, reason=ACK_MANUAL)
+        if self._recorder is not None and self._steps is not None and sink.manual:
+            self._recorder.write(Kind.NOTE, reason=ACK_MANUAL)
 
     @property
     def position(self) -> int:
@@ -91,41 +91,41 @@ class Taking:
     def tell(self, bundle: Bundle, mark: Mark | None) -> None:
         """Tell the application of a publication, unless an earlier life did. Where a later life offers it again, the
         trace tells of it before."""
-        offsets, scribe = self._offsets, self._scribe
+        offsets, recorder = self._offsets, self._recorder
         if offsets is not None and offsets.was_told():
             return
-        if scribe is not None:
-            scribe.published(bundle, mark)
+        if recorder is not None:
+            recorder.published(bundle, mark)
             if self._flushes:
-                scribe.spool.flush()
+                recorder.spool.flush()
         if offsets is not None:
             offsets.tell()
 
     # --- what the application does ---
 
     def _handed(self, bundle: Bundle, hold_ns: int, mark: Mark | None, offset: int, payload: bytes | None) -> None:
-        if self._scribe is not None and not self.over:
+        if self._recorder is not None and not self.over:
             payloads = bundle.payloads() if payload is None else (payload,)
-            self._scribe.handed(bundle, hold_ns, mark, offset, payloads)
+            self._recorder.handed(bundle, hold_ns, mark, offset, payloads)
         if self._offsets is not None:
             self._offsets.hand(bundle, bundle.count if payload is None else 1)
 
     def _taken(self, events: int) -> None:
         assert self._offsets is not None
-        if self._scribe is not None and self._steps is not None:
-            self._scribe.spool.flush()
+        if self._recorder is not None and self._steps is not None:
+            self._recorder.spool.flush()
         for bundle in self._offsets.take(events):
             self._reached(bundle)
 
     def _step(self, bundle: Bundle, hold_ns: int, mark: Mark | None, offset: int, payload: bytes | None) -> None:
         assert self._offsets is not None
         assert payload is not None
-        if self._scribe is not None:
-            self._scribe.spool.flush()
+        if self._recorder is not None:
+            self._recorder.spool.flush()
         self._offsets.step()
-        if self._scribe is not None and not self.over:
-            self._scribe.handed(bundle, hold_ns, mark, offset, (payload,))
+        if self._recorder is not None and not self.over:
+            self._recorder.handed(bundle, hold_ns, mark, offset, (payload,))
 
     def _dropped(self, bundle: Bundle) -> None:
-        if self._scribe is not None:
-            self._scribe.skipped([Span(bundle.pid, bundle.boot, bundle.first, bundle.last)])
+        if self._recorder is not None:
+            self._recorder.skipped([Span(bundle.pid, bundle.boot, bundle.first, bundle.last)])

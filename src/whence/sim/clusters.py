@@ -3,7 +3,8 @@
 from random import Random
 from typing import Any, Protocol
 
-from whence.core.levels.optimistic.level import ClusterParts, ClusterSettings
+from whence.core.levels.optimistic.level import OptimisticLevel
+from whence.core.levels.optimistic.settings import OptimisticSettings
 from whence.errors import UsageError
 from whence.sim.load import Load
 from whence.sim.network import NetworkModel
@@ -42,7 +43,7 @@ def simulation(
     load: Load | None = None,
 ) -> Scenario:
     """Make a scenario: tickets are asked for, then two thirds of the events in times of trouble, healing, the rest."""
-    values = ClusterParts().settings_from(settings)
+    values = OptimisticLevel().settings_from(settings)
     load = load or Load()
     if missing := [pid for pid in values.tickets.seed_pids() if pid >= nodes]:
         raise UsageError(
@@ -74,7 +75,7 @@ def simulation(
     )  # fmt: skip
 
 
-def wait_ns(values: ClusterSettings) -> int:
+def wait_ns(values: OptimisticSettings) -> int:
     """Return how long an event may take: it spreads, waits, is asked for, and spreads again."""
     rounds = 2 * values.gossip.rounds + values.layer.hold_rounds + values.layer.recover_rounds
     return rounds * values.gossip.round_ns
@@ -96,7 +97,7 @@ def killed(nodes: int, events: int, seed: int) -> Scenario:
     Its ticket is fenced and given to a newcomer; those who were cut off skip what they missed, and are told.
     """
     settings = {"tickets": 8, "rounds": 5, "recovery_bundles": 2}
-    values = ClusterParts().settings_from(settings)
+    values = OptimisticLevel().settings_from(settings)
     ticket_round, spacing = values.tickets.ticket_round_ns, values.gossip.round_ns
     owners = list(range(5))
     start = warm_up(len(owners)) * ticket_round

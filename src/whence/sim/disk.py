@@ -5,7 +5,8 @@ Records are kept as they came, and framed as in a journal only where frames matt
 
 from random import Random
 
-from whence.store.journal import FRAME_BYTES, framed, recovered
+from whence.store.journal import recovered
+from whence.wire.frame import HEADER_BYTES, sealed
 
 
 class Disk:
@@ -26,7 +27,7 @@ class Disk:
         if self._written:
             self.sync(len(self._written))
         self._synced += records
-        self.size += FRAME_BYTES * len(records) + sum(map(len, records))
+        self.size += HEADER_BYTES * len(records) + sum(map(len, records))
 
     def rewrite(self, records: list[bytes]) -> None:
         """Put records in the place of all that is durable, in one step, as a file moved over another. Nothing may be
@@ -53,7 +54,7 @@ class Disk:
         """
         written, self._written = self._written, []
         if damage == "torn":
-            frames = b"".join(map(framed, written))
+            frames = b"".join(map(sealed, written))
             whole, _ = recovered(frames[: dice.randrange(len(frames) + 1)])
             self.append(whole)
         if damage == "wiped":

@@ -1,23 +1,24 @@
-"""The journal's format: a head that says how much is durable, then records: a length, a checksum of both, the record.
+"""The journal's format: a head that says how much is durable, then one frame (wire/frame.py) for each record.
 
-Law: after a crash, what can be read back is a prefix of what was written, and at least all that was synced. The
-checksum covers the length too, so that a tail of zeros, as some file systems leave it, is no row of empty records.
+Law: after a crash, what can be read back is a prefix of what was written, and at least all that was synced. No record
+is empty, so that a tail of zeros, as some file systems leave it, holds none.
 What was synced once and cannot be read any more is damage, never a torn tail: the head tells the two apart. It is
 written after each sync and becomes durable with the next one, so when the machine dies it may be one sync behind.
+
+The first format had no head, and up to the second a frame's checksum covered its length. Neither is read any more.
 """
 
+from contextlib import suppress
 from struct import Struct as Layout
 from typing import NamedTuple
 from zlib import crc32
 
-_HEADER = Layout("<II")
-_LENGTH = Layout("<I")
-_HEAD = Layout("<8sQI4x")
-_MAGIC = b"whence\x00\x02"
-_KIND, _FORMAT_AT = _MAGIC[:7], 7
+from whence.wire.frame import FrameError, Frames
 
-FRAME_BYTES = _HEADER.size
-"""What a record takes beyond itself."""
+FORMAT = 3
+
+_HEAD = Layout("<7sBQI4x")
+_KIND, _FORMAT_AT = b"whence\x00", 7
 
 HEAD_BYTES = _HEAD.size
 """What a journal takes beyond its records."""
@@ -31,41 +32,31 @@ class Damage(Exception):
         self.at, self.why = at, why
 
 
+class OtherFormat(Exception):
+    """The journal is intact, and of another version."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"has format {number}, and this version knows {FORMAT}")
+        self.number = number
+
+
 class Journal(NamedTuple):
     """What a journal's bytes hold."""
 
     records: list[bytes]
     size: int
     """So many bytes hold the head and whole records; what comes after them was never durable."""
-    synced: int | None
-    """So many are known to be durable; None: of the first format, which did not tell."""
-
-
-def framed(record: bytes) -> bytes:
-    """Return the bytes to append for one record."""
-    return begun(b"", record) + record
-
-
-def begun(mark: bytes, rest: bytes) -> bytes:
-    """Return what stands before the rest of a record that begins with a mark: nothing large is copied."""
-    size = len(mark) + len(rest)
-    return _HEADER.pack(size, crc32(rest, crc32(mark, crc32(_LENGTH.pack(size))))) + mark
+    synced: int
+    """So many are known to be durable."""
 
 
 def head(synced: int) -> bytes:
     """Return the first bytes of a journal that is durable up to a byte, these included."""
-    return _HEAD.pack(_MAGIC, synced, _head_checksum(synced))
+    return _HEAD.pack(_KIND, FORMAT, synced, _head_checksum(FORMAT, synced))
 
 
 def read(data: bytes) -> Journal:
-    """Return what a journal holds. Raises Damage where something is missing that was durable."""
-    if not _is_headed(data):
-        records, size = recovered(data)
-        if (again := _next_record(data, size + 1)) is not None:
-            raise Damage(size, f"no whole record is there, and one follows at byte {again}")
-        if not records:
-            raise Damage(0, "neither a head nor a whole record is there")
-        return Journal(records, size, None)
+    """Return what a journal holds. Raises Damage where something is missing that was durable, and OtherFormat."""
     synced = _synced(data)
     if synced > len(data):
         raise Damage(len(data), f"the file ends there, and was durable up to byte {synced}")
@@ -75,50 +66,31 @@ def read(data: bytes) -> Journal:
     return Journal(records, size, synced)
 
 
-def _is_headed(data: bytes) -> bool:
-    """Tell whether a journal begins with a head, be it a damaged one."""
-    if len(data) < HEAD_BYTES:
-        return _MAGIC.startswith(data[:8])
-    _, synced, checksum = _HEAD.unpack_from(data)
-    return data.startswith(_KIND) or checksum == _head_checksum(synced)
+def recovered(journal: bytes, start: int = 0) -> tuple[list[bytes], int]:
+    """Return the whole records of a journal from some byte on, and the byte after the last of them."""
+    frames = Frames(journal, start)
+    records: list[bytes] = []
+    with suppress(FrameError):
+        for body in frames.cut():
+            records.append(bytes(body))  # noqa: PERF401 - those before a wrong one count
+    return records, frames.start
 
 
 def _synced(data: bytes) -> int:
     if len(data) < HEAD_BYTES:
         raise Damage(len(data), f"the file ends there, and a journal has at least {HEAD_BYTES} bytes")
-    magic, synced, checksum = _HEAD.unpack_from(data)
-    intact = checksum == _head_checksum(synced) and not any(data[_HEAD.size - 4 : _HEAD.size])
-    if magic != _MAGIC and not intact and magic[_FORMAT_AT] > _MAGIC[_FORMAT_AT]:
-        raise Damage(_FORMAT_AT, f"format {magic[_FORMAT_AT]} is of a later version, or its head is not intact")
-    if magic != _MAGIC or not intact or synced < HEAD_BYTES:
+    kind, number, synced, checksum = _HEAD.unpack_from(data)
+    if kind != _KIND:
+        raise Damage(0, "no head is there, or the journal is of the first format, which had none and is not read")
+    intact = checksum == _head_checksum(number, synced) and not any(data[HEAD_BYTES - 4 : HEAD_BYTES])
+    if number != FORMAT and intact:
+        raise OtherFormat(number)
+    if number > FORMAT:
+        raise Damage(_FORMAT_AT, f"format {number} is of a later version, or its head is not intact")
+    if not intact or synced < HEAD_BYTES:
         raise Damage(0, "its head is not intact")
     return int(synced)
 
 
-def _head_checksum(synced: int) -> int:
-    return crc32(_MAGIC + synced.to_bytes(8, "little"))
-
-
-def recovered(journal: bytes | bytearray, start: int = 0) -> tuple[list[bytes], int]:
-    """Return the whole records of a journal from some byte on, and the byte after the last of them."""
-    records = []
-    while (record := _record_at(journal, start)) is not None:
-        records.append(record)
-        start += FRAME_BYTES + len(record)
-    return records, start
-
-
-def _record_at(journal: bytes | bytearray, start: int) -> bytes | None:
-    if len(journal) - start < FRAME_BYTES:
-        return None
-    length, checksum = _HEADER.unpack_from(journal, start)
-    end = start + FRAME_BYTES + length
-    if end > len(journal):
-        return None
-    record = bytes(journal[start + FRAME_BYTES : end])
-    return record if crc32(record, crc32(_LENGTH.pack(length))) == checksum else None
-
-
-def _next_record(journal: bytes, start: int) -> int | None:
-    """Return where a whole record begins, at any byte from one on."""
-    return next((at for at in range(start, len(journal)) if _record_at(journal, at) is not None), None)
+def _head_checksum(number: int, synced: int) -> int:
+    return crc32(_KIND + bytes([number]) + synced.to_bytes(8, "little"))

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from whence.errors import StorageError
-from whence.store.journal import HEAD_BYTES, Damage, begun, head, read
+from whence.store.journal import HEAD_BYTES, Damage, OtherFormat, head, read
+from whence.wire.frame import begun
 
 log = logging.getLogger("whence.store")
 
@@ -138,20 +139,27 @@ class Log:
             raise StorageError(
                 f"the journal {self.path} is damaged {damage}; nothing was changed: {WHAT_TO_DO}"
             ) from None
+        except OtherFormat as other:
+            self._file.close()
+            raise StorageError(
+                f"the journal {self.path} {other}; nothing was changed: use the version that wrote it, or move the "
+                "data directory away and let this process come back as a new one, without what only it had"
+            ) from None
         if self.size < len(data):
             log.warning(
                 "the journal %s had a torn tail, which was never durable: cut off %d bytes after byte %d",
                 self.path, len(data) - self.size, self.size,
             )  # fmt: skip
             self._file.truncate(self.size)
-        if synced is None:
-            self.rewrite([(b"", record) for record in self.records])
-        elif synced < self.size:  # written and perhaps not durable: it is believed from now on
+        if synced < self.size:  # written and perhaps not durable: it is believed from now on
             self._file.sync()
             self._file.overwrite(head(self.size))
 
     def append(self, records: Iterable[bytes], mark: bytes = b"") -> None:
-        """Take records in order, with a mark at the beginning of each; not durable yet. Raises StorageError."""
+        """Take records in order, with a mark at the beginning of each; not durable yet. Raises StorageError.
+
+        A record with nothing in it, mark included, cannot be told from a disk's zeros: raises LimitError.
+        """
         self._check()
         for record in records:
             if len(record) > RECORD_BYTES_MAX:

@@ -1,7 +1,7 @@
 """Traces of live processes: rows go to a file before the bytes they tell of leave the process.
 
 A process killed at any point has then spooled everything that others can have seen of it. Each process writes its own
-segments, `DIR/spool-<group>-<node>-<inc>-<number>.rows`: records as in the journal, each a batch of rows. The oldest
+segments, `DIR/spool-<group>-<node>-<inc>-<number>.rows`: frames (wire/frame.py), each a batch of rows. The oldest
 segments are removed over the bound, and rows that the disk does not take are lost: the process goes on, and the missing
 numbers show that the trace is incomplete. The last rows would not be missed, so the segment's head says it too, which
 needs no room. `gather` puts the spools of many processes together into one run that every reader of traces takes.
@@ -14,9 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
-from struct import Struct as Layout
 from typing import Any, Literal
-from zlib import crc32
 
 import msgspec
 
@@ -28,16 +26,16 @@ from whence.trace.schema import (
     IDS,
     Kind,
 )
+from whence.wire.frame import HEADER_BYTES, FrameError, FrameReader, announced, find_frame, sealed
 
 SEGMENT_BYTES = 32 << 20
 SEGMENTS_MAX = 64
-RECORD_BYTES_MAX = 1 << 30
-"""A record is what one flush wrote; a torn length that says more is not believed."""
+READ_BYTES = 64 << 10
+"""What is read of a segment at once, unless a record is larger."""
 
 ROWS_LOST, NO_TRACE = "rows_lost", "no_trace"
 """Why a gathered life is incomplete."""
 
-_HEADER = Layout("<II")
 _KINDS = tuple(Kind)
 _NUMBER = {kind: number for number, kind in enumerate(_KINDS)}
 SCANNED_BYTES = 1 << 20
@@ -96,7 +94,7 @@ class Spool:
                 self._lost = True
                 if self._file is not None:
                     with suppress(OSError):
-                        os.pwrite(self._file.fileno(), _framed(self._head()), 0)
+                        os.pwrite(self._file.fileno(), sealed(self._head()), 0)
             self._on_lost(len(rows), error)
 
     def rest(self) -> None:
@@ -126,16 +124,16 @@ class Spool:
 
     def _put(self, file: FileIO, size: int, record: bytes) -> int:
         """Write a record behind what is there; return the new size. Raises TraceError, and what was there stays."""
-        framed = _framed(record)
+        frame = sealed(record)
         try:
-            if file.write(framed) != len(framed):
+            if file.write(frame) != len(frame):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
             with suppress(OSError):
                 file.seek(size)
                 file.truncate()
             raise TraceError(f"{self._directory} cannot be written: {error.strerror or error}") from error
-        return size + len(framed)
+        return size + len(frame)
 
     def _next_segment(self) -> None:
         """Begin another segment; where that fails, the present one stays. Raises TraceError."""
@@ -155,10 +153,6 @@ class Spool:
             (self._directory / f"{self._stem}-{gone:06d}.rows").unlink(missing_ok=True)
 
 
-def _framed(record: bytes) -> bytes:
-    return _HEADER.pack(len(record), crc32(record)) + record
-
-
 def segments(directory: Path, group: str) -> list[Path]:
     """Return the segments of a group's spools below a directory, each life's in order."""
     named = ((path, NAME.fullmatch(path.name)) for path in sorted(Path(directory).rglob("spool-*.rows")))
@@ -167,7 +161,7 @@ def segments(directory: Path, group: str) -> list[Path]:
 
 def whole_until(path: Path, start: int) -> int:
     """Return where the last whole record of a segment ends, looking from a place where one does."""
-    return start + sum(_HEADER.size + len(record) for record in _records(path, start, None))
+    return start + sum(HEADER_BYTES + len(record) for record in _records(path, start, None))
 
 
 def rows_between(path: Path, start: int, end: int) -> list[tuple[Kind, Row]]:
@@ -195,42 +189,30 @@ def is_damaged(path: Path, *, last: bool) -> bool:
     record that is there in full and wrong, whole records after a wrong one, or half a record before another segment
     are damage.
     """
-    end, size = whole_until(path, 0), path.stat().st_size
-    if end == size:
+    size = path.stat().st_size  # before it is read: its process may go on writing
+    end = whole_until(path, 0)
+    if end >= size:
         return False
     with path.open("rb") as file:
         file.seek(end)
         rest = file.read(SCANNED_BYTES)
-    return not last or _is_whole(rest, 0, checked=False) or any(_is_whole(rest, at) for at in range(1, len(rest)))
+    in_full = len(rest) >= HEADER_BYTES and 0 < announced(rest) <= len(rest) - HEADER_BYTES
+    return not last or in_full or find_frame(rest, 1) is not None
 
 
-def _is_whole(rest: bytes, at: int, *, checked: bool = True) -> bool:
-    """Tell whether a record is there in full, with the checksum it says unless that is not asked."""
-    if len(rest) - at < _HEADER.size:
-        return False
-    length, checksum = _HEADER.unpack_from(rest, at)
-    body = memoryview(rest)[at + _HEADER.size : at + _HEADER.size + length]
-    return 0 < length == len(body) and (not checked or crc32(body) == checksum)
-
-
-def _records(path: Path, start: int, end: int | None) -> Iterator[bytes]:
-    """Yield the whole records between two places of a segment."""
-    with path.open("rb") as file:
+def _records(path: Path, start: int, end: int | None) -> Iterator[memoryview]:
+    """Yield the whole records between two places of a segment, each to be read before the next."""
+    with path.open("rb", buffering=0) as file:
+        end = os.fstat(file.fileno()).st_size if end is None else end
         file.seek(start)
-        at = start
-        while end is None or at < end:
-            header = file.read(_HEADER.size)
-            if len(header) < _HEADER.size:
-                return
-            length, checksum = _HEADER.unpack(header)
-            at += _HEADER.size + length
-            record = file.read(length) if (end is None or at <= end) and length <= RECORD_BYTES_MAX else b""
-            if len(record) != length or crc32(record) != checksum:
-                return
-            yield record
+        reader = FrameReader(end - start, READ_BYTES)  # a torn length that says more than is there is not believed
+        with suppress(FrameError):
+            while size := file.readinto(reader.space()[: end - start]):
+                start += size
+                yield from reader.cut(size)
 
 
-def _rows(path: Path, records: Iterable[bytes]) -> Iterator[tuple[Kind, Row]]:
+def _rows(path: Path, records: Iterable[memoryview]) -> Iterator[tuple[Kind, Row]]:
     try:
         for record in records:
             for number, row in msgspec.msgpack.decode(record):

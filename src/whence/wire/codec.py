@@ -15,10 +15,10 @@ from msgspec import Meta, Raw, Struct
 from msgspec.structs import replace
 
 from whence.core.ready import Item
-from whence.errors import RemoteProtocolError
-from whence.limits import PACKET_BUNDLES_MAX, PACKET_ITEMS_MAX
+from whence.errors import LimitError, RemoteProtocolError
+from whence.limits import PACKET_BUNDLES_MAX, PACKET_BYTES_MAX, PACKET_ITEMS_MAX
 from whence.types import ANY_BOOT, Boot, GroupId, PeerId, Process
-from whence.wire.frame import header_of, opened, sealed
+from whence.wire.frame import begun, opened, sealed
 from whence.wire.items import AnyItem, Packet
 
 
@@ -52,8 +52,11 @@ _decode_item = msgspec.msgpack.Decoder[AnyItem](AnyItem).decode
 
 
 def encode(group: str, sender: Process, items: list[Item], to_boot: int = ANY_BOOT) -> bytes:
-    """Return the frame that carries items from a process to members of its group."""
-    return sealed(_encode((group, sender.pid, sender.boot, to_boot, items)))
+    """Return the frame that carries items from a process to members of its group. Raises LimitError."""
+    body = _encode((group, sender.pid, sender.boot, to_boot, items))
+    if len(body) > PACKET_BYTES_MAX:
+        raise _too_long(len(body))
+    return sealed(body)
 
 
 Frame: TypeAlias = tuple[bytes, ...]
@@ -61,15 +64,27 @@ Frame: TypeAlias = tuple[bytes, ...]
 
 
 def encode_parts(group: str, sender: Process, item: Item, to_boot: int = ANY_BOOT) -> Frame:
-    """Return the frame of one item. The payloads of an item that ends with a bundle are a piece of their own."""
+    """Return the frame of one item. The payloads of an item that ends with a bundle are a piece of their own.
+
+    Raises LimitError.
+    """
     bundle = getattr(item, "bundle", None)
     if bundle is None or len(bundle.body) < APART_BYTES or item.__struct_fields__[-1] != "bundle":
-        return (sealed(_encode((group, sender.pid, sender.boot, to_boot, (item,)))),)
+        body = _encode((group, sender.pid, sender.boot, to_boot, (item,)))
+        if len(body) > PACKET_BYTES_MAX:
+            raise _too_long(len(body))
+        return (sealed(body),)
     hollow = replace(item, bundle=replace(bundle, body=b""))
     around = _encode((group, sender.pid, sender.boot, to_boot, (hollow,)))
     cut = len(around) - len(_encode(bundle.stamp))
-    before = around[: cut - len(_NO_BYTES)] + _BIN32.pack(0xC6, len(bundle.body))
-    return header_of(before, bundle.body, around[cut:]), before, bundle.body, around[cut:]
+    before, after = around[: cut - len(_NO_BYTES)] + _BIN32.pack(0xC6, len(bundle.body)), around[cut:]
+    if (size := len(before) + len(bundle.body) + len(after)) > PACKET_BYTES_MAX:
+        raise _too_long(size)
+    return begun(before, bundle.body, after), bundle.body, after
+
+
+def _too_long(size: int) -> LimitError:
+    return LimitError("PACKET_BYTES_MAX", PACKET_BYTES_MAX, size)
 
 
 def decode(frame: bytes) -> Packet:

@@ -1,6 +1,11 @@
-"""Frames: a length, a checksum, a body. The length is checked before a byte of the body is waited for.
+"""Frames: a length, a checksum, a body. The one framing: of packets on sockets, records in journals, rows in traces.
 
-A datagram carries one frame; a stream carries one after another, cut anywhere.
+Law: whatever bytes come, in whatever pieces, they become the bodies that were framed, up to the first frame that is
+wrong, and then one error, now and ever after. The length is checked before a byte of the body is waited for, so a
+stream costs at most its usual buffer and the longest frame that it may carry.
+
+A body is cut in place: it is a view of the buffer, to be read before the next one is asked for. No frame is empty, so
+that zeros, as some file systems leave them behind what was written last, are no row of frames.
 """
 
 from collections.abc import Iterator
@@ -11,85 +16,163 @@ from whence.errors import LimitError, RemoteProtocolError
 from whence.limits import PACKET_BYTES_MAX
 
 _HEADER = Layout("<II")
+_unpack = _HEADER.unpack_from
+
 HEADER_BYTES = _HEADER.size
+"""What a frame takes beyond its body."""
+
+BODY_BYTES_MAX = 2**32 - 1
+"""The longest body that a header can announce; who reads or writes frames has a lower limit of its own."""
 
 
-def header_of(*pieces: bytes) -> bytes:
-    """Return what stands before a body that comes in pieces. Raises LimitError if no reader would take it."""
-    size = checksum = 0
-    for piece in pieces:
-        size += len(piece)
-        checksum = crc32(piece, checksum)
-    if size > PACKET_BYTES_MAX:
-        raise LimitError("PACKET_BYTES_MAX", PACKET_BYTES_MAX, size)
-    return _HEADER.pack(size, checksum)
+class FrameError(RemoteProtocolError):
+    """A frame is too long, empty or not what was framed. From a peer: end the stream. In a file: it ends before it."""
+
+
+# --- writing ---
 
 
 def sealed(body: bytes) -> bytes:
-    """Return the frame around a body. Raises LimitError if no reader would take it."""
+    """Return the frame around a body. Raises LimitError if it is empty."""
     size = len(body)
-    if size > PACKET_BYTES_MAX:
-        raise LimitError("PACKET_BYTES_MAX", PACKET_BYTES_MAX, size)
+    if not size:
+        raise _empty()
     return _HEADER.pack(size, crc32(body)) + body
 
 
+def begun(first: bytes, rest: bytes, last: bytes = b"") -> bytes:
+    """Return a frame up to the first piece of its body: the others are written behind it, and not copied for it.
+
+    Raises LimitError if there is nothing in any of them.
+    """
+    size, checksum = len(first) + len(rest), crc32(rest, crc32(first))
+    if last:
+        size, checksum = size + len(last), crc32(last, checksum)
+    if not size:
+        raise _empty()
+    return _HEADER.pack(size, checksum) + first
+
+
+def _empty() -> LimitError:
+    return LimitError("BODY_BYTES_MIN", 1, 0)
+
+
+# --- reading ---
+
+
+def announced(header: bytes) -> int:
+    """Return how long the body is that a header announces."""
+    length: int = _unpack(header)[0]
+    return length
+
+
 def opened(frame: bytes) -> bytes:
-    """Return the body of a frame that came whole. Raises RemoteProtocolError if it did not."""
+    """Return the body of a packet's frame that came whole and alone, as in a datagram. Raises FrameError."""
     if len(frame) < HEADER_BYTES:
-        raise RemoteProtocolError(f"a frame has at least {HEADER_BYTES} bytes, not {len(frame)}")
-    length, checksum = _HEADER.unpack_from(frame)
-    body = frame[HEADER_BYTES:]
-    if length != len(body) or length > PACKET_BYTES_MAX:
-        _check_length(length)
-        raise RemoteProtocolError(f"the frame announces {length} bytes and carries {len(body)}")
+        raise FrameError(f"a frame has at least {HEADER_BYTES} bytes, not {len(frame)}")
+    length, checksum = _unpack(frame)
+    body = frame[HEADER_BYTES:]  # most are so short that a copy costs less than a view
+    if length != len(body) or length > PACKET_BYTES_MAX or not length:
+        if length > PACKET_BYTES_MAX or not length:
+            raise _refused(length, PACKET_BYTES_MAX)
+        raise FrameError(f"the frame announces {length} bytes and carries {len(body)}")
     if crc32(body) != checksum:
-        raise RemoteProtocolError("the frame's checksum does not match its body")
+        raise FrameError("the frame's checksum does not match its body")
     return body
 
 
-class FrameReader:
-    """Cuts a stream into bodies. Keeps at most one frame that is not whole yet, and what was not asked for."""
+class Frames:
+    """Frames one behind another in a buffer that is all there."""
 
-    def __init__(self) -> None:
-        self._kept = bytearray()
-        self._broken = False
+    __slots__ = ("end", "longest", "start", "usual", "view")
 
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        """Take the stream's next bytes; give out the bodies that are now whole, one at a time.
+    def __init__(self, content: bytes | bytearray, start: int = 0, longest: int = BODY_BYTES_MAX) -> None:
+        self.view = memoryview(content)
+        """The buffer itself; whoever fills it does so from `end` on."""
+        self.start = start
+        """Where the next frame begins: everything before it was whole."""
+        self.end = len(content)
+        self.longest = longest
+        """The longest body that is taken; it may change between two frames."""
+        self.usual = -1
+        """A buffer of this size is filled anew, from its beginning, once it has been cut to the end."""
 
-        Raises RemoteProtocolError at the first wrong frame and ever after: the cut is lost, close the stream.
+    def cut(self, more: int = 0) -> Iterator[memoryview]:
+        """Yield the bodies that are whole, now that so many more bytes are there. Raises FrameError at a wrong one."""
+        view, start, needed = self.view, self.start, HEADER_BYTES
+        end = self.end = self.end + more
+        while end - start >= HEADER_BYTES:
+            length, checksum = _unpack(view, start)
+            if not 0 < length <= self.longest:
+                raise _refused(length, self.longest)
+            needed = HEADER_BYTES + length
+            stop = start + needed
+            if stop > end:
+                break
+            body = view[start + HEADER_BYTES : stop]
+            if crc32(body) != checksum:
+                raise FrameError("the frame's checksum does not match its body")
+            self.start = start = stop
+            yield body
+        if start != end or len(view) != self.usual:
+            self._keep(needed)
+        else:
+            self.start = self.end = 0
+
+    def _keep(self, needed: int) -> None:
+        """Keep what is left. The last frame that was looked at has so many bytes, whole or not."""
+
+
+class FrameReader(Frames):
+    """Frames of a stream, in a buffer that is filled again and again: bytes go to `space`, and `cut` is told so."""
+
+    __slots__ = ("_full",)
+
+    def __init__(self, longest: int, usual: int, full: int = 0) -> None:
+        """Begin with a buffer of the usual size; see `allow`."""
+        super().__init__(bytearray(usual))
+        self.end = 0
+        self.allow(longest, usual, full)
+
+    def allow(self, longest: int, usual: int, full: int = 0) -> None:
+        """Take bodies up to a length, from now on in a buffer of the usual size, or one more once that was full.
+
+        A frame that needs more gets a buffer of its own size.
         """
-        if self._broken:
-            raise RemoteProtocolError("the stream was broken before")
-        self._kept += data
-        return iter(self._next_body, None)
+        self.longest, self.usual, self._full = longest, usual, max(usual, full)
 
-    def _next_body(self) -> bytes | None:
-        """Cut the next body off, if it is whole. One at a time: a list of tiny ones would outgrow the stream."""
-        kept = self._kept
-        if len(kept) < HEADER_BYTES:
-            return None
-        length, checksum = _HEADER.unpack_from(kept)
-        end = HEADER_BYTES + length
+    def space(self) -> memoryview:
+        """Return where the next bytes go."""
+        return self.view[self.end :] if self.end else self.view
+
+    def _keep(self, needed: int) -> None:
+        """Move what is left to the front of a buffer that can take the rest of its frame, or another one as long."""
+        view, start, end = self.view, self.start, self.end
+        rest = end - start
+        if end == len(view) == self.usual:
+            self.usual = self._full
+        size = max(self.usual, needed)
+        if size != len(view) and (size > len(view) or rest <= self.usual):
+            fresh = bytearray(size)
+            fresh[:rest] = view[start:end]
+            self.view = memoryview(fresh)
+        elif start and rest:
+            view[:rest] = view[start:end]  # memoryviews may overlap; bytearrays may not
+        self.start, self.end = 0, rest
+
+
+def find_frame(content: bytes, start: int) -> int | None:
+    """Return where a whole frame begins, at any byte from one on."""
+    frames = Frames(content)
+    for at in range(start, len(content) - HEADER_BYTES):
+        frames.start = at
         try:
-            _check_length(length)
-            if len(kept) < end:
-                return None
-            body = bytes(memoryview(kept)[HEADER_BYTES:end])
-            _check_sum(checksum, body)
-        except RemoteProtocolError:
-            self._broken = True
-            self._kept = bytearray()
-            raise
-        del kept[:end]
-        return body
+            if next(frames.cut(), None) is not None:
+                return at
+        except FrameError:
+            continue
+    return None
 
 
-def _check_length(length: int) -> None:
-    if length > PACKET_BYTES_MAX:
-        raise RemoteProtocolError(f"a frame of {length} bytes is over the limit of {PACKET_BYTES_MAX}")
-
-
-def _check_sum(checksum: int, body: bytes) -> None:
-    if crc32(body) != checksum:
-        raise RemoteProtocolError("the frame's checksum does not match its body")
+def _refused(length: int, longest: int) -> FrameError:
+    return FrameError(f"a frame of {length} bytes is over the limit of {longest}" if length else "a frame is empty")

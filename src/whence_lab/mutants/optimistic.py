@@ -1,51 +1,58 @@
-"""Bugs in two-layer delivery, each one a trap of Algorithm 5 (tickets_twolayer section 8; the trap is named)."""
+"""Bugs in two-layer delivery, each one a trap of Algorithm 5 (docs/papers/optimistic.md 8; the trap is named)."""
 
 from collections.abc import Callable
 
+from whence.core.clocks import cct
 from whence.core.clocks.cct import Stamp, number_of
-from whence.core.levels.optimistic.delivery import Held, Optimistic
-from whence.core.levels.optimistic.level import ClusterParts
-from whence.core.levels.optimistic.recovery import Library
-from whence.core.levels.optimistic.tickets.records import Claim
+from whence.core.levels.optimistic.delivery import TwoLayerDelivery, in_causal_order
+from whence.core.levels.optimistic.epoch import PublishingEpoch
+from whence.core.levels.optimistic.handover import Handover
+from whence.core.levels.optimistic.held import HeldBundle, HeldBundles
+from whence.core.levels.optimistic.level import OptimisticLevel
+from whence.core.levels.optimistic.publishers import Publishers
+from whence.core.levels.optimistic.recovery import RecoveryBuffer
+from whence.core.levels.optimistic.tickets.records import TicketEpoch
 from whence.core.ready import Delivery, Gap, Mark, Ready
 from whence.types import Bundle, Instant, Span
 
 
-class TimersNeverEnd(Optimistic):
+class TimersNeverEnd(TwoLayerDelivery):
     """Delivers when a timer fires, whatever became of the bundle meanwhile."""
 
     def tick(self, now: Instant, ready: Ready) -> None:
-        while self._to_ask and self._to_ask[0][0] <= now:
-            _, _, held = self._to_ask.popleft()
+        timers = self._held.to_ask
+        while timers and timers[0][0] <= now:
+            _, _, held = timers.popleft()
             self._deliver(held.bundle, held.stamp, now - held.since, ready)
 
     def wake_at(self) -> Instant | None:
-        return self._to_ask[0][0] if self._to_ask else None
+        timers = self._held.to_ask
+        return timers[0][0] if timers else None
 
 
-class DeliversTheObsolete(Optimistic):
+class DeliversTheObsolete(TwoLayerDelivery):
     """Reads "not delivered or obsolete" the other way round: delivers what came too late."""
 
     def _take_in(self, bundle: Bundle, ready: Ready) -> Stamp | None:
-        stamp = self._read(bundle)
-        fresh = (stamp.ticket, stamp.entry) not in self._library._kept
+        stamp = cct.read(bundle.stamp, self._tickets, bundle.count)
+        fresh = (stamp.ticket, stamp.entry) not in self._buffer._bundles
         taken = super()._take_in(bundle, ready)
         if taken is None and fresh:
             ready.deliver.append(Delivery(bundle, 0, Mark(ticket=stamp.ticket, epoch=stamp.epoch)))
         return taken
 
 
-class LastOneAgain(Optimistic):
+class LastOneAgain(TwoLayerDelivery):
     """Takes the event delivered last for one still to come."""
 
-    def _obsolete(self, stamp: Stamp) -> bool:
+    def _is_obsolete(self, stamp: Stamp) -> bool:
         return stamp.entry < self.clock[stamp.ticket]
 
-    def _deliverable(self, stamp: Stamp) -> bool:
-        return stamp.entry == self.clock[stamp.ticket] or super()._deliverable(stamp)
+    def _is_deliverable(self, stamp: Stamp) -> bool:
+        return stamp.entry == self.clock[stamp.ticket] or super()._is_deliverable(stamp)
 
 
-class OwnEventsWait(Optimistic):
+class OwnEventsWait(TwoLayerDelivery):
     """Does not deliver its own events when it creates them."""
 
     def _deliver(self, bundle: Bundle, stamp: Stamp, hold_ns: int, ready: Ready) -> None:
@@ -54,7 +61,7 @@ class OwnEventsWait(Optimistic):
             ready.deliver.pop()
 
 
-class AdvancesOnlyOne(Optimistic):
+class AdvancesOnlyOne(TwoLayerDelivery):
     """Moves its clock only at the publisher's ticket."""
 
     def _deliver(self, bundle: Bundle, stamp: Stamp, hold_ns: int, ready: Ready) -> None:
@@ -64,98 +71,114 @@ class AdvancesOnlyOne(Optimistic):
         self.clock[:] = clock
 
 
-class NumbersContinue(Optimistic):
+class OneEpochForAll(PublishingEpoch):
+    """Publishes under epoch 1, whatever the ticket's epoch is."""
+
+    def begin(self, ticket_epoch: TicketEpoch, base: int) -> None:
+        super().begin(TicketEpoch(ticket_epoch.ticket, 1), 0)
+
+
+class NumbersContinue(TwoLayerDelivery):
     """Goes on where it believes the ticket's last owner stopped, without an epoch of its own."""
 
-    def begin_epoch(self, claim: Claim, base: int) -> None:
-        super().begin_epoch(Claim(claim.ticket, 1), 0)
+    epoch_type = OneEpochForAll
 
 
-class LeavesThePast(Optimistic):
-    """Does not ask for what the ticket's former owner published last."""
+class NoHandover(Handover):
+    """Asks for nothing."""
 
-    def seek(self, claim: Claim, base: int, now: Instant, ready: Ready) -> None:
+    def begin(self, ticket_epoch: TicketEpoch, base: int, now: Instant, ready: Ready) -> None:
         pass
 
 
-class IgnoresEpochs(Optimistic):
+class LeavesThePast(TwoLayerDelivery):
+    """Does not ask for what the ticket's former owner published last."""
+
+    handover_type = NoHandover
+
+
+class IgnoresEpochs(TwoLayerDelivery):
     """Compares numbers only, so that an old owner's events may follow a new one's."""
 
-    def _obsolete(self, stamp: Stamp) -> bool:
+    def _is_obsolete(self, stamp: Stamp) -> bool:
         return number_of(stamp.entry) <= number_of(self.clock[stamp.ticket])
 
-    def _deliverable(self, stamp: Stamp) -> bool:
+    def _is_deliverable(self, stamp: Stamp) -> bool:
         return number_of(self.clock[stamp.ticket]) == number_of(stamp.before)
 
 
-class NeverSkips(Optimistic):
+class NeverSkips(TwoLayerDelivery):
     """Waits for ever for what was lost."""
 
-    def _force(self, target: Held, now: Instant, ready: Ready) -> None:
+    def _force(self, target: HeldBundle, now: Instant, ready: Ready) -> None:
         pass
 
-    def _overfull(self) -> bool:
-        return False
+    def _make_room(self, now: Instant, ready: Ready) -> None:
+        pass
 
 
-class SkipsTheHeld(Optimistic):
-    """Delivers a bundle whose time is over before those held that it comes after, and these afterwards."""
+class SkipsTheHeld(TwoLayerDelivery):
+    """Delivers a bundle whose time is over before those held that it follows, and these afterwards."""
 
-    def _in_order(self, held: list[Held]) -> list[Held]:
-        return list(reversed(super()._in_order(held)))
+    def _is_obsolete(self, stamp: Stamp) -> bool:
+        return (stamp.ticket, stamp.entry) not in self._held.waiting and super()._is_obsolete(stamp)
 
-    def _obsolete(self, stamp: Stamp) -> bool:
-        return (stamp.ticket, stamp.entry) not in self._held and super()._obsolete(stamp)
-
-    def _force(self, target: Held, now: Instant, ready: Ready) -> None:
+    def _force(self, target: HeldBundle, now: Instant, ready: Ready) -> None:
         vector = target.stamp.vector
-        before = [held for held in self._held.values() if held.stamp.entry <= vector[held.stamp.ticket]]
-        for held in self._in_order(before):
-            self._release((held.stamp.ticket, held.stamp.entry))
+        before = [held for held in self._held.waiting.values() if held.stamp.entry <= vector[held.stamp.ticket]]
+        for held in reversed(in_causal_order(before)):
+            self._held.release((held.stamp.ticket, held.stamp.entry))
             self._deliver(held.bundle, held.stamp, 0, ready)
 
 
-class HoldsEverything(Optimistic):
+class HoldsEverything(TwoLayerDelivery):
     """Holds as much as comes."""
 
-    def _overfull(self) -> bool:
-        return False
+    def _make_room(self, now: Instant, ready: Ready) -> None:
+        pass
 
 
-class KeepsEverything(Library):
+class KeepsEverything(RecoveryBuffer):
     """Never drops a bundle."""
 
     def keep(self, ticket: int, before: int, entry: int, bundle: Bundle) -> None:
-        self._kept[ticket, entry] = (before, bundle)
+        self._bundles[ticket, entry] = (before, bundle)
 
 
-class LibraryWithoutBound(Optimistic):
+class BufferWithoutBound(TwoLayerDelivery):
     """Keeps every bundle for others, for ever."""
+
+    buffer_type = KeepsEverything
+
+
+class ReportsTheDelivered(Publishers):
+    """Reports a bundle as skipped that is being delivered."""
+
+    held: HeldBundles
+
+    def report_skipped(self, stamp: Stamp, clock: list[int], ready: Ready) -> None:
+        super().report_skipped(stamp, clock, ready)
+        known = self.of(stamp.ticket, stamp.epoch)
+        if known is not None and number_of(stamp.before) and self.held.waiting:
+            last = number_of(stamp.entry) + known.shift
+            ready.deliver.append(Gap((Span(*known.process, last, last),)))
+
+
+class TellsTooMuch(TwoLayerDelivery):
+    """Reports an event as skipped and delivers it all the same."""
+
+    publishers_type = ReportsTheDelivered
 
     def __init__(self, *parts: object) -> None:
         super().__init__(*parts)  # type: ignore[arg-type]
-        self._library = KeepsEverything(self._library.size, self._library.bytes_max)
+        self.publishers.held = self._held  # type: ignore[attr-defined]
 
 
-class TellsTooMuch(Optimistic):
-    """Reports an event as skipped and delivers it all the same."""
-
-    def _skip(self, stamp: Stamp, ready: Ready) -> None:
-        super()._skip(stamp, ready)
-        self._name_held(stamp, ready)
-
-    def _name_held(self, stamp: Stamp, ready: Ready) -> None:
-        source = self._sources.get(stamp.ticket, {}).get(stamp.epoch)
-        if source is not None and number_of(stamp.before) and self._held:
-            last = number_of(stamp.entry) + source.shift
-            ready.deliver.append(Gap((Span(*source.process, last, last),)))
+def _order(kind: type[TwoLayerDelivery]) -> Callable[[OptimisticLevel], OptimisticLevel]:
+    return lambda recipe: recipe._replace(delivery=kind)
 
 
-def _order(kind: type[Optimistic]) -> Callable[[ClusterParts], ClusterParts]:
-    return lambda recipe: recipe._replace(order=kind)
-
-
-_ORDER: tuple[tuple[str, str, str, type[Optimistic]], ...] = (
+_ORDER: tuple[tuple[str, str, str, type[TwoLayerDelivery]], ...] = (
     ("timers_never_end", "no_duplicates", "C5: timers are never called off", TimersNeverEnd),
     ("delivers_the_obsolete", "optimistic_causal", "C4: delivers what came too late", DeliversTheObsolete),
     ("last_one_again", "no_duplicates", "C1: takes the last event delivered for a new one", LastOneAgain),
@@ -167,7 +190,7 @@ _ORDER: tuple[tuple[str, str, str, type[Optimistic]], ...] = (
     ("never_skips", "bounds", "C13: waits for ever for what was lost", NeverSkips),
     ("skips_the_held", "optimistic_causal", "C6: delivers what it forces in no causal order", SkipsTheHeld),
     ("holds_everything", "bounds", "C13: holds as much as comes", HoldsEverything),
-    ("library_without_bound", "bounds", "C8: keeps every bundle for ever", LibraryWithoutBound),
+    ("library_without_bound", "bounds", "C8: keeps every bundle for ever", BufferWithoutBound),
     ("tells_too_much", "optimistic_causal", "C12: reports as skipped what it delivers", TellsTooMuch),
 )
 

@@ -1,20 +1,25 @@
-"""Bugs in the tickets, each one a trap of the published algorithms (tickets_twolayer section 8; the trap is named)."""
+"""Bugs in the tickets, each one a trap of the published algorithms (docs/papers/optimistic.md 8; the trap is named)."""
 
 from collections.abc import Callable
 
 from msgspec import structs
 
-from whence.core.levels.optimistic.level import ClusterParts
-from whence.core.levels.optimistic.tickets import items as say
-from whence.core.levels.optimistic.tickets.change import Change, Kind
-from whence.core.levels.optimistic.tickets.desk import Desk
-from whence.core.levels.optimistic.tickets.founding import Arbiter, Founding, Phase
-from whence.core.levels.optimistic.tickets.granting import tickets_of
-from whence.core.levels.optimistic.tickets.grants import Grant
-from whence.core.levels.optimistic.tickets.joining import Applicant
+from whence.core.levels.optimistic.level import OptimisticLevel
+from whence.core.levels.optimistic.tickets import items
+from whence.core.levels.optimistic.tickets.acceptor import FounderAcceptor
+from whence.core.levels.optimistic.tickets.applicant import Applicant
+from whence.core.levels.optimistic.tickets.authority import Authority, SessionState
+from whence.core.levels.optimistic.tickets.coordinator import Coordinator
+from whence.core.levels.optimistic.tickets.exclusion import Exclusion
+from whence.core.levels.optimistic.tickets.founding import FoundingAttempt, Phase
+from whence.core.levels.optimistic.tickets.grants import Grant, Grants
+from whence.core.levels.optimistic.tickets.intervals import tickets_of
 from whence.core.levels.optimistic.tickets.lease import NEVER, Leases
-from whence.core.levels.optimistic.tickets.records import Claim, Processes, Record, unpack
-from whence.core.levels.optimistic.tickets.seat import Seat, Standing
+from whence.core.levels.optimistic.tickets.manager import TicketManager
+from whence.core.levels.optimistic.tickets.record_bytes import unpack
+from whence.core.levels.optimistic.tickets.records import Processes, Record, TicketEpoch
+from whence.core.levels.optimistic.tickets.registration import ChangeKind, PendingChange, Registration
+from whence.core.levels.optimistic.tickets.session import CoordinatorSession
 from whence.core.levels.optimistic.tickets.turn import Turn
 from whence.core.levels.optimistic.tickets.walk import Post, Walk
 from whence.core.levels.optimistic.tickets.witness import Witness
@@ -24,32 +29,41 @@ from whence.types import ANY_BOOT, Instant, Process
 # --- leases ---
 
 
-class CountsFromReceipt(Seat):
+class CountsFromReceipt(CoordinatorSession):
     """Counts a lease from when the answer came."""
 
-    def on_alive(self, sender: Process, item: say.Alive, turn: Turn) -> None:
+    def on_alive(self, sender: Process, item: items.Alive, turn: Turn) -> None:
         super().on_alive(sender, structs.replace(item, sent_at=turn.now), turn)
 
 
-class LooksOncePerRound(Seat):
-    """Looks at its lease in its round, and acts on what it saw until the next."""
+class ActsOnWhatItSaw(Authority):
+    """Acts on what it saw in its last round."""
 
-    _seen = False
+    seen = False
 
     def may_act(self, now: Instant) -> bool:
-        return self.standing is Standing.ACTIVE and (self._seen or super().may_act(now))
+        return self.state is SessionState.ACTIVE and (self.seen or super().may_act(now))
+
+    def look(self, now: Instant) -> None:
+        self.seen = super().may_act(now)
+
+
+class LooksOncePerRound(CoordinatorSession):
+    """Looks at its lease in its round, and acts on what it saw until the next."""
+
+    authority_type = ActsOnWhatItSaw
 
     def _do_round(self, turn: Turn) -> None:
-        self._seen = super().may_act(turn.now)
+        self.authority.look(turn.now)  # type: ignore[attr-defined]
         super()._do_round(turn)
 
 
-class ActsAtOnce(Seat):
+class ActsInGrace(Authority):
     """Acts as soon as it is told of its ticket, for one lease of grace."""
 
     def may_act(self, now: Instant) -> bool:
-        graced = now - self.since < self._settings.lease_ns and self.standing in (Standing.ACQUIRING, Standing.ACTIVE)
-        return graced or super().may_act(now)
+        begun = self.state in (SessionState.ACQUIRING, SessionState.ACTIVE)
+        return (begun and now - self.since < self._settings.lease_ns) or super().may_act(now)
 
 
 class NeedsEveryWitness(Leases):
@@ -61,7 +75,7 @@ class NeedsEveryWitness(Leases):
         return min(held) + self._lease_ns if held and len(held) == len(asked) else NEVER
 
 
-class NeedsEverybody(Seat):
+class NeedsEverybody(Authority):
     """Counts with all 2k + 1 witnesses instead of k + 1."""
 
     leases_type = NeedsEveryWitness
@@ -78,14 +92,14 @@ class ForgetsFences(Witness):
         self._fenced_at: dict[int, Instant] = {}
         self._now: Instant = 0
 
-    def renew(self, item: say.Renew, now: Instant) -> Item | None:
+    def renew(self, item: items.Renew, now: Instant) -> Item | None:
         self._now = now
         at = self._fenced_at.get(item.ticket)
         if at is not None and now - at > self._lease_ns // 2:
             self._fences.pop(item.ticket, None)
         return super().renew(item, now)
 
-    def fence(self, item: say.RequestFence) -> say.AckFence:
+    def fence(self, item: items.RequestFence) -> items.AckFence:
         self._fenced_at[item.ticket] = self._now
         return super().fence(item)
 
@@ -93,74 +107,81 @@ class ForgetsFences(Witness):
 class HidesRecords(Witness):
     """Does not say what it knows of a coordinator it fenced."""
 
-    def fence(self, item: say.RequestFence) -> say.AckFence:
+    def fence(self, item: items.RequestFence) -> items.AckFence:
         return structs.replace(super().fence(item), record=b"")
 
 
-class AnswersForOtherLives(Desk):
+class TakesAnyIncarnation(Coordinator):
+    """Takes the lease of a restarted witness for that of the one it was."""
+
+    def on_alive(self, sender: Process, item: items.Alive, turn: Turn) -> None:
+        witnesses = self.session.authority.record.witnesses if self.session is not None else ()
+        named = next((witness for witness in witnesses if witness.pid == sender.pid), sender)
+        super().on_alive(named, item, turn)
+
+
+class AnswersForOtherLives(TicketManager):
     """Takes a restarted witness for the one it was."""
 
-    def _turn(self, now: Instant, ready: Ready) -> Turn:
-        turn = super()._turn(now, ready)
+    coordinator_type = TakesAnyIncarnation
+
+    def _begin_turn(self, now: Instant, ready: Ready) -> Turn:
+        turn = super()._begin_turn(now, ready)
         turn.post = lambda to, item: _post_to_any_life(turn, to, item)  # type: ignore[method-assign]
         return turn
-
-    def _on_alive(self, sender: Process, item: say.Alive, turn: Turn) -> None:
-        witnesses = self.seat.record.witnesses if self.seat is not None else ()
-        named = next((witness for witness in witnesses if witness.pid == sender.pid), sender)
-        super()._on_alive(named, item, turn)
 
 
 def _post_to_any_life(turn: Turn, to: Process, item: Item) -> None:
     if to == turn.me:
         turn.to_self.append(item)
     elif to.pid != turn.me.pid:
-        boot = ANY_BOOT if isinstance(item, say.Renew | say.RequestFence) else to.boot
+        boot = ANY_BOOT if isinstance(item, items.Renew | items.RequestFence) else to.boot
         turn.ready.send.append(Send((to.pid,), item, boot))
 
 
 # --- registered changes ---
 
 
-class SwitchesAlone(Change):
+class SwitchesAlone(PendingChange):
+    """Takes new witnesses for registered once they agree, whatever the old ones know."""
+
+    def is_registered(self) -> bool:
+        if self.kind is ChangeKind.WITNESSES:
+            return self._is_kept_by(self.record.proposed)
+        return super().is_registered()
+
+
+class SwitchesWitnessesAlone(Registration):
     """Installs new witnesses without asking the old ones."""
-
-    def registered(self) -> bool:
-        if self.kind is Kind.WITNESSES:
-            return self._kept_by(self.record.proposed)
-        return super().registered()
-
-
-class SwitchesWitnessesAlone(Seat):
-    """Installs new witnesses once they agree, whatever the old ones know."""
 
     change_type = SwitchesAlone
 
 
-class RegistersNothing(Change):
+class RegistersNothing(PendingChange):
     """Takes every change for registered."""
 
-    def registered(self) -> bool:
-        return self.kind is not Kind.WITNESSES or super().registered()
+    def is_registered(self) -> bool:
+        return self.kind is not ChangeKind.WITNESSES or super().is_registered()
 
 
-class GrantsUnregistered(Seat):
+class GrantsUnregistered(Registration):
     """Acts on a change before any witness knows of it."""
 
     change_type = RegistersNothing
 
 
-class ServesWhileBusy(Seat):
+class ServesWhileBusy(Grants):
     """Gives tickets away while a change or a walk is under way."""
 
     def serve(self, joiner: Process, nonce: int, turn: Turn) -> str:
-        walk, self.walk = self.walk, None
-        pending, self.pending = self.pending, None
-        confirmed, self.confirmed = self.confirmed, True
+        exclusion, registration, ring = self._exclusion, self._registration, self._ring
+        walk, exclusion.walk = exclusion.walk, None
+        pending, registration.pending = registration.pending, None
+        confirmed, ring.confirmed = ring.confirmed, True
         refusal = super().serve(joiner, nonce, turn)
-        if self.pending is None:
-            self.pending, self.confirmed = pending, confirmed
-        self.walk = walk
+        if registration.pending is None:
+            registration.pending, ring.confirmed = pending, confirmed
+        exclusion.walk = walk
         return refusal
 
 
@@ -174,109 +195,85 @@ class DoesNotWait(Walk):
         return self._last_fence_at - self._settings.wait_ns
 
 
-class TakesOverAtOnce(Seat):
-    """Does not wait until the leases it cut off have ended."""
-
-    walk_type = DoesNotWait
-
-
 class FencesAlone(Walk):
-    """Takes one witness's word for all."""
-
-    def _check_closed(self, now: Instant, post: Post) -> None:
-        if self._acks:
-            self.hard = True
-            self._advance(self._best, now, post)
-
-
-class FencesWithOne(Seat):
     """Takes a coordinator for closed when one witness fenced it."""
 
-    walk_type = FencesAlone
+    def _check_closed(self, now: Instant, post: Post) -> None:
+        if self._victim.acks:
+            self.hard = True
+            self._advance(self._victim.record, now, post)
 
 
 class JumpsOver(Walk):
-    """Believes what it heard about the ring, instead of what its victims registered."""
+    """Believes what it heard about the ring, instead of what its victims registered: skips whoever they had let in."""
 
     def _advance(self, record: Record | None, now: Instant, post: Post) -> None:
-        if record is not None and self._beyond is not None:
-            record = structs.replace(record, succ=self._beyond, beyond=None)
+        if record is not None and self._victim.beyond is not None:
+            record = structs.replace(record, succ=self._victim.beyond, beyond=None)
         super()._advance(record, now, post)
-
-
-class WalksByHearsay(Seat):
-    """Skips whoever its victims had let in."""
-
-    walk_type = JumpsOver
 
 
 class LosesTheNested(Walk):
-    """Cannot get past a coordinator that never registered anything."""
+    """Does not keep the old successor of a coordinator that never registered anything, and cannot get past it."""
 
     def _advance(self, record: Record | None, now: Instant, post: Post) -> None:
-        self._beyond = None
+        self._victim.beyond = None
         super()._advance(record, now, post)
 
 
-class ForgetsWhatLiesBeyond(Seat):
-    """Does not keep the old successor while the new one is not confirmed."""
-
-    walk_type = LosesTheNested
-
-
-class NeverWalks(Seat):
+class NeverWalks(Exclusion):
     """Never closes a silent successor."""
 
-    def _watch_successor(self, turn: Turn) -> None:
-        self._misses = 0
-        super()._watch_successor(turn)
+    def watch_successor(self, turn: Turn) -> None:
+        self._ring.misses = 0
+        super().watch_successor(turn)
 
 
 # --- giving and taking back ---
 
 
-class GivesItsOwn(Seat):
+class GivesItsOwn(Grants):
     """May give away the very ticket it owns."""
 
     def _grantable(self) -> list[int]:
-        return tickets_of(self.record, self._settings.tickets)
+        return tickets_of(self._authority.record, self._settings.tickets)
 
 
-class AbsorbsAnybody(Seat):
+class AbsorbsAnybody(Grants):
     """Takes back the tickets of a leaver that is not its successor."""
 
-    def on_cleave(self, sender: Process, item: say.Cleave, turn: Turn) -> None:
-        leaver = unpack(item.record)
-        if self.record.succ.claim != leaver.claim and self.pending is None and self.walk is None:
-            self.record = structs.replace(self.record, succ=leaver.pointer(), beyond=leaver.succ)
-        super().on_cleave(sender, item, turn)
+    def on_release(self, sender: Process, item: items.ReleaseTicket, turn: Turn) -> None:
+        leaver, authority = unpack(item.record), self._authority
+        if authority.record.succ.ticket_epoch != leaver.ticket_epoch and not self.is_busy():
+            authority.record = structs.replace(authority.record, succ=leaver.pointer(), beyond=leaver.succ)
+        super().on_release(sender, item, turn)
 
 
-class LeavesLate(Seat):
+class LeavesLate(Authority):
     """Goes on acting until its farewell is answered."""
 
     def may_act(self, now: Instant) -> bool:
-        return now < self.until() and self.standing in (Standing.ACTIVE, Standing.LEAVING)
+        return now < self.until() and self.state in (SessionState.ACTIVE, SessionState.LEAVING)
 
-    def _release(self, turn: Turn) -> None:
-        if self.standing is Standing.CLOSED:
-            super()._release(turn)
+    def announce_release(self, turn: Turn) -> None:
+        if self.state is SessionState.CLOSED:
+            super().announce_release(turn)
 
 
-class NeverStopsLeaving(Seat):
+class NeverStopsLeaving(CoordinatorSession):
     """Waits for ever for an answer to its farewell."""
 
-    def _go_on_leaving(self, turn: Turn) -> None:
+    def _continue_leaving(self, turn: Turn) -> None:
         since, self._leave_at = self._leave_at, self._leave_at and turn.now - self._settings.lease_ns
-        super()._go_on_leaving(turn)
+        super()._continue_leaving(turn)
         self._leave_at = since
 
 
-class SuspendedForEver(Seat):
+class SuspendedForEver(CoordinatorSession):
     """Neither resumes nor closes when some witnesses fenced it."""
 
     def on_fenced(self, sender: Process, turn: Turn) -> None:
-        self._avoid[sender] = turn.now
+        self.witnesses._avoided[sender] = turn.now
 
     def _close_if_lost(self, turn: Turn) -> None:
         pass
@@ -288,167 +285,188 @@ class SuspendedForEver(Seat):
 class ForgetsRefusals(Applicant):
     """Takes a ticket after it said that it does not hold it."""
 
-    def refuse(self, claim: Claim, now: Instant) -> None:
+    def refuse(self, ticket_epoch: TicketEpoch, now: Instant) -> None:
         pass
 
 
 class TakesLateTickets(Applicant):
     """Takes any ticket that comes, whatever request it answers."""
 
-    def takes(self, nonce: int, claim: Claim) -> bool:
+    def takes(self, nonce: int, ticket_epoch: TicketEpoch) -> bool:
         return self.wanted
 
 
-class AnswersForAnyClaim(Desk):
+class AnswersForAnyEpoch(Coordinator):
     """Takes whatever is said to this process for said to the coordinator it is now."""
 
-    def _on_update(self, sender: Process, item: say.Update, turn: Turn) -> None:
-        if self.seat is not None:
-            self.seat.on_update(sender, item, turn)
-            mine = self.seat.record
-            claim = (item.ticket, item.epoch)
-            turn.post(sender, say.AckUpdate(*claim, mine.version, b"", active=True))
+    def on_update(self, sender: Process, item: items.Update, turn: Turn) -> None:
+        if self.session is not None:
+            self.session.ring.on_update(sender, item, turn)
+            version = self.session.authority.record.version
+            turn.post(sender, items.AckUpdate(item.ticket, item.epoch, version, b"", active=True))
         else:
-            super()._on_update(sender, item, turn)
+            super().on_update(sender, item, turn)
 
 
 # --- founding ---
 
 
-class FoundsWithOneVote(Founding):
+class FoundsWithOneVote(FoundingAttempt):
     """Founds once a single seed promised and accepted."""
 
     def _needed(self) -> int:
         return 1
 
-    def on_answer(self, sender: Process, item: say.GenesisAnswer, turn: Turn) -> None:
+    def on_answer(self, sender: Process, item: items.GenesisAnswer, turn: Turn) -> None:
         super().on_answer(sender, item, turn)
         if self.phase is Phase.PROPOSING and self._votes:
             self._step(Phase.FOUNDED)
 
 
-class AcceptsEveryFounder(Arbiter):
+class AcceptsEveryFounder(FounderAcceptor):
     """Accepts whoever comes, whatever it promised or accepted."""
 
-    def accept(self, sender: Process, item: say.Genesis, turn: Turn) -> None:
-        turn.post(sender, say.GenesisAnswer(item.ballot, True, item.ballot))
+    def accept(self, sender: Process, item: items.Genesis, turn: Turn) -> None:
+        turn.post(sender, items.GenesisAnswer(item.ballot, True, item.ballot))
 
 
-class FoundsWithoutWalking(Founding):
+class FoundsWithoutWalking(FoundingAttempt):
     """Founds the next generation without closing the last."""
 
     def _begin_walk(self, turn: Turn) -> None:
         self._propose(unpack(self.genesis).top, b"", turn)
 
 
-class CountsFromWhatItSaw(Founding):
+class CountsFromWhatItSaw(FoundingAttempt):
     """Begins above the epochs it read on its walk, whatever those knew that an operator declared dead."""
 
     def _first_epoch(self, top: int) -> int:
         return top + 1
 
 
-class WritesNoEpochs(Arbiter):
+class WritesNoEpochs(FounderAcceptor):
     """Says that epochs are written down, and writes down none; accepts any epoch."""
 
-    def accept(self, sender: Process, item: say.Genesis, turn: Turn) -> None:
+    def accept(self, sender: Process, item: items.Genesis, turn: Turn) -> None:
         self.floor = 0
         super().accept(sender, item, turn)
 
-    def reserve(self, sender: Process, item: say.Reserve, turn: Turn) -> None:
-        turn.post(sender, say.Reserved(item.epoch, 0))
-
-
-class EpochsInMemory(Desk):
-    """Keeps which epochs may have been given in nobody's journal."""
-
-    founding_type = CountsFromWhatItSaw
-    arbiter_type = WritesNoEpochs
+    def reserve(self, sender: Process, item: items.Reserve, turn: Turn) -> None:
+        turn.post(sender, items.Reserved(item.epoch, 0))
 
 
 class FencesTheUnheard(Walk):
     """Takes whoever it does not hear for dead, whatever the witnesses say."""
 
-    def on_fresh(self, sender: Process, claim: Claim) -> None:
+    def on_fresh(self, sender: Process, ticket_epoch: TicketEpoch) -> None:
         pass
 
     def _may_fence(self) -> bool:
         return True
 
 
-class FoundsUnasked(Founding):
+class FoundsUnasked(FoundingAttempt):
     """Does not ask witnesses before it fences everybody."""
 
     walk_type = FencesTheUnheard
 
 
-class ServesOnce(Seat):
+class ServesOnce(Grants):
     """Takes a request that it answered once for answered, though the grant was closed."""
 
     def _stands(self, grant: Grant) -> bool:
         return True
 
 
-class NeverFoundsAnew(Founding):
+class NeverFoundsAnew(FoundingAttempt):
     """Gives up when a generation was founded before."""
 
     def _begin_walk(self, turn: Turn) -> None:
         self._step(Phase.FAILED)
 
 
-def _desk(**parts: type) -> Callable[[ClusterParts], ClusterParts]:
-    """Return how to plant parts of a desk."""
-    wrong = type("WrongDesk", (Desk,), dict(parts))
-    return lambda recipe: recipe._replace(desk=wrong)
+Plant = Callable[[OptimisticLevel], OptimisticLevel]
 
 
-def _seat(kind: type[Seat]) -> Callable[[ClusterParts], ClusterParts]:
-    return _desk(seat_type=kind)
+def _tickets(**parts: type) -> Plant:
+    """Return how to plant parts of a ticket manager."""
+    wrong = type("WrongTicketManager", (TicketManager,), dict(parts))
+    return lambda level: level._replace(tickets=wrong)
 
 
-def _whole(kind: type[Desk]) -> Callable[[ClusterParts], ClusterParts]:
-    return lambda recipe: recipe._replace(desk=kind)
+def _session(kind: type[CoordinatorSession]) -> Plant:
+    return _tickets(session_type=kind)
 
 
-_ACTS: tuple[tuple[str, str, Callable[[ClusterParts], ClusterParts]], ...] = (
-    ("counts_leases_from_receipt", "F5: counts a lease from when the answer came", _seat(CountsFromReceipt)),
-    ("looks_once_per_round", "F6: looks at its lease once per round", _seat(LooksOncePerRound)),
-    ("acts_at_once", "F8: acts before it holds leases", _seat(ActsAtOnce)),
-    ("forgets_fences", "F15: lets a fenced epoch renew again after a while", _desk(witness_type=ForgetsFences)),
-    ("hides_records", "F11: fences without telling the record", _desk(witness_type=HidesRecords)),
-    ("same_witness_after_restart", "F34: a restarted witness passes for the one it was", _whole(AnswersForOtherLives)),
-    ("switches_witnesses_alone", "F13: new witnesses without the old majority", _seat(SwitchesWitnessesAlone)),
-    ("grants_unregistered", "F18: acts on a change before it is registered", _seat(GrantsUnregistered)),
-    ("serves_while_busy", "B9: gives tickets away while a change is under way", _seat(ServesWhileBusy)),
-    ("takes_over_at_once", "F2: does not wait until cut-off leases have ended", _seat(TakesOverAtOnce)),
-    ("fences_with_one", "F12: takes one witness's fence for all", _seat(FencesWithOne)),
-    ("walks_by_hearsay", "F27: skips whoever its victims had let in", _seat(WalksByHearsay)),
-    ("gives_its_own", "B4: may give away the ticket it owns", _seat(GivesItsOwn)),
-    ("absorbs_anybody", "B3: takes back the tickets of any leaver", _seat(AbsorbsAnybody)),
-    ("leaves_late", "B5: goes on acting until its farewell is answered", _seat(LeavesLate)),
-    ("forgets_refusals", "F24: takes a ticket it said it does not hold", _desk(applicant_type=ForgetsRefusals)),
-    ("takes_late_tickets", "F24: takes any ticket that comes", _desk(applicant_type=TakesLateTickets)),
-    ("founds_with_one_vote", "F21: founds once a single seed agrees", _desk(founding_type=FoundsWithOneVote)),
-    ("accepts_every_founder", "F21: a seed accepts every founder", _desk(arbiter_type=AcceptsEveryFounder)),
+def _part(**parts: type) -> Plant:
+    """Return how to plant parts of a coordinator's session."""
+    return _session(type("WrongSession", (CoordinatorSession,), dict(parts)))
+
+
+def _walk(kind: type[Walk]) -> Plant:
+    """Return how to plant the walk of coordinators; founders walk as they should."""
+    return _part(exclusion_type=type("WrongExclusion", (Exclusion,), {"walk_type": kind}))
+
+
+_ACTS: tuple[tuple[str, str, Plant], ...] = (
+    ("counts_leases_from_receipt", "F5: counts a lease from when the answer came", _session(CountsFromReceipt)),
+    ("looks_once_per_round", "F6: looks at its lease once per round", _session(LooksOncePerRound)),
+    ("acts_at_once", "F8: acts before it holds leases", _part(authority_type=ActsInGrace)),
+    ("forgets_fences", "F15: lets a fenced epoch renew again after a while", _tickets(witness_type=ForgetsFences)),
+    ("hides_records", "F11: fences without telling the record", _tickets(witness_type=HidesRecords)),
+    (
+        "same_witness_after_restart",
+        "F34: a restarted witness passes for the one it was",
+        lambda level: level._replace(tickets=AnswersForOtherLives),
+    ),
+    (
+        "switches_witnesses_alone",
+        "F13: new witnesses without the old majority",
+        _part(registration_type=SwitchesWitnessesAlone),
+    ),
+    (
+        "grants_unregistered",
+        "F18: acts on a change before it is registered",
+        _part(registration_type=GrantsUnregistered),
+    ),
+    ("serves_while_busy", "B9: gives tickets away while a change is under way", _part(grants_type=ServesWhileBusy)),
+    ("takes_over_at_once", "F2: does not wait until cut-off leases have ended", _walk(DoesNotWait)),
+    ("fences_with_one", "F12: takes one witness's fence for all", _walk(FencesAlone)),
+    ("walks_by_hearsay", "F27: skips whoever its victims had let in", _walk(JumpsOver)),
+    ("gives_its_own", "B4: may give away the ticket it owns", _part(grants_type=GivesItsOwn)),
+    ("absorbs_anybody", "B3: takes back the tickets of any leaver", _part(grants_type=AbsorbsAnybody)),
+    ("leaves_late", "B5: goes on acting until its farewell is answered", _part(authority_type=LeavesLate)),
+    ("forgets_refusals", "F24: takes a ticket it said it does not hold", _tickets(applicant_type=ForgetsRefusals)),
+    ("takes_late_tickets", "F24: takes any ticket that comes", _tickets(applicant_type=TakesLateTickets)),
+    ("founds_with_one_vote", "F21: founds once a single seed agrees", _tickets(attempt_type=FoundsWithOneVote)),
+    ("accepts_every_founder", "F21: a seed accepts every founder", _tickets(acceptor_type=AcceptsEveryFounder)),
     (
         "founds_without_walking",
         "F22: begins anew before the last are closed",
-        _desk(founding_type=FoundsWithoutWalking),
+        _tickets(attempt_type=FoundsWithoutWalking),
     ),
-    ("epochs_in_memory", "X3: keeps the highest epoch in no journal", _whole(EpochsInMemory)),
+    (
+        "epochs_in_memory",
+        "X3: keeps the highest epoch in no journal",
+        _tickets(attempt_type=CountsFromWhatItSaw, acceptor_type=WritesNoEpochs),
+    ),
 )
 """Two act at once."""
 
-_COMES_BACK: tuple[tuple[str, str, Callable[[ClusterParts], ClusterParts]], ...] = (
-    ("needs_every_witness", "F1: needs 2k + 1 witnesses instead of k + 1", _seat(NeedsEverybody)),
-    ("forgets_what_lies_beyond", "F23: cannot pass an unregistered successor", _seat(ForgetsWhatLiesBeyond)),
-    ("never_walks", "F30: never closes a silent successor", _seat(NeverWalks)),
-    ("never_stops_leaving", "F26: waits for ever for an answer to its farewell", _seat(NeverStopsLeaving)),
-    ("suspended_for_ever", "F29: fenced by some, neither resumes nor closes", _seat(SuspendedForEver)),
-    ("answers_for_any_claim", "B8: answers for claims of its earlier lives", _whole(AnswersForAnyClaim)),
-    ("serves_once", "X1: never serves a request again whose answer was lost", _seat(ServesOnce)),
-    ("founds_unasked", "X2: takes coordinators it does not hear for lost", _desk(founding_type=FoundsUnasked)),
-    ("never_founds_anew", "F22: never recovers from total loss", _desk(founding_type=NeverFoundsAnew)),
+_COMES_BACK: tuple[tuple[str, str, Plant], ...] = (
+    ("needs_every_witness", "F1: needs 2k + 1 witnesses instead of k + 1", _part(authority_type=NeedsEverybody)),
+    ("forgets_what_lies_beyond", "F23: cannot pass an unregistered successor", _walk(LosesTheNested)),
+    ("never_walks", "F30: never closes a silent successor", _part(exclusion_type=NeverWalks)),
+    ("never_stops_leaving", "F26: waits for ever for an answer to its farewell", _session(NeverStopsLeaving)),
+    ("suspended_for_ever", "F29: fenced by some, neither resumes nor closes", _session(SuspendedForEver)),
+    (
+        "answers_for_any_claim",
+        "B8: answers for ticket epochs of its past",
+        _tickets(coordinator_type=AnswersForAnyEpoch),
+    ),
+    ("serves_once", "X1: never serves a request again whose answer was lost", _part(grants_type=ServesOnce)),
+    ("founds_unasked", "X2: takes coordinators it does not hear for lost", _tickets(attempt_type=FoundsUnasked)),
+    ("never_founds_anew", "F22: never recovers from total loss", _tickets(attempt_type=NeverFoundsAnew)),
 )
 """Tickets do not come back."""
 

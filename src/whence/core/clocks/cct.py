@@ -1,8 +1,8 @@
 """CCT clocks: a vector with one entry per ticket, so that its size follows the coordinators and not the members.
 
 An entry is (epoch, number) in one integer, epoch first: the events of one ticket are totally ordered across all its
-owners, and no two of them can have one name, because no epoch has two owners. Source: tickets_twolayer 6.1, 6.3;
-traps B12, C1, C2, C10, C11.
+owners, and no two of them can have one name, because no epoch has two owners. Source:
+docs/papers/optimistic.md 6.1, 6.3; traps B12, C1, C2, C10, C11.
 
 A stamp names the publisher's ticket, the entry just before the bundle, the entry at which its epoch began (`base`) and
 all entries that are not zero. Costs 6 bytes, one bit per ticket, and per ticket ever used 2 to 8 bytes, mostly 2 to 3.
@@ -97,7 +97,7 @@ def packed(ticket: int, before: int, base: int, clock: list[int]) -> bytes:
 
 
 def read(data: bytes, tickets: int, events: int) -> Stamp:
-    """Return the stamp of a bundle of so many events, of a cluster of so many tickets. Raises ValueError."""
+    """Return the stamp of a bundle of `events` events in a cluster of `tickets` tickets. Raises ValueError."""
     try:
         size, ticket, widths, has_base = _HEAD.unpack_from(data)
         at = _HEAD.size

@@ -3,7 +3,7 @@
 Promises (◇P in practice): a process that stopped is suspected for good after some time; one that runs is trusted
 again as soon as it is heard, and each wrong suspicion widens its margin, so that wrong suspicions cease once delays
 are bounded. The margin outlives the connection that a suspicion cuts: a peer that comes back in the same life was
-wronged. One in a later life was not, and begins anew.
+wronged. One in a later life was not, and gets a detector of its own.
 Assumes: a heartbeat is sent to every watched peer each `heartbeat_ns`, and answered.
 The sentence that decides: suspect whoever was silent for a heartbeat, the usual round trip, four times its usual
 deviation, and the margin.
@@ -20,9 +20,6 @@ from whence.errors import SettingError
 from whence.types import Instant
 
 NANOSECONDS_MAX = 2**63 - 1
-
-GONE_MAX = 4096
-"""Peers without a connection whose margins are remembered. Full: the one that went first begins anew."""
 
 
 class Ping(Item, frozen=True, tag=113):
@@ -53,88 +50,52 @@ class DetectorSettings(Struct, frozen=True, kw_only=True):
                 raise SettingError(f"{name} must be at least 1000000 (a millisecond), not {getattr(self, name)}")
 
 
-class Watched:
-    """What is known of one peer's answers."""
-
-    __slots__ = ("boot", "deviation_ns", "heard_at", "margin_ns", "rtt_ns", "suspected")
-
-    def __init__(self, now: Instant, margin_ns: int, boot: int) -> None:
-        self.boot = boot
-        self.heard_at = now
-        self.rtt_ns: int | None = None
-        self.deviation_ns = 0
-        self.margin_ns = margin_ns
-        self.suspected = False
-
-
 class Detector:
-    """Watches every peer there is a connection to."""
+    """Watches one peer while there is a connection to it."""
+
+    __slots__ = ("_settings", "deviation_ns", "heard_at", "margin_ns", "rtt_ns", "suspected")
 
     def __init__(self, settings: DetectorSettings) -> None:
         self._settings = settings
-        self._watched: dict[int, Watched] = {}
-        self._gone: dict[int, Watched] = {}
-        """Peers without a connection that have a wider margin than others, the latest last."""
+        self.heard_at: Instant = 0
+        self.rtt_ns: int | None = None
+        """The usual round trip, if any was measured."""
+        self.deviation_ns = 0
+        self.margin_ns = settings.margin_ns
+        self.suspected = False
+        """It is silent."""
 
-    def watch(self, peer: int, now: Instant, boot: int) -> None:
-        """Begin to expect answers of a peer in one of its lives, or trust it anew."""
-        watched = self._watched.get(peer) or self._gone.pop(peer, None)
-        if watched is None or boot > watched.boot:
-            watched = Watched(now, self._settings.margin_ns, boot)
-        self._watched[peer] = watched
-        self.heard(peer, now)
+    def lost(self) -> None:
+        """Expect nothing more until the peer is back; if it was wronged, what is known of its answers counts then."""
+        if not self.suspected and self.margin_ns <= self._settings.margin_ns:
+            self.rtt_ns, self.deviation_ns = None, 0
 
-    def forget(self, peer: int) -> None:
-        """Expect nothing more of a peer until it is back; how wide its margin is stays known."""
-        watched = self._watched.pop(peer, None)
-        if watched is not None and (watched.suspected or watched.margin_ns > self._settings.margin_ns):
-            self._gone[peer] = watched
-            if len(self._gone) > GONE_MAX:
-                del self._gone[next(iter(self._gone))]
+    def heard(self, now: Instant) -> None:
+        """Learn that the peer is there."""
+        self.heard_at = now
+        if self.suspected:
+            self.suspected = False
+            self.margin_ns = min(2 * self.margin_ns, self._settings.margin_ns_max)
 
-    def heard(self, peer: int, now: Instant) -> None:
-        """Learn that a peer is there."""
-        watched = self._watched.get(peer)
-        if watched is None:
-            return
-        watched.heard_at = now
-        if watched.suspected:
-            watched.suspected = False
-            watched.margin_ns = min(2 * watched.margin_ns, self._settings.margin_ns_max)
-
-    def answered(self, peer: int, sent: Instant, now: Instant) -> None:
+    def answered(self, sent: Instant, now: Instant) -> None:
         """Learn how long a round trip took."""
-        watched = self._watched.get(peer)
         rtt_ns = now - sent
-        if watched is None or not 0 <= rtt_ns <= self._settings.margin_ns_max:
+        if not 0 <= rtt_ns <= self._settings.margin_ns_max:
             return
-        self.heard(peer, now)
-        if watched.rtt_ns is None:
-            watched.rtt_ns, watched.deviation_ns = rtt_ns, rtt_ns // 2
+        self.heard(now)
+        if self.rtt_ns is None:
+            self.rtt_ns, self.deviation_ns = rtt_ns, rtt_ns // 2
             return
-        watched.deviation_ns += (abs(rtt_ns - watched.rtt_ns) - watched.deviation_ns) // 4
-        watched.rtt_ns += (rtt_ns - watched.rtt_ns) // 8
+        self.deviation_ns += (abs(rtt_ns - self.rtt_ns) - self.deviation_ns) // 4
+        self.rtt_ns += (rtt_ns - self.rtt_ns) // 8
 
-    def rtt_ns(self, peer: int) -> int | None:
-        """Return the usual round trip to a peer, if any was measured."""
-        watched = self._watched.get(peer)
-        return None if watched is None else watched.rtt_ns
+    def patience_ns(self) -> int:
+        """Return how long the peer may be silent."""
+        return self._settings.heartbeat_ns + (self.rtt_ns or 0) + 4 * self.deviation_ns + self.margin_ns
 
-    def patience_ns(self, peer: int) -> int:
-        """Return how long a peer may be silent."""
-        watched = self._watched[peer]
-        return self._settings.heartbeat_ns + (watched.rtt_ns or 0) + 4 * watched.deviation_ns + watched.margin_ns
-
-    def suspects(self, now: Instant) -> list[int]:
-        """Return the peers that have just fallen silent for too long; each silence is reported once."""
-        fallen = []
-        for peer, watched in self._watched.items():
-            if not watched.suspected and now - watched.heard_at > self.patience_ns(peer):
-                watched.suspected = True
-                fallen.append(peer)
-        return fallen
-
-    def suspected(self, peer: int) -> bool:
-        """Tell whether a peer is silent."""
-        watched = self._watched.get(peer)
-        return watched is not None and watched.suspected
+    def suspects(self, now: Instant) -> bool:
+        """Tell whether the peer has just fallen silent for too long; each silence is reported once."""
+        if self.suspected or now - self.heard_at <= self.patience_ns():
+            return False
+        self.suspected = True
+        return True

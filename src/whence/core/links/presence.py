@@ -3,7 +3,7 @@
 Promises: nothing that the levels do not promise themselves. It saves a newcomer from asking peers that are not in the
 group, lets processes that start together found one group instead of one each, and members that meet know each other.
 The sentence that decides: a group with a member is joined; a group without one is founded by its named founders, or
-by the lowest pid among those that want it, once everybody who may know a member has answered (net/entrance.py).
+by the lowest pid among those that want it, once everybody who may know a member has answered (net/opening.py).
 Costs: one item per group and change of state, and one in answer to a first word.
 """
 

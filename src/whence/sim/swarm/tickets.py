@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import structs
 
-from whence.core.levels.optimistic.level import ClusterParts
+from whence.core.levels.optimistic.level import OptimisticLevel
 from whence.sim.network import LATENCY_SHAPES, Latency, NetworkModel
 from whence.sim.numbers import draw_numbers
 from whence.sim.scenario import Act, Clocks, Fault, Publish, Scenario
@@ -104,7 +104,7 @@ def _spread(scenario: Scenario, dice: Random) -> Scenario:
         return structs.replace(scenario, settings=scenario.settings | few | held, reach_min=REACH_MIN)
     if kind == "live":
         given = {name: scenario.settings[name] for name in OF_CLUSTERS} | LIVE
-        slower = ClusterParts().settings_from(given).tickets.ticket_round_ns / TICKET_ROUND_NS
+        slower = OptimisticLevel().settings_from(given).tickets.ticket_round_ns / TICKET_ROUND_NS
         return structs.replace(slowed(scenario, slower), settings=given, reach_min=REACH_MIN)
     return scenario
 

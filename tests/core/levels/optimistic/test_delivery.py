@@ -1,4 +1,4 @@
-"""Two-layer delivery: never against causal order, never twice, and what is skipped is told (tickets_twolayer 6)."""
+"""Two-layer delivery: never against causal order, nothing twice, skips are told (docs/papers/optimistic.md 6)."""
 
 from random import Random
 
@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from whence.core.clocks import cct
 from whence.core.clocks.cct import entry_of, precedes
-from whence.core.levels.optimistic.delivery import LayerSettings, Optimistic
-from whence.core.levels.optimistic.recovery import Bucket, Library, Recover, Recovered
+from whence.core.levels.optimistic.delivery import TwoLayerDelivery
+from whence.core.levels.optimistic.recovery import Recover, Recovered, RecoveryBuffer, TokenBucket
+from whence.core.levels.optimistic.settings import DeliverySettings
 from whence.core.levels.optimistic.sizing import (
     buffer_size,
     fan_out,
@@ -19,7 +20,7 @@ from whence.core.levels.optimistic.sizing import (
     stay_rounds,
     success,
 )
-from whence.core.levels.optimistic.tickets.records import Claim
+from whence.core.levels.optimistic.tickets.records import TicketEpoch
 from whence.core.ready import Delivery, Gap, Ready
 from whence.errors import SettingError
 from whence.limits import Limits
@@ -31,13 +32,13 @@ HOLD_NS = RECOVER_NS = 6 * ROUND_NS
 
 
 class Member:
-    """A member of a small cluster: publishes under a claim, hears bundles, remembers what it delivered."""
+    """A member of a small cluster: publishes under a ticket, hears bundles, remembers what it delivered."""
 
     def __init__(self, pid: int, **given: object) -> None:
         self.me = Process(pid, 1)
-        layer = LayerSettings(**given)  # type: ignore[arg-type]
-        self.order = Optimistic(self.me, TICKETS, layer, ROUND_NS, Limits())
-        self.order.asking.targets = lambda count: (90,)
+        layer = DeliverySettings(**given)  # type: ignore[arg-type]
+        self.delivery = TwoLayerDelivery(self.me, TICKETS, layer, ROUND_NS, Limits())
+        self.delivery.requests.targets = lambda count: (90,)
         self.published = 0
         self.delivered: list[Bundle] = []
         self.skipped: list[Span] = []
@@ -52,33 +53,33 @@ class Member:
                 self.skipped += step.spans
 
     def publish(self, ticket: int, epoch: int = 1, events: int = 1, base: int = 0) -> Bundle:
-        self.order.begin_epoch(Claim(ticket, epoch), base)
-        bundle = packed(self.me, self.published + 1, [b"x"] * events, self.order.stamp(0))
+        self.delivery.epoch.begin(TicketEpoch(ticket, epoch), base)
+        bundle = packed(self.me, self.published + 1, [b"x"] * events, self.delivery.stamp(0))
         self.published += events
         ready = Ready()
-        self.order.publish(bundle, 0, ready)
+        self.delivery.publish(bundle, 0, ready)
         self.take(ready)
         return bundle
 
     def hear(self, bundle: Bundle, now: int = 0) -> None:
         ready = Ready()
-        self.order.admit(bundle, now, ready)
+        self.delivery.admit(bundle, now, ready)
         self.take(ready)
 
     def seek(self, ticket: int, epoch: int, base: int, now: int = 0) -> None:
         ready = Ready()
-        self.order.seek(Claim(ticket, epoch), base, now, ready)
+        self.delivery.handover.begin(TicketEpoch(ticket, epoch), base, now, ready)
         self.take(ready)
 
     def recover(self, bundles: list[Bundle], now: int) -> None:
         ready = Ready()
-        self.order.receive(Process(1, 1), Recovered(bundles), now, ready)
+        self.delivery.receive(Process(1, 1), Recovered(bundles), now, ready)
         self.take(ready)
 
     def wait(self, now: int) -> None:
-        while (at := self.order.wake_at()) is not None and at <= now:
+        while (at := self.delivery.wake_at()) is not None and at <= now:
             ready = Ready()
-            self.order.tick(at, ready)
+            self.delivery.tick(at, ready)
             self.take(ready)
 
 
@@ -100,7 +101,7 @@ def test_its_publisher_delivers_an_event_at_creation_and_never_waits_for_it() ->
     assert one.delivered == [bundle]
     one.hear(bundle)
     assert one.delivered == [bundle]
-    assert one.order.clock[0] == entry_of(1, 3)
+    assert one.delivery.clock[0] == entry_of(1, 3)
 
 
 def test_what_did_not_come_is_asked_for_once_and_then_skipped_and_told() -> None:
@@ -123,7 +124,7 @@ def test_where_nothing_has_come_of_an_epoch_yet_its_owner_by_hearsay_is_asked() 
     one, two, three = Member(1), Member(2), Member(3)
     two.hear(one.publish(0))
     later = two.publish(1)
-    three.order.owner_of = {Claim(0, 1): Process(1, 1)}.get
+    three.delivery.publishers.owner_of = {TicketEpoch(0, 1): Process(1, 1)}.get
     three.hear(later)
     three.wait(HOLD_NS)
     assert [send.to for send in three.ready.send] == [(1,)]
@@ -136,11 +137,11 @@ def test_what_was_asked_for_is_delivered_in_its_place() -> None:
     two.wait(HOLD_NS)
     request = next(send.item for send in two.ready.send if isinstance(send.item, Recover))
     answer = Ready()
-    one.order.receive(two.me, request, 5, answer)
+    one.delivery.receive(two.me, request, 5, answer)
     (send,) = answer.send
     assert isinstance(send.item, Recovered)
     back = Ready()
-    two.order.receive(one.me, send.item, HOLD_NS + 1, back)
+    two.delivery.receive(one.me, send.item, HOLD_NS + 1, back)
     two.take(back)
     assert two.delivered == [lost, kept]
     assert two.skipped == []
@@ -152,7 +153,7 @@ def test_a_timer_does_nothing_for_a_bundle_that_was_delivered_meanwhile() -> Non
     first, second = one.publish(0), one.publish(0)
     two.hear(second)
     two.hear(first, 1)
-    assert two.order.wake_at() is None
+    assert two.delivery.wake_at() is None
     two.wait(10**6)
     assert two.delivered == [first, second]
 
@@ -198,7 +199,7 @@ def test_a_new_owner_asks_at_once_for_what_its_predecessors_left_and_it_lacks() 
     assert two.delivered == [seen, last]
     own = two.publish(0, epoch=2, base=entry_of(1, 3))
     assert (two.delivered, two.skipped) == ([seen, last, own], [])
-    assert two.order.wake_at() is None
+    assert two.delivery.wake_at() is None
 
 
 def test_what_a_new_owner_asks_for_waits_for_what_it_follows_and_no_longer_than_anything() -> None:
@@ -219,16 +220,16 @@ def test_what_a_new_owner_asks_for_waits_for_what_it_follows_and_no_longer_than_
 def test_what_a_new_owner_asked_for_in_vain_is_not_asked_for_for_ever() -> None:
     two = Member(2)
     two.seek(0, 2, entry_of(1, 3))
-    assert len(two.order.asking) == 3
+    assert len(two.delivery.requests) == 3
     two.wait(HOLD_NS + RECOVER_NS)
-    assert len(two.order.asking) == 0
-    assert two.order.wake_at() is None
+    assert len(two.delivery.requests) == 0
+    assert two.delivery.wake_at() is None
 
 
 def test_a_new_owner_whose_predecessor_published_for_years_asks_for_the_last_of_it() -> None:
     two = Member(2)
     two.seek(0, 2, entry_of(1, 1 << 31))
-    assert len(two.order.asking) == 64
+    assert len(two.delivery.requests) == 64
 
 
 def test_two_owners_of_a_ticket_never_share_an_id() -> None:
@@ -257,26 +258,26 @@ def test_a_newcomer_with_a_snapshot_misses_nothing_of_the_past() -> None:
     one, old, new = Member(1), Member(2), Member(3)
     for _ in range(50):
         old.hear(one.publish(0))
-    new.order.adopt(old.order.snapshot())
+    new.delivery.adopt(old.delivery.snapshot())
     late = one.publish(0)
     new.hear(late)
     assert new.delivered == [late]
-    assert new.order.wake_at() is None
+    assert new.delivery.wake_at() is None
 
 
 @pytest.mark.parametrize("snapshot", [b"odd", b"\xff" * 18])
 def test_a_snapshot_that_is_none_is_refused(snapshot: bytes) -> None:
     with pytest.raises(ValueError, match=r"snapshot|entry"):
-        Member(1).order.adopt(snapshot)
+        Member(1).delivery.adopt(snapshot)
 
 
 def test_a_gap_of_years_is_not_written_out() -> None:
     one, two = Member(1), Member(2, recovery_ids=8)
-    one.order.clock[0] = entry_of(1, 2**31)
+    one.delivery.clock[0] = entry_of(1, 2**31)
     two.hear(one.publish(0))
     two.wait(HOLD_NS)
     assert ("reset", "too_old") in [(note.kind, note.reason) for note in two.ready.notes]
-    assert len(two.order.asking) <= 8
+    assert len(two.delivery.requests) <= 8
     two.wait(10**6)
     assert len(two.delivered) == 1
 
@@ -326,7 +327,7 @@ def test_no_member_ever_delivers_an_event_after_one_that_follows_it(seed: int) -
         draw = random.random()
         if draw < 0.35:
             ticket = owner.index(at) if at in owner else None
-            if ticket is not None and members[at].order.clock[ticket] >> 32 <= epoch[ticket]:
+            if ticket is not None and members[at].delivery.clock[ticket] >> 32 <= epoch[ticket]:
                 bundle = members[at].publish(ticket, epoch[ticket])
                 flying += [
                     (to, bundle) for to in range(TICKETS) if to != at for _ in range(random.choice((0, 1, 1, 2)))
@@ -353,13 +354,13 @@ def test_one_vector_precedes_another_if_it_is_nowhere_above_and_somewhere_below(
 
 
 def test_a_bucket_gives_a_burst_and_then_its_rate() -> None:
-    bucket = Bucket(2.0, 5, 100)
+    bucket = TokenBucket(2.0, 5, 100)
     assert [bucket.take(9, 0), bucket.take(9, 0), bucket.take(9, 100), bucket.take(9, 10**6)] == [5, 0, 2, 5]
 
 
 def test_the_library_keeps_each_bundle_once_and_drops_the_oldest() -> None:
     """Trap C8: duplicates must not push others out."""
-    library = Library(2, 1 << 20)
+    library = RecoveryBuffer(2, 1 << 20)
     bundles = [packed(Process(1, 1), seq, [b"x"]) for seq in (1, 2, 3)]
     for number in (0, 1, 1, 1):
         library.keep(0, entry_of(1, number), entry_of(1, number + 1), bundles[number])
@@ -370,7 +371,7 @@ def test_the_library_keeps_each_bundle_once_and_drops_the_oldest() -> None:
 
 
 def test_the_library_keeps_so_many_bytes_and_always_the_last_bundle() -> None:
-    library = Library(100, 1000)
+    library = RecoveryBuffer(100, 1000)
     bundles = [packed(Process(1, 1), seq, [bytes(size)]) for seq, size in enumerate((400, 400, 400, 3000), 1)]
     for number, bundle in enumerate(bundles):
         library.keep(0, entry_of(1, number), entry_of(1, number + 1), bundle)
@@ -385,7 +386,7 @@ def test_the_library_keeps_so_many_bytes_and_always_the_last_bundle() -> None:
 )
 def test_a_setting_that_cannot_work_is_refused_by_name(given: dict[str, object]) -> None:
     with pytest.raises(SettingError, match=next(iter(given))):
-        LayerSettings(**given)  # type: ignore[arg-type]
+        DeliverySettings(**given)  # type: ignore[arg-type]
 
 
 def test_sizes_are_those_of_the_papers_theorems() -> None:

@@ -1,52 +1,37 @@
-"""Level `optimistic`: its settings, and which parts make its members."""
+"""Level `optimistic`: which parts make its members, and what a driver asks of it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from msgspec import Struct, structs
+from msgspec import structs
 
-from whence.core.dissemination.direct import EVERYBODY_KNOWN, Direct, DirectSettings
-from whence.core.dissemination.gossip import GossipSettings, PrCast
+from whence.core.dissemination.direct import EVERYBODY_KNOWN, Direct
+from whence.core.dissemination.gossip import PrCast
 from whence.core.level import Surroundings
-from whence.core.levels.optimistic.delivery import LayerSettings, Optimistic
-from whence.core.levels.optimistic.member import ClusterNode
-from whence.core.levels.optimistic.tickets.desk import Desk
-from whence.core.levels.optimistic.tickets.settings import TicketSettings
+from whence.core.levels.optimistic.delivery import TwoLayerDelivery
+from whence.core.levels.optimistic.member import OptimisticMember
+from whence.core.levels.optimistic.settings import OptimisticSettings
+from whence.core.levels.optimistic.tickets.manager import TicketManager
 from whence.core.membership.full_view import FullView
-from whence.core.membership.partial_view import PartialView, ViewSettings
+from whence.core.membership.partial_view import PartialView
 from whence.core.settings import parse
 from whence.core.stages import Spread
 from whence.errors import SettingError
-from whence.limits import ROUNDS_MAX, Limits
+from whence.limits import ROUNDS_MAX
 from whence.types import Process
 
 
-class ClusterSettings(Struct, frozen=True, kw_only=True):
-    """Everything that can be set for a cluster. Names are unique across the parts."""
+class OptimisticLevel(NamedTuple):
+    """The parts of level `optimistic`. A planted bug is one part replaced by a wrong one."""
 
-    gossip: GossipSettings = GossipSettings()
-    views: ViewSettings = ViewSettings()
-    layer: LayerSettings = LayerSettings()
-    tickets: TicketSettings = TicketSettings(seeds="0,1,2,3")
-    direct: DirectSettings = DirectSettings()
-    limits: Limits = Limits()
-
-    def __post_init__(self) -> None:
-        if self.views.view == "partial" and self.views.view_size <= self.gossip.fanout:
-            raise SettingError(f"view_size ({self.views.view_size}) must exceed fanout ({self.gossip.fanout})")
-
-
-class ClusterParts(NamedTuple):
-    """The recipe of level `optimistic`. A planted bug is one part replaced by a wrong one."""
-
-    order: Callable[..., Optimistic] = Optimistic
-    desk: Callable[..., Desk] = Desk
-    node: Callable[..., ClusterNode] = ClusterNode
+    delivery: Callable[..., TwoLayerDelivery] = TwoLayerDelivery
+    tickets: Callable[..., TicketManager] = TicketManager
+    member: Callable[..., OptimisticMember] = OptimisticMember
     spread: Callable[..., PrCast] = PrCast
 
-    def settings_from(self, given: Mapping[str, Any]) -> ClusterSettings:
+    def settings_from(self, given: Mapping[str, Any]) -> OptimisticSettings:
         """Make settings from values by name; what follows from rounds or k is derived. Raises SettingError."""
-        basic = parse({"seeds": "0,1,2,3,4,5,6,7,8", **given}, ClusterSettings)
+        basic = parse({"seeds": "0,1,2,3,4,5,6,7,8", **given}, OptimisticSettings)
         rounds, round_ns = basic.gossip.rounds, basic.gossip.round_ns
         derived = {
             "seeds": ",".join(map(str, range(2 * basic.tickets.k + 2))),
@@ -56,13 +41,13 @@ class ClusterParts(NamedTuple):
             "farewell_rounds": min(2 * rounds, ROUNDS_MAX),
             "sub_rounds": min(max(2 * rounds, 12), ROUNDS_MAX),
         }
-        return parse({**derived, **given}, ClusterSettings)
+        return parse({**derived, **given}, OptimisticSettings)
 
-    def build(self, me: Process, settings: ClusterSettings, around: Surroundings) -> ClusterNode:
+    def build(self, me: Process, settings: OptimisticSettings, around: Surroundings) -> OptimisticMember:
         """Compose a member that has not joined yet."""
         round_ns, layer = settings.gossip.round_ns, settings.layer
-        order = self.order(me, settings.tickets.tickets, layer, round_ns, settings.limits)
-        basics = (me, settings.views, round_ns, around.dice, order.snapshot)
+        delivery = self.delivery(me, settings.tickets.tickets, layer, round_ns, settings.limits)
+        basics = (me, settings.views, round_ns, around.dice, delivery.snapshot)
         members = PartialView(*basics) if settings.views.view == "partial" else FullView(*basics, around.directory)
         spread: Spread
         if settings.direct.spread == "direct":
@@ -70,14 +55,14 @@ class ClusterParts(NamedTuple):
         else:
             spread = self.spread(members, settings.gossip, around.dice, around.now)
         handover_ns = (layer.hold_rounds + layer.recover_rounds) * round_ns
-        desk = self.desk(me, settings.tickets, around.dice, lambda ticket: order.clock[ticket], handover_ns)
-        desk.arbiter.floor = around.epoch_floor
-        order.asking.targets = members.targets
-        order.owner_of = desk.applicant.owner_of
-        desk.on_seat = order.seek
-        return self.node(me, order, spread, members, settings.limits, desk)
+        tickets = self.tickets(me, settings.tickets, around.dice, delivery.clock.__getitem__, handover_ns)
+        tickets.acceptor.floor = around.epoch_floor
+        tickets.coordinator.on_session = delivery.handover.begin
+        delivery.requests.targets = members.targets
+        delivery.publishers.owner_of = tickets.coordinators.owner_of
+        return self.member(me, delivery, spread, members, settings.limits, tickets)
 
-    def first_peers(self, settings: ClusterSettings) -> int:
+    def first_peers(self, settings: OptimisticSettings) -> int:
         """Return how many others a founder is told of at most."""
         return settings.views.view_size
 
@@ -95,16 +80,16 @@ class ClusterParts(NamedTuple):
             )
         return EVERYBODY_KNOWN | {"seeds": ",".join(map(str, sorted(founders)))}
 
-    def shared(self, settings: ClusterSettings) -> dict[str, object]:
+    def shared(self, settings: OptimisticSettings) -> dict[str, object]:
         """Return what all members must agree on: a cluster with other tickets, k or leases is another cluster.
 
-        And how bundles travel: who awaits gossip gets nothing from who sends to all at once.
+        Likewise how bundles travel: a member that awaits gossip gets nothing from one that sends to all at once.
         """
         ways = {"spread": settings.direct.spread, "view": settings.views.view}
         return ways | structs.asdict(settings.tickets)
 
-    def clock_slip_ns_max(self, settings: ClusterSettings) -> int:
-        """Return how far the steady clock and the one on the wall may part before no lease is trusted any more.
+    def clock_slip_ns_max(self, settings: OptimisticSettings) -> int:
+        """Return how far the steady clock and the wall clock may drift apart before no lease is trusted any more.
 
         A stopped or restored virtual machine freezes the steady clock, and with it the leases.
         """

@@ -2,7 +2,8 @@
 
 Theorem 5.1: an event can be recovered if the buffer holds twice the events published while it must stay recoverable.
 Theorem 5.2: asking twice as many members as are down on average finds a live one. Section 4.4: a free ticket is found
-while fewer than half of those not in use fail. Source: tickets_twolayer 7; J sections 4.4, 5.3; traps F32, C18, C19.
+while fewer than half of those not in use fail. Source: docs/papers/optimistic.md 7; J sections 4.4, 5.3; traps F32,
+C18, C19.
 """
 
 from math import ceil, e, log10

@@ -1,4 +1,4 @@
-"""Records, intervals and quorums: the algebra that the theorems rest on (tickets_twolayer 4.2, 4.10)."""
+"""Records, intervals and quorums: the algebra that the theorems rest on (docs/papers/optimistic.md 4.2, 4.10)."""
 
 from random import Random
 
@@ -7,19 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fuzz.ticket_items import some_record
-from whence.core.levels.optimistic.tickets.granting import absorbed, grantable, granted, taken_over, tickets_of
+from whence.core.levels.optimistic.tickets.intervals import absorbed, grantable, granted, taken_over, tickets_of
+from whence.core.levels.optimistic.tickets.record_bytes import pack, readable, unpack
 from whence.core.levels.optimistic.tickets.records import (
-    Claim,
     Pointer,
     Record,
+    TicketEpoch,
     blocking,
     covered,
     last_with,
     majority,
     merged_last,
-    pack,
-    readable,
-    unpack,
 )
 from whence.types import Process
 
@@ -28,10 +26,10 @@ TICKETS = 9
 
 
 def alone(ticket: int = 4, epoch: int = 3) -> Record:
-    claim, me = Claim(ticket, epoch), Process(1, 1)
+    ticket_epoch, me = TicketEpoch(ticket, epoch), Process(1, 1)
     return Record(
-        claim=claim, owner=me, generation=1, version=0, top=epoch, witnesses=(Process(2, 1),), proposed=(),
-        succ=Pointer(claim, me, 0, (Process(2, 1),)),
+        ticket_epoch=ticket_epoch, owner=me, generation=1, version=0, top=epoch, witnesses=(Process(2, 1),),
+        proposed=(), succ=Pointer(ticket_epoch, me, 0, (Process(2, 1),)),
     )  # fmt: skip
 
 
@@ -78,10 +76,10 @@ def test_a_grant_splits_an_interval_and_taking_it_back_restores_it(own: int, dat
     before = alone(own)
     ticket = data.draw(st.sampled_from(grantable(before, TICKETS)))
     assert ticket != own, "trap B4"
-    mine, theirs = granted(before, Claim(ticket, before.top + 1), Process(7, 1), (Process(1, 1),), TICKETS)
+    mine, theirs = granted(before, TicketEpoch(ticket, before.top + 1), Process(7, 1), (Process(1, 1),), TICKETS)
     assert sorted(tickets_of(mine, TICKETS) + tickets_of(theirs, TICKETS)) == list(range(TICKETS))
-    assert theirs.claim.epoch == mine.top > before.top
-    assert mine.succ.claim == theirs.claim
+    assert theirs.ticket_epoch.epoch == mine.top > before.top
+    assert mine.succ.ticket_epoch == theirs.ticket_epoch
     assert mine.beyond == theirs.succ, "kept while the joiner may never have registered anything"
     back = absorbed(mine, theirs, TICKETS)
     assert back.alone()
@@ -94,7 +92,7 @@ def test_a_grant_splits_an_interval_and_taking_it_back_restores_it(own: int, dat
 
 def test_the_last_events_of_a_ticket_travel_with_whoever_coordinates_it() -> None:
     before = taken_over(alone(), None, None, 3, last_with(last_with(b"", 2, 77), 4, 5), TICKETS)
-    mine, theirs = granted(before, Claim(2, before.top + 1), Process(7, 1), (), TICKETS)
+    mine, theirs = granted(before, TicketEpoch(2, before.top + 1), Process(7, 1), (), TICKETS)
     assert (before.last_of(2), mine.last_of(2), theirs.last_of(2)) == (77, 0, 77)
     assert absorbed(mine, theirs, TICKETS).last_of(2) == 77
     assert unpack(pack(mine)).last_of(4) == 5

@@ -1,4 +1,7 @@
-"""The walk closes whoever it passes, for certain, and misses nobody (tickets_twolayer 4.7; Lemmas A, B and C)."""
+"""The walk closes whoever it passes, for certain, and misses nobody.
+
+docs/papers/optimistic.md 4.7; Lemmas A, B and C.
+"""
 
 import pytest
 from msgspec import structs
@@ -13,14 +16,15 @@ from whence.core.levels.optimistic.tickets.items import (
     RequestFence,
     Stale,
 )
-from whence.core.levels.optimistic.tickets.records import Claim, Pointer, Record, pack
+from whence.core.levels.optimistic.tickets.record_bytes import pack
+from whence.core.levels.optimistic.tickets.records import Pointer, Record, TicketEpoch
 from whence.core.levels.optimistic.tickets.settings import TicketSettings
-from whence.core.levels.optimistic.tickets.walk import STEPS, Found, Stage, Walk
+from whence.core.levels.optimistic.tickets.walk import TRANSITIONS, Found, Stage, Walk
 from whence.core.ready import Item
 from whence.types import Process
 
 SETTINGS = TicketSettings(tickets=9, seeds="0,1,2", ticket_round_ns=1_000_000, answer_ns=1000)
-OWN = Claim(8, 1)
+OWN = TicketEpoch(8, 1)
 ME = Process(8, 1)
 W1 = tuple(Process(pid, 1) for pid in (10, 11, 12))
 W2 = tuple(Process(pid, 1) for pid in (20, 21, 22))
@@ -39,7 +43,7 @@ VICTIM = record_of(5, 4, LAST.pointer(), top=11)
 class Path:
     """A walk and everything it said."""
 
-    def __init__(self, first: Record = VICTIM, beyond: Pointer | None = None, own: Claim | None = OWN) -> None:
+    def __init__(self, first: Record = VICTIM, beyond: Pointer | None = None, own: TicketEpoch | None = OWN) -> None:
         self.said: list[tuple[Process, Item]] = []
         self.walk = Walk(SETTINGS, own, first.pointer(), beyond, {})
         self.now = 0
@@ -51,9 +55,11 @@ class Path:
         self.walk.fence(self.now, self.post)
         return self
 
-    def fenced_by(self, witness: Process, record: Record | None, claim: Claim = VICTIM.claim) -> None:
+    def fenced_by(
+        self, witness: Process, record: Record | None, ticket_epoch: TicketEpoch = VICTIM.ticket_epoch
+    ) -> None:
         self.now += 1
-        item = AckFence(*claim, pack(record) if record is not None else b"")
+        item = AckFence(*ticket_epoch, pack(record) if record is not None else b"")
         self.walk.on_ack_fence(witness, item, self.now, self.post)
 
     def asked(self, kind: type[Item]) -> list[Process]:
@@ -151,17 +157,17 @@ def test_a_ticket_never_registered_is_passed_by_what_its_granter_wrote_of_it() -
 
 
 def test_answers_are_matched_by_ticket_and_epoch_never_by_process() -> None:
-    """Section 1: the same process may have left and come back with another claim; its old self must still be closed."""
+    """Section 1: a process may have left and come back with another ticket epoch; its old self must still be closed."""
     path = Path()
     path.walk.ask(0, path.post)
-    newer = structs.replace(VICTIM, claim=Claim(5, 9))
+    newer = structs.replace(VICTIM, ticket_epoch=TicketEpoch(5, 9))
     path.walk.on_ack_exclude(VICTIM.owner, AckExclude(5, 9, False, pack(newer)), 1, path.post)
     path.walk.on_not_coordinator(VICTIM.owner, NotCoordinator(5, 3, False, b""), 1, path.post)
     assert stage_of(path) is Stage.ASKING
     assert path.walk.found is None
     own_past = Path(record_of(3, 2, SELF, owner=ME), own=OWN)
     own_past.walk.ask(0, own_past.post)
-    assert own_past.asked(Exclude) == [ME], "one's own earlier claim is asked like anybody's"
+    assert own_past.asked(Exclude) == [ME], "one's own earlier ticket epoch is asked like anybody's"
 
 
 def test_a_silent_coordinator_is_asked_twice_before_its_witnesses_are() -> None:
@@ -182,13 +188,13 @@ def test_a_founder_stops_when_anybody_lives_and_goes_round_when_nobody_does() ->
     path.walk.on_ack_exclude(VICTIM.owner, AckExclude(5, 4, True, pack(VICTIM)), 1, path.post)
     assert stage_of(path) is Stage.ASKING, "a leaver closes itself before long"
     path.walk.on_ack_exclude(VICTIM.owner, AckExclude(5, 4, False, pack(VICTIM)), 1, path.post)
-    assert stage_of(path) is Stage.MET
+    assert stage_of(path) is Stage.ALIVE
     first = record_of(5, 4, LAST.pointer())
     last = record_of(2, 7, first.pointer(), top=12)
     ring = Path(first, own=None)
     ring.walk.ask(0, ring.post)
     for record in (first, last):
-        answer = NotCoordinator(*record.claim, False, pack(record))
+        answer = NotCoordinator(*record.ticket_epoch, False, pack(record))
         ring.walk.on_not_coordinator(record.owner, answer, 1, ring.post)
     assert stage_of(ring) is Stage.DONE
     assert ring.walk.top == 12, "the next generation's epochs begin above"
@@ -212,7 +218,7 @@ def test_a_process_an_operator_declared_dead_counts_as_fenced() -> None:
 
 @pytest.mark.parametrize("stage", Stage)
 def test_every_stage_is_in_the_table(stage: Stage) -> None:
-    assert stage in STEPS
+    assert stage in TRANSITIONS
 
 
 def test_who_founds_anew_gives_up_when_most_witnesses_renewed_a_lease_a_moment_ago() -> None:
@@ -220,13 +226,13 @@ def test_who_founds_anew_gives_up_when_most_witnesses_renewed_a_lease_a_moment_a
     path = Path(own=None)
     path.walk.ask(0, path.post)
     assert path.asked(Probe) == list(W1)
-    path.walk.on_fresh(W1[0], VICTIM.claim)
-    path.walk.on_fresh(W1[0], VICTIM.claim)
+    path.walk.on_fresh(W1[0], VICTIM.ticket_epoch)
+    path.walk.on_fresh(W1[0], VICTIM.ticket_epoch)
     assert stage_of(path) is Stage.ASKING, "the same witness twice is one witness"
-    path.walk.on_fresh(W1[2], LAST.claim)
+    path.walk.on_fresh(W1[2], LAST.ticket_epoch)
     assert stage_of(path) is Stage.ASKING, "it speaks of another coordinator"
-    path.walk.on_fresh(W1[2], VICTIM.claim)
-    assert stage_of(path) is Stage.MET
+    path.walk.on_fresh(W1[2], VICTIM.ticket_epoch)
+    assert stage_of(path) is Stage.ALIVE
     assert path.asked(RequestFence) == []
 
 
@@ -235,32 +241,32 @@ def test_witnesses_of_before_lead_to_those_of_now() -> None:
     path = Path(own=None)
     path.walk.ask(0, path.post)
     later = VICTIM.next(proposed=W2).next(witnesses=W2, proposed=())
-    path.walk.on_stale(W1[1], Stale(*VICTIM.claim, pack(later)), path.post)
+    path.walk.on_stale(W1[1], Stale(*VICTIM.ticket_epoch, pack(later)), path.post)
     assert path.asked(Probe) == [*W1, *W2]
-    path.walk.on_fresh(W2[0], VICTIM.claim)
-    path.walk.on_fresh(W2[1], VICTIM.claim)
-    assert stage_of(path) is Stage.MET
+    path.walk.on_fresh(W2[0], VICTIM.ticket_epoch)
+    path.walk.on_fresh(W2[1], VICTIM.ticket_epoch)
+    assert stage_of(path) is Stage.ALIVE
 
 
 def test_witnesses_that_were_only_proposed_are_asked_too() -> None:
     """X2: one that was replaced has seen the proposal, and not that it was installed."""
     path = Path(own=None)
     path.walk.ask(0, path.post)
-    path.walk.on_stale(W1[1], Stale(*VICTIM.claim, pack(VICTIM.next(proposed=W2))), path.post)
+    path.walk.on_stale(W1[1], Stale(*VICTIM.ticket_epoch, pack(VICTIM.next(proposed=W2))), path.post)
     assert path.asked(Probe) == [*W1, *W2]
-    path.walk.on_fresh(W2[0], VICTIM.claim)
-    path.walk.on_fresh(W2[2], VICTIM.claim)
-    assert stage_of(path) is Stage.MET
+    path.walk.on_fresh(W2[0], VICTIM.ticket_epoch)
+    path.walk.on_fresh(W2[2], VICTIM.ticket_epoch)
+    assert stage_of(path) is Stage.ALIVE
 
 
 def test_so_many_witnesses_as_let_it_act_are_enough_whichever_sets_they_are_of() -> None:
     """X2: the record of the set they form need not be known here; those who hear of it do not show it."""
     path = Path(own=None)
     path.walk.ask(0, path.post)
-    path.walk.on_fresh(W1[0], VICTIM.claim)
-    path.walk.on_stale(W1[1], Stale(*VICTIM.claim, pack(VICTIM.next(proposed=W2))), path.post)
-    path.walk.on_fresh(W2[0], VICTIM.claim)
-    assert stage_of(path) is Stage.MET
+    path.walk.on_fresh(W1[0], VICTIM.ticket_epoch)
+    path.walk.on_stale(W1[1], Stale(*VICTIM.ticket_epoch, pack(VICTIM.next(proposed=W2))), path.post)
+    path.walk.on_fresh(W2[0], VICTIM.ticket_epoch)
+    assert stage_of(path) is Stage.ALIVE
 
 
 def waits(path: Path, times: int = 10) -> None:
@@ -274,9 +280,9 @@ def test_who_founds_anew_fences_whom_most_witnesses_did_not_hear_lately() -> Non
     """X2: as many must say so as must fence it; one that still hears it does not save it."""
     path = Path(own=None)
     path.walk.ask(0, path.post)
-    path.walk.on_fresh(W1[0], VICTIM.claim)
-    path.walk.on_stale(W1[1], Stale(*VICTIM.claim, b""), path.post)
-    path.walk.on_stale(W1[2], Stale(*VICTIM.claim, b""), path.post)
+    path.walk.on_fresh(W1[0], VICTIM.ticket_epoch)
+    path.walk.on_stale(W1[1], Stale(*VICTIM.ticket_epoch, b""), path.post)
+    path.walk.on_stale(W1[2], Stale(*VICTIM.ticket_epoch, b""), path.post)
     waits(path)
     assert stage_of(path) is Stage.FENCING
     assert set(path.asked(RequestFence)) == set(W1)
@@ -286,13 +292,13 @@ def test_who_founds_anew_does_not_take_a_witness_it_does_not_hear_for_one_that_h
     """X2: who is deaf to the coordinators may be deaf to their witnesses too, and be one itself."""
     path = Path(own=None)
     path.walk.ask(0, path.post)
-    path.walk.on_fresh(W1[0], VICTIM.claim)
-    path.walk.on_stale(W1[1], Stale(*VICTIM.claim, b""), path.post)
-    path.walk.on_stale(W1[2], Stale(*LAST.claim, b""), path.post)
+    path.walk.on_fresh(W1[0], VICTIM.ticket_epoch)
+    path.walk.on_stale(W1[1], Stale(*VICTIM.ticket_epoch, b""), path.post)
+    path.walk.on_stale(W1[2], Stale(*LAST.ticket_epoch, b""), path.post)
     waits(path)
     assert stage_of(path) is Stage.ASKING, "the third was not heard, or spoke of another coordinator"
     assert path.walk.waits_for() == (W1[2],), "and an operator is told whose word is missing"
     assert path.asked(Probe).count(W1[0]) > 2, "who said that it lives is asked again: its lease may end"
-    path.walk.on_stale(W1[0], Stale(*VICTIM.claim, b""), path.post)
+    path.walk.on_stale(W1[0], Stale(*VICTIM.ticket_epoch, b""), path.post)
     waits(path)
     assert stage_of(path) is Stage.FENCING, "its lease with the first one has ended since"

@@ -1,4 +1,7 @@
-"""Witnesses and leases: fences for good, leases counted from the asking (tickets_twolayer 4.4; J Lemma 4.4)."""
+"""Witnesses and leases: fences for good, leases counted from the asking.
+
+docs/papers/optimistic.md 4.4; J Lemma 4.4.
+"""
 
 from random import Random
 
@@ -17,7 +20,8 @@ from whence.core.levels.optimistic.tickets.items import (
     Stale,
 )
 from whence.core.levels.optimistic.tickets.lease import ALWAYS, NEVER, Leases
-from whence.core.levels.optimistic.tickets.records import majority, pack
+from whence.core.levels.optimistic.tickets.record_bytes import pack
+from whence.core.levels.optimistic.tickets.records import majority
 from whence.core.levels.optimistic.tickets.witness import RECORDS_PER_TICKET_MAX, Witness
 from whence.types import Process
 

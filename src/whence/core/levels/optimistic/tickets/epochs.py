@@ -1,12 +1,12 @@
-"""Epochs: tokens for resources outside, so none is ever given twice, whatever else is forgotten.
+"""Epochs are fencing tokens for resources outside, so none is ever given twice, whatever else is forgotten.
 
 Promises: every epoch that was ever given lies in a block that a majority of the seeds wrote down before.
 Assumes: seeds keep their journals; one that lost its own asks the others before it says anything (founding).
 The sentence that decides: whoever founds anew begins above every block that a majority of the seeds knows of, and none
 of them accepts a founder within a block it wrote down.
 Reading the records of those who were closed is not enough: where an operator's word stands for a witness, what only
-that witness knew is gone. Blocks, as servers of timestamps reserve them, so that seeds write once for many grants.
-Source: tickets_twolayer 4.10 (Corollary), 4.12, X3.
+that witness knew is gone. Epochs are reserved in blocks, as timestamp servers do, so seeds write once for many grants.
+Source: docs/papers/optimistic.md 4.10 (Corollary), 4.12, X3.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ def block_end(epoch: int) -> int:
 
 
 class Reservation:
-    """Up to where one coordinator may give epochs away: its own epoch's block, and those it asked the seeds for."""
+    """Up to which epoch one coordinator may grant: its own epoch's block, and those it asked the seeds for."""
 
     def __init__(self, seeds: tuple[int, ...], epoch: int, dead: Mapping[Process, Instant]) -> None:
         self.end = block_end(epoch)
@@ -71,11 +71,11 @@ class Reservation:
         )
 
     def distrust(self, top: int, turn: Turn) -> None:
-        """Give nothing until the seeds have told which blocks are written down: others may have given of them."""
+        """Give nothing until the seeds have answered which blocks are written down: others may have given of them."""
         self._unsure, self._wanted = True, 0
         self.ask(top + 1, turn)
 
-    def go_on(self, top: int, turn: Turn) -> None:
+    def reserve_ahead(self, top: int, turn: Turn) -> None:
         """Ask in time, so that no grant has to wait for the seeds."""
         if self._unsure:
             self.ask(top + 1, turn)

@@ -1,20 +1,17 @@
-"""Founding a cluster, and founding it anew when every coordinator is lost.
+"""Founding a cluster, and founding it anew when every coordinator is lost: the proposer of Paxos.
 
 Promises: of all who try, at most one founder per generation holds the tickets, and no generation begins before all
 coordinators of the one before are closed and their leases have drained.
-Assumes: a majority of the seeds answers in the end; a seed that lost its journal asks the others before it judges.
+Assumes: a majority of the seeds answers in the end.
 The sentence that decides: a founder is accepted by a majority of seeds, each of which promised to take no lower ballot
 and told it whom it had accepted; and it has closed all of those.
-Source: tickets_twolayer 4.9; traps F20 to F22, F34. Ballots are (number, process number), as in Paxos: reading without
-a promise would let a slow founder gather its majority after a fast one had looked.
+Source: docs/papers/optimistic.md 4.9; traps F20 to F22, F34.
 """
 
 from collections.abc import Callable
 from enum import Enum
-from struct import Struct as Layout
-from typing import NamedTuple
 
-from whence.core.levels.optimistic.tickets.epochs import block_end
+from whence.core.levels.optimistic.tickets.acceptor import Ballot
 from whence.core.levels.optimistic.tickets.items import (
     AckExclude,
     AckFence,
@@ -23,139 +20,18 @@ from whence.core.levels.optimistic.tickets.items import (
     Genesis,
     GenesisAnswer,
     NotCoordinator,
-    Reserve,
-    Reserved,
     Stale,
 )
-from whence.core.levels.optimistic.tickets.records import Claim, Pointer, Processes, Record, pack, readable, unpack
+from whence.core.levels.optimistic.tickets.record_bytes import pack, unpack
+from whence.core.levels.optimistic.tickets.records import Pointer, Processes, Record, TicketEpoch
 from whence.core.levels.optimistic.tickets.settings import TicketSettings
 from whence.core.levels.optimistic.tickets.turn import Turn
 from whence.core.levels.optimistic.tickets.walk import Stage, Walk
 from whence.core.ready import Dice
 from whence.types import Instant, Process
 
-_JOURNAL = Layout("<IIHIIHIII")
-"""NEWER, promised ballot, accepted ballot, generation, floor of epochs; then the founder's record."""
-
-_JOURNAL_BEFORE = Layout("<IHIIHII")
-"""The same without a floor, as it was written before epochs were reserved."""
-
-NEWER = 2**32 - 1
-"""No ballot has this number: what begins with it is in the present form."""
-
-UNWRITTEN_MAX = 1 << 20
-"""Epochs that may have been given since a founder whose journal names no floor."""
-
 WALK_ROUNDS = 20
 """Ticket rounds after which a walk that does not end is given up and begun elsewhere."""
-
-
-class Ballot(NamedTuple):
-    """An attempt to found: higher ones win. A restarted process is another one, and its attempts are others."""
-
-    number: int
-    pid: int
-    boot: int
-
-
-class Arbiter:
-    """A seed's word on who founded the cluster. What it says it has written down before."""
-
-    def __init__(self) -> None:
-        self.knows = False
-        """False after a restart without a journal, until the others have told."""
-        self.promised = Ballot(0, 0, 0)
-        self.accepted = Ballot(0, 0, 0)
-        self.generation = 0
-        self.genesis = b""
-        self.floor = 0
-        """The end of the highest block of epochs that may have been given."""
-        self._heard_at: Instant | None = None
-        """When the attempt that holds our promise was last heard of."""
-
-    def begin(self) -> None:
-        """Start with the group itself, when nobody can have founded anything."""
-        self.knows = True
-
-    def restore(self, journal: bytes) -> bool:
-        """Take up what an earlier life wrote down; return False if it is not readable."""
-        newer = journal[:4] == NEWER.to_bytes(4, "little")
-        layout = _JOURNAL if newer else _JOURNAL_BEFORE
-        if len(journal) < layout.size:
-            return False
-        numbers, genesis = layout.unpack_from(journal), journal[layout.size :]
-        if genesis and not readable(genesis):
-            return False
-        *ballots, generation, floor = numbers[1:] if newer else (*numbers, _floor_before(genesis))
-        self.promised, self.accepted = Ballot(*ballots[:3]), Ballot(*ballots[3:])
-        self.generation, self.genesis, self.floor, self.knows = generation, genesis, floor, True
-        return True
-
-    def read(self, sender: Process, item: GenerationRead, start: bytes, hold_ns: int, turn: Turn) -> None:
-        """Promise a ballot that is higher than all before, and tell what was accepted.
-
-        An attempt that was heard of lately is not disturbed: founders who overtake each other for ever found nothing.
-        """
-        if not self.knows:
-            return
-        ballot = Ballot(item.ballot, *sender)
-        busy = self._heard_at is not None and turn.now - self._heard_at < hold_ns and sender.pid != self.promised.pid
-        if ballot > self.promised and not busy:
-            self.promised = ballot
-            turn.ready.persist.append(self.journal())
-        kept = ballot == self.promised
-        if kept:
-            self._heard_at = turn.now
-        value = GenerationValue(
-            item.ballot, kept, self.promised.number, self.generation, self.genesis, start or self.genesis, self.floor
-        )
-        turn.post(sender, value)
-
-    def accept(self, sender: Process, item: Genesis, turn: Turn) -> None:
-        """Accept a founder, unless a higher ballot was promised, or its generation or its epoch may not be new."""
-        if not self.knows:
-            return
-        ballot = Ballot(item.ballot, *sender)
-        again = ballot == self.accepted and item.generation == self.generation and item.record == self.genesis
-        epoch = unpack(item.record).claim.epoch
-        fine = again or (ballot >= self.promised and item.generation > self.generation and epoch > self.floor)
-        if fine:
-            self._heard_at = None
-        if fine and not again:
-            self.promised = self.accepted = ballot
-            self.generation, self.genesis, self.floor = item.generation, item.record, block_end(epoch)
-            turn.ready.persist.append(self.journal())
-        turn.post(sender, GenesisAnswer(item.ballot, fine, self.promised.number))
-
-    def reserve(self, sender: Process, item: Reserve, turn: Turn) -> None:
-        """Write down that epochs up to the end of a block may be given from now on."""
-        if not self.knows:
-            return
-        before = self.floor
-        if item.epoch > before:
-            self.floor = block_end(item.epoch)
-            turn.ready.persist.append(self.journal())
-        turn.post(sender, Reserved(item.epoch, before))
-
-    def see(self, epoch: int) -> None:
-        """Know of an epoch that was given, whether or not it was ever reserved here."""
-        if epoch > self.floor:
-            self.floor = block_end(epoch)
-
-    def learn(self, ballot: Ballot, generation: int, genesis: bytes, floor: int, turn: Turn) -> None:
-        """Judge again after the others promised our ballot and told what they had accepted."""
-        self.promised = self.accepted = ballot
-        self.generation, self.genesis, self.floor, self.knows = generation, genesis, max(floor, self.floor), True
-        turn.ready.persist.append(self.journal())
-
-    def journal(self) -> bytes:
-        """Return what a new life must know: what was promised and accepted last, and which epochs may be given."""
-        return _JOURNAL.pack(NEWER, *self.promised, *self.accepted, self.generation, self.floor) + self.genesis
-
-
-def _floor_before(genesis: bytes) -> int:
-    """Return an epoch above all that can have been given since a founder, where nobody wrote them down."""
-    return block_end(unpack(genesis).top + UNWRITTEN_MAX) if genesis else 0
 
 
 class Phase(Enum):
@@ -166,24 +42,25 @@ class Phase(Enum):
     PROPOSING = "proposing"
     FOUNDED = "founded"
     FAILED = "failed"
-    MET = "met"
+    CORE_ALIVE = "core alive"
     LEARNED = "learned"
 
 
-STEPS: dict[Phase, tuple[Phase, ...]] = {
+TRANSITIONS: dict[Phase, tuple[Phase, ...]] = {
     Phase.READING: (Phase.WALKING, Phase.PROPOSING, Phase.FAILED, Phase.LEARNED),
-    Phase.WALKING: (Phase.PROPOSING, Phase.FAILED, Phase.MET),
+    Phase.WALKING: (Phase.PROPOSING, Phase.FAILED, Phase.CORE_ALIVE),
     Phase.PROPOSING: (Phase.FOUNDED, Phase.FAILED),
     Phase.FOUNDED: (),
     Phase.FAILED: (),
-    Phase.MET: (),
+    Phase.CORE_ALIVE: (),
     Phase.LEARNED: (),
 }
-"""From each phase, those that may follow. MET: a coordinator lives after all. LEARNED: a seed only wanted to know."""
+"""From each phase, those that may follow. CORE_ALIVE: a coordinator lives after all. LEARNED: a seed only wanted to
+know what was accepted."""
 
 
-class Founding:
-    """One attempt."""
+class FoundingAttempt:
+    """One attempt to found, or to learn as a seed what the others accepted."""
 
     walk_type: type[Walk] = Walk
 
@@ -205,6 +82,7 @@ class Founding:
         self.walk: Walk | None = None
         self.record: Record | None = None
         self.met: Process | None = None
+        """The coordinator that answered although all were taken for lost."""
         self.generation = 0
         self.genesis = b""
         self.floor = floor
@@ -267,17 +145,17 @@ class Founding:
             return
         if isinstance(item, AckExclude):
             walk.on_ack_exclude(sender, item, turn.now, turn.post)
-            self.met = sender if walk.stage is Stage.MET else None
+            self.met = sender if walk.stage is Stage.ALIVE else None
         elif isinstance(item, NotCoordinator):
             walk.on_not_coordinator(sender, item, turn.now, turn.post)
         else:
             walk.on_ack_fence(sender, item, turn.now, turn.post)
         self._follow_walk(turn)
 
-    def on_fresh(self, sender: Process, claim: Claim, turn: Turn) -> None:
+    def on_fresh(self, sender: Process, ticket_epoch: TicketEpoch, turn: Turn) -> None:
         """Let the walk hear that a coordinator renewed its lease lately."""
         if self.walk is not None:
-            self.walk.on_fresh(sender, claim)
+            self.walk.on_fresh(sender, ticket_epoch)
             self._follow_walk(turn)
 
     def on_stale(self, sender: Process, item: Stale, turn: Turn) -> None:
@@ -305,7 +183,7 @@ class Founding:
         return min(self._retry_at, self._give_up_at)
 
     def _needed(self) -> int:
-        """Return how many seeds must promise: a majority; of the others, so many that every majority with us is met."""
+        """Return how many seeds must promise: a majority; to learn, as many others as meet every majority with us."""
         most = len(self._seeds) // 2 + 1
         return len(self._seeds) - most + 1 if self._learning else most
 
@@ -332,7 +210,7 @@ class Founding:
         starts = [record for record in records if record.generation == self.generation] or [unpack(self.genesis)]
         start = starts[int(self._dice() * len(starts))]
         self._step(Phase.WALKING)
-        turn.note("total_loss_walk", *start.claim)
+        turn.note("total_loss_walk", *start.ticket_epoch)
         self._give_up_at = turn.now + WALK_ROUNDS * self._settings.ticket_round_ns
         self._start = start
         self.walk = self.walk_type(self._settings, None, start.pointer(), start.succ, self._dead)
@@ -342,8 +220,8 @@ class Founding:
         walk = self.walk
         if walk is None or self.phase is not Phase.WALKING:
             return
-        if walk.stage is Stage.MET:
-            self._step(Phase.MET)
+        if walk.stage is Stage.ALIVE:
+            self._step(Phase.CORE_ALIVE)
         elif walk.stage is Stage.STUCK:
             self._step(Phase.FAILED)
         elif walk.stage is Stage.DONE:
@@ -351,11 +229,11 @@ class Founding:
 
     def _propose(self, top: int, last: bytes, turn: Turn) -> None:
         tickets, epoch = self._settings.tickets, self._first_epoch(top)
-        claim = Claim(int(self._dice() * tickets), epoch)
+        ticket_epoch = TicketEpoch(int(self._dice() * tickets), epoch)
         witnesses = self._choose()
-        own = Pointer(claim, self._me, 0, witnesses)
+        own = Pointer(ticket_epoch, self._me, 0, witnesses)
         self.record = Record(
-            claim=claim, owner=self._me, generation=self.generation + 1, version=0, top=epoch,
+            ticket_epoch=ticket_epoch, owner=self._me, generation=self.generation + 1, version=0, top=epoch,
             witnesses=witnesses, proposed=(), succ=own, last=last,
         )  # fmt: skip
         self._step(Phase.PROPOSING)
@@ -367,5 +245,5 @@ class Founding:
         return max(top, self.floor) + 1
 
     def _step(self, to: Phase) -> None:
-        assert to in STEPS[self.phase], (self.phase, to)
+        assert to in TRANSITIONS[self.phase], (self.phase, to)
         self.phase = to

@@ -1,22 +1,20 @@
-"""What members say to each other about tickets. Every item names a claim, and is ignored where it does not fit.
+"""What members send each other about tickets. Items about a coordinator name its ticket epoch; others ignore them.
 
-Source: tickets_twolayer 4.3, with the paper's names where the role is the same. All handlers are idempotent.
+Source: docs/papers/optimistic.md 4.3, with the paper's names where the role is the same. All handlers are idempotent.
 """
 
 from typing import Annotated
 
 from msgspec import Meta
 
-from whence.core.levels.optimistic.tickets.records import (
+from whence.core.levels.optimistic.tickets.record_bytes import (
     PROCESS,
-    Epoch,
     ProcessBytes,
     RecordBytes,
-    Ticket,
-    Version,
     are_processes,
     readable,
 )
+from whence.core.levels.optimistic.tickets.records import Epoch, Ticket, Version
 from whence.core.ready import Item
 
 Nonce = Annotated[int, Meta(ge=0, le=2**31 - 1)]
@@ -169,13 +167,13 @@ class AckFence(Item, frozen=True, tag=51):
         return _readable_or_none(self.record)
 
 
-class ClusterJoin(Item, frozen=True, tag=52):
+class AcquireTicket(Item, frozen=True, tag=52):
     """Give me a ticket (CJOIN)."""
 
     nonce: Nonce
 
 
-class AckClusterJoin(Item, frozen=True, tag=53):
+class AckAcquireTicket(Item, frozen=True, tag=53):
     """It is yours once you hold leases (ACKCJOIN): your first record, and the last event of the owner before you."""
 
     nonce: Nonce
@@ -187,7 +185,7 @@ class AckClusterJoin(Item, frozen=True, tag=53):
         return readable(self.record)
 
 
-class RejectClusterJoin(Item, frozen=True, tag=54):
+class RejectAcquireTicket(Item, frozen=True, tag=54):
     """I cannot give you one now. `active` tells that I am a coordinator; the hints name some others."""
 
     nonce: Nonce
@@ -200,7 +198,7 @@ class RejectClusterJoin(Item, frozen=True, tag=54):
         return are_processes(self.hints)
 
 
-class Cleave(Item, frozen=True, tag=55):
+class ReleaseTicket(Item, frozen=True, tag=55):
     """I have stopped acting as (ticket, epoch): take what I coordinated (CLEAVE)."""
 
     ticket: Ticket
@@ -212,7 +210,7 @@ class Cleave(Item, frozen=True, tag=55):
         return readable(self.record)
 
 
-class AckCleave(Item, frozen=True, tag=56):
+class AckReleaseTicket(Item, frozen=True, tag=56):
     """I have it (ACKCLEAVE)."""
 
     ticket: Ticket
@@ -278,7 +276,7 @@ class Reserved(Item, frozen=True, tag=65):
 
 ITEMS: tuple[type[Item], ...] = (
     Renew, Alive, Fenced, Update, AckUpdate, NotCoordinator, Probe, Fresh, Exclude, AckExclude, RequestFence, AckFence,
-    ClusterJoin, AckClusterJoin, RejectClusterJoin, Cleave, AckCleave,
+    AcquireTicket, AckAcquireTicket, RejectAcquireTicket, ReleaseTicket, AckReleaseTicket,
     GenerationRead, GenerationValue, Genesis, GenesisAnswer, Stale, Reserve, Reserved,
 )  # fmt: skip
 """Every item of this protocol."""

@@ -2,8 +2,9 @@
 
 Promises: `until` never lies after the moment at which fewer than a majority of the witnesses would still let it act.
 The sentence that decides: a lease lasts from when it was *asked for*, by the echo of the asker's own clock, never from
-when the answer came; and it is looked at in every act, not once per round.
-Assumes: the clock counts suspension and never jumps. Source: tickets_twolayer 4.4, 4.10 (Lemma B); traps F4 to F6, F37.
+when the answer came; and it is checked at every action, not once per round.
+Assumes: the clock counts suspension and never jumps. Source: docs/papers/optimistic.md 4.4, 4.10 (Lemma B); traps F4 to
+F6, F37.
 """
 
 from whence.core.levels.optimistic.tickets.records import Processes, majority

@@ -1,4 +1,4 @@
-"""How tickets are kept: every duration a multiple of the ticket round, each with what it trades."""
+"""The settings of tickets: every duration a multiple of the ticket round, each with what it trades."""
 
 from msgspec import Struct
 
@@ -20,7 +20,7 @@ class TicketSettings(Struct, frozen=True, kw_only=True):
     allow_unsafe_liveness: bool = False
     """Run with fewer seeds: safe, but the crash of one of two coordinators may suspend the other for good."""
     ticket_round_ns: int = 1_000_000_000
-    """A coordinator renews its leases and greets its successor so often. At least as long as an event takes to spread
+    """How often a coordinator renews its leases and greets its successor. At least as long as an event takes to spread
     plus twice `answer_ns`; longer is cheaper and finds the dead later."""
     answer_ns: int = 100_000_000
     """How long an answer may take before it is asked for again (the paper's δ). Only speed depends on it."""
@@ -29,7 +29,7 @@ class TicketSettings(Struct, frozen=True, kw_only=True):
     drift_max: float = 0.02
     """How much faster or slower than true time any clock may run (the paper's ρ). Exclusion rests on it."""
     exclude_chance: float = 0.7
-    """Per round, once a successor is taken for dead; below 1 so that neighbours do not act in step."""
+    """Per round, once a successor is taken for dead; below 1 so that adjacent coordinators do not act in step."""
     drain_rounds: float = 1.0
     """Ticket rounds a leaver keeps silent before its ticket may be given away, so that its last events have spread."""
 

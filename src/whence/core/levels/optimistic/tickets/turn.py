@@ -1,7 +1,7 @@
-"""One input's turn: the time, where effects go, and what this process says to itself.
+"""One input's turn, as actors have turns: the time, where effects go, and what this process sends to itself.
 
-A process is often its own witness's neighbour, seed or former coordinator. What it posts to itself is handled in the
-same turn, after the rest, by the same code as anybody's word; so no rule has a second form for oneself.
+A process is often also one of its own seeds, or the former coordinator it asks about. What it sends to itself is
+handled in the same turn, after the rest, by the same code as anybody's item; so no rule has a second form for oneself.
 """
 
 from collections import deque
@@ -20,14 +20,14 @@ class Turn:
         self.to_self: deque[Item] = deque()
 
     def post(self, to: Process, item: Item) -> None:
-        """Send an item to one life of a peer; an earlier life of ours is dead and gets nothing."""
+        """Send an item to one incarnation of a peer; an earlier one of ours is dead and gets nothing."""
         if to == self.me:
             self.to_self.append(item)
         elif to.pid != self.me.pid:
             self.ready.send.append(Send((to.pid,), item, to.boot))
 
     def post_pid(self, pid: int, item: Item) -> None:
-        """Send an item to whichever life of a peer answers."""
+        """Send an item to whichever incarnation of a peer answers."""
         if pid == self.me.pid:
             self.to_self.append(item)
         else:

@@ -4,7 +4,7 @@ Promises: once it fenced (ticket, epoch), it renews no epoch up to that one agai
 answer to a fence shows the latest record it ever acknowledged. It never refuses to fence.
 Assumes: a restarted process is another process, because fences live in memory.
 The sentence that decides: a lease is renewed if its epoch is above the ticket's fence.
-Source: tickets_twolayer 4.2, 4.4, 4.7; traps F14, F15, F34. Costs one look-up per renewal.
+Source: docs/papers/optimistic.md 4.2, 4.4, 4.7; traps F14, F15, F34. Costs one look-up per renewal.
 """
 
 from msgspec import Struct
@@ -19,7 +19,8 @@ from whence.core.levels.optimistic.tickets.items import (
     RequestFence,
     Stale,
 )
-from whence.core.levels.optimistic.tickets.records import Claim, Record, unpack
+from whence.core.levels.optimistic.tickets.record_bytes import unpack
+from whence.core.levels.optimistic.tickets.records import Record, TicketEpoch
 from whence.core.ready import Gauge, Item
 from whence.types import Instant
 
@@ -31,7 +32,7 @@ KEPT_EPOCHS = 3
 """Epochs of a ticket that are kept whatever their age."""
 
 
-class Kept(Struct):
+class RegisteredRecord(Struct):
     """A record, when it was last renewed, and when its epoch was first registered here."""
 
     record: bytes
@@ -49,18 +50,18 @@ class Witness:
         self._keep_ns = keep_ns
         self._fences: dict[int, int] = {}
         """Ticket to the highest dead epoch. Never dropped: one number per ticket."""
-        self._kept: dict[int, dict[int, Kept]] = {}
+        self._kept: dict[int, dict[int, RegisteredRecord]] = {}
 
     def renew(self, item: Renew, now: Instant) -> Item | None:
         """Lend another lease, unless the epoch is fenced."""
-        if self.fenced(Claim(item.ticket, item.epoch)):
+        if self.fenced(TicketEpoch(item.ticket, item.epoch)):
             return Fenced(item.ticket, item.epoch)
         epochs = self._kept.setdefault(item.ticket, {})
         kept = epochs.get(item.epoch)
         if kept is None:
             if not self._room(epochs, now):
                 return None
-            kept = epochs[item.epoch] = Kept(item.record, item.version, now, now)
+            kept = epochs[item.epoch] = RegisteredRecord(item.record, item.version, now, now)
         if item.version >= kept.version:
             kept.record, kept.version = item.record, item.version
         kept.seen = now
@@ -80,20 +81,20 @@ class Witness:
         kept = self._kept.get(item.ticket, {}).get(item.epoch)
         if kept is None:
             return Stale(item.ticket, item.epoch, b"")
-        if now - kept.seen > self._lease_ns or self.fenced(Claim(item.ticket, item.epoch)):
+        if now - kept.seen > self._lease_ns or self.fenced(TicketEpoch(item.ticket, item.epoch)):
             return Stale(item.ticket, item.epoch, kept.record)
         return Fresh(item.ticket, item.epoch)
 
-    def lease_left_ns(self, claim: Claim, now: Instant) -> int | None:
-        """Return how much is left of the lease lent to a claim; None if none was lent here."""
-        kept = self._kept.get(claim.ticket, {}).get(claim.epoch)
-        if kept is None or self.fenced(claim):
+    def lease_left_ns(self, ticket_epoch: TicketEpoch, now: Instant) -> int | None:
+        """Return how much is left of the lease lent to a ticket epoch; None if none was lent here."""
+        kept = self._kept.get(ticket_epoch.ticket, {}).get(ticket_epoch.epoch)
+        if kept is None or self.fenced(ticket_epoch):
             return None
         return max(0, self._lease_ns - (now - kept.seen))
 
-    def fenced(self, claim: Claim) -> bool:
-        """Tell whether a claim is dead here."""
-        return claim.epoch <= self._fences.get(claim.ticket, 0)
+    def fenced(self, ticket_epoch: TicketEpoch) -> bool:
+        """Tell whether a ticket epoch is fenced here."""
+        return ticket_epoch.epoch <= self._fences.get(ticket_epoch.ticket, 0)
 
     def recent(self) -> list[Record]:
         """Return the latest record of every ticket, the one renewed last first."""
@@ -108,7 +109,7 @@ class Witness:
             Gauge("witness_records", records, self._tickets * RECORDS_PER_TICKET_MAX),
         ]
 
-    def _room(self, epochs: dict[int, Kept], now: Instant) -> bool:
+    def _room(self, epochs: dict[int, RegisteredRecord], now: Instant) -> bool:
         """Drop the lowest epochs that nobody can ask for any more: higher ones have been registered for long."""
         for epoch in sorted(epochs)[: -KEPT_EPOCHS + 1]:
             higher = [kept.since for other, kept in epochs.items() if other > epoch]

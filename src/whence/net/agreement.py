@@ -1,0 +1,51 @@
+"""Whether members run a group alike: the same level, and the same of the settings that all must share."""
+
+from typing import Any
+from zlib import crc32
+
+import msgspec
+
+from whence.core.level import Shared
+from whence.core.links.presence import Presence
+from whence.errors import printable
+from whence.net.context import GroupContext
+from whence.net.peers import PeerPresence
+
+
+def shared(context: GroupContext) -> dict[str, object]:
+    """Return the settings that all members must share, at levels that have such."""
+    tell = context.recipe.shared if isinstance(context.recipe, Shared) else None
+    return tell(context.settings) if tell is not None else {}
+
+
+def configuration(context: GroupContext) -> tuple[str, bytes]:
+    """Return a level with a mark of the settings that all its members must share, and these settings as JSON."""
+    settings = shared(context)
+    text = msgspec.json.encode(settings)
+    return f"{context.level}#{crc32(text):08x}" if settings else context.level, text if settings else b""
+
+
+def disagreement(context: GroupContext, said: PeerPresence) -> str | None:
+    """Return the sentence that says how a peer runs a group otherwise than this process; None if it does not."""
+    mark, _ = configuration(context)
+    if said.presence.level == mark:
+        return None
+    who, group = f"process {said.process.pid}", f"group {context.group!r}"
+    level = printable(said.presence.level.partition("#")[0])
+    if level != context.level:
+        return f"{group} runs at level {level} at {who}, not {context.level}"
+    here, there = msgspec.to_builtins(shared(context)), _settings_of(said.presence)
+    for name, value in here.items():
+        if name in there and there[name] != value:
+            return (
+                f"{group} runs with {name}={printable(str(there[name]))} at {who}, and with {name}={value} here; all "
+                "members must have the same: give the same settings everywhere"
+            )
+    return f"{group} runs with other settings at {who} than given here; members share {', '.join(here)}"
+
+
+def _settings_of(presence: Presence) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(presence.settings, type=dict[str, Any])
+    except msgspec.DecodeError:
+        return {}

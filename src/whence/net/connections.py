@@ -1,0 +1,265 @@
+"""The connections of a node: which there are, which of them each peer is written to, and how they come and go.
+
+Promises: at most one connection to each peer is written to; a peer that breaks the rules loses its connection and
+nothing else happens. What is sent may be lost, never changed; of a connection that stays up nothing is lost or
+reordered.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping
+from secrets import token_bytes
+
+from whence.core.links.addresses import Address
+from whence.core.links.greeting import INSTANCE_BYTES_MAX, NONCE_BYTES, Greeting, Why
+from whence.errors import JoinError, RemoteProtocolError, UsageError
+from whence.net import names, tls
+from whence.net.addresses import AddressExchange
+from whence.net.clock import steady_ns
+from whence.net.dialer import Dialer
+from whence.net.driver import Driver
+from whence.net.heartbeat import Heartbeat
+from whence.net.link import Link
+from whence.net.listener import Listener, TlsListener
+from whence.net.outboxes import Outboxes
+from whence.net.peers import PeerTable
+from whence.net.permits import Permits
+from whence.net.presence import PresenceExchange
+from whence.net.router import PacketRouter
+from whence.net.settings import NetSettings
+from whence.net.udp import Datagrams
+from whence.types import Process
+
+log = logging.getLogger("whence.net")
+
+_REFUSALS = {
+    Why.TAKEN: "name_taken", Why.CALL_AGAIN: "name_asked", Why.SUPERSEDED: "older_life", Why.REUSED: "name_taken",
+}  # fmt: skip
+"""What each refusal of a name is counted as."""
+
+
+class ConnectionManager:
+    """The connections of one process."""
+
+    def __init__(
+        self,
+        me: Process,
+        drivers: Mapping[str, Driver],
+        peers: PeerTable,
+        outboxes: Outboxes,
+        presence: PresenceExchange,
+        permits: Permits,
+        settings: NetSettings,
+        safety: tls.Safety | None,
+        counts: "Counter[str]",
+        on_name_refused: Callable[[str], None],
+    ) -> None:
+        """`drivers`: the members of the groups that are open; `on_name_refused` is told why this process cannot go by
+        its pid."""
+        self.endpoint = ("", 0)
+        """Where others are told to call."""
+        self._me, self._peers, self._outboxes, self._presence = me, peers, outboxes, presence
+        self._settings, self._safety, self._counts = settings, safety, counts
+        self._addresses = AddressExchange(peers, outboxes)
+        self._heartbeat = Heartbeat(peers, outboxes, self._addresses, presence, settings, counts)
+        self._router = PacketRouter(
+            drivers, peers, outboxes, self._addresses, self._heartbeat, presence, permits, counts
+        )  # fmt: skip
+        self.link_packet = self._router.route
+        self._dialer = Dialer(
+            me, peers, outboxes, presence, settings, safety, counts, self._new_link, on_name_refused
+        )  # fmt: skip
+        self.call = self._dialer.call_address
+        outboxes.on_unconnected = self._dialer.call
+        self._loop = asyncio.get_running_loop()
+        self._listener: Listener | TlsListener | None = None
+        self._datagrams: Datagrams | None = None
+        self._links: dict[Link, asyncio.TimerHandle | None] = {}
+        """Every connection, with its deadline while its peer has not greeted."""
+        self._closed = False
+        self._instance = token_bytes(INSTANCE_BYTES_MAX)
+
+    # --- coming up and going down ---
+
+    async def start(self, host: str, port: int, advertise: tuple[str, int] | None = None) -> None:
+        """Listen, and begin to watch; others are told to call `advertise`, where that is another address.
+
+        Raises JoinError where the address cannot be had, UsageError for UDP with TLS.
+        """
+        if self._safety is not None and self._settings.udp:
+            raise UsageError("datagrams are not encrypted: turn off udp, or do without certificates")
+        self._listener = self._new_listener()
+        try:
+            bound = await self._listener.open(host, port)
+        except OSError as error:
+            raise JoinError(f"cannot listen at {host}:{port}: {error.strerror or error}") from error
+        if self._settings.udp:
+            _, self._datagrams = await self._loop.create_datagram_endpoint(
+                lambda: Datagrams(self._peers, self._counts, self._router.to_group), local_addr=(host, bound[1])
+            )
+            self._outboxes.datagrams = self._datagrams
+        self.endpoint = advertise or (host if host not in ("0.0.0.0", "::", "") else "", bound[1])
+        if self.endpoint[0]:
+            self._peers.listen(*self.endpoint)
+        self._heartbeat.start()
+
+    def _new_listener(self) -> Listener | TlsListener:
+        def link() -> Link:
+            return self._new_link(None, dialed=False)
+
+        if self._safety is None:
+            return Listener(link)
+        deadline_s = self._settings.greeting_ns / 1e9
+        return TlsListener(self._safety.server, deadline_s, link, self._too_many_strangers, self._counts)
+
+    async def close(self) -> None:
+        """Send what waits, then close every connection."""
+        self._closed = True
+        self._heartbeat.stop()
+        if self._listener is not None:
+            self._listener.close()
+        if self._datagrams is not None:
+            self._datagrams.close()
+        self._dialer.close()
+        self._outboxes.flush()
+        for link in list(self._links):
+            link.close("closed by us", gently=True)
+        for _ in range(100):
+            if not self._links and self._dialer.is_idle:
+                break
+            await asyncio.sleep(0.01)
+        for link in list(self._links):
+            link.close("closed by us")
+        await asyncio.sleep(0)
+
+    def pause_reading(self, *, pause: bool) -> None:
+        """Stop or go on taking bytes from all peers: their outboxes fill instead of our memory."""
+        self._heartbeat.is_reading = not pause
+        for link in self._links:
+            _set_reading(link, not pause)
+
+    def _too_many_strangers(self) -> bool:
+        """Tell whether no more may come that have not greeted; count it."""
+        strangers = sum(1 for link, timer in self._links.items() if timer is not None and not link.dialed)
+        strangers += self._listener.handshakes if self._listener is not None else 0
+        is_full = strangers >= self._settings.strangers_max
+        self._counts["strangers_refused"] += is_full
+        return is_full
+
+    def _new_link(self, expected: int | None, *, dialed: bool = True) -> Link:
+        nonce = token_bytes(NONCE_BYTES)
+        greeting = Greeting(self._me, self._settings.cluster, nonce, expected, *self.endpoint, self._instance)
+        return Link(self, greeting, dialed=dialed)
+
+    # --- what links tell ---
+
+    def link_made(self, link: Link) -> bool:
+        """Give a new connection its deadline; refuse it where there are too many."""
+        if self._closed or len(self._links) >= self._settings.links_max:
+            return False
+        if not link.dialed and isinstance(self._listener, Listener) and self._too_many_strangers():
+            return False
+        deadline_s = self._settings.greeting_ns / 1e9
+        self._links[link] = self._loop.call_later(deadline_s, link.close, "no greeting in time")
+        return True
+
+    def link_named(self, link: Link) -> None:
+        """Hold the peer's name against its certificate, its later lives and others of that name.
+
+        Raises RemoteProtocolError.
+        """
+        process = link.greeting.peer
+        assert process is not None
+        assert link.transport is not None
+        if self._safety is not None:
+            self._safety.check(link.transport, process.pid)
+        told = link.greeting.told
+        assert told is not None
+        known = self._peers.by_pid.get(process.pid)
+        retort = link.greeting.retort = names.refusal(known, process, told.instance, steady_ns())
+        if retort is not None:
+            self._counts[_REFUSALS[Why(retort.why)]] += 1
+            if retort.why == Why.CALL_AGAIN:
+                self._outboxes.ask([process.pid])
+            raise RemoteProtocolError(retort.sentence(process, self._me))
+
+    def link_up(self, link: Link) -> None:
+        """Make a connection the one to its peer, or keep it as a spare. Raises RemoteProtocolError."""
+        process = link.greeting.peer
+        assert process is not None
+        timer = self._links[link]
+        if timer is not None:
+            timer.cancel()
+        self._links[link] = None
+        _set_reading(link, self._heartbeat.is_reading)
+        old = self._peers.add(process.pid).link
+        if old is not None and old.peer is not None and old.transport is not None:
+            spare = link if old.peer == process and not self._prefers(link) else old
+            self._loop.call_later(self._settings.linger_ns / 1e9, self._retire, spare)
+            if spare is link:
+                link.is_up()
+                return
+        self._attach(link, process)
+        link.is_up()
+
+    def _retire(self, link: Link) -> None:
+        if all(peer.link is not link for peer in self._peers.connected()):
+            link.close("a spare", gently=True)
+
+    def _prefers(self, link: Link) -> bool:
+        """Tell whether both ends would keep this one of two: that of the lower pid's call."""
+        assert link.peer is not None
+        caller = self._me.pid if link.dialed else link.peer.pid
+        return caller == min(self._me.pid, link.peer.pid)
+
+    def _attach(self, link: Link, process: Process) -> None:
+        told = link.greeting.told
+        assert told is not None
+        assert link.transport is not None
+        peer = self._peers.add(process.pid)
+        peer.attach(link, process, told.instance, steady_ns())
+        host = told.host or link.transport.get_extra_info("peername")[0]
+        self._addresses.met(Address(*process, host, told.port))
+        self._presence.peer_up(process)
+        self._outboxes.ask([peer.pid])
+        peer.outbox.flush(link)
+
+    def link_resumed(self, link: Link) -> None:
+        """Write what waited for the transport."""
+        peer = self._peers.by_pid.get(link.peer.pid) if link.peer is not None else None
+        if peer is not None and peer.link is link:
+            peer.stalled_since = None
+            self._outboxes.resumed(peer)
+
+    def link_lost(self, link: Link, reason: str) -> None:
+        """Forget a connection; call again if something waits."""
+        timer = self._links.pop(link, None)
+        if timer is not None:
+            timer.cancel()
+        if link.greeting.is_own and link.greeting.told is not None and not link.dialed:
+            self._dialer.note_own(link.greeting.told.nonce)
+        if link.peer is None:
+            self._counts["strangers_lost"] += 1
+            log.info("a connection ended before it was up: %s", reason)
+            return
+        peer = self._peers.by_pid.get(link.peer.pid)
+        if peer is None or peer.link is not link:
+            return
+        log.info("lost the connection to %s: %s", peer.pid, reason)
+        self._counts["links_lost"] += 1
+        peer.detach(steady_ns())
+        self._outboxes.lost()
+        if not self._closed:
+            self._presence.peer_down(peer.pid)
+            if peer.outbox.frames:
+                self._dialer.call(peer)
+
+
+def _set_reading(link: Link, reading: bool) -> None:
+    if link.transport is None or link.transport.is_closing():
+        return
+    if reading and not link.transport.is_reading():
+        link.transport.resume_reading()
+    elif not reading and link.transport.is_reading():
+        link.transport.pause_reading()

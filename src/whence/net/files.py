@@ -1,0 +1,101 @@
+"""What a node keeps on disk for its groups: journals, how far their applications are, and traces."""
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from weakref import WeakSet
+
+from whence.core.level import remembers
+from whence.core.settings import by_name
+from whence.errors import TraceError
+from whence.net.commit import Commit
+from whence.net.context import GroupContext, GroupStorage
+from whence.net.recorder import TraceRecorder
+from whence.net.settings import NetSettings
+from whence.store.directory import DataDirectory
+from whence.store.log import Log
+from whence.store.steps import Steps
+from whence.trace.spool import Spool
+
+log = logging.getLogger("whence.net")
+
+
+class GroupFiles:
+    """The files of all groups of a node."""
+
+    def __init__(
+        self, data: DataDirectory | None, trace: Path | None, settings: NetSettings, counts: "Counter[str]"
+    ) -> None:
+        self.storage: dict[str, GroupStorage] = {}
+        """What each open group keeps for its next life."""
+        self._data, self._trace = data, trace
+        self._settings, self._counts = settings, counts
+        self._spools: dict[str, Spool] = {}
+        self._rested: WeakSet[Spool] = WeakSet()
+        self._untaken: WeakSet[Steps] = WeakSet()
+        """Of groups that were closed: what their applications still take is told and counted there."""
+
+    def open_storage(self, group: str) -> tuple[GroupStorage | None, list[bytes]]:
+        """Return where a group keeps what it must remember, and what earlier lives left. Raises StorageError."""
+        if self._data is None:
+            return None, []
+        if group not in self.storage:
+            stem = self._data.stem(group)
+            journal, counters = stem.with_suffix(".journal"), stem.with_suffix(".steps")
+            self._data.check_kept(group, [journal, counters])
+            steps = Steps.at(counters)
+            try:
+                self.storage[group] = GroupStorage(Commit(Log(journal)), steps)
+            except BaseException:
+                steps.close()
+                raise
+            self._data.note_kept(group)
+        storage = self.storage[group]
+        records, storage.commit.log.records = storage.commit.log.records, []
+        return storage, records
+
+    def open_trace(self, context: GroupContext, founders: Sequence[int]) -> TraceRecorder | None:
+        """Return what writes down what a member does; None where nothing is traced."""
+        if self._trace is None:
+            return None
+        about = {
+            "durable": remembers(context.recipe), "founders": list(founders), "settings": by_name(context.settings),
+        }  # fmt: skip
+        self._spools[context.group] = spool = Spool(
+            self._trace, context.group, context.level, *context.me, self._settings.trace_segment_bytes,
+            self._settings.trace_segments_max, on_lost=self._rows_lost, about=about,
+        )  # fmt: skip
+        return TraceRecorder(spool, context.me, context.group)
+
+    def flush_traces(self) -> None:
+        """Write out the rows that wait."""
+        for spool in self._spools.values():
+            spool.flush()
+
+    async def release(self, group: str) -> None:
+        """Give back the files and threads of a group that is not open any more."""
+        storage, spool = self.storage.pop(group, None), self._spools.pop(group, None)
+        if spool is not None:
+            spool.rest()
+            self._rested.add(spool)
+        if storage is not None:
+            self._untaken.add(storage.steps)
+            await storage.commit.close()
+
+    async def close(self) -> None:
+        """Close every file."""
+        for group in list(self.storage):
+            await self.release(group)
+        for spool in [*self._spools.values(), *self._rested]:
+            spool.close()
+        for steps in list(self._untaken):
+            steps.close()
+        if self._data is not None:
+            self._data.close()
+
+    def _rows_lost(self, count: int, error: TraceError) -> None:
+        """Go on without rows that the disk does not take; their numbers will be missing, so nobody trusts the rest."""
+        if not self._counts["trace_rows_lost"]:
+            log.error("the trace is incomplete from now on: %s", error)
+        self._counts["trace_rows_lost"] += count

@@ -1,0 +1,102 @@
+"""Who is alive: everybody connected is asked now and then, whoever is silent for too long or takes nothing is cut off.
+
+Law: silence is held against a peer only as far as this node has listened: a beat that comes late, or while nothing is
+read, counts as if everybody had been heard.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+
+from whence.core.links.detector import Ping
+from whence.net import names
+from whence.net.addresses import AddressExchange
+from whence.net.clock import steady_ns
+from whence.net.outboxes import NODE, Outboxes
+from whence.net.peers import Peer, PeerTable
+from whence.net.presence import PresenceExchange
+from whence.net.settings import NetSettings
+from whence.types import Instant
+
+log = logging.getLogger("whence.net")
+
+SHUN_S = 60.0
+"""A peer that took nothing until it was cut is not waited for again within this time: it would stop publishers each
+time it connects. It gets what it takes, up to its outbox, and the credit of the groups waits for it once it does."""
+
+REMIND_BEATS = 4
+"""Every so many heartbeats some peer is told addresses that it may have missed."""
+
+
+class Heartbeat:
+    """Asks all connected peers whether they are there, and judges their silence."""
+
+    def __init__(
+        self,
+        peers: PeerTable,
+        outboxes: Outboxes,
+        addresses: AddressExchange,
+        presence: PresenceExchange,
+        settings: NetSettings,
+        counts: "Counter[str]",
+    ) -> None:
+        self.is_reading = True
+        """What peers send is read at present."""
+        self._peers, self._outboxes, self._addresses, self._presence = peers, outboxes, addresses, presence
+        self._settings, self._counts = settings, counts
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._beats, self._due = 0, 0.0
+
+    def start(self) -> None:
+        """Ask everybody now, and go on."""
+        self._beat()
+
+    def stop(self) -> None:
+        """Ask nobody any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def answered(self, peer: Peer, asked: Instant) -> bool:
+        """Take an answer to what was asked at some time; return whether it tells anything new of its connection."""
+        now = steady_ns()
+        if peer.link is not None:
+            peer.detector.answered(asked, now)
+        names.answered(peer, asked, now)
+        if not peer.echoed_ns < asked <= now:
+            return False
+        peer.echoed_ns = asked
+        return True
+
+    def _beat(self) -> None:
+        """Ping everybody, suspect the silent, cut the stalled."""
+        now, beat_s = steady_ns(), self._settings.detector.heartbeat_ns / 1e9
+        late = self._beats > 0 and self._loop.time() - self._due > beat_s
+        """Nothing was read for so long that the silence may be ours."""
+        self._beats, self._due = self._beats + 1, self._loop.time() + beat_s
+        self._timer = self._loop.call_later(beat_s, self._beat)
+        for peer in self._peers.connected():
+            assert peer.link is not None
+            if peer.link.fresh or late or not self.is_reading:
+                peer.link.fresh = False
+                peer.detector.heard(now)
+            self._judge_stall(peer)
+            if peer.detector.suspects(now):
+                self._counts["suspected"] += 1
+                log.info("%s has not been heard for too long", peer.pid)
+                peer.cut_off("suspected")
+        self._outboxes.send(NODE, self._peers.connected_pids(), Ping(now))
+        if self._beats % REMIND_BEATS == 0:
+            self._addresses.remind()
+        self._presence.heartbeat()
+
+    def _judge_stall(self, peer: Peer) -> None:
+        assert peer.link is not None
+        if not peer.link.paused:
+            peer.stalled_since = None
+        elif peer.stalled_since is None:
+            peer.stalled_since = self._loop.time()
+        elif self._loop.time() - peer.stalled_since > self._settings.stall_ns / 1e9:
+            self._counts["stalled"] += 1
+            peer.shunned_until = self._loop.time() + SHUN_S
+            peer.cut_off("stall_ns")

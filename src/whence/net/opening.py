@@ -1,0 +1,226 @@
+"""How a process comes into a group: let in by a member, beginning it with its named founders, or beginning it alone.
+
+Law: a group with a member anywhere is joined. A group is begun alone only by the lowest pid that wants it, and only
+once every contact of this process is connected and everybody connected has answered a question that was asked after
+this process said that it wants the group: answers come after all that was said before, so who is a member has told so
+by then, and of two that begin at once each would have heard the other. Known addresses are called first; one that
+cannot be reached is passed over unless it is a contact, because parts that meet later become one (core/node.py, meet).
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from whence.core.level import remembers
+from whence.core.links.presence import Place
+from whence.core.member import Returning
+from whence.errors import JoinError, NotMemberError, UsageError
+from whence.net.agreement import disagreement
+from whence.net.clock import steady_ns
+from whence.net.contacts import Contacts
+from whence.net.driver import Driver
+from whence.net.outboxes import Outboxes
+from whence.net.peers import PeerPresence, PeerTable
+from whence.net.presence import PresenceExchange
+from whence.types import Process
+
+log = logging.getLogger("whence.net")
+
+LOOK_S = 0.25
+"""How often a process that waits looks again by itself."""
+
+ANSWER_S, ALONE_S, POLL_S = 3.0, 0.5, 0.005
+"""How long a member that returns waits for those it is connected to, and for anybody at all, to say what they have of
+what it published; and how often it looks."""
+
+
+class GroupOpening:
+    """One process on its way into one group."""
+
+    def __init__(
+        self, driver: Driver, founders: Sequence[int], peers: PeerTable, presence: PresenceExchange,
+        outboxes: Outboxes, contacts: Contacts,
+    ) -> None:  # fmt: skip
+        self.waits_for = ""
+        """What it waits for now, as a sentence of a log or an error."""
+        self.returns = False
+        """The group began with an earlier life of this process."""
+        self._driver = driver
+        self._group = driver.group
+        self._me = driver.context.me.pid
+        self._named = list(founders)
+        self._peers = peers
+        self._presence = presence
+        self._outboxes = outboxes
+        self._contacts = contacts
+        self._heard = asyncio.Event()
+        """Set when anybody said anything, came or went."""
+        self._asked_ns = 0
+        self._said = ""
+
+    async def run(self) -> None:
+        """Join, or begin the group, as soon as it is clear which is right. Raises JoinError, UsageError."""
+        self._presence.waiting[self._heard] = None
+        try:
+            self._presence.tell(self._group, Place.WANTS)
+            self._outboxes.ask(self._peers.connected_pids())
+            self._asked_ns = steady_ns()
+            while not self._step():
+                self._heard.clear()
+                try:
+                    await asyncio.wait_for(self._heard.wait(), LOOK_S)
+                except TimeoutError:
+                    self._say()
+        finally:
+            del self._presence.waiting[self._heard]
+
+    def _begin(self, founders: list[Process]) -> None:
+        self._presence.founders[self._group] = founders
+        self._driver.found([founder for founder in founders if founder.pid != self._me])
+
+    def _go_on(self, founders: list[Process]) -> None:
+        self._presence.founders[self._group] = founders
+        self._driver.go_on_from_nothing(founders)
+
+    def _step(self) -> bool:
+        """Do what can be done now; return whether this process is on its way in."""
+        members = self._peers.members(self._group)
+        for said in members:
+            if (why := disagreement(self._driver.context, said)) is not None:
+                raise UsageError(why)
+        listing = next((said for said in members if self._lists_us(said)), None)
+        if listing is not None:
+            self._begin(listing.presence.founding())
+        elif (former := next((said for said in members if self._lists_former(said)), None)) is not None:
+            log.info("group %r began with an earlier life of this process, which had not written anything", self._group)
+            self.returns = True
+            self._go_on(former.presence.founding())
+        elif members:
+            self._join([said.process.pid for said in members])
+        elif not self._named and not self._unclear():
+            log.debug("group %r begins with this process", self._group)
+            self._begin([])
+        elif self._named and self._all_founders_here():
+            self._begin(self._processes())
+        else:
+            return False
+        return True
+
+    def _lists_us(self, said: PeerPresence) -> bool:
+        """Tell whether a member says that the group began with this life of this process. Raises UsageError if not with
+        the founders given here: whose list is right cannot be known."""
+        listed = said.presence.founding()
+        if self._driver.context.me not in listed or not self._named:
+            return False
+        pids = sorted(founder.pid for founder in listed)
+        if pids != sorted(self._named):
+            raise UsageError(
+                f"process {said.process.pid} says that group {self._group!r} began with {pids}, and its founders here "
+                f"are {sorted(self._named)}: name the same ones everywhere"
+            )
+        return True
+
+    def _lists_former(self, said: PeerPresence) -> bool:
+        """Tell whether a member says that the group began with an earlier life of this process that its data directory
+        knows: it died before it had written anything, so that it said nothing in the group either."""
+        context = self._driver.context
+        former = [founder for founder in said.presence.founding() if founder.pid == self._me]
+        known = self._driver.keeps_journal and any(founder.boot in context.lives for founder in former)
+        pids = sorted(founder.pid for founder in said.presence.founding())
+        return known and pids == sorted(self._named) and remembers(context.recipe)
+
+    def _join(self, members: list[int]) -> None:
+        context = self._driver.context
+        bound = context.others_max()
+        if bound is not None and len(members) > bound and context.reaches_view_only():
+            raise UsageError(
+                f"group {self._group!r} has {len(members)} members, and with spread=direct and view_size={bound} each "
+                f"serves no more than {bound} others; open it everywhere with a larger view_size, or with spread=gossip"
+            )
+        try:
+            self._driver.join(members)
+        except NotMemberError:
+            raise JoinError(
+                f"group {self._group!r} has begun, and its members are fixed; one that was there before comes back "
+                "with the data directory it had (data=…, --data). If that is lost, what this process published cannot "
+                "be told from what it would publish now: begin a group of another name"
+            ) from None
+
+    # --- whether to begin alone ---
+
+    def _unclear(self) -> bool:
+        """Tell whether there may be a member that this process has not heard of; say for whom it waits."""
+        lower = min(self._peers.wanting(self._group), default=self._me)
+        self.waits_for = (
+            self._contacts.missing()
+            or self._silent()
+            or (f"process {lower}, which wants it too, to begin it" if lower < self._me else "")
+        )
+        return bool(self.waits_for)
+
+    def _silent(self) -> str:
+        """Return which known process has neither answered yet nor failed to."""
+        for address in self._peers.book.all():
+            peer = self._peers.by_pid.get(address.pid)
+            if address.pid == self._me:
+                continue
+            if peer is None or (peer.link is None and not peer.failures):
+                self._outboxes.ask([address.pid])  # it is called for that
+                return f"process {address.pid} to be reached"
+            if peer.link is not None and peer.echoed_ns < self._asked_ns:
+                return f"process {address.pid} to answer"
+        return ""
+
+    # --- named founders ---
+
+    def _all_founders_here(self) -> bool:
+        """Tell whether all founders are here and this process is the one to say so."""
+        absent = self._absent()
+        names = ", ".join(map(str, absent))
+        self.waits_for = f"its founders {names}" if absent else f"process {min(self._named)} to begin it"
+        wanting = self._peers.wanting(self._group)
+        others = [pid for pid in self._named if pid != self._me]
+        return self._me == min(self._named) and all(pid in wanting for pid in others)
+
+    def _absent(self) -> list[int]:
+        """Return the founders that neither are members nor want to be."""
+        return [pid for pid in self._named if pid != self._me and self._peers.presence(self._group, pid) is None]
+
+    def _processes(self) -> list[Process]:
+        """Return the founders, each as it is called in the group."""
+        found = []
+        for pid in self._named:
+            peer = self._peers.by_pid.get(pid)
+            if pid == self._me:
+                found.append(self._driver.context.me)
+            elif peer is not None and peer.link is not None and peer.process is not None:
+                said = peer.presence.get(self._group)
+                found.append(said.process if said is not None and said.process > peer.process else peer.process)
+        return found
+
+    def _say(self) -> None:
+        """Call founders that are not here, and log once for whom it waits."""
+        self._outboxes.ask(self._absent())
+        if self.waits_for != self._said:
+            self._said = self.waits_for
+            log.info("group %r waits for %s", self._group, self.waits_for)
+
+
+async def answers(driver: Driver, peers: PeerTable) -> None:
+    """Wait for the word of those who can be reached on how much they have of what was published here.
+
+    Whose journal is an older copy hears it before its numbers are used for other events. Raises StorageError.
+    """
+    member = driver.member
+    if not isinstance(member, Returning):
+        return
+    everybody = len(member.unanswered())
+    began = asyncio.get_running_loop().time()
+    while not driver.left and driver.failure is None and (silent := member.unanswered()):
+        waited_s = asyncio.get_running_loop().time() - began
+        linked = any(peers.is_connected(pid) for pid in silent)
+        if waited_s > ANSWER_S or (not linked and (len(silent) < everybody or waited_s > ALONE_S)):
+            break
+        await asyncio.sleep(POLL_S)
+    if driver.failure is not None:
+        raise driver.failure

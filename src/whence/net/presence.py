@@ -1,0 +1,162 @@
+"""Who is in which group: peers are told of the groups that are open here, and tell of theirs.
+
+Law: whoever opens a group says so to everybody, and those in it answer; a peer that connects is told of every group
+here. Members that meet so know each other, unless they run the group with other settings.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from whence.core.level import remembers
+from whence.core.links.presence import Place, Presence, presence
+from whence.net.agreement import configuration, disagreement
+from whence.net.driver import Driver
+from whence.net.outboxes import Outboxes
+from whence.net.peers import PeerPresence, PeerTable
+from whence.types import Process
+
+log = logging.getLogger("whence.net")
+
+TOLD_MAX = 512
+"""Peers that are told where this process stands to a group, connected or not. Full: further ones hear of it when they
+are connected, and that is logged."""
+
+
+class PresenceExchange:
+    """What a node and its peers tell each other of their groups."""
+
+    def __init__(
+        self,
+        me: Process,
+        drivers: Mapping[str, Driver],
+        peers: PeerTable,
+        outboxes: Outboxes,
+        counts: "Counter[str]",
+    ) -> None:
+        """`drivers`: the members of the groups that are open here, as they are at any time."""
+        self.founders: dict[str, list[Process]] = {}
+        """The processes that each group began with, where they are known."""
+        self.waiting: dict[asyncio.Event, None] = {}
+        """Set when a peer said anything, came or went: whoever is on its way into a group looks again."""
+        self._named: dict[str, list[int]] = {}
+        """The founders that each group was opened with."""
+        self._configurations: dict[str, tuple[str, bytes]] = {}
+        """Level and shared settings with which each group is open here."""
+        self._me = me
+        self._drivers = drivers
+        self._peers = peers
+        self._outboxes = outboxes
+        self._counts = counts
+
+    def open(self, driver: Driver, founders: Sequence[int]) -> None:
+        """Begin to listen for a group."""
+        self._named[driver.group] = list(founders)
+        self._configurations[driver.group] = configuration(driver.context)
+
+    def close(self, group: str) -> None:
+        """Tell everybody that this process is out of a group, and forget what they said of it."""
+        del self._named[group], self._configurations[group]
+        self.tell(group, Place.GONE)
+        self._peers.forget(group)
+
+    # --- telling ---
+
+    def tell(self, group: str, place: Place, to: Sequence[int] | None = None) -> None:
+        """Tell some peers, or everybody, where this process stands to a group."""
+        founders = self.founders.get(group, ()) if place is Place.MEMBER else ()
+        level, settings = self._configurations.get(group, ("", b""))
+        told = presence(level, place, founders, settings)
+        self._outboxes.send(group, self._everybody() if to is None else to, told)
+
+    def member_changed(self, group: str) -> None:
+        """Tell the others that a member joined or left."""
+        driver = self._drivers.get(group)
+        if driver is not None:
+            self.tell(group, Place.MEMBER if driver.joined else Place.GONE)
+
+    def _everybody(self) -> list[int]:
+        """Return the peers whose addresses are known, as far as they are told of groups."""
+        known = [address.pid for address in self._peers.book.all() if address.pid != self._me.pid]
+        if len(known) > TOLD_MAX and not self._counts["told_max"]:
+            log.warning("%d peers are known, and TOLD_MAX is %d: not all are called to be told of groups here",
+                        len(known), TOLD_MAX)  # fmt: skip
+        self._counts["told_max"] += len(known) > TOLD_MAX
+        return known[:TOLD_MAX]
+
+    def _tell_all_groups(self, to: Sequence[int]) -> None:
+        for group, driver in self._drivers.items():
+            self.tell(group, Place.MEMBER if driver.joined else Place.WANTS, to)
+
+    # --- hearing ---
+
+    def hear(self, driver: Driver, process: Process, said: Presence) -> None:
+        """Take a peer's word on a group that is open here; the first is answered, so that both know of each other."""
+        group = driver.group
+        if said.place == Place.GONE:
+            self._peers.forget(group, [process.pid])
+            driver.meet(process, member=False)
+        else:
+            first = self._peers.hear(group, process, said)
+            if said.place == Place.MEMBER:
+                _meet(driver, PeerPresence(said, process), loudly=first)
+            if first or (said.place == Place.WANTS and driver.joined):
+                self.tell(group, Place.MEMBER if driver.joined else Place.WANTS, [process.pid])
+        self.changed()
+
+    def meet_members(self, driver: Driver) -> None:
+        """Let a member know all others that are connected."""
+        for said in self._peers.members(driver.group):
+            _meet(driver, said)
+
+    def members(self, group: str) -> list[int]:
+        """Return the members known now, this process among them, and the founders of a fixed group."""
+        driver = self._drivers.get(group)
+        if driver is None:
+            return [self._me.pid]
+        mark, _ = self._configurations[group]
+        known = {said.process.pid for said in self._peers.members(group) if said.presence.level == mark}
+        if remembers(driver.context.recipe):
+            known |= set(self._named[group])
+        return sorted(known | {self._me.pid})
+
+    # --- what becomes of peers ---
+
+    def peer_up(self, process: Process) -> None:
+        """Tell a new peer which groups are here."""
+        self._tell_all_groups([process.pid])
+        for driver in self._drivers.values():
+            driver.reports.peer_up(process)
+        self.changed()
+
+    def peer_down(self, pid: int) -> None:
+        """Tell all members that a peer is not connected any more."""
+        self.changed()
+        self.unreachable(pid, list(self._drivers))
+
+    def unreachable(self, pid: int, groups: Iterable[str]) -> None:
+        """Tell members of some groups that something did not arrive."""
+        for group in groups:
+            if group in self._drivers:
+                self._drivers[group].unreachable(pid)
+
+    def heartbeat(self) -> None:
+        """Call whoever was heard of and never called, to tell it of the groups here: parts of one may meet by it."""
+        strange = [pid for pid in self._everybody() if pid not in self._peers.by_pid] if self._drivers else []
+        if strange:
+            self._tell_all_groups(strange)
+
+    def changed(self) -> None:
+        """Let those that are on their way into a group look again."""
+        for event in self.waiting:
+            event.set()
+
+
+def _meet(driver: Driver, said: PeerPresence, *, loudly: bool = False) -> None:
+    """Let a member know another; one that runs the group otherwise is left alone."""
+    why = disagreement(driver.context, said) if driver.joined else None
+    if why is None:
+        driver.meet(said.process, member=True)
+    elif loudly:
+        log.error("%s; nothing is sent to it", why)

@@ -1,0 +1,111 @@
+"""What a live member did at its borders, as rows of a trace: the same columns as the simulator's, true time unknown."""
+
+from collections.abc import Iterable, Sequence
+from typing import Unpack
+from zlib import crc32
+
+from whence.core.ready import UNMARKED, Gauge, Item, Late, Mark, Note
+from whence.net.clock import wall_ns
+from whence.trace.rows import HighWater, Rare, rare_row
+from whence.trace.schema import Kind
+from whence.trace.spool import Spool
+from whence.types import Bundle, EventId, Process, Span
+
+MEASURE_NS, VIEW_NS = 10_000_000_000, 1_000_000_000
+"""Between two rows of a trace that tell how full each buffer was; between two that tell whom a member knows."""
+
+
+class TraceRecorder:
+    """Writes down one member of one group."""
+
+    def __init__(self, spool: Spool, me: Process, group: str) -> None:
+        self.spool = spool
+        self._me = me
+        self._group = group
+        self._ev = self._pos = 0
+        self._highest = HighWater()
+        self._measured_at = self._viewed_at = wall_ns()
+
+    def published(self, bundle: Bundle, mark: Mark | None) -> None:
+        """Write a row for each event of the member's own bundle."""
+        physical, k_hi, k_mid, k_lo, ticket, epoch = UNMARKED if mark is None else mark.columns()
+        clk, (pid, boot), stamp_bytes = wall_ns(), self._me, len(bundle.stamp)
+        for seq, payload in enumerate(bundle.payloads(), bundle.first):
+            self.spool.add(
+                Kind.PUBLISH,
+                (pid, boot, self._ev, clk, None, self._group, bundle.pid, bundle.boot, seq, None,
+                 physical, k_hi, k_mid, k_lo, stamp_bytes, len(payload), crc32(payload), ticket, epoch, None),
+            )  # fmt: skip
+            self._ev += 1
+            k_lo = None if k_lo is None else k_lo + 1
+
+    def sent(self, to: tuple[int, ...], item: Item, size: int) -> None:
+        """Write a row for each copy that goes out."""
+        payload_bytes, clk, (pid, boot) = item.payload_bytes(), wall_ns(), self._me
+        for target in to:
+            row = (pid, boot, self._ev, clk, None, self._group, target, size - payload_bytes, payload_bytes)
+            self.spool.add(Kind.SEND, row)
+            self._ev += 1
+
+    def received(self, sender: int, items: list[Item], size: int) -> None:
+        """Write a row for a packet that came."""
+        payload_bytes, (pid, boot) = sum(item.payload_bytes() for item in items), self._me
+        row = (pid, boot, self._ev, wall_ns(), None, self._group, sender, size - payload_bytes, payload_bytes)
+        self.spool.add(Kind.RECV, row)
+        self._ev += 1
+
+    def handed(self, bundle: Bundle, hold_ns: int, mark: Mark | None, offset: int, payloads: Sequence[bytes]) -> None:
+        """Write a row for each event that the application is handed: some of a bundle, from an offset on."""
+        physical, k_hi, k_mid, k_lo, ticket, epoch = UNMARKED if mark is None else mark.columns()
+        k_lo = None if k_lo is None else k_lo + offset
+        clk, (pid, boot) = wall_ns(), self._me
+        for seq, payload in enumerate(payloads, bundle.first + offset):
+            self.spool.add(
+                Kind.DELIVER,
+                (pid, boot, self._ev, clk, None, self._group, bundle.pid, bundle.boot, seq,
+                 self._pos, hold_ns, physical, k_hi, k_mid, k_lo, len(payload), crc32(payload), ticket, epoch, None),
+            )  # fmt: skip
+            self._ev += 1
+            self._pos += 1
+            k_lo = None if k_lo is None else k_lo + 1
+
+    def skipped(self, spans: Sequence[Span]) -> None:
+        """Write a row for events that the application will never be handed."""
+        ids = tuple(EventId(s.pid, s.boot, seq) for s in spans for seq in range(s.first, s.last + 1))
+        self.write(Kind.GAP, ids=ids)
+
+    def late(self, step: Late) -> None:
+        """Write a row for each event that came too late for its place."""
+        bundle = step.bundle
+        for seq in range(bundle.first, bundle.last + 1):
+            self.write(Kind.LATE, event=EventId(bundle.pid, bundle.boot, seq), late_ns=step.late_ns)
+
+    def noted(self, note: Note) -> None:
+        """Write a row for what the member said of itself."""
+        bundle = note.bundle
+        event = None if bundle is None else EventId(bundle.pid, bundle.boot, bundle.first)
+        self.write(
+            Kind(note.kind), event=event, peer=note.peer, reason=note.reason, ticket=note.ticket, epoch=note.epoch,
+            value=note.value, late_ns=note.late_ns,
+        )  # fmt: skip
+
+    def observe(self, gauges: Sequence[Gauge], view: tuple[int, ...] | None) -> None:
+        """Look at a member; write down now and then how full its buffers were at their fullest, and whom it knows."""
+        self._highest.measure(gauges)
+        now = wall_ns()
+        if now - self._measured_at >= MEASURE_NS:
+            self._measured_at = now
+            self.fullest(gauges)
+        if view is not None and now - self._viewed_at >= VIEW_NS:
+            self._viewed_at = now
+            self.write(Kind.VIEW, view=view)
+
+    def fullest(self, gauges: Iterable[Gauge]) -> None:
+        """Write down how full every buffer was at its fullest, and begin anew."""
+        for told in self._highest.rows(gauges):
+            self.write(Kind.NOTE, **told)
+
+    def write(self, kind: Kind, **told: Unpack[Rare]) -> None:
+        """Write a row of any other kind."""
+        self.spool.add(kind, rare_row((*self._me, self._ev, wall_ns(), None, self._group), told))
+        self._ev += 1

@@ -1,0 +1,123 @@
+"""Where a packet goes that came in: to the member of its group, to what peers tell of groups, or to the node itself.
+
+Law: a packet is taken only in its sender's own name; in a closed group only from those whom the table of rights admits;
+and of bundles that a peer brings of others, those that cannot be theirs are left out (net/provenance.py).
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Mapping
+
+from whence.core.links.addresses import Addresses
+from whence.core.links.detector import Ping, Pong
+from whence.core.links.presence import Presence
+from whence.core.links.reached import Reached
+from whence.core.ready import Item
+from whence.errors import RemoteProtocolError
+from whence.net.addresses import AddressExchange
+from whence.net.driver import Driver
+from whence.net.heartbeat import Heartbeat
+from whence.net.link import Link
+from whence.net.outboxes import NODE, Outboxes
+from whence.net.peers import PeerTable
+from whence.net.permits import Permits
+from whence.net.presence import PresenceExchange
+from whence.net.provenance import HEARSAY, without_contradicted
+from whence.types import Process
+from whence.wire.items import Packet
+
+log = logging.getLogger("whence.net")
+
+
+class PacketRouter:
+    """Hands every packet to whom it is for."""
+
+    def __init__(
+        self,
+        drivers: Mapping[str, Driver],
+        peers: PeerTable,
+        outboxes: Outboxes,
+        addresses: AddressExchange,
+        heartbeat: Heartbeat,
+        presence: PresenceExchange,
+        permits: Permits,
+        counts: "Counter[str]",
+    ) -> None:
+        self._drivers, self._peers, self._outboxes = drivers, peers, outboxes
+        self._addresses, self._heartbeat, self._presence = addresses, heartbeat, presence
+        self._permits, self._counts = permits, counts
+
+    def route(self, link: Link, packet: Packet, size: int) -> None:
+        """Take a packet of a connection. Raises RemoteProtocolError for one in another's name."""
+        peer = link.peer
+        assert peer is not None
+        if packet.pid != peer.pid or packet.boot < peer.boot:  # a group opened again is a later life of its own
+            self._counts["forged_sender"] += 1
+            raise RemoteProtocolError(f"{peer.pid} sent a packet in the name of {packet.pid}")
+        if packet.group == NODE:
+            for item in packet.items:
+                self._between_nodes(peer.pid, item)
+        else:
+            self.to_group(packet, peer if packet.boot == peer.boot else Process(packet.pid, packet.boot), size)
+
+    def to_group(self, packet: Packet, sender: Process, size: int) -> None:
+        """Hand a packet to its group's member."""
+        group, item = packet.group, packet.items[0]
+        driver = self._drivers.get(group)
+        if driver is None:
+            self._counts["no_such_group"] += 1
+        elif group in self._permits.closed and not self._permits.admits(packet):
+            self._refuse(driver, packet)
+        elif isinstance(item, Reached):
+            if packet.to_boot == driver.context.me.boot:
+                driver.reached(packet.pid, item.last, item.waited_us / 1e6)
+        elif isinstance(item, Presence):
+            self._presence.hear(driver, sender, item)
+        elif _is_hearsay(packet):
+            self._hearsay(driver, packet, sender, size)
+        else:
+            driver.packet(packet, sender, size)
+
+    def _refuse(self, driver: Driver, packet: Packet) -> None:
+        if not driver.counts["reject:not_permitted"]:
+            log.warning(
+                "process %d sent what it has no right to in group %r; it is dropped (told once)",
+                packet.pid, packet.group,
+            )  # fmt: skip
+        driver.ports.count("reject", "not_permitted", packet.pid)
+
+    def _hearsay(self, driver: Driver, packet: Packet, sender: Process, size: int) -> None:
+        """Hand on what a peer brings of others, but for what cannot be theirs."""
+        group = driver.group
+        genuine, refused = without_contradicted(
+            packet, driver.context.me, driver.published, lambda pid: self._peers.member(group, pid)
+        )
+        for _ in range(refused):
+            driver.ports.count("reject", "contradicted", packet.pid)
+        if genuine is not None:
+            driver.packet(genuine, sender, size)
+
+    def _between_nodes(self, pid: int, item: Item) -> None:
+        """Take what belongs to no group. Raises RemoteProtocolError for what is out of place."""
+        if isinstance(item, Ping):
+            self._outboxes.send(NODE, [pid], Pong(item.sent))
+        elif isinstance(item, Pong):
+            peer = self._peers.by_pid.get(pid)
+            if peer is not None and self._heartbeat.answered(peer, item.sent):
+                self._presence.changed()
+        elif isinstance(item, Addresses):
+            self._addresses.heard(pid, item)
+        else:
+            self._counts["out_of_place"] += 1
+            raise RemoteProtocolError(f"a {type(item).__name__} is out of place between nodes")
+
+
+def _is_hearsay(packet: Packet) -> bool:
+    """Tell whether a packet carries bundles of others than its sender: most do not, and need no second look."""
+    sender = packet.pid
+    for item in packet.items:
+        if isinstance(item, HEARSAY):
+            for bundle in item.bundles:
+                if bundle.pid != sender:
+                    return True
+    return False

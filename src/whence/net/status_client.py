@@ -1,0 +1,102 @@
+"""How a running node is asked: where its local socket is, and what may be said there."""
+
+import asyncio
+import os
+import socket
+import stat
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from whence.errors import JoinError, UsageError
+from whence.limits import BOOT_MAX, PEER_ID_MAX
+
+STATUS = b"status\n"
+"""The request for the status; any other is JSON."""
+
+REQUEST_S = 5.0
+"""How long a request may take to arrive."""
+
+
+class DeclareDead(msgspec.Struct, frozen=True):
+    """An operator's word: this life of a peer is over for good."""
+
+    group: str
+    pid: Annotated[int, msgspec.Meta(ge=0, le=PEER_ID_MAX)]
+    boot: Annotated[int, msgspec.Meta(ge=0, le=BOOT_MAX)]
+
+
+def status_directory() -> Path:
+    """Return where status sockets are unless told otherwise. Raises UsageError where that is not safe."""
+    given = os.environ.get("XDG_RUNTIME_DIR")
+    return Path(given) if given else _own_directory()
+
+
+def _own_directory() -> Path:
+    """Return the directory for sockets where the system gives none: anybody may have made it first.
+
+    Raises UsageError unless it is this user's, and nobody else's.
+    """
+    path = Path(tempfile.gettempdir()) / f"whence-{os.getuid()}"
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+        found = path.lstat()
+    except OSError as error:
+        raise UsageError(f"{path} cannot hold the status socket: {error.strerror or error}; name another") from None
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise UsageError(
+            f"{path} is no directory of this user alone, and another could listen there: remove it, set "
+            "XDG_RUNTIME_DIR, or name the socket (--status of a node, --socket of other commands)"
+        )
+    path.chmod(0o700)
+    return path
+
+
+def status_path(pid: int) -> Path:
+    """Return where a node's status socket is unless told otherwise. Raises UsageError."""
+    return status_directory() / f"whence-{pid}.sock"
+
+
+def the_node(pid: int | None, at: Path | None) -> Path:
+    """Return the socket given, that of a process, or that of the only one that runs here. Raises UsageError."""
+    if at is not None or pid is not None:
+        return at or status_path(pid or 0)
+    here = [path for path in sorted(status_directory().glob("whence-*.sock")) if is_answered(path)]
+    if len(here) == 1:
+        return here[0]
+    found = ", ".join(path.stem.removeprefix("whence-") for path in here[:20])
+    why = f"processes {found} run here; give --pid" if here else f"none has a socket in {status_directory()}"
+    raise UsageError(f"which node? {why}, or --socket if it is elsewhere")
+
+
+def is_answered(path: Path) -> bool:
+    """Tell whether a process that runs listens there; sockets of those that were killed remain."""
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.settimeout(REQUEST_S)
+        return caller.connect_ex(str(path)) == 0
+
+
+async def declare_dead(path: Path, word: DeclareDead) -> None:
+    """Tell the node behind a local socket that a process is dead. Raises JoinError, UsageError."""
+    told = await ask(path, msgspec.json.encode(word) + b"\n")
+    if "error" in told:
+        raise UsageError(told["error"])
+
+
+async def ask(path: Path, request: bytes = STATUS) -> dict[str, Any]:
+    """Return the status of the node behind a local socket, or its answer to another request. Raises JoinError."""
+    try:
+        async with asyncio.timeout(REQUEST_S):
+            reader, writer = await asyncio.open_unix_connection(path, limit=1 << 24)
+            writer.write(request)
+            line = await reader.readline()
+            writer.close()
+    except (OSError, TimeoutError) as error:
+        raise JoinError(f"no node answers at {path}: {str(error) or 'it took too long'}") from None
+    try:
+        told: dict[str, Any] = msgspec.json.decode(line)
+    except msgspec.DecodeError as error:
+        raise JoinError(f"what answers at {path} is no node: {error}") from None
+    return told

@@ -1,0 +1,116 @@
+"""Who answers questions about a running node: a local socket with JSON, and metrics over HTTP.
+
+Nothing changes the node but an operator's word that another process is dead, which only the local socket takes. That
+socket is open to its owner alone.
+"""
+
+import asyncio
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from whence.core.levels.optimistic.member import named
+from whence.errors import JoinError, UsageError, WhenceError
+from whence.net.metrics import metrics
+from whence.net.node import LiveNode
+from whence.net.status import status
+from whence.net.status_client import REQUEST_S, STATUS, DeclareDead, is_answered
+from whence.types import Process
+
+
+class Served:
+    """Something that answers until it is closed."""
+
+    def __init__(self, server: asyncio.Server, path: Path | None = None) -> None:
+        self._server, self._path = server, path
+
+    def close(self) -> None:
+        """Answer no more, and leave no socket behind."""
+        self._server.close()
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+
+
+async def serve_status(live: LiveNode, path: Path) -> Served:
+    """Answer every line on a local socket with a line of JSON: the status, or what became of a request.
+
+    Raises JoinError, also where another process that runs has that socket.
+    """
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while line := await reader.readline():
+                writer.write(msgspec.json.encode(status(live) if line == STATUS else _obey(live, line)) + b"\n")
+                await writer.drain()
+        except (ConnectionError, ValueError):
+            pass
+        finally:
+            writer.close()
+
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if is_answered(path):
+            raise JoinError(f"the status socket {path} is that of another process that runs; give another path")
+        path.unlink(missing_ok=True)
+        return Served(await asyncio.start_unix_server(answer, sock=_bound(path)), path)
+    except OSError as error:
+        raise JoinError(f"the status socket {path} cannot be made: {error.strerror or error}") from error
+
+
+def _bound(path: Path) -> socket.socket:
+    """Return a socket there that only its owner can open; nothing else happens while files are made so."""
+    bound = socket.socket(socket.AF_UNIX)
+    before = os.umask(0o177)
+    try:
+        bound.bind(str(path))
+    except BaseException:
+        bound.close()
+        raise
+    finally:
+        os.umask(before)
+    return bound
+
+
+async def serve_metrics(live: LiveNode, host: str, port: int) -> Served:
+    """Answer GET /metrics. Raises JoinError."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(REQUEST_S):
+                request = await reader.readuntil(b"\r\n\r\n")
+            found = request.startswith((b"GET /metrics ", b"GET / "))
+            body = metrics(live).encode() if found else b"only /metrics is here\n"
+            head = f"HTTP/1.1 {'200 OK' if found else '404 Not Found'}\r\nContent-Length: {len(body)}\r\n"
+            writer.write(
+                (head + "Content-Type: text/plain; version=0.0.4\r\nConnection: close\r\n\r\n").encode() + body
+            )
+            await writer.drain()
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass
+        finally:
+            writer.close()
+
+    try:
+        return Served(await asyncio.start_server(answer, host, port, limit=1 << 14))
+    except OSError as error:
+        raise JoinError(f"metrics cannot be served at {host}:{port}: {error.strerror or error}") from error
+
+
+def _obey(live: LiveNode, line: bytes) -> dict[str, Any]:
+    """Do what an operator asks for; return {} or the sentence that says why not."""
+    try:
+        word = msgspec.json.decode(line, type=DeclareDead)
+        driver = live.drivers.get(word.group)
+        if driver is None:
+            raise UsageError(f"this node is in no group {word.group!r}")
+        if driver.ticket() is None:
+            raise UsageError(f"group {word.group!r} runs at level {driver.context.level}, which has no tickets")
+        driver.act("declare_dead", named(Process(word.pid, word.boot)))
+    except msgspec.DecodeError as error:
+        return {"error": f"this is no request: {error}"}
+    except WhenceError as refusal:
+        return {"error": str(refusal)}
+    return {}

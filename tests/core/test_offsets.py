@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whence.core.offsets import Offsets
-from whence.store.steps import DISPLACED_MAX, Steps
+from whence.store.consumer_offsets import DISPLACED_MAX, ConsumerOffsets
 from whence.types import Bundle, EventId
 
 
@@ -17,16 +17,10 @@ class Fetching:
     """A member that fetches again what was not taken, publisher by publisher, in any order between them."""
 
     def __init__(self, nodes: int) -> None:
-        self._taken = [0] * nodes
+        self.taken = [0] * nodes
 
     def resume(self, taken: Sequence[int], told: int, begun: Sequence[int] = ()) -> None:
-        self._taken = list(taken[: len(self._taken)])
-
-    def take(self, process: int) -> None:
-        self._taken[process] += 1
-
-    def taken(self) -> Sequence[int]:
-        return self._taken
+        self.taken[:] = taken[: len(self.taken)]
 
     def place_of(self, process: int) -> int:
         return process
@@ -38,7 +32,7 @@ class Consumer:
     def __init__(self, sizes: Sequence[Sequence[int]]) -> None:
         """`sizes`: the events of each message of each publisher."""
         self._sizes = sizes
-        self._memory = bytearray(Steps.BYTES)
+        self._memory = bytearray(ConsumerOffsets.BYTES)
         self.places: dict[EventId, set[int]] = {}
         self.events: dict[int, set[EventId]] = {}
         self._taken: set[EventId] = set()
@@ -46,12 +40,12 @@ class Consumer:
 
     def begin(self) -> None:
         """Begin a life, as one that was killed goes on."""
-        steps = Steps(self._memory)
+        store = ConsumerOffsets(self._memory)
         self._member = Fetching(len(self._sizes))
-        self._offsets = Offsets(steps, self._member)
+        self._offsets = Offsets(store, self._member)
         self._offsets.resume()
         self._offsets.resumed()
-        self._fetched = list(self._member.taken())
+        self._fetched = list(self._member.taken)
         self._queue: deque[tuple[Bundle, int, int]] = deque()
         self._in_hand: deque[EventId] = deque()
 
@@ -64,8 +58,8 @@ class Consumer:
         count = self._sizes[node][number]
         first = 1 + sum(self._sizes[node][:number])
         bundle = Bundle(node, 1, first, pack("<I", 1) * count, b"x" * count, b"")
-        have, again, position = self._offsets.deliver(bundle)
-        assert have + again <= count
+        have, again, position, left = self._offsets.deliver(bundle)
+        assert have + again <= have + left == count
         self._queue.append((bundle, have, position - have))
 
     def hand(self, events: int) -> None:

@@ -88,7 +88,8 @@ class Grove:
             member = self.members.get(node)
             if isinstance(member, Resuming):
                 self.taken.setdefault(node, Counter())[member.place_of(bundle.pid)] += 1
-                member.take(bundle.pid)
+                if self.around.remembers:
+                    member.taken[member.place_of(bundle.pid)] += 1
 
     def crash(self, node: int) -> None:
         del self.members[node]
@@ -100,7 +101,7 @@ class Grove:
         member = self.members[node] = self._build(node)
         if isinstance(member, Resuming):
             taken = self.taken.get(node, Counter())
-            member.resume([taken[place] for place in range(len(member.taken()))], len(self.returned.get(node, [])))
+            member.resume([taken[place] for place in range(len(member.taken))], len(self.returned.get(node, [])))
         else:
             member.act("consumed", self.steps.get(node, 0), self.now)
         self.apply(node, member.restore(self.journals[node], self.now))

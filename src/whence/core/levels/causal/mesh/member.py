@@ -124,13 +124,9 @@ class Direct:
         """Return the place of a process among the members: its messages are counted there."""
         return self.state.place_of[process]
 
-    def take(self, process: int) -> None:
-        """Learn that the application takes the next message of a process; others are told when it is time."""
-        if self.state.remembers:
-            self.state.has[self.state.place_of[process]] += 1
-
-    def taken(self) -> Sequence[int]:
-        """Return how many messages of each node the application has taken, as far as is known."""
+    @property
+    def taken(self) -> list[int]:
+        """Return how many messages of each node the application has taken; others are told when it is time."""
         return self.state.has
 
     def settled(self) -> int | None:

@@ -165,9 +165,9 @@ class Direct:
         """
         if not self._up:
             raise NotMemberError("only a member may publish, and this one has not started")
-        bundle = packed(self.me, self._published + 1, payloads)
-        self._check_limits(bundle)
-        self._published += bundle.count
+        bundle, count = packed(self.me, self._published + 1, payloads), len(payloads)
+        self._check_limits(count, len(bundle.body))
+        self._published += count
         ready, state = Ready(published=Returned(bundle), deliver=[Delivery(bundle)]), self.state
         told = state.publish(bundle)
         if state.remembers:
@@ -386,9 +386,9 @@ class Direct:
             ready.persist.append(journal.encode(Settled(self._settled_written)))
         ready.persist.append(journal.encode(entry))
 
-    def _check_limits(self, bundle: Bundle) -> None:
-        size, settings, state = len(bundle.body), self._settings, self.state
-        self._limits.check(bundle.count, size, self._published)
+    def _check_limits(self, count: int, size: int) -> None:
+        settings, state = self._settings, self.state
+        self._limits.check(count, size, self._published)
         if len(state.kept) >= settings.records_max // 4:
             raise LimitError("records_max // 4", settings.records_max // 4, len(state.kept) + 1, transient=True)
         if state.retained_bytes + size > settings.retained_bytes_max // 4:

@@ -16,7 +16,7 @@ from whence.api.delivery import Batch
 from whence.api.inbox import Batches, Inbox, Overflow
 from whence.core.offsets import Offsets
 from whence.core.ready import Delivery
-from whence.store.steps import Steps
+from whence.store.consumer_offsets import ConsumerOffsets
 from whence.types import Bundle, Process, packed
 
 BUNDLE_EVENTS = (1, 16, 1024)
@@ -32,8 +32,8 @@ def bundles_of(events: int, each: int) -> list[Bundle]:
 def filled(bundles: list[Bundle], on_batch: Callable[[Batch], None] | None = None) -> Inbox:
     """Return an inbox that has got all of these, or has called the application with them."""
     inbox = Inbox("fifo", 1 << 30, Overflow.PAUSE, receive=True, on_batch=on_batch)
-    for position, bundle in enumerate(bundles):
-        inbox.take(Delivery(bundle), position)
+    for bundle in bundles:
+        inbox.deliver(Delivery(bundle))
     return inbox
 
 
@@ -55,26 +55,18 @@ def waited(bundles: list[Bundle], take: Callable[[Inbox], Awaitable[int]], count
     """Put all into an inbox and take them in a loop; return seconds."""
 
     async def main() -> float:
-        offsets = Offsets(Steps(bytearray(Steps.BYTES)))
+        store = ConsumerOffsets(bytearray(ConsumerOffsets.BYTES))
         began = time.process_time()
         inbox = filled([])
         if counted:
-            inbox.on_taken = lambda events: void(offsets.take(events))
-            inbox.on_step = lambda *_: offsets.step()
-            inbox.on_handed = lambda bundle, held, mark, offset, payload: offsets.hand(bundle, 1)
-            for bundle in bundles:
-                offsets.deliver(bundle)
-        for position, bundle in enumerate(bundles):
-            inbox.take(Delivery(bundle), position)
+            inbox.offsets = Offsets(store)
+        for bundle in bundles:
+            inbox.deliver(Delivery(bundle))
         inbox.end(None)
         await take(inbox)
         return time.process_time() - began
 
     return asyncio.run(main())
-
-
-def void(_: object) -> None:
-    """Return nothing."""
 
 
 async def by_event(inbox: Inbox) -> int:

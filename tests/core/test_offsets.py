@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whence.core.offsets import Offsets
-from whence.store.steps import DISPLACED_MAX, Steps
+from whence.store.consumer_offsets import DISPLACED_MAX, ConsumerOffsets
 from whence.types import Bundle, EventId
 
 
@@ -17,16 +17,10 @@ class Fetching:
     """A member that fetches again what was not taken, publisher by publisher, in any order between them."""
 
     def __init__(self, nodes: int) -> None:
-        self._taken = [0] * nodes
+        self.taken = [0] * nodes
 
     def resume(self, taken: Sequence[int], told: int, begun: Sequence[int] = ()) -> None:
-        self._taken = list(taken[: len(self._taken)])
-
-    def take(self, process: int) -> None:
-        self._taken[process] += 1
-
-    def taken(self) -> Sequence[int]:
-        return self._taken
+        self.taken[:] = taken[: len(self.taken)]
 
     def place_of(self, process: int) -> int:
         return process
@@ -38,7 +32,7 @@ class Consumer:
     def __init__(self, sizes: Sequence[Sequence[int]]) -> None:
         """`sizes`: the events of each message of each publisher."""
         self._sizes = sizes
-        self._memory = bytearray(Steps.BYTES)
+        self._memory = bytearray(ConsumerOffsets.BYTES)
         self.places: dict[EventId, set[int]] = {}
         self.events: dict[int, set[EventId]] = {}
         self._taken: set[EventId] = set()
@@ -46,12 +40,12 @@ class Consumer:
 
     def begin(self) -> None:
         """Begin a life, as one that was killed goes on."""
-        steps = Steps(self._memory)
+        store = ConsumerOffsets(self._memory)
         self._member = Fetching(len(self._sizes))
-        self._offsets = Offsets(steps, self._member)
+        self._offsets = Offsets(store, self._member)
         self._offsets.resume()
         self._offsets.resumed()
-        self._fetched = list(self._member.taken())
+        self._fetched = list(self._member.taken)
         self._queue: deque[tuple[Bundle, int, int]] = deque()
         self._in_hand: deque[EventId] = deque()
 
@@ -64,8 +58,8 @@ class Consumer:
         count = self._sizes[node][number]
         first = 1 + sum(self._sizes[node][:number])
         bundle = Bundle(node, 1, first, pack("<I", 1) * count, b"x" * count, b"")
-        have, again, position = self._offsets.deliver(bundle)
-        assert have + again <= count
+        have, again, position, left = self._offsets.deliver(bundle)
+        assert have + again <= have + left == count
         self._queue.append((bundle, have, position - have))
 
     def hand(self, events: int) -> None:
@@ -126,3 +120,42 @@ def test_beyond_the_limit_what_was_in_hand_gets_new_positions_that_no_event_had(
         consumer.begin()
     assert all(len(events) == 1 for events in consumer.events.values()), "a position never names two"
     assert any(len(places) > 1 for places in consumer.places.values()) is (beyond > 0)
+
+
+def bundle_of(first: int, count: int, node: int = 0) -> Bundle:
+    return Bundle(node, 1, first, pack("<I", 1) * count, b"x" * count, b"")
+
+
+def test_who_acknowledges_is_told_of_a_bundle_once_when_its_last_event_is_taken() -> None:
+    told: list[Bundle] = []
+    offsets = Offsets(None, manual=True)
+    offsets.on_taken = told.append
+    one, two = bundle_of(1, 2), bundle_of(3, 2)
+    for bundle in (one, two):
+        offsets.deliver(bundle)
+        offsets.hand(bundle, 2)
+    assert (offsets.delivered, offsets.handed, offsets.taken) == (4, 4, 0)
+    for taken, wholly in ((1, []), (1, [one]), (1, [one]), (1, [one, two])):
+        offsets.take(taken)
+        assert told == wholly
+    assert offsets.handed == offsets.taken == 4
+
+
+def test_an_event_in_hand_is_marked_in_a_later_life_though_others_were_left_out_before_it() -> None:
+    memory = bytearray(ConsumerOffsets.BYTES)
+    offsets, left_out, next_one = Offsets(ConsumerOffsets(memory)), bundle_of(1, 3), bundle_of(4, 2)
+    for bundle in (left_out, next_one):
+        offsets.deliver(bundle)
+    offsets.hand(next_one, 1)
+    assert offsets.handed == 4, "what was left out counts with what came after it"
+    later = Offsets(ConsumerOffsets(memory))
+    later.resume()
+    assert [later.deliver(bundle).again for bundle in (left_out, next_one)] == [3, 1]
+
+
+def test_where_nobody_counts_a_delivery_costs_a_position_and_nothing_is_kept() -> None:
+    offsets = Offsets(None)
+    assert [offsets.deliver(bundle_of(first, 3)) for first in (1, 4)] == [(0, 0, 0, 3), (0, 0, 3, 3)]
+    assert (offsets.position, offsets.delivered, offsets.handed) == (6, 6, 0)
+    assert not offsets.survives
+    assert offsets.owed() is None

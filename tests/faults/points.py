@@ -12,9 +12,9 @@ from typing import Any
 
 from whence.core.offsets import Offsets
 from whence.core.runner import Runner
+from whence.store.consumer_offsets import ConsumerOffsets
 from whence.store.directory import DataDirectory
 from whence.store.log import DiskFile, Log
-from whence.store.steps import Steps
 
 INSIDE = "inside a bundle"
 """The application has some events of a bundle, one of them in hand, and asks for the next."""
@@ -73,8 +73,8 @@ def _both(how: Callable[[Any, str], Callable[[], None]], one: str, other: str) -
     """Die at whichever of two writes of the numbers comes first: by node there are others than without."""
 
     def armed() -> None:
-        how(Steps, one)()
-        how(Steps, other)()
+        how(ConsumerOffsets, one)()
+        how(ConsumerOffsets, other)()
 
     return armed
 
@@ -147,7 +147,7 @@ _ARMS: dict[str, Callable[[], None]] = {
     "after sync": _after(Log, "sync"),
     "durable, nothing sent": _before(Runner, "committed"),
     "sent, nothing delivered": _sent,
-    "publication not counted": _before(Steps, "tell"),
+    "publication not counted": _before(ConsumerOffsets, "tell"),
     "delivery not counted": _both(_before, "take", "take_of"),
     "delivery counted": _both(_after, "take", "take_of"),
     INSIDE: _before(Offsets, "step"),

@@ -320,11 +320,11 @@ def test_a_bug_in_a_callback_ends_the_group_and_everybody_hears_it(where: str) -
             elif where == "send":
                 driver.ports.node = type("Broken", (), {"send": broken, "members": lambda *_: []})()
             elif where == "deliver":
-                driver.ports.sink.take = broken  # type: ignore[method-assign]
+                driver.ports.deliver = broken
             elif where == "wake":
                 driver._settle = broken  # type: ignore[method-assign]
             elif where == "report":
-                driver.reports._send = broken
+                driver.acknowledgements._send = broken
             else:
                 driver.flow.is_busy = broken  # type: ignore[assignment, method-assign]
             if where == "report":

@@ -352,6 +352,29 @@ def test_too_much_that_is_not_acknowledged_is_refused_by_name() -> None:
     within(main())
 
 
+@pytest.mark.parametrize(("level", "options"), LEVELS)
+def test_what_is_published_in_answer_to_an_event_in_hand_comes_after_it_in_the_trace(
+    level: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    """Rows tell of what was handed out, not of what was taken: else no oracle could see what an answer follows."""
+
+    async def main() -> None:
+        async with join(0, data=tmp_path / "data", trace=tmp_path / "trace") as node:
+            group = await opened(node, level, options)
+            await publish(group, 1)
+            for number in range(1, 5):
+                assert int((await group.next(timeout=20)).payload) == number - 1
+                await publish(group, 1, number)  # the one before is in hand, and not taken
+            await group.next(timeout=20)
+
+    within(main())
+    trace = gather([tmp_path / "trace"], "alps", "answers", "0")
+    published = {row[8]: row[2] for row in trace.rows[Kind.PUBLISH]}
+    delivered = {row[8]: row[2] for row in trace.rows[Kind.DELIVER]}
+    assert len(published) == len(delivered) == 5
+    assert all(delivered[seq] < published[seq + 1] for seq in range(1, 5))
+
+
 # --- across lives ---
 
 LIFE = """

@@ -28,7 +28,7 @@ def test_nodes_get_the_numbers_of_their_processes_wherever_a_scenario_names_them
     plain = structs.replace(
         scenario("causal"),
         faults=[Fault(kind="cut", at_ns=1, nodes=[0], others=[2])],
-        acts=[Act(at_ns=1, node=1, name="suspect", argument=3), Act(at_ns=1, node=1, name="consumed", argument=3)],
+        acts=[Act(at_ns=1, node=1, name="suspect", argument=3), Act(at_ns=1, node=1, name="corrupt_state", argument=3)],
     )
     named = with_process_ids(plain)
     assert (named.faults[0].nodes, named.faults[0].others) == ([900], [PEER_ID_MAX])

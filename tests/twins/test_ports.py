@@ -34,8 +34,8 @@ from whence.sim.random_streams import RandomStreams
 from whence.sim.run import run
 from whence.sim.swarm import draw
 from whence.sim.world import World
+from whence.store.consumer_offsets import ConsumerOffsets
 from whence.store.log import Log
-from whence.store.steps import Steps
 from whence.trace.memory import Row
 from whence.trace.schema import COLUMNS_OF, Kind
 from whence.trace.spool import Spool, read_segment
@@ -128,9 +128,15 @@ async def live(readies: Sequence[Ready], at: Path) -> list[Effect]:
     )
     inbox = Inbox("fifo", 1 << 16, Overflow.PAUSE, receive=True, on_batch=lambda batch: None)
     spool = Spool(at / "spool", GROUP, "fifo", *ME)
-    commit, steps = Commit(Log(at / "journal")), Steps.at(at / "steps")
+    commit, offsets = Commit(Log(at / "journal")), ConsumerOffsets.at(at / "steps")
     driver = Driver(
-        context, ELSEWHERE, inbox, Unsent(), TraceRecorder(spool, ME, GROUP), GroupStorage(commit, steps), durable=False
+        context,
+        ELSEWHERE,
+        inbox,
+        Unsent(),
+        TraceRecorder(spool, ME, GROUP),
+        GroupStorage(commit, offsets),
+        durable=False,
     )
     for ready in readies:
         driver.runner.apply(replace(copy_of(ready), wake_at=None))
@@ -139,7 +145,7 @@ async def live(readies: Sequence[Ready], at: Path) -> list[Effect]:
     assert not driver.runner.waits
     assert driver.failure is None
     await commit.close()
-    steps.close()
+    offsets.close()
     spool.close()
     segments = [read_segment(path)[1] for path in sorted((at / "spool").iterdir())]
     return effects(each for segment in segments for each in segment)

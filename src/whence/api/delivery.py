@@ -127,6 +127,8 @@ class Batch(Struct, eq=False, gc=False):
     """Events of one bundle, delivered together. Iterate for single deliveries."""
 
     bundle: Bundle
+    count: int
+    """How many events it has."""
     position: int
     level: str
     held_ns: int
@@ -136,17 +138,10 @@ class Batch(Struct, eq=False, gc=False):
     resets: tuple[str, ...] = ()
     redelivered: int = 0
     """How many of its first events an earlier life may have been handed, and died before they were taken."""
-    _dropped: int = 0
-    """Events left out just before it."""
     _ordinal: int = 0
     """Events delivered before it in this life, where what is taken is counted."""
     _inbox: int = 0
     """Which inbox handed it out."""
-
-    @property
-    def count(self) -> int:
-        """Return how many events it has."""
-        return self.bundle.count
 
     @property
     def sender(self) -> int:
@@ -154,7 +149,7 @@ class Batch(Struct, eq=False, gc=False):
         return self.bundle.pid
 
     def __len__(self) -> int:
-        return self.bundle.count
+        return self.count
 
     def payloads(self) -> list[bytes]:
         """Return the payloads alone."""
@@ -182,7 +177,7 @@ class Batch(Struct, eq=False, gc=False):
         """Return the batch without its first events."""
         bundle, mark = cut(self.bundle, self._mark, gone)
         return Batch(
-            bundle, self.position + gone, self.level, self.held_ns, self._rtt_ns, mark,
+            bundle, self.count - gone, self.position + gone, self.level, self.held_ns, self._rtt_ns, mark,
             redelivered=max(0, self.redelivered - gone), _ordinal=self._ordinal + gone,
             _inbox=self._inbox,
         )  # fmt: skip

@@ -2,9 +2,11 @@
 
 Law: an event is handed out once within a life, whoever asks: a `break`, a cancelled or timed-out wait and a second
 iterator lose nothing and repeat nothing. It is taken when the application asks for the next one, or, with
-`ack="manual"`, when it is acknowledged; where members remember, a later life begins with the first event that was not
-taken (core/offsets.py). What is iterated as events and as batches is one sequence: a batch begun as events goes on as a
-batch of the rest.
+`ack="manual"`, when it is acknowledged; core/offsets.py counts both, and where members remember, a later life begins
+with the first event that was not taken. What is iterated as events and as batches is one sequence: a batch begun as
+events goes on as a batch of the rest.
+
+A row of a trace stands for an event that the application was handed, and is on file before the event counts as taken.
 
 An application that wants to be called instead is handed every batch at once, and has taken it when the call returns.
 """
@@ -14,12 +16,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from itertools import count, islice
-from typing import TypeAlias
 
 from whence.api.delivery import Batch, Delivery, LateEvent, RoundTrip, cut
+from whence.core.offsets import Offsets
 from whence.core.ready import Delivery as Step
 from whence.core.ready import Gap, Late, Mark
 from whence.errors import ClosedError, LimitError, SlowConsumerError, UsageError, WhenceError
+from whence.net.recorder import TraceRecorder
 from whence.types import Bundle, EventId, Span
 
 INBOX_BYTES_MAX = 64 << 20
@@ -69,10 +72,6 @@ class Ack(StrEnum):
         return cls(name)
 
 
-Handed: TypeAlias = Callable[[Bundle, int, Mark | None, int, bytes | None], None]
-"""Called when an event is handed out: its bundle, how long that was held, its mark, where in it the event is, and the
-payload; None in place of it: all of the bundle."""
-
 _NOTHING: tuple[Delivery, ...] = ()
 _NUMBERS = count(1)
 
@@ -99,12 +98,8 @@ class Inbox:
         self.late_dropped = 0
         self.manual = ack is Ack.MANUAL
         self.on_pause: Callable[[object, bool], None] = lambda who, pause: None
-        self.on_reached: Callable[[Bundle], None] = lambda bundle: None
-        self.on_handed: Handed | None = None
-        self.on_taken: Callable[[int], None] | None = None
-        self.on_step: Handed | None = None
-        self.on_dropped: Callable[[Bundle], None] = lambda bundle: None
-        self.is_over: Callable[[], bool] = lambda: False
+        self.offsets = Offsets(None, manual=self.manual)
+        self.recorder: TraceRecorder | None = None
         self.rtt_ns: RoundTrip = lambda peer: None
         self._level = level
         self._overflow = overflow
@@ -119,8 +114,6 @@ class Inbox:
         """All of those but the last, where nothing has to be done for one but to hand it out."""
         self._number = next(_NUMBERS)
         """What tells its deliveries from those of other inboxes of this process."""
-        self._delivered = self._handed = self._taken = 0
-        """Events of this life that were delivered, handed out and taken, where `on_taken` wants to know."""
         self._late: deque[LateEvent] = deque()
         self._gaps: list[Span] = []
         self._resets: dict[str, None] = {}
@@ -132,54 +125,57 @@ class Inbox:
 
     # --- what the driver brings ---
 
-    def take(self, step: Step, position: int, have: int = 0, again: int = 0) -> None:
-        """Queue a delivered bundle, or call the application with it. It has the first `have` events of it from an
-        earlier life, and may have been handed the next `again` of them."""
-        bundle, mark = step.bundle, step.mark
-        if have and self.on_taken is not None:
+    def deliver(self, step: Step) -> None:
+        """Queue a bundle that the member delivers, or call the application with it, but for what that has from an
+        earlier life."""
+        bundle, mark, offsets = step.bundle, step.mark, self.offsets
+        have, again, position, left = offsets.deliver(bundle)
+        if not left:
+            offsets.on_taken(bundle)
+            return
+        if have:
             bundle, mark = cut(bundle, mark, have)
         if not self._receive:
-            self._waive(bundle, step.hold_ns, mark)
+            self._hand(bundle, left, step.hold_ns, mark)
+            self._take_in_hand()
             return
         if self._error is not None:
             return
-        batch = Batch(bundle, position, self._level, step.hold_ns, self.rtt_ns, mark)
+        batch = Batch(bundle, left, position, self._level, step.hold_ns, self.rtt_ns, mark)
         if again:
             batch.redelivered = again
-        if self.on_taken is not None:
-            batch._ordinal, batch._inbox = self._delivered, self._number
-            self._delivered += bundle.count
+        if offsets.counts:
+            batch._ordinal, batch._inbox = offsets.delivered - left, self._number
         if self._gaps or self._resets:
             batch.gaps, batch.resets = tuple(self._gaps), tuple(self._resets)
             self._gaps.clear()
             self._resets.clear()
         if self._on_batch is not None:
-            if self.on_handed is not None:
-                self._hand(bundle, step.hold_ns, mark)
-            try:
-                self._on_batch(batch)
-            except Exception as error:  # noqa: BLE001 - the application's, of any kind; the next batch comes all the same
-                _report(batch, error)
-            if self.on_taken is None:
-                self.on_reached(bundle)
-            elif not self.manual:
-                self._take_upto(self._handed)
+            self._call(self._on_batch, batch)
             return
         self._batches.append(batch)
-        self.events += bundle.count
+        self.events += left
         self._bytes += len(bundle.body)
         if self.events >= self.events_max:
             self._overflowed()
         if self._waiters["next"]:
             self._wake("next")
 
-    def _waive(self, bundle: Bundle, hold_ns: int, mark: Mark | None) -> None:
-        """Count a bundle as taken by an application that wants none."""
-        self._hand(bundle, hold_ns, mark)
-        if self.on_taken is None:
-            self.on_reached(bundle)
-        else:
-            self._take_upto(self._handed)
+    def _call(self, on_batch: Callable[[Batch], None], batch: Batch) -> None:
+        """Call the application with a batch; it has taken it when the call returns."""
+        offsets = self.offsets
+        if self.recorder is not None:
+            self.recorder.handed(batch.bundle, batch.held_ns, batch._mark, 0, batch.payloads())
+        if offsets.counts:
+            offsets.hand(batch.bundle, batch.count)
+        try:
+            on_batch(batch)
+        except Exception as error:  # noqa: BLE001 - the application's, of any kind; the next batch comes all the same
+            _report(batch, error)
+        if not offsets.counts:
+            offsets.on_taken(batch.bundle)
+        elif not self.manual:
+            self._take_in_hand()
 
     def skip(self, gap: Gap) -> None:
         """Keep word of a gap for the next delivery."""
@@ -206,8 +202,8 @@ class Inbox:
     def closing(self) -> None:
         """Learn that the application closes the group itself: what it has in hand is taken."""
         self._closing = True
-        if self.on_taken is not None and not self.manual:
-            self._take_upto(self._handed)
+        if not self.manual:
+            self._take_in_hand()
 
     def end(self, error: WhenceError | None) -> None:
         """End the iterators once they have handed out what is here; where a later life goes on, once what is taken
@@ -237,41 +233,44 @@ class Inbox:
         acknowledged."""
         for delivery in self._quick:
             return delivery
-        if self._ended and self.is_over():
+        if self._ended and self.offsets.closed:
             self._leave_to_a_later_life()
+        offsets, recorder = self.offsets, self.recorder
         if self.manual:
             self._check_room()
         found = next(self._rest, None)
         batch = self._begun
-        if found is not None and self.on_step is not None and self._handed - self._taken == 1 and batch is not None:
-            self._handed += 1
-            self._taken += 1
-            self.on_step(batch.bundle, batch.held_ns, batch._mark, found._offset, found.payload)
-            return found
-        if self.on_taken is not None and not self.manual:
-            self._take_upto(self._handed)
+        if offsets.counts and not self.manual:
+            if found is not None and batch is not None and offsets.handed - offsets.taken == 1:
+                if recorder is not None:
+                    recorder.spool.flush()
+                offsets.step()
+                if recorder is not None:
+                    recorder.handed(batch.bundle, batch.held_ns, batch._mark, found._offset, (found.payload,))
+                return found
+            self._take_in_hand()
         if found is None:
             if not self._batches:
                 return None
             batch = self._next_batch()
             found = self._begin(batch)
         assert batch is not None
-        if self.on_handed is not None:
-            self.on_handed(batch.bundle, batch.held_ns, batch._mark, found._offset, found.payload)
-        if self.on_taken is not None:
-            self._handed += 1
-        elif found._offset == batch.bundle.count - 1:
-            self.on_reached(batch.bundle)
+        if recorder is not None:
+            recorder.handed(batch.bundle, batch.held_ns, batch._mark, found._offset, (found.payload,))
+        if offsets.counts:
+            offsets.hand(batch.bundle, 1)
+        elif found._offset == batch.count - 1:
+            offsets.on_taken(batch.bundle)
         return found
 
     def next_batch_now(self) -> Batch | None:
         """Hand out the next batch, or the rest of one that was begun, if there is one; what was before is taken."""
-        if self._ended and self.is_over():
+        if self._ended and self.offsets.closed:
             self._leave_to_a_later_life()
         if self.manual:
             self._check_room()
-        elif self.on_taken is not None:
-            self._take_upto(self._handed)
+        elif self.offsets.counts:
+            self._take_in_hand()
         left = sum(1 for _ in self._quick) + sum(1 for _ in self._rest)
         if left:
             assert self._begun is not None
@@ -281,9 +280,7 @@ class Inbox:
         else:
             return None
         self._begun = None
-        self._hand(batch.bundle, batch.held_ns, batch._mark)
-        if self.on_taken is None:
-            self.on_reached(batch.bundle)
+        self._hand(batch.bundle, batch.count, batch.held_ns, batch._mark)
         return batch
 
     async def more(self) -> None:
@@ -298,16 +295,16 @@ class Inbox:
         """Count an event or a batch as taken, and all before it; None: all that was handed out. Raises UsageError."""
         if not isinstance(upto, Delivery | Batch | None):
             raise UsageError(f"a delivery or a batch is acknowledged, not {type(upto).__name__}")
-        if self._ended and self.is_over():
+        if self._ended and self.offsets.closed:
             raise ClosedError("the group is closed; what was not acknowledged comes again where its level remembers")
-        if self.on_taken is None:
+        if not self.offsets.counts:
             return
-        handed = self._handed
+        handed = self.offsets.handed
         if upto is not None and self._came_from_elsewhere(upto):
             raise UsageError("only what this group handed out in this life can be acknowledged")
         if upto is not None:
             handed = upto._ordinal + upto.count if isinstance(upto, Batch) else upto._origin.ordinal + upto._offset + 1
-        if not 0 <= handed <= self._handed:
+        if not 0 <= handed <= self.offsets.handed:
             raise UsageError("only what this group handed out in this life can be acknowledged")
         self._take_upto(handed)
 
@@ -333,7 +330,7 @@ class Inbox:
     @property
     def quick(self) -> bool:
         """Tell whether nothing has to be done for an event but to hand it out."""
-        return self.on_taken is None and self.on_handed is None
+        return not self.offsets.counts and self.recorder is None
 
     def full(self) -> bool:
         """Tell whether publishers should wait for the consumer."""
@@ -348,10 +345,8 @@ class Inbox:
 
     def _next_batch(self) -> Batch:
         batch = self._batches.popleft()
-        bundle = batch.bundle
-        self._bytes -= len(bundle.body)
-        self.events -= bundle.count
-        self._handed += batch._dropped
+        self._bytes -= len(batch.bundle.body)
+        self.events -= batch.count
         if self._paused and self._bytes <= INBOX_BYTES_MAX // 2:
             self._pause(False)
         if self.events < self.events_max and self._waiters["room"]:
@@ -361,37 +356,46 @@ class Inbox:
     def _begin(self, batch: Batch) -> Delivery:
         """Begin to hand out a batch event by event; return the first."""
         self._begun = batch
-        count = batch.bundle.count
+        count = batch.count
         if count == 1:
             return batch.only()
         self._rest = rest = iter(batch)
         first = next(rest)
-        if self.on_taken is None and self.on_handed is None:
+        if self.quick:
             self._quick = islice(rest, count - 2)
         return first
 
-    def _hand(self, bundle: Bundle, hold_ns: int, mark: Mark | None) -> None:
+    def _hand(self, bundle: Bundle, count: int, hold_ns: int, mark: Mark | None) -> None:
         """Hand out a bundle as a whole."""
-        if self.on_handed is not None:
-            self.on_handed(bundle, hold_ns, mark, 0, None)
-        if self.on_taken is not None:
-            self._handed += bundle.count
+        if self.recorder is not None:
+            self.recorder.handed(bundle, hold_ns, mark, 0, bundle.payloads())
+        if self.offsets.counts:
+            self.offsets.hand(bundle, count)
+        else:
+            self.offsets.on_taken(bundle)
 
     def _leave_to_a_later_life(self) -> None:
         """Hand out nothing more, and count nothing as taken."""
         self._batches.clear()
         self._begun, self._rest, self._quick = None, iter(_NOTHING), iter(_NOTHING)
-        self._taken = self._handed
+        self.offsets.leave_untaken()
 
     def _check_room(self) -> None:
         """Raise LimitError where too much waits to be acknowledged."""
-        if self._handed - self._taken >= self.events_max:
-            raise LimitError("inbox_events_max", self.events_max, self._handed - self._taken + 1)
+        in_hand = self.offsets.handed - self.offsets.taken
+        if in_hand >= self.events_max:
+            raise LimitError("inbox_events_max", self.events_max, in_hand + 1)
+
+    def _take_in_hand(self) -> None:
+        self._take_upto(self.offsets.handed)
 
     def _take_upto(self, handed: int) -> None:
-        if handed > self._taken and self.on_taken is not None:
-            events, self._taken = handed - self._taken, handed
-            self.on_taken(events)
+        """Take what was handed out up to an event of this life; its row is on file before."""
+        offsets = self.offsets
+        if handed > offsets.taken:
+            if self.recorder is not None and offsets.survives:
+                self.recorder.spool.flush()
+            offsets.take(handed - offsets.taken)
 
     # --- when it is full ---
 
@@ -408,15 +412,14 @@ class Inbox:
     def _drop(self, gone: Batch) -> None:
         """Leave a batch out, and tell of it with the next one. It is taken together with that one's first event."""
         bundle, first = gone.bundle, self._batches[0]
-        self.events -= bundle.count
-        self.dropped += bundle.count
+        self.events -= gone.count
+        self.dropped += gone.count
         self._bytes -= len(bundle.body)
-        self.on_dropped(bundle)
-        if self.on_taken is None:
-            self.on_reached(bundle)
-        else:
-            first._dropped += gone._dropped + bundle.count
         here = Span(bundle.pid, bundle.boot, bundle.first, bundle.last)
+        if self.recorder is not None:
+            self.recorder.skipped([here])
+        if not self.offsets.counts:
+            self.offsets.on_taken(bundle)
         gaps, resets = _bounded((*gone.gaps, here, *first.gaps), dict.fromkeys((*gone.resets, *first.resets)))
         first.gaps, first.resets = tuple(gaps), tuple(resets)
 

@@ -147,11 +147,10 @@ class Resuming(Protocol):
         """Learn, before an earlier life is taken up, what the application has: messages of each node, word of so many
         publications, and how many messages of each node counting one of which it has a part."""
 
-    def take(self, process: int) -> None:
-        """Learn that the application takes the next message of a process."""
-
-    def taken(self) -> Sequence[int]:
-        """Return how many messages the application has taken, by place."""
+    @property
+    def taken(self) -> list[int]:
+        """Return how many messages of each node the application has taken, by place. It is one list for life, counted
+        in core/offsets.py; a member only ever raises it while it is restored, by what its journal knows."""
 
     def place_of(self, process: int) -> int:
         """Return the place of a process among the nodes: its messages are counted there."""

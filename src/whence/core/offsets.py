@@ -1,9 +1,13 @@
 """How far the application is with what it was handed: the one owner of that fact, in the live system and the simulator.
 
+The inbox asks here what is in hand, the runner what a later life begins with, a member that fetches again what its
+application lacks reads how far that is; whoever acknowledges is told by one callback. Nobody else counts.
+
 Laws: an event is *handed out* when the application has it, and *taken* when it asks for the next one or acknowledges
 it. Within one life nothing is handed out twice. A later life begins with the first event that was not taken: what was
 handed out and not taken comes again, marked as such, and nothing beyond it is left out, be it the rest of a bundle. A
-publisher hears of a bundle when its last event was taken.
+bundle is told on, to whoever acknowledges it to its publisher, when its last event was taken; where nobody counts event
+by event, when that is handed out.
 Members deliver whole bundles. After a crash they either deliver again all that they have since their last checkpoint,
 in the same order, and what was taken is skipped here by its number; or they fetch what was not taken, bundle by bundle,
 in any order between publishers (Resuming), and then what was taken of each publisher's next bundle is known by node.
@@ -11,7 +15,7 @@ Costs: two numbers written per event taken, one per event handed out; nothing wh
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from whence.core.member import Resuming
@@ -30,11 +34,14 @@ class Delivered(NamedTuple):
     """How many of the others it may have been handed without taking them."""
     position: int
     """The place of the first that it has not."""
+    left: int
+    """How many it has not."""
 
 
-class Numbers(Protocol):
-    """What is kept across lives, each number written in one piece. `store.steps` says what they mean."""
+class Store(Protocol):
+    """What is kept across lives, each number written in one piece. `store.consumer_offsets` says what they mean."""
 
+    closed: bool
     taken: int
     told: int
     handed: list[int]
@@ -77,16 +84,27 @@ class Entry:
 class Offsets:
     """How far one application is in one group."""
 
-    def __init__(self, numbers: Numbers | None, resuming: Resuming | None = None) -> None:
-        """Begin a life. Without numbers no later life goes on; with a member that resumes, they are kept by node."""
-        self._numbers = numbers
+    def __init__(self, store: Store | None, resuming: Resuming | None = None, *, manual: bool = False) -> None:
+        """Begin a life. Without a store no later life goes on; with a member that resumes, it counts by node. `manual`:
+        the application says itself what it has taken."""
+        self._store = store
         self._resuming = resuming
+        self._messages = resuming.taken if resuming is not None else []
+        """Messages of each node that the application has taken. The member reads them; only here they are counted."""
+        self.survives = store is not None
+        """Whether a later life goes on from here."""
+        self.counts = store is not None or manual
+        """Whether what is handed out and taken is counted event by event. Else a bundle is taken as a whole, when its
+        last event is handed out, and whoever hands that out says so to `on_taken`."""
+        self.on_taken: Callable[[Bundle], None] = lambda bundle: None
+        """Called with every bundle of which the application has all."""
+        self.delivered = self.handed = self.taken = 0
+        """Events of this life that were delivered, handed out and taken, in one sequence: what was left out because the
+        application was too slow counts with what came after it."""
         self._entries: deque[Entry] = deque()
         """Bundles that were delivered and not wholly taken, in order."""
         self._to_hand: deque[Entry] = deque()
         """Those of them that were not wholly handed out."""
-        self._in_hand = 0
-        """Events that were handed out and not taken."""
         self._skip = self._skip_told = 0
         """What a restored member will say again and the application has."""
         self._begun: dict[int, int] = {}
@@ -97,29 +115,34 @@ class Offsets:
         self.position = self._first_position()
         """The next place that no event ever had."""
 
+    @property
+    def closed(self) -> bool:
+        """Tell whether what is taken cannot be counted any more: a later life hands it out."""
+        return self._store is not None and self._store.closed
+
     # --- a later life ---
 
     def resume(self, taken: int = 0, told: int = 0) -> None:
         """Go on from an earlier life; `taken` and `told` are what was when the member's first record was written."""
-        numbers = self._numbers
-        if numbers is None:
+        store = self._store
+        if store is None:
             return
         if self._resuming is not None:
-            at_least = [taken + (begun > 0) for taken, begun in zip(numbers.messages, numbers.begun, strict=True)]
-            self._resuming.resume(numbers.messages, numbers.told, at_least)
-            self._begun = {node: events for node, events in enumerate(numbers.begun) if events}
+            at_least = [taken + (begun > 0) for taken, begun in zip(store.messages, store.begun, strict=True)]
+            self._resuming.resume(store.messages, store.told, at_least)
+            self._begun = {node: events for node, events in enumerate(store.begun) if events}
         else:
-            numbers.reach(taken, told)
-            self._skip, self._skip_told = numbers.taken - taken, numbers.told - told
-            self._again = max(0, numbers.handed[0] - numbers.taken)
+            store.reach(taken, told)
+            self._skip, self._skip_told = store.taken - taken, store.told - told
+            self._again = max(0, store.handed[0] - store.taken)
         self.position = self._first_position()
 
     def resumed(self) -> None:
         """Learn that the member has read its journal, which may know more than the numbers do."""
-        if self._numbers is not None and self._resuming is not None:
-            before = self._numbers.messages.copy()
-            self._numbers.catch_up(self._resuming.taken())
-            for node in [node for node in self._begun if self._numbers.messages[node] > before[node]]:
+        if self._store is not None and self._resuming is not None:
+            before = self._store.messages.copy()
+            self._store.catch_up(self._messages)
+            for node in [node for node in self._begun if self._store.messages[node] > before[node]]:
                 del self._begun[node]
 
     def was_told(self) -> bool:
@@ -131,47 +154,53 @@ class Offsets:
 
     def tell(self) -> None:
         """Count a publication that the application is told of now."""
-        if self._numbers is not None:
-            self._numbers.tell()
+        if self._store is not None:
+            self._store.tell()
 
     # --- delivered, handed out, taken ---
 
     def deliver(self, bundle: Bundle) -> Delivered:
-        """Take a bundle that the member delivers."""
-        count, have, node, number, resuming = bundle.count, 0, 0, 0, self._resuming
+        """Take a bundle that the member delivers; return what the application has of it."""
+        count, position = bundle.count, self.position
+        if not self.counts:
+            self.delivered = self.position = position + count
+            return Delivered(0, 0, position, count)
+        have, node, number, resuming = 0, 0, 0, self._resuming
         if self._skip:
             have = min(self._skip, count)
             self._skip -= have
         if resuming is not None:
             node = resuming.place_of(bundle.pid)
-            number = self._delivered[node] = self._delivered.get(node, resuming.taken()[node]) + 1
+            number = self._delivered[node] = self._delivered.get(node, self._messages[node]) + 1
             if self._begun:
                 have = min(self._taken_of(node), count - 1)
-        again, position = self._handed_before(count, node, number, have), self.position
-        if have < count:
+        again, left = self._handed_before(count, node, number, have), count - have
+        if left:
             if resuming is not None and (kept := self._kept_position(node, number)) is not None:
                 position = kept + have
             else:
-                self.position += count - have
+                self.position += left
+            self.delivered += left
             entry = Entry(bundle, node, number, position - have, have)
             self._entries.append(entry)
             self._to_hand.append(entry)
-        return Delivered(have, again, position)
+        return Delivered(have, again, position, left)
 
     def hand(self, bundle: Bundle, events: int) -> None:
         """Count events of a bundle that the application is handed now, in the order they were delivered."""
         waiting = self._to_hand
         while (entry := waiting[0]).bundle is not bundle and not _ends_like(entry.bundle, bundle):
-            waiting.popleft()  # left out: the application was too slow
-        self._in_hand += events
-        if self._resuming is not None and self._numbers is not None:
-            self._note_place(self._numbers, entry)
+            self.handed += entry.count - entry.handed  # left out: the application was too slow
+            waiting.popleft()
+        self.handed += events
+        if self._resuming is not None and self._store is not None:
+            self._note_place(self._store, entry)
         self._note_handed(entry, events)
 
-    def take(self, events: int) -> list[Bundle]:
-        """Count events that the application has taken, in order; return the bundles of which it has all now."""
+    def take(self, events: int) -> None:
+        """Count events that the application has taken, in order; tell of the bundles of which it has all now."""
         whole: list[Bundle] = []
-        self._in_hand = max(0, self._in_hand - events)
+        self.taken += events
         while events > 0:
             entry = self._entries[0]
             some = min(events, entry.count - entry.taken)
@@ -182,95 +211,100 @@ class Offsets:
                 whole.append(entry.bundle)
                 self._entries.popleft()
             self._count(entry, some, whole=is_whole)
-        return whole
+        for bundle in whole:
+            self.on_taken(bundle)
 
     def step(self) -> None:
         """Count that the application has taken the event in hand, and is handed the next one of the same bundle."""
         entry = self._entries[0]
         entry.taken += 1
+        self.taken += 1
         self._count(entry, 1, whole=False)
+        self.handed += 1
         self._note_handed(entry, 1)
 
-    def owed(self) -> Owed:
-        """Return what must outlive the member's journal, where it is rewritten; nothing where it is fetched again."""
-        numbers = self._numbers
-        if numbers is None or self._resuming is not None:
-            return Owed(0, 0, [])
+    def leave_untaken(self) -> None:
+        """Count nothing of what is in hand: a later life hands it out."""
+        self.taken = self.handed
+
+    def owed(self) -> Owed | None:
+        """Return what must outlive the member's journal, where it is rewritten; None where it need not."""
+        store = self._store
+        if store is None or self._resuming is not None:
+            return None
         begun = self._entries[0].taken if self._entries else self._skip
-        return Owed(numbers.taken - begun, numbers.told - self._skip_told, [entry.bundle for entry in self._entries])
+        return Owed(store.taken - begun, store.told - self._skip_told, [entry.bundle for entry in self._entries])
 
     # --- small things ---
 
     def _first_position(self) -> int:
         """Return the first place that no earlier life gave away: all of a bundle has its places when its first event is
         handed out, so that it keeps them whatever comes before it in a later life."""
-        numbers = self._numbers
-        if numbers is None:
+        store = self._store
+        if store is None:
             return 0
         if self._resuming is None:
-            return numbers.taken
-        places = (*numbers.places, *numbers.displaced.values())
-        return max(numbers.taken, *[position + count for position, count in places])
+            return store.taken
+        places = (*store.places, *store.displaced.values())
+        return max(store.taken, *[position + count for position, count in places])
 
     def _kept_position(self, node: int, number: int) -> int | None:
         """Return the place of the first event of a node's message that an earlier life was handed some of."""
-        numbers = self._numbers
-        assert numbers is not None
-        last = numbers.handed[node] >> EVENT_BITS
+        store = self._store
+        assert store is not None
+        last = store.handed[node] >> EVENT_BITS
         if number > last:
             return None
-        position, count = numbers.places[node] if number == last else numbers.displaced.get((node, number), (0, 0))
+        position, count = store.places[node] if number == last else store.displaced.get((node, number), (0, 0))
         return position if count else None
 
-    def _note_place(self, numbers: Numbers, entry: Entry) -> None:
+    def _note_place(self, store: Store, entry: Entry) -> None:
         """Keep the places of a bundle that is handed out, and of the one before it of its node if that is in hand."""
-        node, number, last = entry.node, entry.number, numbers.handed[entry.node] >> EVENT_BITS
+        node, number, last = entry.node, entry.number, store.handed[entry.node] >> EVENT_BITS
         if number < last:
-            if (node, number) not in numbers.displaced:
-                numbers.displace(node, number, entry.position, entry.count)
+            if (node, number) not in store.displaced:
+                store.displace(node, number, entry.position, entry.count)
             return
-        if number > last and last > numbers.messages[node]:
-            numbers.displace(node, last, *numbers.places[node])
-        if numbers.places[node] != (entry.position, entry.count):
-            numbers.place(node, entry.position, entry.count)
+        if number > last and last > store.messages[node]:
+            store.displace(node, last, *store.places[node])
+        if store.places[node] != (entry.position, entry.count):
+            store.place(node, entry.position, entry.count)
 
     def _taken_of(self, node: int) -> int:
         """Return how many events of a node's next message were taken, unless its journal says that all were."""
-        numbers, resuming = self._numbers, self._resuming
-        assert numbers is not None
-        assert resuming is not None
-        return 0 if resuming.taken()[node] > numbers.messages[node] else self._begun.pop(node, 0)
+        assert self._store is not None
+        return 0 if self._messages[node] > self._store.messages[node] else self._begun.pop(node, 0)
 
     def _count(self, entry: Entry, events: int, *, whole: bool) -> None:
-        if self._numbers is None:
+        if self._store is None:
             return
         if self._resuming is None:
-            self._numbers.take(events)
+            self._store.take(events)
             return
-        self._numbers.take_of(entry.node, events, whole=whole)
+        self._store.take_of(entry.node, events, whole=whole)
         if whole:
-            self._resuming.take(entry.bundle.pid)
+            self._messages[entry.node] += 1
 
     def _note_handed(self, entry: Entry, events: int) -> None:
         entry.handed += events
         if entry.handed == entry.count:
             self._to_hand.popleft()
-        if self._numbers is None:
+        if self._store is None:
             return
         if self._resuming is None:
-            self._numbers.hand(0, self._numbers.taken + self._in_hand)
+            self._store.hand(0, self._store.taken + self.handed - self.taken)
         else:
-            self._numbers.hand(entry.node, entry.number << EVENT_BITS | entry.handed)
+            self._store.hand(entry.node, entry.number << EVENT_BITS | entry.handed)
 
     def _handed_before(self, count: int, node: int, number: int, have: int) -> int:
         """Return how many of a bundle's next events an earlier life was handed."""
-        if self._numbers is None:
+        if self._store is None:
             return 0
         if self._resuming is None:
             again = min(self._again, count - have)
             self._again -= again
             return again
-        last, events = divmod(self._numbers.handed[node], 1 << EVENT_BITS)
+        last, events = divmod(self._store.handed[node], 1 << EVENT_BITS)
         handed = count if number < last else events if number == last else 0
         return max(0, handed - have)
 

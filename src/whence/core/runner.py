@@ -16,12 +16,12 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 import msgspec
 
 from whence.core.member import Checkpointed, Grouped, Member
-from whence.core.offsets import Owed
+from whence.core.offsets import Offsets
 from whence.core.ready import Delivery, Gap, Item, Late, Mark, Note, Ready, Returned, Unheard
 from whence.errors import NotMemberError, StorageError, UsageError, WhenceError
 from whence.types import Bundle, Instant
 
-OF_MEMBER, OF_DRIVER, OF_STEPS, OF_UNTAKEN, OF_UNTOLD = b"M", b"P", b"S", b"D", b"R"
+OF_MEMBER, OF_DRIVER, OF_OFFSETS, OF_UNTAKEN, OF_UNTOLD = b"M", b"P", b"S", b"D", b"R"
 """The first byte of a journal record: the member's own, a bundle that is kept for the member; and where a journal was
 rewritten, how far the application was, what it had not taken, and publications it was not told of."""
 
@@ -35,7 +35,7 @@ Marked: TypeAlias = tuple[bytes, bytes]
 
 _encode_bundle = msgspec.msgpack.Encoder().encode
 _decode_bundle = msgspec.msgpack.Decoder(Bundle).decode
-_decode_steps = msgspec.msgpack.Decoder(tuple[int, int]).decode
+_decode_offsets = msgspec.msgpack.Decoder(tuple[int, int]).decode
 
 
 class Storage(Protocol):
@@ -55,12 +55,14 @@ class Transport(Protocol):
 class Application(Protocol):
     """Whom deliveries are for."""
 
-    def accepted(self, bundle: Bundle, *, kept: bool) -> None:
-        """Learn that the member publishes a bundle; nothing of that has happened yet. `kept`: it is written down for
-        the member."""
+    def accepted(self, bundle: Bundle, /) -> None:
+        """Learn that the member publishes a bundle; nothing of that has happened yet."""
+
+    def kept(self, bundle: Bundle, /) -> None:
+        """Learn that it is written down for the member."""
 
     def published(self, step: Returned, mark: Mark | None) -> None:
-        """Learn that a publication is as durable as it will be, before anybody else does."""
+        """Learn that a publication is as durable as it will be, before anybody else does, once in all lives."""
 
     def deliver(self, step: Delivery) -> None:
         """Take a bundle."""
@@ -79,15 +81,6 @@ class Application(Protocol):
 
     def refused(self, refusal: WhenceError) -> None:
         """Take word of an input that the member refuses."""
-
-    def resume(self, taken: int, told: int) -> None:
-        """Go on from an earlier life, whose journal begins after so much was taken and told."""
-
-    def resumed(self) -> None:
-        """Learn that the member has read its journal."""
-
-    def owed(self) -> Owed | None:
-        """Return what a journal that is rewritten must keep for the application; None where it need not."""
 
 
 class Recorder(Protocol):
@@ -116,6 +109,8 @@ class Ports(NamedTuple):
     storage: Storage | None = None
     """None: nothing is kept, and nothing waits."""
     recorder: Recorder | None = None
+    offsets: Offsets | None = None
+    """How far the application is; None: no later life asks."""
     failed: Callable[[Exception], object] | None = None
     """Told of a bug: the member's state is unknown, and it must not go on. None: whoever gave the input is."""
 
@@ -131,6 +126,7 @@ class Runner:
         self._ports = ports
         self._transport, self._application, self._timer = ports.transport, ports.application, ports.timer
         self._storage, self._recorder = ports.storage, ports.recorder
+        self._offsets = ports.offsets if ports.offsets is not None else Offsets(None)
         self._waiting: deque[tuple[Ready, Done | None]] = deque()
         """Readies that wait for the disk, each with whom to tell when it is durable."""
         self._performing = False
@@ -182,8 +178,9 @@ class Runner:
         else:
             bundle, ready = cast(Grouped, self.member).publish_to(group, payloads, now)
         kept = keep and not ready.persist  # a member that keeps its own events needs no second book of them
-        self._application.accepted(bundle, kept=kept)
+        self._application.accepted(bundle)
         if kept:
+            self._application.kept(bundle)
             self.tell(ready)  # a later life offers it again: it must be known by then to have been published
             self.apply(ready, stored, bundle)
         else:
@@ -220,21 +217,20 @@ class Runner:
         """
         own = [record[1:] for record in records if record[:1] == OF_MEMBER]
         self.member_persists = bool(own)
-        rewritten = [_decode_steps(record[1:]) for record in records if record[:1] == OF_STEPS]
-        application = self._application
-        application.resume(*(rewritten[-1] if rewritten else (0, 0)))
+        rewritten = [_decode_offsets(record[1:]) for record in records if record[:1] == OF_OFFSETS]
+        self._offsets.resume(*(rewritten[-1] if rewritten else (0, 0)))
         for record in records:
             if record[:1] == OF_UNTAKEN:
-                application.deliver(Delivery(_decode_bundle(record[1:])))
+                self._application.deliver(Delivery(_decode_bundle(record[1:])))
             elif record[:1] == OF_UNTOLD:
-                application.published(Returned(_decode_bundle(record[1:])), None)
+                self._tell(Returned(_decode_bundle(record[1:])), None)
         self.feed(self.member.restore, own)
-        application.resumed()
+        self._offsets.resumed()
         return [_decode_bundle(record[1:]) for record in records if record[:1] == OF_DRIVER]
 
     def unfinished(self) -> list[tuple[bytes, Bundle]]:
         """Return what the application is still owed by steps that the member has made, where a later life goes on."""
-        owed = self._application.owed()
+        owed = self._offsets.owed()
         if owed is None:
             return []
         unfinished = [(OF_UNTAKEN, bundle) for bundle in owed.bundles]
@@ -258,9 +254,9 @@ class Runner:
             records: list[Marked] = []
         else:
             records = [(OF_MEMBER, record) for record in member.checkpoint()]
-        owed = self._application.owed()
+        owed = self._offsets.owed()
         if owed is not None:
-            records.append((OF_STEPS, msgspec.msgpack.encode((owed.taken, owed.told))))
+            records.append((OF_OFFSETS, msgspec.msgpack.encode((owed.taken, owed.told))))
         bundles = [*((OF_DRIVER, bundle) for bundle in kept), *self.unfinished()]
         return records + [(mark, _encode_bundle(bundle)) for mark, bundle in bundles]
 
@@ -316,7 +312,16 @@ class Runner:
         published = ready.published
         if published is not None:
             ready.published = None
-            self._application.published(published, ready.mark)
+            self._tell(published, ready.mark)
+
+    def _tell(self, published: Returned, mark: Mark | None) -> None:
+        """Tell the application of a publication, unless an earlier life did."""
+        offsets = self._offsets
+        if offsets.survives and offsets.was_told():
+            return
+        self._application.published(published, mark)
+        if offsets.survives:
+            offsets.tell()
 
     def effects(self, ready: Ready) -> None:
         """Do what a durable Ready asks for, one after the other."""
@@ -340,7 +345,7 @@ class Runner:
         if isinstance(step, Delivery):
             self._application.deliver(step)
         elif isinstance(step, Returned):
-            self._application.published(step, None)
+            self._tell(step, None)
         elif isinstance(step, Gap):
             self._application.skip(step)
         elif isinstance(step, Unheard):

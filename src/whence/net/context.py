@@ -4,37 +4,30 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from whence.core.level import Recipe
-from whence.core.ready import Delivery, Gap, Item, Late, Mark
+from whence.core.offsets import Offsets
+from whence.core.ready import Delivery, Gap, Item, Late
 from whence.errors import WhenceError
 from whence.net.commit import Commit
-from whence.store.steps import Steps
-from whence.types import Bundle, Process
+from whence.net.recorder import TraceRecorder
+from whence.store.consumer_offsets import ConsumerOffsets
+from whence.types import Process
 
 
 class Sink(Protocol):
     """Where deliveries go."""
 
-    on_reached: Callable[[Bundle], None]
-    """Called when the last event of a bundle is handed out, where nobody counts what is taken."""
-    on_handed: Callable[[Bundle, int, Mark | None, int, bytes | None], None] | None
-    """Called before events are handed out: their bundle, how long it was held, its mark, where they begin, payloads."""
-    on_taken: Callable[[int], None] | None
-    """Called when the application has taken so many more events, in the order they were handed out."""
-    on_step: Callable[[Bundle, int, Mark | None, int, bytes | None], None] | None
-    """Called instead of both where one event is taken and the next of its bundle is handed out."""
-    on_dropped: Callable[[Bundle], None]
-    """Called when a bundle is left out because the application is too slow."""
     events: int
     """Events that nobody has begun to take."""
     events_max: int
     manual: bool
     """The application says itself what it has taken."""
-    is_over: Callable[[], bool]
-    """Tells whether what is taken cannot be counted any more: a later life hands it out."""
+    offsets: Offsets
+    """Who counts what is handed out and taken."""
+    recorder: TraceRecorder | None
+    """Who writes down what is handed out; None: nobody, or nobody any more."""
 
-    def take(self, step: Delivery, position: int, have: int = 0, again: int = 0) -> None:
-        """Take a delivered bundle. The application has its first `have` events from an earlier life, and may have been
-        handed the next `again`; the first that it has not has this position."""
+    def deliver(self, step: Delivery) -> None:
+        """Take a bundle that the member delivers."""
 
     def skip(self, gap: Gap) -> None:
         """Take word of events that will never come."""
@@ -93,4 +86,4 @@ class GroupStorage(NamedTuple):
     """What one group keeps on disk."""
 
     commit: Commit
-    steps: Steps
+    offsets: ConsumerOffsets

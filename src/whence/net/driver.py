@@ -13,7 +13,7 @@ from functools import partial
 
 from whence.core.dissemination.direct import Push
 from whence.core.flow import BundleLimits, Flow, Outbox, Sources
-from whence.core.level import ClockWatching, HoldingBytes, Surroundings
+from whence.core.level import ClockWatching, HoldingBytes, Surroundings, offsets_of
 from whence.core.level import remembers as does_remember
 from whence.core.levels.causal.begun import OWN_LOST, own_lost
 from whence.core.levels.optimistic.tickets.status import Status
@@ -25,15 +25,15 @@ from whence.core.registry import stores_events
 from whence.core.runner import Marked, Ports, Runner
 from whence.core.settings import by_name
 from whence.errors import ClosedError, InternalError, Refusal, StorageError, UsageError, WhenceError
+from whence.net.acknowledgements import Acknowledgements
 from whence.net.clock import SlipWatch, epoch_floor, steady_ns, wall_ns
 from whence.net.compaction import Compaction
 from whence.net.context import GroupContext, GroupStorage, NodeServices, Sink
 from whence.net.ports import LivePorts
 from whence.net.recorder import TraceRecorder
-from whence.net.reports import Reports
 from whence.net.settling import Settling
-from whence.net.taking import Taking
 from whence.net.waiters import Waiters
+from whence.trace.schema import ACK_MANUAL, Kind
 from whence.types import ANY_BOOT, Bundle, Process
 from whence.wire.items import Packet
 
@@ -62,8 +62,6 @@ class Driver:
         if self._commit is not None:
             self._commit.compaction = self._compaction
         remembers = storage is not None and does_remember(context.recipe)
-        self._steps = storage.steps if storage is not None and remembers else None
-        """How far the application is, where a later life goes on from there."""
         self._compacting = Compaction()
         self.durable = durable
         """Bundles are kept on disk until everybody has them, whether or not the member keeps them itself."""
@@ -74,7 +72,7 @@ class Driver:
         """How many wait for a change."""
         self._ticks_joined = 0
         recipe = context.recipe
-        self.reports = Reports(self._report, self.guarded)
+        self.acknowledgements = Acknowledgements(context.me, self._acknowledge, self._taken_here, self.guarded)
         self._unsettled: deque[Bundle] = deque()
         """Bundles promised to be kept until everybody has them."""
         self._slips = (
@@ -85,33 +83,36 @@ class Driver:
             epoch_floor=epoch_floor() if storage is None else 0, is_first_life=context.is_first_life,
         )  # fmt: skip
         self.member: Member = context.recipe.build(context.me, context.settings, around)
+        resuming = self.member if remembers and isinstance(self.member, Resuming) else None
+        store = storage.offsets if storage is not None and remembers else None
+        self.offsets = offsets_of(recipe)(store, resuming, manual=sink.manual)
+        self.offsets.on_taken = self.acknowledgements.taken
+        sink.offsets, sink.recorder = self.offsets, recorder
+        if recorder is not None and store is not None and sink.manual:
+            recorder.write(Kind.NOTE, reason=ACK_MANUAL)
         clock = self._clock if self._slips is None else self._watched_clock
-        self.ports = LivePorts(self.group, node, sink, recorder, clock, self.guarded(self._wake))
-        self.ports.on_kept, self.ports.on_taken, self.ports.on_note = (
-            self._unsettled.append, self._note_taken, self._note,
+        self.ports = LivePorts(
+            self.group, node, sink, recorder, clock, self.offsets, self.guarded(self._wake),
+            flushes=durable or store is not None,
         )  # fmt: skip
+        self.ports.kept, self.ports.on_note = self._unsettled.append, self._note
         self.counts = self.ports.counts
         recording = self.ports if recorder is not None else None
         self.runner = Runner(
-            self.member, Ports(self.ports, self.ports, self.ports, self._commit, recording, self._failed)
+            self.member, Ports(self.ports, self.ports, self.ports, self._commit, recording, self.offsets, self._failed)
         )  # fmt: skip
-        self._resuming = self.member if remembers and isinstance(self.member, Resuming) else None
-        """The member, if it finds again by itself what the application has not taken."""
-        self._taking = Taking(sink, recorder, self._steps, self._resuming, self._note_taken, flushes=durable)
-        self._taking.begin(context.recipe, sink)
-        self.ports.taking = self._taking
         self._refusing = self.member if isinstance(self.member, Refusing) else None
         self.flow = self._make_flow(sink, outbox)
         self.waiters = Waiters(self.flow.ahead)
         self.settling = Settling(self.group, context.me.pid, self.member, self.flow.credit, node)
-        self.ports.on_accepted = self.flow.published
+        self.ports.accepted = self.flow.published
 
     def _make_flow(self, sink: Sink, outbox: Outbox) -> Flow:
         context, recipe, node = self.context, self.context.recipe, self._node
         sources = Sources(
             clock=time.monotonic,
             members=lambda: len(node.members(context.group)),
-            publishers=lambda: 1 + self.reports.publishers(),
+            publishers=lambda: 1 + self.acknowledgements.publishers(),
             unsettled=lambda: self.settling.behind(),
             disk_is_behind=lambda: self.runner.waits,
             refusal=self.refusal if self._refusing is not None else None,
@@ -133,7 +134,7 @@ class Driver:
     @property
     def position(self) -> int:
         """Return the next place that no event ever had here; where members remember, in all lives."""
-        return self._taking.position
+        return self.offsets.position
 
     # --- inputs ---
 
@@ -317,16 +318,12 @@ class Driver:
         self.flow.credit.forget(peer, stays=does_remember(self.context.recipe))
         self.waiters.look()
 
-    def _report(self, publisher: Process, reached: Reached) -> None:
+    def _acknowledge(self, publisher: Process, reached: Reached) -> None:
         if not self.left:
             self._node.send(self.group, (publisher.pid,), reached, publisher.boot)
 
-    def _note_taken(self, bundle: Bundle) -> None:
-        me = self.context.me
-        if bundle.pid == me.pid and bundle.boot == me.boot:
-            self.reached(me.pid, bundle.last)
-        else:
-            self.reports.taken(bundle)
+    def _taken_here(self, bundle: Bundle) -> None:
+        self.reached(self.context.me.pid, bundle.last)
 
     def _note(self, note: Note) -> None:
         self._changed.set()
@@ -338,7 +335,7 @@ class Driver:
         elif note.reason == OWN_LOST:
             self.stop(own_lost(self.group, note.peer))
         elif note.kind == "leave":
-            self.joined, self._taking.over = False, True
+            self.joined, self._sink.recorder = False, None  # what came before is still handed out, and nothing is owed
             self.stop()
             self._node.member_changed(self.group)
 

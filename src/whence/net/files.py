@@ -13,9 +13,9 @@ from whence.net.commit import Commit
 from whence.net.context import GroupContext, GroupStorage
 from whence.net.recorder import TraceRecorder
 from whence.net.settings import NetSettings
+from whence.store.consumer_offsets import ConsumerOffsets
 from whence.store.directory import DataDirectory
 from whence.store.log import Log
-from whence.store.steps import Steps
 from whence.trace.spool import Spool
 
 log = logging.getLogger("whence.net")
@@ -33,7 +33,7 @@ class GroupFiles:
         self._settings, self._counts = settings, counts
         self._spools: dict[str, Spool] = {}
         self._rested: WeakSet[Spool] = WeakSet()
-        self._untaken: WeakSet[Steps] = WeakSet()
+        self._untaken: WeakSet[ConsumerOffsets] = WeakSet()
         """Of groups that were closed: what their applications still take is told and counted there."""
 
     def open_storage(self, group: str) -> tuple[GroupStorage | None, list[bytes]]:
@@ -44,11 +44,11 @@ class GroupFiles:
             stem = self._data.stem(group)
             journal, counters = stem.with_suffix(".journal"), stem.with_suffix(".steps")
             self._data.check_kept(group, [journal, counters])
-            steps = Steps.at(counters)
+            offsets = ConsumerOffsets.at(counters)
             try:
-                self.storage[group] = GroupStorage(Commit(Log(journal)), steps)
+                self.storage[group] = GroupStorage(Commit(Log(journal)), offsets)
             except BaseException:
-                steps.close()
+                offsets.close()
                 raise
             self._data.note_kept(group)
         storage = self.storage[group]
@@ -80,7 +80,7 @@ class GroupFiles:
             spool.rest()
             self._rested.add(spool)
         if storage is not None:
-            self._untaken.add(storage.steps)
+            self._untaken.add(storage.offsets)
             await storage.commit.close()
 
     async def close(self) -> None:
@@ -89,8 +89,8 @@ class GroupFiles:
             await self.release(group)
         for spool in [*self._spools.values(), *self._rested]:
             spool.close()
-        for steps in list(self._untaken):
-            steps.close()
+        for offsets in list(self._untaken):
+            offsets.close()
         if self._data is not None:
             self._data.close()
 

@@ -236,12 +236,12 @@ class LiveNode:
         )  # fmt: skip
         recorder = self.files.open_trace(context, founders)
         driver = Driver(context, self._services(group), sink, self.outboxes, recorder, storage, durable=durable)
-        driver.ports.telemetry = telemetry
+        driver.ports.observe(telemetry)
         self.drivers[group] = driver
         self._presence.open(driver, founders)
         if recorder is not None and not is_first:
             goes_on = storage is not None and remembers(recipe)
-            recorder.write(Kind.RESTART, value=storage.steps.taken if storage is not None and goes_on else None)
+            recorder.write(Kind.RESTART, value=storage.offsets.taken if storage is not None and goes_on else None)
         return driver, records
 
     def _checked(self, group: str, level: str, given: Mapping[str, Any], *, durable: bool) -> object:

@@ -4,13 +4,12 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 
-from whence.core.offsets import Owed
+from whence.core.offsets import Offsets
 from whence.core.ready import Delivery, Gap, Item, Late, Mark, Note, Returned, Unheard
 from whence.errors import WhenceError
 from whence.net.context import NodeServices, Sink
 from whence.net.otel import Telemetry
 from whence.net.recorder import TraceRecorder
-from whence.net.taking import Taking
 from whence.trace.schema import Kind
 from whence.types import Bundle
 
@@ -20,27 +19,48 @@ class LivePorts:
 
     def __init__(
         self, group: str, node: NodeServices, sink: Sink, recorder: TraceRecorder | None, clock: Callable[[], int],
-        woken: Callable[[], None],
+        offsets: Offsets, woken: Callable[[], None], *, flushes: bool,
     ) -> None:  # fmt: skip
+        """Be the ports of one member; `woken` is called when it is time. `flushes`: a later life offers again what is
+        published, so the trace tells of it before."""
         self.node, self.sink, self.recorder = node, sink, recorder
-        self.taking: Taking
-        self.telemetry: Telemetry | None = None
         self.counts: Counter[str] = Counter()
+        self.accepted: Callable[[Bundle], None] = lambda bundle: None
+        """Called with what the member publishes, before anybody can have taken any of it."""
+        self.kept: Callable[[Bundle], None] = lambda bundle: None
+        """Called with what it publishes and is written down for it."""
+        self.deliver: Callable[[Delivery], None] = sink.deliver
+        """Called with what the member delivers."""
         self.on_unheard: Callable[[Bundle], None] = lambda bundle: None
         """Called with a publication that nobody said in time to have."""
-        self.on_accepted: Callable[[Bundle], None] = lambda bundle: None
-        """Called with what the member publishes."""
-        self.on_kept: Callable[[Bundle], None] = lambda bundle: None
-        """Called with what it publishes and is written down for it."""
-        self.on_taken: Callable[[Bundle], None] = lambda bundle: None
-        """Called with a bundle of which the application has all, or never will."""
         self.on_note: Callable[[Note], None] = lambda note: None
         """Called with what the member says of itself, once it is written down."""
         self.now = clock
+        self._telemetry: Telemetry | None = None
         self._group = group
         self._loop = asyncio.get_running_loop()
+        self._offsets, self._flushes = offsets, flushes
         self._woken = woken
         self._timer: asyncio.TimerHandle | None = None
+
+    def observe(self, telemetry: Telemetry | None) -> None:
+        """Tell somebody of what is published and delivered from now on."""
+        self._telemetry = telemetry
+        if telemetry is None:
+            return
+        accepted, deliver, offsets = self.accepted, self.deliver, self._offsets
+
+        def observed_accepted(bundle: Bundle) -> None:
+            accepted(bundle)
+            telemetry.published(bundle)
+
+        def observed_deliver(step: Delivery) -> None:
+            before = offsets.delivered
+            deliver(step)
+            if offsets.delivered > before:
+                telemetry.delivered(step.bundle, step.hold_ns)
+
+        self.accepted, self.deliver = observed_accepted, observed_deliver
 
     # --- the network ---
 
@@ -67,27 +87,12 @@ class LivePorts:
 
     # --- the application ---
 
-    def accepted(self, bundle: Bundle, *, kept: bool) -> None:
-        """Count a publication, before anybody can have taken any of it."""
-        self.on_accepted(bundle)
-        if kept:
-            self.on_kept(bundle)
-        if self.telemetry is not None:
-            self.telemetry.published(bundle)
-
     def published(self, step: Returned, mark: Mark | None) -> None:
-        """Write a publication down, unless an earlier life did."""
-        self.taking.tell(step.bundle, mark)
-
-    def deliver(self, step: Delivery) -> None:
-        """Hand a bundle to the application, but for what it has from an earlier life."""
-        have, again, position = self.taking.deliver(step.bundle)
-        if have == step.bundle.count:
-            self.on_taken(step.bundle)
-            return
-        if self.telemetry is not None:
-            self.telemetry.delivered(step.bundle, step.hold_ns)
-        self.sink.take(step, position, have, again)
+        """Write a publication down."""
+        if self.recorder is not None:
+            self.recorder.published(step.bundle, mark)
+            if self._flushes:
+                self.recorder.spool.flush()
 
     def skip(self, step: Gap) -> None:
         """Tell the application of events that will never come."""
@@ -95,8 +100,8 @@ class LivePorts:
             self.recorder.skipped(step.spans)
         events = sum(span.last - span.first + 1 for span in step.spans)
         self.counts["skipped"] += events
-        if self.telemetry is not None:
-            self.telemetry.skipped(events)
+        if self._telemetry is not None:
+            self._telemetry.skipped(events)
         self.sink.skip(step)
 
     def late(self, step: Late) -> None:
@@ -104,26 +109,14 @@ class LivePorts:
         if self.recorder is not None:
             self.recorder.late(step)
         self.counts["late"] += step.bundle.count
-        if self.telemetry is not None:
-            self.telemetry.late(step.bundle.count)
-        self.on_taken(step.bundle)  # it had its place; nobody must wait for it any more
+        if self._telemetry is not None:
+            self._telemetry.late(step.bundle.count)
+        self._offsets.on_taken(step.bundle)  # it had its place; nobody must wait for it any more
         self.sink.late(step)
 
     def unheard(self, step: Unheard) -> None:
         """Tell the publisher of what nobody may have."""
         self.on_unheard(step.bundle)
-
-    def resume(self, taken: int, told: int) -> None:
-        """Go on from an earlier life."""
-        self.taking.resume(taken, told)
-
-    def resumed(self) -> None:
-        """Learn that the member has read its journal."""
-        self.taking.resumed()
-
-    def owed(self) -> Owed | None:
-        """Return what a journal that is rewritten must keep for the application."""
-        return self.taking.owed()
 
     # --- the trace ---
 

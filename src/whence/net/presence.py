@@ -127,7 +127,7 @@ class PresenceExchange:
         """Tell a new peer which groups are here."""
         self._tell_all_groups([process.pid])
         for driver in self._drivers.values():
-            driver.reports.peer_up(process)
+            driver.acknowledgements.peer_up(process)
         self.changed()
 
     def peer_down(self, pid: int) -> None:

@@ -1,9 +1,8 @@
 """The application of a simulated process that remembers: takes slowly, event by event or in batches, breaks off, dies.
 
-It is handed events by the same bookkeeping as a live one (core/offsets.py, store/steps.py), and its numbers survive
-crashes. The trace tells what it was handed. What it had in hand when its process died was not taken: the rows of that
-become notes, and it is owed again. The application alone knows what it was; whatever else comes again, or does not
-come, is a broken promise.
+What it is handed and takes is counted as for a live one (core/offsets.py), and the numbers survive crashes. The trace
+tells what it was handed. What it had in hand when its process died was not taken: the rows of that become notes, and it
+is owed again. The application alone knows what that was; whatever else comes again, or not at all, is a broken promise.
 """
 
 from collections import deque
@@ -11,11 +10,11 @@ from collections.abc import Callable
 from random import Random
 
 from whence.core.member import Member, Resuming
-from whence.core.offsets import Offsets, Owed
+from whence.core.offsets import Offsets
 from whence.core.ready import Delivery
 from whence.sim.recorder import Recorder
 from whence.sim.world import World
-from whence.store.steps import Steps
+from whence.store.consumer_offsets import ConsumerOffsets
 from whence.types import Bundle, EventId
 
 BATCHES_PART = 0.3
@@ -36,12 +35,11 @@ class Application:
         "_in_batches",
         "_in_hand",
         "_is_away",
-        "_numbers",
         "_offsets",
         "_planned",
         "_queue",
         "_record",
-        "_replays",
+        "_store",
         "_world",
     )  # fmt: skip
 
@@ -50,9 +48,7 @@ class Application:
     ) -> None:
         """`heard` is told of every bundle that was handed out; `is_away` tells whether the process stands still."""
         self._world, self._record, self._dice, self._heard, self._is_away = world, record, dice, heard, is_away
-        self._numbers = Steps(bytearray(Steps.BYTES))
-        self._replays = False
-        """The member says again what the application has not taken."""
+        self._store = ConsumerOffsets(bytearray(ConsumerOffsets.BYTES))
         self._queue: deque[tuple[Delivery, int]] = deque()
         """What was delivered and not handed out: bundles, and how many events of each were."""
         self._in_hand: list[EventId] = []
@@ -62,21 +58,13 @@ class Application:
 
     # --- lives ---
 
-    def begin(self, boot: int, member: Member) -> None:
-        """Begin a life with its member."""
+    def begin(self, boot: int, member: Member) -> Offsets:
+        """Begin a life with its member; return what counts how far it is."""
         assert self._world.offsets is not None
         self._boot = boot
-        resuming = member if isinstance(member, Resuming) else None
-        self._offsets, self._replays = self._world.offsets(self._numbers, resuming), resuming is None
+        self._offsets = self._world.offsets(self._store, member if isinstance(member, Resuming) else None)
         self._in_batches = self._dice.random() < BATCHES_PART
-
-    def resume(self, taken: int, told: int) -> None:
-        """Go on from an earlier life, whose journal begins after so much was taken and told."""
-        self._offsets.resume(taken, told)
-
-    def resumed(self) -> None:
-        """Learn that the member has read its journal."""
-        self._offsets.resumed()
+        return self._offsets
 
     def die(self, damage: str) -> None:
         """Lose what was not taken, with its process."""
@@ -89,26 +77,15 @@ class Application:
         self._queue.clear()
         self._planned = False
         if damage == "wiped":
-            self._numbers = Steps(bytearray(Steps.BYTES))
+            self._store = ConsumerOffsets(bytearray(ConsumerOffsets.BYTES))
 
-    def owed(self) -> Owed | None:
-        """Return what a journal that is rewritten must keep; None where what was not taken is fetched again."""
-        return self._offsets.owed() if self._replays else None
-
-    # --- what it is told and handed ---
-
-    def is_news(self) -> bool:
-        """Tell whether it hears of its publication for the first time."""
-        if self._offsets.was_told():
-            return False
-        self._offsets.tell()
-        return True
+    # --- what it is handed ---
 
     def deliver(self, step: Delivery) -> None:
         """Take what the member delivers: at once, or when its turn comes."""
-        have = self._offsets.deliver(step.bundle).have
-        if have < step.bundle.count:
-            self._queue.append((step, have))
+        delivered = self._offsets.deliver(step.bundle)
+        if delivered.left:
+            self._queue.append((step, delivered.have))
             if not self._world.take_ns:
                 self.drain()
             elif not self._planned:

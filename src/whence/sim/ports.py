@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from whence.core.offsets import Owed
 from whence.core.ready import Delivery, Gap, Item, Late, Mark, Note, Ready, Returned, Send, Unheard
 from whence.core.runner import Done, Runner
 from whence.errors import WhenceError
@@ -51,14 +50,16 @@ class SimPorts:
 
     # --- the application ---
 
-    def accepted(self, bundle: Bundle, *, kept: bool) -> None:
+    def accepted(self, bundle: Bundle, /) -> None:
         """Learn that the member publishes."""
 
+    def kept(self, bundle: Bundle, /) -> None:
+        """Learn that it is written down for the member."""
+
     def published(self, step: Returned, mark: Mark | None) -> None:
-        """Write a publication down, unless an earlier life did."""
-        if self._application is None or self._application.is_news():
-            destinations = self._world.destinations
-            self._record.published(step.bundle, mark, None if destinations is None else destinations(step.group))
+        """Write a publication down."""
+        destinations = self._world.destinations
+        self._record.published(step.bundle, mark, None if destinations is None else destinations(step.group))
 
     def deliver(self, step: Delivery) -> None:
         """Hand a bundle to the application, where there is one that takes its time."""
@@ -79,20 +80,6 @@ class SimPorts:
     def unheard(self, step: Unheard) -> None:
         """Count a publication that nobody may have."""
         self._world.effective["unheard"] += 1
-
-    def resume(self, taken: int, told: int) -> None:
-        """Go on from an earlier life."""
-        if self._application is not None:
-            self._application.resume(taken, told)
-
-    def resumed(self) -> None:
-        """Learn that the member has read its journal."""
-        if self._application is not None:
-            self._application.resumed()
-
-    def owed(self) -> Owed | None:
-        """Return what a journal that is rewritten must keep for the application."""
-        return self._application.owed() if self._application is not None else None
 
     # --- the trace ---
 

@@ -98,11 +98,10 @@ class SimProcess:
             self._record.write(Kind.RESTART)
         self.member = member(me, self.now())
         ports = SimPorts(self, me, self._world, self._record, self._heard)
-        runner = self.runner_type(self.member, Ports(ports, ports, ports, self._storage, ports))
+        offsets = self.application.begin(self.boot, self.member) if self.application is not None else None
+        runner = self.runner_type(self.member, Ports(ports, ports, ports, self._storage, ports, offsets))
         runner.process = self
         self._runner = runner
-        if self.application is not None:
-            self.application.begin(self.boot, self.member)
         return self.member
 
     def crash(self, damage: str) -> bool:

@@ -21,7 +21,7 @@ class KeepsOnlyPublishersOrder(State):
 
     def is_ready(self, told: Told) -> bool:
         publisher = self.place_of[told.bundle.pid]
-        return told.past[publisher] <= self.reached[publisher]
+        return told.past[publisher] <= self.delivered[publisher]
 
 
 class ComparesOneTooFew(State):
@@ -29,8 +29,8 @@ class ComparesOneTooFew(State):
 
     def is_ready(self, told: Told) -> bool:
         publisher = self.place_of[told.bundle.pid]
-        own = told.past[publisher] <= self.reached[publisher]
-        return own and not any(map(gt, told.past[:-1], self.reached))
+        own = told.past[publisher] <= self.delivered[publisher]
+        return own and not any(map(gt, told.past[:-1], self.delivered))
 
 
 class TellsAnOldPast(State):
@@ -44,7 +44,7 @@ class TellsAnOldPast(State):
         if before is None:
             return told
         before[self.me] = told.past[self.me]
-        old = self.kept[before[self.me] + 1] = Told(before, told.has, bundle)
+        old = self.kept[before[self.me] + 1] = Told(before, told.taken, bundle)
         return old
 
 
@@ -54,7 +54,7 @@ class SkipsWhatIsMissing(State):
     def is_ready(self, told: Told) -> bool:
         past = told.past.copy()
         past[self.place_of[told.bundle.pid]] = 0
-        return not any(map(gt, past, self.reached))
+        return not any(map(gt, past, self.delivered))
 
 
 class PassesOnWithoutThePast(State):
@@ -72,7 +72,7 @@ class ForgetsWhatWasBegun(State):
     """Publishes after a crash as if nothing of a message had been taken that must come again."""
 
     def _past(self) -> list[int]:
-        return self.reached.copy()
+        return self.delivered.copy()
 
 
 # --- acknowledgements ---
@@ -130,14 +130,14 @@ class AcknowledgesWhatItHolds(Direct):
 
     def _hold(self, told: Told, publisher: int, number: int, sender: int, now: Instant, ready: Ready) -> None:
         super()._hold(told, publisher, number, sender, now, ready)
-        self.state.has[publisher] = max(self.state.has[publisher], number)
+        self.state.taken[publisher] = max(self.state.taken[publisher], number)
 
 
 class AcknowledgesWhatIsHandedOut(Outbox):
     """Takes what was handed out for taken, and knows better after a crash."""
 
     def has(self) -> Has:
-        return Has(self.state.reached.copy(), self.state.reached.copy())
+        return Has(self.state.delivered.copy(), self.state.delivered.copy())
 
 
 class BelievesEarlierLives(Direct):
@@ -157,7 +157,7 @@ class TakesDuplicates(Direct):
 
     def _receive_message(self, sender: int, told: Told, now: Instant, ready: Ready) -> None:
         publisher = self.state.place_of[told.bundle.pid]
-        again = told.past[publisher] < self.state.reached[publisher] and publisher != self.state.me
+        again = told.past[publisher] < self.state.delivered[publisher] and publisher != self.state.me
         super()._receive_message(sender, told, now, ready)
         if again:
             ready.deliver.append(Delivery(told.bundle))
@@ -203,7 +203,7 @@ class ResumesWhereItWas(State):
     def resume(self) -> list[Bundle]:
         own = super().resume()
         for told in self.kept.values():
-            self.reached[:] = map(max, self.reached, told.past)
+            self.delivered[:] = map(max, self.delivered, told.past)
         return own
 
 

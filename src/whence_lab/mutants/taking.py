@@ -15,8 +15,8 @@ class CountsBundles(Offsets):
         if first is not None and (first.bundle.process, first.bundle.last) == (bundle.process, bundle.last):
             super().take(first.bundle.count - first.taken)
 
-    def take(self, events: int) -> list[Bundle]:
-        return []
+    def take(self, events: int) -> None:
+        pass
 
     def step(self) -> None:
         pass
@@ -29,7 +29,7 @@ class SkipsBegunBundles(Offsets):
         delivered = super().deliver(bundle)
         if 0 < delivered.have < bundle.count:
             self.take(bundle.count - delivered.have)
-            return delivered._replace(have=bundle.count, again=0)
+            return delivered._replace(have=bundle.count, again=0, left=0)
         return delivered
 
 
@@ -40,7 +40,7 @@ class BeginsBundlesAgain(Offsets):
         delivered = super().deliver(bundle)
         if 0 < delivered.have < bundle.count:
             self._entries[-1].taken = 0
-            return delivered._replace(have=0)
+            return delivered._replace(have=0, left=bundle.count)
         return delivered
 
 

@@ -1,5 +1,6 @@
 """The rivals on the tree: what they promise, what they cost, and what they refuse."""
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -22,7 +23,8 @@ class RivalGrove(Grove):
         self.settings = recipe.settings_from(settings)
         self.now = 0
         self.boots, self.members, self.journals = {}, {}, {}
-        self.flying, self.delivered, self.returned, self.steps, self.notes = [], {}, {}, {}, []
+        self.flying, self.delivered, self.returned, self.notes = [], {}, {}, []
+        self.steps, self.rewritten = Counter(), Counter()
         self.taken, self.untaken, self.asleep = {}, {}, set()
 
 

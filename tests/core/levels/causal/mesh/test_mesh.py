@@ -393,7 +393,7 @@ def test_places_come_from_the_list_of_processes_and_never_from_their_numbers(num
     grove.restart(numbers[2])
     grove.settle()
     assert grove.delivered == {number: [first, second] for number in numbers}
-    assert [len(told) for told in (grove.members[numbers[0]].taken(),)] == [3]
+    assert [len(told) for told in (grove.members[numbers[0]].taken,)] == [3]
     assert grove.at_rest() == []
 
 

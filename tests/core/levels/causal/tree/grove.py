@@ -35,7 +35,10 @@ class Grove:
         self.flying: list[tuple[Process, int, Item]] = []
         self.delivered: dict[int, list[EventId]] = {}
         self.returned: dict[int, list[EventId]] = {}
-        self.steps: dict[int, int] = {}
+        self.steps: Counter[int] = Counter()
+        """Steps that each application has: publications that returned, and deliveries."""
+        self.rewritten: Counter[int] = Counter()
+        """How many it had when its journal was rewritten."""
         self.taken: dict[int, Counter[int]] = {}
         self.untaken: dict[int, list[Bundle]] = {}
         self.asleep: set[int] = set()
@@ -69,7 +72,7 @@ class Grove:
                 self.flying.append((sender, target, item))
         published = [] if ready.published is None else [ready.published]
         for step in [*published, *ready.deliver]:
-            self.steps[node] = self.steps.get(node, 0) + 1
+            self.steps[node] += 1
             assert isinstance(step, Delivery | Returned)
             name = EventId(step.bundle.pid, step.bundle.boot, step.bundle.first)
             if isinstance(step, Returned):
@@ -88,7 +91,8 @@ class Grove:
             member = self.members.get(node)
             if isinstance(member, Resuming):
                 self.taken.setdefault(node, Counter())[member.place_of(bundle.pid)] += 1
-                member.take(bundle.pid)
+                if self.around.remembers:
+                    member.taken[member.place_of(bundle.pid)] += 1
 
     def crash(self, node: int) -> None:
         del self.members[node]
@@ -100,10 +104,15 @@ class Grove:
         member = self.members[node] = self._build(node)
         if isinstance(member, Resuming):
             taken = self.taken.get(node, Counter())
-            member.resume([taken[place] for place in range(len(member.taken()))], len(self.returned.get(node, [])))
-        else:
-            member.act("consumed", self.steps.get(node, 0), self.now)
-        self.apply(node, member.restore(self.journals[node], self.now))
+            member.resume([taken[place] for place in range(len(member.taken))], len(self.returned.get(node, [])))
+        ready = member.restore(self.journals[node], self.now)
+        if not isinstance(member, Resuming):
+            del ready.deliver[: self.steps[node] - self.rewritten[node]]  # the application has these
+        self.apply(node, ready)
+
+    def rewrite(self, node: int) -> None:
+        """Put a checkpoint in the place of a journal."""
+        self.journals[node], self.rewritten[node] = self.members[node].checkpoint(), self.steps[node]
 
     def pass_on(self, source: int | None = None, target: int | None = None, kind: type[Item] = Item) -> int:
         """Let waiting items through, in order; those that they cause wait."""

@@ -433,7 +433,7 @@ def test_a_node_goes_on_from_a_checkpoint_as_if_nothing_had_been_left_out() -> N
     grove.pass_on(kind=Copy)
     events.append(grove.publish(2))
     grove.pass_on(kind=Copy)
-    grove.journals[2] = grove.members[2].checkpoint()
+    grove.rewrite(2)
     events.append(grove.publish(1))
     grove.pass_on(kind=Copy)
     grove.crash(2)

@@ -16,17 +16,17 @@ Clock: TypeAlias = Annotated[list[Number], Meta(min_length=1, max_length=CLOCK_N
 class Told(Item, frozen=True, tag=84):
     """A message as its publisher sent it, whoever passes it on: what it follows, what its publisher had, the bundle.
 
-    In `past` the publisher's own entry is how many messages it had published before. `has` is as in Has; if empty, as
+    In `past` the publisher's own entry is how many messages it had published before. `taken` is as in Has; if empty, as
     `past`.
     """
 
     past: Clock
-    has: Annotated[list[Number], Meta(max_length=CLOCK_NODES_MAX)]
+    taken: Annotated[list[Number], Meta(max_length=CLOCK_NODES_MAX)]
     bundle: Bundle
 
     def sound(self) -> bool:
         """Tell whether the clocks agree, and the bundle is one."""
-        return len(self.has) in (0, len(self.past)) and self.bundle.sound()
+        return len(self.taken) in (0, len(self.past)) and self.bundle.sound()
 
     def bundle_count(self) -> int:
         """Return one."""
@@ -38,8 +38,8 @@ class Told(Item, frozen=True, tag=84):
 
 
 class Has(Item, frozen=True, tag=85):
-    """So many messages of each node were taken by the application here, for good, and so many came: an acknowledgement
-    to all of them. What came and was not taken need not be sent again, but kept."""
+    """So many messages of each node were taken by the application here, for good, and so many were delivered to it: an
+    acknowledgement to all of them. What was delivered and not taken need not be sent again, but kept."""
 
-    has: Clock
-    reached: Clock
+    taken: Clock
+    delivered: Clock

@@ -15,14 +15,14 @@ class Published(Struct, frozen=True, tag=1, array_like=True, gc=False):
     """A message of this node's own: its clock, and what the application had taken, which others are told with it."""
 
     past: list[int]
-    has: list[int]
+    taken: list[int]
     bundle: Bundle
 
 
 class Taken(Struct, frozen=True, tag=2, array_like=True, gc=False):
     """The application has taken so many messages of each node, and others are told."""
 
-    has: list[int]
+    taken: list[int]
 
 
 class Settled(Struct, frozen=True, tag=3, array_like=True, gc=False):
@@ -34,7 +34,7 @@ class Settled(Struct, frozen=True, tag=3, array_like=True, gc=False):
 class Checkpoint(Struct, frozen=True, tag=4, array_like=True, gc=False):
     """What all records before it come to; own messages that somebody may lack follow, each as `Kept`."""
 
-    has: list[int]
+    taken: list[int]
     published: int
     settled: int
 

@@ -49,7 +49,7 @@ class Direct:
         self._settings = settings.mesh
         self._limits = settings.limits
         self._spread = settings.layout
-        self._nodes = len(state.reached)
+        self._nodes = len(state.delivered)
         self.founders: list[Process] = []
         """The processes that began the group, as far as this one knows them."""
         self.held: dict[int, dict[int, Waiting]] = {}
@@ -60,7 +60,7 @@ class Direct:
         self._published = 0
         """Events of this life."""
         self._settled_written = 0
-        self._has_written = list(state.has)
+        self._taken_written = list(state.taken)
         self._told = 0
         """Publications that the application was told of in earlier lives."""
 
@@ -124,14 +124,10 @@ class Direct:
         """Return the place of a process among the members: its messages are counted there."""
         return self.state.place_of[process]
 
-    def take(self, process: int) -> None:
-        """Learn that the application takes the next message of a process; others are told when it is time."""
-        if self.state.remembers:
-            self.state.has[self.state.place_of[process]] += 1
-
-    def taken(self) -> Sequence[int]:
-        """Return how many messages of each node the application has taken, as far as is known."""
-        return self.state.has
+    @property
+    def taken(self) -> list[int]:
+        """Return how many messages of each node the application has taken; others are told when it is time."""
+        return self.state.taken
 
     def settled(self) -> int | None:
         """Return the last event of this life that every other member's application has taken."""
@@ -169,14 +165,14 @@ class Direct:
         """
         if not self._up:
             raise NotMemberError("only a member may publish, and this one has not started")
-        bundle = packed(self.me, self._published + 1, payloads)
-        self._check_limits(bundle)
-        self._published += bundle.count
+        bundle, count = packed(self.me, self._published + 1, payloads), len(payloads)
+        self._check_limits(count, len(bundle.body))
+        self._published += count
         ready, state = Ready(published=Returned(bundle), deliver=[Delivery(bundle)]), self.state
         told = state.publish(bundle)
         if state.remembers:
-            self._has_written = told.has
-            self._persist(Published(told.past, told.has, bundle), ready)
+            self._taken_written = told.taken
+            self._persist(Published(told.past, told.taken, bundle), ready)
             self.outbox.watch(now)
         self.outbox.send(told, state.published, now, ready)
         return bundle, self._wake(ready)
@@ -207,9 +203,9 @@ class Direct:
     def _receive_word(self, sender: Process, item: Item, now: Instant, ready: Ready) -> None:
         node, me = sender.pid, self.state.me
         match item:
-            case Has(has, reached) if len(has) == len(reached) == self._nodes:
+            case Has(taken, delivered) if len(taken) == len(delivered) == self._nodes:
                 self._peers[node].answered = True  # what comes with a message may have been said long ago
-                self._acknowledged(sender, has[me], reached[me], now, ready)
+                self._acknowledged(sender, taken[me], delivered[me], now, ready)
             case Probe():
                 self._look(ready)
                 ready.send.append(Send((node,), self.outbox.has()))
@@ -224,13 +220,13 @@ class Direct:
             case _:
                 ready.notes.append(Note("drop", "other_level", peer=node))
 
-    def _acknowledged(self, sender: Process, has: int, came: int, now: Instant, ready: Ready) -> None:
+    def _acknowledged(self, sender: Process, taken: int, came: int, now: Instant, ready: Ready) -> None:
         """Learn how many own messages an application has, and how many came to one life of its process."""
         node, boot = sender
-        if max(has, came) > self.state.published:
+        if max(taken, came) > self.state.published:
             ready.notes.append(Note("reject", OWN_LOST, peer=node))
         else:
-            self.outbox.acknowledged(node, has, self.outbox.came_to(node, boot, came), now, ready)
+            self.outbox.acknowledged(node, taken, self.outbox.came_to(node, boot, came), now, ready)
 
     def unreachable(self, peer: int, now: Instant) -> Ready:
         """Suspect a node that did not take what it was sent."""
@@ -283,18 +279,18 @@ class Direct:
 
     def _receive_message(self, sender: int, told: Told, now: Instant, ready: Ready) -> None:
         past, bundle, state = told.past, told.bundle, self.state
-        me, reached = state.me, state.reached
+        me, delivered = state.me, state.delivered
         peer = self._peers.get(bundle.pid)
         if peer is None or len(past) != self._nodes or past[me] > state.published:
             mine = peer is not None and len(past) == self._nodes
             ready.notes.append(Note("reject", OWN_LOST if mine else "not_for_me", bundle, sender))
             return
         if past[me] > peer.acked and sender == bundle.pid:
-            has = (told.has or past)[me]  # what it follows may have come to an earlier life of it alone
-            self._acknowledged(bundle.process, has, has, now, ready)
+            taken = (told.taken or past)[me]  # what it follows may have come to an earlier life of it alone
+            self._acknowledged(bundle.process, taken, taken, now, ready)
         publisher = peer.place
         number = past[publisher] + 1
-        if number <= reached[publisher]:
+        if number <= delivered[publisher]:
             ready.notes.append(Note("drop", "duplicate", bundle, sender))
             self.outbox.owe(now)
         elif state.is_ready(told):
@@ -308,7 +304,7 @@ class Direct:
         """Hand a message of another to the application."""
         if self._held_count:
             self._let_go(publisher, number)  # held, or another copy of it
-        self.state.reached[publisher] = number
+        self.state.delivered[publisher] = number
         self.state.remember(told)
         ready.deliver.append(Delivery(told.bundle, hold_ns))
         self.outbox.handed(now)
@@ -325,13 +321,13 @@ class Direct:
 
     def _release(self, now: Instant, ready: Ready) -> None:
         """Process what was held, as far as it goes: of each publisher, only its next message can be ready."""
-        reached, progress = self.state.reached, True
+        delivered, progress = self.state.delivered, True
         while progress:
             progress = False
             for publisher in list(self.held):
                 held = self.held[publisher]
-                while (waiting := held.get(reached[publisher] + 1)) and self.state.is_ready(waiting.told):
-                    self._process(waiting.told, publisher, reached[publisher] + 1, now - waiting.since, now, ready)
+                while (waiting := held.get(delivered[publisher] + 1)) and self.state.is_ready(waiting.told):
+                    self._process(waiting.told, publisher, delivered[publisher] + 1, now - waiting.since, now, ready)
                     progress = True
 
     def _let_go(self, publisher: int, number: int) -> None:
@@ -351,7 +347,7 @@ class Direct:
                 for place, number in self.state.missing(waiting.told):
                     wanted[place] = max(wanted.get(place, 0), number)
         for place, number in wanted.items():
-            above, node = self.state.reached[place], self.state.processes[place]
+            above, node = self.state.delivered[place], self.state.processes[place]
             ready.send.append(Send((node,), Ask(above, number)))
             if node in self._suspects.now:
                 others = tuple(other for other in self.outbox.active if other != node)
@@ -372,16 +368,16 @@ class Direct:
 
     def _look(self, ready: Ready) -> bool:
         """Look what the application has taken, and write it down before anybody is told; return whether it is news."""
-        has, before = self.state.has, self._has_written.copy()
+        taken, before = self.state.taken, self._taken_written.copy()
         if not self.state.remembers:
             return True
-        if has == before:
+        if taken == before:
             return False
-        self._has_written = has.copy()
-        self._persist(Taken(self._has_written), ready)
+        self._taken_written = taken.copy()
+        self._persist(Taken(self._taken_written), ready)
         self.outbox.settle()
-        before[self.state.me] = has[self.state.me]  # what is its own is no news to others
-        return has != before
+        before[self.state.me] = taken[self.state.me]  # what is its own is no news to others
+        return taken != before
 
     def _persist(self, entry: journal.Entry, ready: Ready) -> None:
         """Write a transition down, and with it what had time."""
@@ -390,9 +386,9 @@ class Direct:
             ready.persist.append(journal.encode(Settled(self._settled_written)))
         ready.persist.append(journal.encode(entry))
 
-    def _check_limits(self, bundle: Bundle) -> None:
-        size, settings, state = len(bundle.body), self._settings, self.state
-        self._limits.check(bundle.count, size, self._published)
+    def _check_limits(self, count: int, size: int) -> None:
+        settings, state = self._settings, self.state
+        self._limits.check(count, size, self._published)
         if len(state.kept) >= settings.records_max // 4:
             raise LimitError("records_max // 4", settings.records_max // 4, len(state.kept) + 1, transient=True)
         if state.retained_bytes + size > settings.retained_bytes_max // 4:

@@ -126,21 +126,21 @@ class Outbox:
             if node not in self.suspects.now:
                 self.push(node, ready)
 
-    def acknowledged(self, node: int, has: int, came: int, now: Instant, ready: Ready) -> None:
+    def acknowledged(self, node: int, taken: int, came: int, now: Instant, ready: Ready) -> None:
         """Learn how many own messages came to the present life of a node, and how many its application has."""
         peer, state = self.peers[node], self.state
         published = state.published
         if peer.came < came <= published:
             peer.came = came
             peer.backoff = self.settings.retry_ns
-        if not peer.acked < has <= published:
+        if not peer.acked < taken <= published:
             return  # old news, or nonsense
         was_slowest = peer.acked == self._lowest
-        peer.acked = has
-        if peer.sent < has:
-            peer.sent = has
+        peer.acked = taken
+        if peer.sent < taken:
+            peer.sent = taken
         peer.backoff = self.settings.retry_ns
-        if has == published:
+        if taken == published:
             peer.retry_at = NEVER
         else:
             peer.since, peer.retry_at = now, now + peer.backoff  # later than before: nobody must be woken earlier
@@ -159,7 +159,7 @@ class Outbox:
     def settle(self) -> None:
         """Drop what everybody has, the application here too."""
         state = self.state
-        mine = state.has[state.me]
+        mine = state.taken[state.me]
         acked = [peer.acked for peer in self.peers.values()]
         self._lowest = min(acked, default=mine)
         self._slowest = acked.count(self._lowest)
@@ -190,7 +190,7 @@ class Outbox:
 
     def has(self) -> Has:
         """Say what is here for good."""
-        return Has(self.state.has.copy(), self.state.reached.copy())
+        return Has(self.state.taken.copy(), self.state.delivered.copy())
 
     def tell(self, now: Instant, ready: Ready, *, news: bool) -> None:
         """Tell everybody what is here, if it is news or somebody waits for it; again while something is untaken."""

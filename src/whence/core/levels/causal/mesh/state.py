@@ -1,11 +1,11 @@
 """What a member of a direct group remembers, and the transitions that change it for good.
 
-Laws: `reached[x]` is how many messages of x were handed to the application here, without a gap, in x's order. A message
-may be handed over when everything its publisher had been handed was handed over here; so the clock of one that was lies
-below `reached`, and nothing has to be merged. `has[x]` is how many of them the application has taken; a later life
-begins with that, and what was handed out beyond is fetched again. Own messages are kept until every application has
-taken them. Messages of others are kept while there is room, to be passed on for a publisher that is down; nobody relies
-on it. x is a place in the list of members, whatever number its process has.
+Laws: `delivered[x]` is how many messages of x were delivered to the application here, without a gap, in x's order. A
+message may be delivered when everything was that had been delivered to its publisher; so the clock of one that was lies
+below `delivered`, and nothing has to be merged. `taken[x]` is how many of them the application has taken, as
+core/offsets.py counts them; a later life begins with that, and what was delivered beyond is fetched again. Own messages
+are kept until every application has taken them. Messages of others are kept while there is room, to be passed on for a
+publisher that is down; nobody relies on it. x is a place in the list of members, whatever number its process has.
 """
 
 from collections import deque
@@ -32,8 +32,8 @@ class State:
         self.place_of = {process: place for place, process in enumerate(processes)}
         self.remembers = remembers
         """Whether a later life goes on from here; else what was handed out counts as taken."""
-        self.reached = [0] * nodes
-        self.has = [0] * nodes if remembers else self.reached
+        self.delivered = [0] * nodes
+        self.taken = [0] * nodes if remembers else self.delivered
         self.begun: list[int] = []
         """Messages of each node that were taken in an earlier life, counting one of which a part was: what is published
         now follows that part, though the message is still to come again."""
@@ -52,18 +52,20 @@ class State:
     # --- transitions ---
 
     def publish(self, bundle: Bundle) -> Told:
-        """Give an own message its number and clock, after everything handed out here, and count it as handed out."""
-        reached, me = self.reached, self.me
-        told = Told(self._past() if self.begun else reached.copy(), self.has.copy() if self.remembers else [], bundle)
-        reached[me] = self.published = self.published + 1
+        """Give an own message its number and clock, after everything delivered here, and count it as delivered."""
+        delivered, me = self.delivered, self.me
+        told = Told(
+            self._past() if self.begun else delivered.copy(), self.taken.copy() if self.remembers else [], bundle
+        )
+        delivered[me] = self.published = self.published + 1
         self._keep(told)
         return told
 
     def _past(self) -> list[int]:
         """Return what an own message follows, while messages that were begun are still to come again."""
-        past = list(map(max, self.reached, self.begun))
-        past[self.me] = self.reached[self.me]
-        if past == self.reached:
+        past = list(map(max, self.delivered, self.begun))
+        past[self.me] = self.delivered[self.me]
+        if past == self.delivered:
             self.begun = []
         return past
 
@@ -79,15 +81,15 @@ class State:
 
     def resume(self) -> list[Bundle]:
         """Begin a later life: forget what was handed out and not taken. Return the own messages among it."""
-        has, me = self.has, self.me
-        has[me] = max(has[me], self.settled)
-        self.reached = has.copy()
-        self.reached[me] = self.published
-        return [told.bundle for number, told in self.kept.items() if number > has[me]]
+        taken, me = self.taken, self.me
+        taken[me] = max(taken[me], self.settled)
+        self.delivered = taken.copy()
+        self.delivered[me] = self.published
+        return [told.bundle for number, told in self.kept.items() if number > taken[me]]
 
-    def took(self, has: Sequence[int]) -> None:
+    def took(self, taken: Sequence[int]) -> None:
         """Learn what the application had taken at some time."""
-        self.has[:] = map(max, self.has, has)
+        self.taken[:] = map(max, self.taken, taken)
 
     def _keep(self, told: Told) -> None:
         self.kept[told.past[self.me] + 1] = told
@@ -100,15 +102,15 @@ class State:
         match entry:
             case Published():
                 self.published += 1
-                self._keep(Told(entry.past, entry.has, entry.bundle))
-                self.took(entry.has)
+                self._keep(Told(entry.past, entry.taken, entry.bundle))
+                self.took(entry.taken)
             case Taken():
-                self.took(entry.has)
+                self.took(entry.taken)
             case Settled():
                 self.settle(entry.upto)
             case Checkpoint():
                 self.published, self.settled = entry.published, entry.settled
-                self.took(entry.has)
+                self.took(entry.taken)
             case Begun():
                 pass
             case Kept():
@@ -117,24 +119,24 @@ class State:
     def entries(self) -> list[Entry]:
         """Write the state down."""
         kept = [Kept(told.past, told.bundle) for told in self.kept.values()]
-        return [Checkpoint(self.has, self.published, self.settled), *kept]
+        return [Checkpoint(self.taken, self.published, self.settled), *kept]
 
     # --- what follows from them ---
 
     def is_ready(self, told: Told) -> bool:
         """Tell whether all that a message's publisher had been handed was handed over here; it is the publisher's next
         one then, or was handed over before."""
-        return not any(map(gt, told.past, self.reached))
+        return not any(map(gt, told.past, self.delivered))
 
     def missing(self, told: Told) -> list[tuple[int, int]]:
         """Return what must be handed over before a message: nodes, and how many messages of each."""
-        behind = zip(told.past, self.reached, strict=True)
+        behind = zip(told.past, self.delivered, strict=True)
         return [(node, needed) for node, (needed, have) in enumerate(behind) if needed > have]
 
     @property
     def all_taken(self) -> bool:
         """Tell whether the application has taken all it was handed."""
-        return self.has == self.reached
+        return self.taken == self.delivered
 
     # --- messages of others ---
 

@@ -1,7 +1,7 @@
 """A member's durable state as a few records that stand for all before them, so that its journal need not grow.
 
 Law: to take up a checkpoint is to have the state that the records before it would have given: the past, what was
-processed beyond gaps, the steps of the application, and every message that is still kept, as it was forwarded. What
+processed beyond gaps, and every message that is still kept, as it was forwarded. What
 each target has is not in it, as it never is: targets are asked again.
 Source: LoCaMu review, section 4.8: snapshot and truncation.
 """
@@ -15,10 +15,10 @@ KEY_BYTES = 4
 """What a pair takes in a packed shape."""
 
 
-def entries_of(state: State, steps: int, seen: list[tuple[int, int, list[int]]]) -> Iterator[Entry]:
+def entries_of(state: State, seen: list[tuple[int, int, list[int]]]) -> Iterator[Entry]:
     """Write a state down; `seen` is what the fence remembers."""
     ahead = {source: list(numbers) for source, numbers in state.ahead.items()}
-    yield Checkpoint(state.past, ahead, steps, seen)
+    yield Checkpoint(state.past, ahead, 0, seen)
     for record in state.records.values():
         yield _kept(record)
     for source, opened in state.open.items():

@@ -59,8 +59,8 @@ class Checkpoint(Struct, frozen=True, tag=5, array_like=True, gc=False):
 
     past: Cells
     ahead: dict[int, list[int]]
-    steps: int
-    """Steps handed to the application."""
+    unused: int
+    """Earlier versions counted here what the application was handed; core/offsets.py does."""
     seen: list[tuple[int, int, list[int]]]
     """f >= 2: what is known of others, as pair, prefix and numbers beyond."""
 

@@ -61,10 +61,6 @@ class Localized:
         """The processes that began the group, as far as this one knows them."""
         self._up = False
         self._published = 0
-        self._steps = 0
-        """Steps handed to the application in all lives: publications that returned, and deliveries."""
-        self._consumed = 0
-        """Steps the application has, as it told at the start."""
 
     @property
     def cost(self) -> Cost:
@@ -93,7 +89,8 @@ class Localized:
         raise NotMemberError("the tree of this overlay is fixed; nobody can leave it")
 
     def restore(self, records: Sequence[bytes], now: Instant) -> Ready:
-        """Take up an earlier life: play its transitions again, tell the application what it has not heard, say so.
+        """Take up an earlier life: play its transitions again, tell the application of each, and say to the others that
+        it is back. Which of these steps the application has is counted in core/offsets.py.
 
         Raises StorageError if it was a member of another group of processes.
         """
@@ -119,7 +116,6 @@ class Localized:
             return
         if isinstance(entry, Checkpoint):
             state.begin_from(entry.past, {source: dict.fromkeys(ahead) for source, ahead in entry.ahead.items()})
-            self._steps = entry.steps
             self.fence.begin_from(entry.seen)
             return
         if isinstance(entry, Kept):
@@ -160,7 +156,7 @@ class Localized:
 
     def checkpoint(self) -> list[bytes]:
         """Return records that come to the same as all persisted so far; the driver may put them in their place."""
-        entries = entries_of(self.state, self._steps, self.fence.remembered())
+        entries = entries_of(self.state, self.fence.remembered())
         return [journal.encode(entry) for entry in (self._begun(), *entries)]
 
     def checkpoint_bytes(self) -> int:
@@ -248,18 +244,16 @@ class Localized:
         return self._wake(ready)
 
     def act(self, name: str, argument: int, now: Instant) -> Ready:
-        """consumed: the application has so many steps. suspect, trust: err about a peer, or stop. Raises UsageError."""
+        """suspect, trust: err about a peer, or stop. Raises UsageError."""
         ready = Ready()
-        if name == "consumed":
-            self._consumed = argument
-        elif name in ("suspect", "trust"):
+        if name in ("suspect", "trust"):
             place = self._overlay.place_of.get(argument, NOBODY)
             if place not in self.outbox.peers:
                 raise UsageError(f"{name}: process {argument} is not in reach")
             if self._suspects.force(place) if name == "suspect" else self._suspects.release(place):
                 self.outbox.refresh(now, ready)
         else:
-            raise UsageError(f"members of this level know no act {name!r}; there are consumed, suspect and trust")
+            raise UsageError(f"members of this level know no act {name!r}; there are suspect and trust")
         return self._wake(ready)
 
     def tick(self, now: Instant) -> Ready:
@@ -365,15 +359,11 @@ class Localized:
             self.state.forget(record)  # playing the journal again forgets it too
 
     def _tell_application(self, record: Record, last: int, hold_ns: int, ready: Ready) -> None:
-        """Hand the application its next steps, unless it has them from an earlier life."""
-        if last == NOBODY:
-            self._steps += 1
-            if self._steps > self._consumed and ready.published is None:  # found in the journal
-                ready.deliver.append(Returned(record.bundle, record.group))
+        """Tell the application of a message: what it has from an earlier life, core/offsets.py knows."""
+        if last == NOBODY and ready.published is None:  # found in the journal
+            ready.deliver.append(Returned(record.bundle, record.group))
         if record.route.delivers:
-            self._steps += 1
-            if self._steps > self._consumed:
-                ready.deliver.append(Delivery(record.bundle, hold_ns))
+            ready.deliver.append(Delivery(record.bundle, hold_ns))
 
     # --- names ---
 

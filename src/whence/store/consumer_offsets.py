@@ -47,11 +47,11 @@ assert BUNDLE_EVENTS_MAX < 1 << _EVENT_BITS
 assert CLOCK_NODES_MAX <= 1 << _NODE_BITS
 
 
-class Steps:
+class ConsumerOffsets:
     """Numbers in some memory, each written in one piece."""
 
     def __init__(self, memory: "bytearray | mmap.mmap") -> None:
-        """Read them; `memory` has Steps.BYTES bytes, all zero at first. Raises ValueError where they are damaged."""
+        """Read them; `memory` has BYTES bytes, all zero at first. Raises ValueError where they are damaged."""
         self._memory = memory
         self.closed = False
         self._places = memoryview(memory).cast("Q")
@@ -86,7 +86,7 @@ class Steps:
     BYTES = _BYTES
 
     @classmethod
-    def at(cls, path: Path) -> "Steps":
+    def at(cls, path: Path) -> "ConsumerOffsets":
         """Open or create them in a file. Raises StorageError, also where it is damaged."""
         try:
             make_directory(path.parent)

@@ -1,4 +1,4 @@
-"""How far the application here has taken each publisher's events, and telling the publishers so: their credit.
+"""Acknowledgements: each publisher is told how far the application here is with its events. That is its credit.
 
 Law: whoever published what was taken hears of it within LAZY_NS, where it was much within REPORT_NS, and again when it
 is connected anew.
@@ -32,15 +32,19 @@ class Progress:
         """Bytes that were taken and not reported."""
 
 
-class Reports:
+class Acknowledgements:
     """What one member tells the publishers of its group."""
 
     def __init__(
         self,
+        me: Process,
         send: Callable[[Process, Reached], None],
+        own: Callable[[Bundle], None],
         guarded: Callable[[Callable[[], None]], Callable[[], None]] = lambda step: step,
     ) -> None:
-        self._send = send
+        """`send` is given what to tell whom; `own` the bundles of this process itself, which need no telling."""
+        self._me = me
+        self._send, self._own = send, own
         self._reports = guarded(self._report)
         self._loop = asyncio.get_running_loop()
         self._taken: dict[tuple[int, int], Progress] = {}
@@ -51,7 +55,10 @@ class Reports:
         """When each of those who publish was last reported to."""
 
     def taken(self, bundle: Bundle) -> None:
-        """Note that the application has taken a bundle of somebody else."""
+        """Note that the application has taken a bundle."""
+        if bundle.pid == self._me.pid and bundle.boot == self._me.boot:
+            self._own(bundle)
+            return
         progress = self._taken.get((bundle.pid, bundle.boot)) or self._begin(bundle.process)
         last = bundle.last
         if last > progress.last:

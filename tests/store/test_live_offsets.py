@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from whence.errors import StorageError
 from whence.limits import CLOCK_NODES_MAX
-from whence.store.steps import Steps
+from whence.store.consumer_offsets import ConsumerOffsets
 
 
 def test_steps_are_counted_across_lives(tmp_path: Path) -> None:
     for life in range(3):
-        steps = Steps.at(tmp_path / "deep" / "steps")
+        steps = ConsumerOffsets.at(tmp_path / "deep" / "steps")
         assert (steps.taken, steps.told) == (5 * life, life)
         steps.take(2)
         steps.take(3)
@@ -30,17 +30,17 @@ def test_steps_are_counted_across_lives(tmp_path: Path) -> None:
 
 def test_what_was_counted_before_a_kill_is_there_after_it(tmp_path: Path) -> None:
     program = (
-        "import os, sys; from pathlib import Path; from whence.store.steps import Steps\n"
-        "steps = Steps.at(Path(sys.argv[1])); steps.take(7); steps.tell(); os.kill(os.getpid(), 9)"
+        "import os, sys; from pathlib import Path; from whence.store.consumer_offsets import ConsumerOffsets\n"
+        "steps = ConsumerOffsets.at(Path(sys.argv[1])); steps.take(7); steps.tell(); os.kill(os.getpid(), 9)"
     )
     subprocess.run([sys.executable, "-c", program, str(tmp_path / "steps")], check=False)
-    steps = Steps.at(tmp_path / "steps")
+    steps = ConsumerOffsets.at(tmp_path / "steps")
     assert (steps.taken, steps.told) == (7, 1)
 
 
 def test_a_counter_that_cannot_be_kept_is_named(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="cannot be kept"):
-        Steps.at(tmp_path)
+        ConsumerOffsets.at(tmp_path)
 
 
 def test_a_full_disk_is_told_when_the_numbers_are_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,14 +51,14 @@ def test_a_full_disk_is_told_when_the_numbers_are_opened(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(StorageError, match="No space left"):
-        Steps.at(tmp_path / "steps")
+        ConsumerOffsets.at(tmp_path / "steps")
 
 
 FILL = """
 import os, sys
 from pathlib import Path
 from whence.errors import StorageError
-from whence.store.steps import Steps
+from whence.store.consumer_offsets import ConsumerOffsets
 room = os.open(sys.argv[1] + "/rest", os.O_CREAT | os.O_WRONLY)
 try:
     while os.write(room, bytes(4096)):
@@ -66,7 +66,7 @@ try:
 except OSError:
     pass
 try:
-    Steps.at(Path(sys.argv[1]) / "steps").take(1)
+    ConsumerOffsets.at(Path(sys.argv[1]) / "steps").take(1)
 except StorageError as error:
     sys.exit(7 if "No space left" in str(error) else 8)
 """
@@ -85,41 +85,41 @@ def test_a_full_file_system_does_not_end_the_process(tmp_path: Path) -> None:
 
 
 def test_counters_survive_and_catch_up_with_what_others_were_told(tmp_path: Path) -> None:
-    steps = Steps.at(tmp_path / "steps")
+    steps = ConsumerOffsets.at(tmp_path / "steps")
     steps.take_of(5, 3, whole=True)
     steps.take_of(0, 2, whole=False)
     steps.tell()
     steps.close()
-    again = Steps.at(tmp_path / "steps")
+    again = ConsumerOffsets.at(tmp_path / "steps")
     assert (again.taken, again.told, again.messages[5], sum(again.messages), again.begun[0]) == (5, 1, 1, 1, 2)
     again.catch_up([2, 0, 0, 0, 0, 1])
     again.close()
-    caught_up = Steps.at(tmp_path / "steps")
+    caught_up = ConsumerOffsets.at(tmp_path / "steps")
     assert (caught_up.taken, caught_up.messages[:6], caught_up.begun[0]) == (5, [2, 0, 0, 0, 0, 1], 0)
     caught_up.take_of(0, 4, whole=True)
-    assert Steps.at(tmp_path / "steps").taken == 9
+    assert ConsumerOffsets.at(tmp_path / "steps").taken == 9
 
 
 def test_numbers_of_the_first_format_are_taken_over(tmp_path: Path) -> None:
     messages = [3, 0, 4, *[0] * (CLOCK_NODES_MAX - 3)]
     (tmp_path / "steps").write_bytes(pack(f"<{4 + CLOCK_NODES_MAX}Q", 0, 5, 99, 70, *messages))
-    steps = Steps.at(tmp_path / "steps")
+    steps = ConsumerOffsets.at(tmp_path / "steps")
     assert (steps.taken, steps.told, steps.messages[:3]) == (70, 5, [3, 0, 4]), "7 messages are an odd number of them"
     steps.take_of(2, 1, whole=True)
     steps.close()
-    again = Steps.at(tmp_path / "steps")
+    again = ConsumerOffsets.at(tmp_path / "steps")
     assert (again.taken, again.messages[:3]) == (71, [3, 0, 5])
 
 
 def test_numbers_of_the_third_format_are_taken_over_and_checked(tmp_path: Path) -> None:
     """It has no positions of what is in hand; a flipped bit is seen before it is turned into the present one."""
-    steps = Steps(bytearray(Steps.BYTES))
+    steps = ConsumerOffsets(bytearray(ConsumerOffsets.BYTES))
     steps.take_of(2, 5, whole=True)
     steps.hand(2, 1 << 16 | 5)
     words = 4 + 2 * CLOCK_NODES_MAX
     third = bytes(steps._memory)[: 8 * words] + pack("<Q", 3 << 57 | 3)
     (tmp_path / "steps").write_bytes(third)
-    taken_over = Steps.at(tmp_path / "steps")
+    taken_over = ConsumerOffsets.at(tmp_path / "steps")
     assert (taken_over.taken, taken_over.messages[2], taken_over.handed[2]) == (5, 1, 1 << 16 | 5)
     assert not taken_over.displaced
     assert set(taken_over.places) == {(0, 0)}
@@ -128,7 +128,7 @@ def test_numbers_of_the_third_format_are_taken_over_and_checked(tmp_path: Path) 
         damaged[byte] ^= 4
         (tmp_path / "damaged").write_bytes(damaged)
         with pytest.raises(StorageError, match="damaged"):
-            Steps.at(tmp_path / "damaged")
+            ConsumerOffsets.at(tmp_path / "damaged")
 
 
 class Watched:
@@ -148,28 +148,28 @@ def test_events_and_messages_agree_wherever_a_process_is_killed(
     taken: list[tuple[int, int, bool]], writes: int
 ) -> None:
     """Killed after so many writes: what is read back is the state after some whole number of takes."""
-    memory, shadow = bytearray(Steps.BYTES), Steps(bytearray(Steps.BYTES))
-    steps = Steps(memory)
+    memory, shadow = bytearray(ConsumerOffsets.BYTES), ConsumerOffsets(bytearray(ConsumerOffsets.BYTES))
+    steps = ConsumerOffsets(memory)
     steps._places = Watched(memory, writes)  # type: ignore[assignment]
     states = [(0, shadow.messages.copy(), shadow.begun.copy())]
     for node, events, whole in taken:
         steps.take_of(node, events, whole=whole)
         shadow.take_of(node, events, whole=whole)
         states.append((shadow.taken, shadow.messages.copy(), shadow.begun.copy()))
-    again = Steps(memory)
+    again = ConsumerOffsets(memory)
     assert (again.taken, again.messages, again.begun) == states[min(writes // 2, len(taken))]
 
 
 def test_each_number_is_written_in_one_piece() -> None:
     """Through memory of the machine's own words, never byte by byte."""
-    memory = mmap.mmap(-1, Steps.BYTES)
-    steps = Steps(memory)
+    memory = mmap.mmap(-1, ConsumerOffsets.BYTES)
+    steps = ConsumerOffsets(memory)
     assert (steps._places.itemsize, steps._places.format) == (8, "Q")
 
 
 def test_no_flipped_bit_passes_for_a_step(tmp_path: Path) -> None:
     path = tmp_path / "steps"
-    steps = Steps.at(path)
+    steps = ConsumerOffsets.at(path)
     for node in (0, 3, 0):
         steps.take_of(node, 4, whole=True)
     steps.hand(3, 14)
@@ -181,18 +181,18 @@ def test_no_flipped_bit_passes_for_a_step(tmp_path: Path) -> None:
         damaged[bit >> 3] ^= 1 << (bit & 7)
         path.write_bytes(damaged)
         with pytest.raises(StorageError, match=r"is damaged.*restore the whole data directory"):
-            Steps.at(path)
+            ConsumerOffsets.at(path)
     path.write_bytes(whole)
-    again = Steps.at(path)
+    again = ConsumerOffsets.at(path)
     assert (again.taken, again.told, again.messages[:4], again.handed[3]) == (12, 1, [2, 0, 0, 1], 14)
     again.close()
 
 
 @pytest.mark.parametrize("left", [0, 1, 8, 555])
 def test_numbers_that_were_cut_short_are_not_begun_anew(tmp_path: Path, left: int) -> None:
-    Steps.at(tmp_path / "steps").close()
+    ConsumerOffsets.at(tmp_path / "steps").close()
     whole = (tmp_path / "steps").read_bytes()
     for damaged in (whole[:left], bytes(len(whole))):
         (tmp_path / "steps").write_bytes(damaged)
         with pytest.raises(StorageError, match="is damaged"):
-            Steps.at(tmp_path / "steps")
+            ConsumerOffsets.at(tmp_path / "steps")

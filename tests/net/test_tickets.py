@@ -328,8 +328,8 @@ def test_total_tells_of_its_merging_and_refuses_at_once_while_its_clock_is_behin
             assert 'whence_buffer_ticks{group="alps",level="total",quantile="0.99"}' in text
             assert 'whence_rejected_total{group="alps",level="total",reason="any"} 0' in text
             member = groups[1]._driver.member
-            member._clock.observe(0, (member._rt + 60) << 20)  # type: ignore[attr-defined]
-            member.tick(member._rt * 1_000_000)  # type: ignore[attr-defined]
+            member.clock.stamps.observe(0, (member.clock.rt + 60) << 20)  # type: ignore[attr-defined]
+            member.tick(member.clock.rt * 1_000_000)  # type: ignore[attr-defined]
             with pytest.raises(StalledError, match=r"behind what this process has delivered; retry in \d+ ms") as stall:
                 await groups[1].publish(b"y")
             await asyncio.sleep(stall.value.retry_ns / 1e9)

@@ -7,7 +7,7 @@ import pytest
 from tests.core.levels.optimistic.tickets.cluster import ROUND_NS, TICKETS, TicketCluster, cluster_of
 from whence.core.levels.optimistic.tickets import items
 from whence.core.levels.optimistic.tickets.applicant import PASS_OVER_ROUNDS, Applicant
-from whence.core.levels.optimistic.tickets.coordinators import KnownCoordinators
+from whence.core.levels.optimistic.tickets.known_coordinators import KnownCoordinators
 from whence.core.levels.optimistic.tickets.records import TicketEpoch
 from whence.core.levels.optimistic.tickets.settings import TicketSettings
 from whence.core.ready import Item, Ready

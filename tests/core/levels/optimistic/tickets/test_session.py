@@ -10,10 +10,10 @@ from whence.core.clocks.cct import entry_of
 from whence.core.levels.optimistic.tickets import items
 from whence.core.levels.optimistic.tickets.applicant import Applicant
 from whence.core.levels.optimistic.tickets.authority import TRANSITIONS, SessionState
-from whence.core.levels.optimistic.tickets.coordinators import KnownCoordinators
 from whence.core.levels.optimistic.tickets.epochs import BLOCK
 from whence.core.levels.optimistic.tickets.founding import TRANSITIONS as PHASES
 from whence.core.levels.optimistic.tickets.founding import Phase
+from whence.core.levels.optimistic.tickets.known_coordinators import KnownCoordinators
 from whence.core.levels.optimistic.tickets.record_bytes import unpack
 from whence.core.levels.optimistic.tickets.records import TicketEpoch
 from whence.core.levels.optimistic.tickets.settings import TicketSettings

@@ -5,7 +5,7 @@ does not hold. The sentence that decides: an answer counts if it carries the non
 ticket epoch was not refused before. Source: docs/papers/optimistic.md 4.8, 5; traps B7, F10, F23, F24.
 """
 
-from whence.core.levels.optimistic.tickets.coordinators import KnownCoordinators
+from whence.core.levels.optimistic.tickets.known_coordinators import KnownCoordinators
 from whence.core.levels.optimistic.tickets.records import Processes, TicketEpoch
 from whence.core.levels.optimistic.tickets.settings import TicketSettings
 from whence.core.ready import Dice

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from whence.core.levels.optimistic.tickets import items
 from whence.core.levels.optimistic.tickets.applicant import Applicant
 from whence.core.levels.optimistic.tickets.authority import SessionState
-from whence.core.levels.optimistic.tickets.coordinators import KnownCoordinators
 from whence.core.levels.optimistic.tickets.founder import Founder
-from whence.core.levels.optimistic.tickets.peers import KnownPeers
+from whence.core.levels.optimistic.tickets.known_coordinators import KnownCoordinators
+from whence.core.levels.optimistic.tickets.known_peers import KnownPeers
 from whence.core.levels.optimistic.tickets.record_bytes import pack, pack_processes
 from whence.core.levels.optimistic.tickets.records import Record, TicketEpoch
 from whence.core.levels.optimistic.tickets.session import CoordinatorSession
@@ -69,7 +69,7 @@ class Coordinator:
         if session is None:
             return
         session.authority.announce(turn)
-        if session.state is SessionState.CLOSED:
+        if session.authority.state is SessionState.CLOSED:
             self._put_away(session, turn)
 
     def was_closed(self, ticket_epoch: TicketEpoch) -> bool:

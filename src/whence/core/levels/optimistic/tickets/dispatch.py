@@ -9,9 +9,9 @@ from typing import Any
 from whence.core.levels.optimistic.tickets import items
 from whence.core.levels.optimistic.tickets.applicant import Applicant
 from whence.core.levels.optimistic.tickets.coordinator import Coordinator
-from whence.core.levels.optimistic.tickets.coordinators import KnownCoordinators
 from whence.core.levels.optimistic.tickets.founder import Founder
-from whence.core.levels.optimistic.tickets.peers import KnownPeers
+from whence.core.levels.optimistic.tickets.known_coordinators import KnownCoordinators
+from whence.core.levels.optimistic.tickets.known_peers import KnownPeers
 from whence.core.levels.optimistic.tickets.record_bytes import unpack, unpack_processes
 from whence.core.levels.optimistic.tickets.records import TicketEpoch
 from whence.core.levels.optimistic.tickets.seed import Seed

@@ -93,12 +93,8 @@ class Exclusion:
             self.walk.tick(turn.now, turn.post)
             self._follow(turn)
 
-    def wake_at(self) -> Instant | None:
-        """Return when tick has something to do."""
-        return self.walk.wake_at() if self.walk is not None else None
-
     def abandon(self) -> None:
-        """Walk no further."""
+        """Walk no further: without leases nothing may be taken over."""
         self.walk = None
 
     def _new_walk(self) -> Walk:

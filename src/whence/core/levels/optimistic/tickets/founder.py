@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 from whence.core.levels.optimistic.tickets.acceptor import FounderAcceptor
 from whence.core.levels.optimistic.tickets.applicant import Applicant
-from whence.core.levels.optimistic.tickets.coordinators import KnownCoordinators
 from whence.core.levels.optimistic.tickets.founding import FoundingAttempt, Phase
 from whence.core.levels.optimistic.tickets.items import (
     AckExclude,
@@ -19,7 +18,8 @@ from whence.core.levels.optimistic.tickets.items import (
     NotCoordinator,
     Stale,
 )
-from whence.core.levels.optimistic.tickets.peers import KnownPeers
+from whence.core.levels.optimistic.tickets.known_coordinators import KnownCoordinators
+from whence.core.levels.optimistic.tickets.known_peers import KnownPeers
 from whence.core.levels.optimistic.tickets.records import Processes, Record, TicketEpoch
 from whence.core.levels.optimistic.tickets.settings import TicketSettings
 from whence.core.levels.optimistic.tickets.turn import Turn

@@ -19,7 +19,7 @@ from whence.core.levels.optimistic.tickets.epochs import Reservation
 from whence.core.levels.optimistic.tickets.exclusion import Exclusion
 from whence.core.levels.optimistic.tickets.intervals import absorbed, grantable, granted
 from whence.core.levels.optimistic.tickets.items import AckAcquireTicket, AckReleaseTicket, ReleaseTicket
-from whence.core.levels.optimistic.tickets.peers import KnownPeers
+from whence.core.levels.optimistic.tickets.known_peers import KnownPeers
 from whence.core.levels.optimistic.tickets.record_bytes import pack, unpack
 from whence.core.levels.optimistic.tickets.records import EPOCH_MAX, TicketEpoch
 from whence.core.levels.optimistic.tickets.registration import ChangeKind, Registration

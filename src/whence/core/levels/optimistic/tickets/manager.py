@@ -13,11 +13,11 @@ from whence.core.levels.optimistic.tickets.acceptor import FounderAcceptor
 from whence.core.levels.optimistic.tickets.applicant import Applicant
 from whence.core.levels.optimistic.tickets.authority import SessionState
 from whence.core.levels.optimistic.tickets.coordinator import Coordinator
-from whence.core.levels.optimistic.tickets.coordinators import KnownCoordinators
 from whence.core.levels.optimistic.tickets.dispatch import Dispatcher
 from whence.core.levels.optimistic.tickets.founder import Founder
 from whence.core.levels.optimistic.tickets.founding import FoundingAttempt
-from whence.core.levels.optimistic.tickets.peers import KnownPeers
+from whence.core.levels.optimistic.tickets.known_coordinators import KnownCoordinators
+from whence.core.levels.optimistic.tickets.known_peers import KnownPeers
 from whence.core.levels.optimistic.tickets.seed import Seed
 from whence.core.levels.optimistic.tickets.session import CoordinatorSession
 from whence.core.levels.optimistic.tickets.settings import TicketSettings
@@ -207,9 +207,11 @@ class TicketManager:
         turn = self._begin_turn(now, ready)
         if self.coordinator.session is not None:
             self.coordinator.session.tick(turn)
-        self.founder.tick(turn)
+        if self.founder.attempt is not None:
+            self.founder.tick(turn)
         self._continue_joining(turn)
-        self.founder.learn_if_due(turn)
+        if not self.acceptor.knows:
+            self.founder.learn_if_due(turn)
         self._end_turn(turn)
 
     def wake_at(self, now: Instant) -> Instant | None:
@@ -243,9 +245,10 @@ class TicketManager:
             turn.post_pid(applicant.ask(turn.now), items.AcquireTicket(applicant.nonce))
 
     def _begin_turn(self, now: Instant, ready: Ready) -> Turn:
-        turn = Turn(self.me, now, ready)
-        if self.coordinator.session is not None:
-            self.coordinator.session.lapse(turn)
+        """Begin with noticing that the leases ended, perhaps long ago."""
+        turn, session = Turn(self.me, now, ready), self.coordinator.session
+        if session is not None and session.authority.lapse(turn):
+            session.exclusion.abandon()
         return turn
 
     def _end_turn(self, turn: Turn) -> None:

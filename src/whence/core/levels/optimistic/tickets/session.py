@@ -20,7 +20,7 @@ from whence.core.levels.optimistic.tickets.exclusion import Exclusion
 from whence.core.levels.optimistic.tickets.grants import Grants
 from whence.core.levels.optimistic.tickets.intervals import taken_over
 from whence.core.levels.optimistic.tickets.items import Alive, ReleaseTicket
-from whence.core.levels.optimistic.tickets.peers import KnownPeers
+from whence.core.levels.optimistic.tickets.known_peers import KnownPeers
 from whence.core.levels.optimistic.tickets.record_bytes import pack
 from whence.core.levels.optimistic.tickets.records import Processes, Record, TicketEpoch, last_with
 from whence.core.levels.optimistic.tickets.registration import ChangeKind, Registration
@@ -28,7 +28,7 @@ from whence.core.levels.optimistic.tickets.ring import Ring
 from whence.core.levels.optimistic.tickets.settings import TicketSettings
 from whence.core.levels.optimistic.tickets.turn import Turn
 from whence.core.levels.optimistic.tickets.walk import Walk
-from whence.core.levels.optimistic.tickets.witnesses import WitnessSet
+from whence.core.levels.optimistic.tickets.witness_set import WitnessSet
 from whence.core.ready import Dice
 from whence.types import Instant, Process
 
@@ -102,11 +102,6 @@ class CoordinatorSession:
         return structs.replace(record, last=last_with(record.last, ticket, self._entry_of(ticket)))
 
     # --- leases ---
-
-    def lapse(self, turn: Turn) -> None:
-        """Notice at the beginning of a turn that the leases ended."""
-        if self.authority.lapse(turn):
-            self.exclusion.abandon()
 
     def on_alive(self, sender: Process, item: Alive, turn: Turn) -> None:
         """Take a witness's lease, and its word that it keeps a version of the record."""
@@ -234,8 +229,8 @@ class CoordinatorSession:
 
     def wake_at(self, now: Instant) -> Instant:
         """Return when tick or a lapse is due."""
-        at, walk_at = self._round_at, self.exclusion.wake_at()
-        if walk_at is not None:
+        at, walk = self._round_at, self.exclusion.walk
+        if walk is not None and (walk_at := walk.wake_at()) is not None:
             at = min(at, walk_at)
         ends = self.authority.until() if self.authority.announced else at
         return min(at, ends) if ends > now else at

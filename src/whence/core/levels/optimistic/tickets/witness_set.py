@@ -8,7 +8,7 @@ old ones does (registration). Source: docs/papers/optimistic.md 4.4, 4.5, 4.9; t
 from collections.abc import Mapping
 
 from whence.core.levels.optimistic.tickets.authority import Authority
-from whence.core.levels.optimistic.tickets.peers import KnownPeers
+from whence.core.levels.optimistic.tickets.known_peers import KnownPeers
 from whence.core.levels.optimistic.tickets.records import Processes, blocking
 from whence.core.levels.optimistic.tickets.registration import ChangeKind, Registration
 from whence.core.levels.optimistic.tickets.settings import TicketSettings

@@ -3,7 +3,7 @@
 publishers: a binary tree of 511 nodes, one group of all, 1 to 511 publishers of 100 messages a second each.
 sizes: 63 to 8,191 nodes, the root publishes (the thesis's figure 5.1a); and, without a goal, 8 publishers anywhere,
 whose names are 1 byte long in a small tree and 3 in a large one.
-Counted are heads and names once links are warm, by the papers' own formulas for the rivals and the thesis's coding.
+Counted are headers and names once links are warm, by the papers' own formulas for the rivals and the thesis's coding.
 Goals: ours at most 15 B in the mean for any number of publishers, and within 5 % at all sizes; the thesis's coding
 within 5 % of 200 B on 511 nodes, and at all sizes within 5 %.
 """

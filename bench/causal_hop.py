@@ -1,7 +1,7 @@
 """What a hop of localized causal multicast costs, with codec, journal and trace on, in hops of the bare loop.
 
 Complete binary trees of 63, 255 and 1,023 nodes, one group of all, 8 publishers of 100 messages a second each,
-predicted heads; a hop is one copy received, and carries its share of acknowledgements and timers. The first messages
+predicted headers; a hop is one copy received, and carries its share of acknowledgements and timers. The first messages
 of every link, which say more, are not counted. The bare hop is that of the tree broadcast, measured in the same run.
 Goals: at most 40 bare hops, and the dearest size at most a quarter above the cheapest.
 """

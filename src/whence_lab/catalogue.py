@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from whence.core.level import Recipe
-from whence.core.levels.causal.level import CODINGS, Causal
+from whence.core.levels.causal.level import CODINGS, CausalLevel
 from whence.core.levels.causal.tree.links import Links
 from whence.core.registry import LEVELS as BUILT
 from whence.errors import UsageError
@@ -17,7 +17,7 @@ __all__ = ("LEVELS", "SWARMS", "mutants_of", "recipe_with")
 
 CAUSAL_CODINGS: dict[str, type[Links]] = {**CODINGS, "thesis": Thesis}
 
-LEVELS: dict[str, Recipe] = {**RIVALS, "causal": Causal(codings=CAUSAL_CODINGS)}
+LEVELS: dict[str, Recipe] = {**RIVALS, "causal": CausalLevel(codings=CAUSAL_CODINGS)}
 """The rivals, and `causal` with the thesis's own format to choose."""
 
 SWARMS: dict[str, Callable[[str, int], Scenario]] = {

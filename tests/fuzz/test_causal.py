@@ -17,8 +17,8 @@ from whence.sim.lab import recipe_of
 from whence.types import Bundle, Process, packed
 from whence.wire.codec import decoder_with, encode
 from whence_lab.rivals.level import RIVAL_ITEMS
+from whence_lab.rivals.member import RivalCopy
 from whence_lab.rivals.neighbourhood import NearAck, NearCopy
-from whence_lab.rivals.tree import TreeCopy
 
 STEPS = 250
 DECODE = decoder_with(RIVAL_ITEMS)
@@ -29,14 +29,14 @@ def small(random: Random) -> int:
     return random.choice((0, 1, 1, 2, 3, 4, 5, 9, 200, limits.SEQ_MAX - 1))
 
 
-def some_head(random: Random, seen: list[bytes]) -> bytes:
-    """Draw a head: one that was really sent, cut or changed, numbers at random, or any bytes."""
+def some_header(random: Random, seen: list[bytes]) -> bytes:
+    """Draw a header: one that was really sent, cut or changed, numbers at random, or any bytes."""
     draw = random.random()
     if seen and draw < 0.6:
-        head = bytearray(random.choice(seen))
+        header = bytearray(random.choice(seen))
         for _ in range(random.randrange(3)):
-            head[random.randrange(len(head))] = random.choice((0, 1, 2, 5, 127, 128, 255))
-        return bytes(head[: random.randint(1, len(head))] if random.random() < 0.3 else head)
+            header[random.randrange(len(header))] = random.choice((0, 1, 2, 5, 127, 128, 255))
+        return bytes(header[: random.randint(1, len(header))] if random.random() < 0.3 else header)
     if draw < 0.9:
         return bytes((random.randrange(128),)) + varints(small(random) for _ in range(random.randrange(20)))
     return random.randbytes(random.randrange(12))
@@ -47,17 +47,17 @@ def some_bundle(random: Random) -> Bundle:
 
 
 def some_item(random: Random, seen: list[bytes]) -> Item:
-    head, bundle = some_head(random, seen), some_bundle(random)
+    header, bundle = some_header(random, seen), some_bundle(random)
     listed = varints(small(random) for _ in range(random.randrange(9)))
     node, number, more = random.randrange(8), small(random), small(random)
     return random.choice(
         (
-            items.Copy(head, bundle), items.Copy(head, bundle), items.Copy(head, bundle),
-            items.Trail(head, bundle.pid, bundle.boot, bundle.first), items.Ack(number, listed),
+            items.Copy(header, bundle), items.Copy(header, bundle), items.Copy(header, bundle),
+            items.Trail(header, bundle.pid, bundle.boot, bundle.first), items.Ack(number, listed),
             shared.Ask(number, more), shared.Probe(number), shared.Back(1), shared.Lookup(node, number, more),
             items.Named(node, number, bundle.pid, bundle.boot, bundle.first), items.FenceAsk(listed),
-            items.FenceTell(listed, listed), items.Lost(random.randrange(4)),
-            TreeCopy(random.randrange(3), random.randrange(4), head, bundle),
+            items.FenceAnswer(listed, listed), items.Lost(random.randrange(4)),
+            RivalCopy(random.randrange(3), random.randrange(4), header, bundle),
             NearCopy(random.randrange(3), listed, bundle), NearAck(bundle.pid, bundle.first),
             Told([0] * 6, [], bundle), some_told(random, bundle), some_told(random, bundle),
             Has(clock(random), clock(random)),
@@ -112,6 +112,6 @@ def test_any_item_from_anybody_is_survived_within_bounds(kind: str, seed: int) -
         for send in ready.send:
             DECODE(encode("g", Process(1, 1), [send.item]))
             if isinstance(send.item, items.Copy):
-                seen.append(send.item.head)
+                seen.append(send.item.header)
         for gauge in member.gauges():
             assert gauge.value <= gauge.bound, gauge

@@ -12,9 +12,9 @@ from tests.simulation.hunts import hunted
 from whence.check.judge import judge
 from whence.check.levels import PROMISES_OF
 from whence.check.verdict import Outcome
-from whence.core.levels.causal.level import Causal
+from whence.core.levels.causal.level import CausalLevel
 from whence.core.levels.causal.settings import Settings
-from whence.core.levels.causal.tree.heads import Head
+from whence.core.levels.causal.tree.headers import Header
 from whence.core.levels.causal.tree.links import Links
 from whence.core.levels.causal.tree.overlay import Overlay, OverlaySettings, overlay_of
 from whence.core.levels.causal.tree.record import Record
@@ -68,7 +68,7 @@ def test_a_planted_bug_is_caught_by_the_promise_it_must_break(name: str, long_mo
 
 @pytest.mark.parametrize("seed", [596, 1113, 5540, 6023, 101_586])
 def test_schedules_that_once_broke_a_promise_hold_now(seed: int) -> None:
-    """Late names that nobody waited for; heads told lower than their own dependencies after a fence; copies passed on
+    """Late names that nobody waited for; headers told lower than their own dependencies after a fence; copies passed on
     for their forwarder that had been cut for the one who passed them on."""
     assert all(verdict.holds for verdict in judged(draw("causal", seed))[1])
 
@@ -76,8 +76,8 @@ def test_schedules_that_once_broke_a_promise_hold_now(seed: int) -> None:
 class CutsInSecret(Links):
     """Leaves out of copies what is far from their receiver, who passes them on as they came all the same."""
 
-    def head_of(self, record: Record, target: int, *, cut: bool) -> Head:
-        return structs.replace(super().head_of(record, target, cut=True), cut=False)
+    def header_of(self, record: Record, target: int, *, cut: bool) -> Header:
+        return structs.replace(super().header_of(record, target, cut=True), cut=False)
 
 
 @pytest.mark.long
@@ -86,7 +86,7 @@ def test_a_copy_that_was_cut_and_is_passed_on_breaks_causal_order() -> None:
     for schedule in (draw("causal", seed) for seed in range(1, 20_000)):
         if schedule.settings.get("spread") == "direct":
             continue
-        broken = [verdict.promise for verdict in judge(run(schedule, Causal(links=CutsInSecret)).trace)
+        broken = [verdict.promise for verdict in judge(run(schedule, CausalLevel(links=CutsInSecret)).trace)
                   if verdict.outcome is Outcome.BROKEN]  # fmt: skip
         if broken:
             assert broken == ["causal"]
@@ -99,7 +99,7 @@ def test_the_swarm_draws_every_kind_of_tree_coding_identity_and_f_and_groups_wit
     drawn = [draw("causal", seed) for seed in range(1, 300)]
     for name, values in (("f", 3), ("coding", 3), ("identity", 2), ("replay", 2), ("held_copies_max", 2)):
         assert len({scenario.settings[name] for scenario in drawn}) == values
-    assert len({scenario.shape for scenario in drawn}) == 24
+    assert len({scenario.pattern for scenario in drawn}) == 24
     assert {fault.disk for scenario in drawn for fault in scenario.faults if fault.kind == "crash"} == {"lost", "torn"}
 
 

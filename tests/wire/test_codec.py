@@ -60,9 +60,9 @@ def test_a_frame_in_pieces_is_the_frame(kind: type[Item], data: st.DataObject, l
 
 
 def test_large_payloads_go_out_as_they_are() -> None:
-    """Passing a bundle on to a neighbour costs its head, not another copy of its events."""
+    """Passing a bundle on to a neighbour costs its header, not another copy of its events."""
     bundle = packed(ME, 1, [bytes(APART_BYTES)])
-    assert any(piece is bundle.body for piece in encode_parts("demo", ME, Copy(b"head", bundle)))
+    assert any(piece is bundle.body for piece in encode_parts("demo", ME, Copy(b"header", bundle)))
 
 
 @given(wire.items())

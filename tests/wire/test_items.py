@@ -43,7 +43,7 @@ EVER_GIVEN = [
     (78, "FenceAsk"),
     (79, "FenceTell"),
     (80, "Lost"),
-    (81, "TreeCopy"),
+    (81, "RivalCopy"),
     (82, "NearCopy"),
     (83, "NearAck"),
     (84, "Told"),

@@ -15,7 +15,7 @@ from whence.core.dissemination.direct import Push
 from whence.core.flow import BundleLimits, Flow, Outbox, Sources
 from whence.core.level import ClockWatching, HoldingBytes, Surroundings, offsets_of
 from whence.core.level import remembers as does_remember
-from whence.core.levels.causal.begun import OWN_LOST, own_lost
+from whence.core.levels.causal.group_started import OWN_LOST, own_lost
 from whence.core.levels.optimistic.tickets.status import Status
 from whence.core.links.reached import Reached
 from whence.core.member import Dynamic, Founded, Leased, Measured, Member, Refusing, Resuming, Sized

@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from whence.core.levels.causal.mesh.member import Direct
-from whence.core.levels.causal.tree.member import Localized
+from whence.core.levels.causal.mesh.member import MeshMember
+from whence.core.levels.causal.tree.member import TreeMember
 from whence.core.levels.optimistic.tickets.status import Status
 from whence.core.ready import Metric
 from whence.net.clock import steady_ns
@@ -65,9 +65,9 @@ def _group(driver: Driver) -> dict[str, Any]:
 def _overlay(driver: Driver) -> dict[str, Any] | None:
     """Return whom a member has around it, and whom it sends to at present where some are suspected."""
     member = driver.member
-    if isinstance(member, Direct):
+    if isinstance(member, MeshMember):
         names, neighbours = None, list(member.outbox.peers)
-    elif isinstance(member, Localized):
+    elif isinstance(member, TreeMember):
         place = member.state.place
         names, neighbours = place.overlay.processes, place.overlay.neighbours(place.me)
     else:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from whence.core.levels.causal.level import Causal
+from whence.core.levels.causal.level import CausalLevel
 from whence.core.offsets import Delivered, Offsets
 from whence.types import Bundle
 
@@ -52,11 +52,11 @@ class ForgetsWhatWasTaken(Offsets):
         self._skip = 0
 
 
-def _offsets(kind: type[Offsets]) -> Callable[[Causal], Causal]:
+def _offsets(kind: type[Offsets]) -> Callable[[CausalLevel], CausalLevel]:
     return lambda recipe: recipe._replace(offsets=kind)
 
 
-_BUGS: tuple[tuple[str, str, str, Callable[[Causal], Causal]], ...] = (
+_BUGS: tuple[tuple[str, str, str, Callable[[CausalLevel], CausalLevel]], ...] = (
     ("counts_bundles", "agreement", "counts a bundle as taken when its first event is", _offsets(CountsBundles)),
     ("skips_begun_bundles", "agreement", "leaves out the rest of a bundle after a crash", _offsets(SkipsBegunBundles)),
     ("begins_bundles_again", "no_duplicates", "begins a bundle again after a crash", _offsets(BeginsBundlesAgain)),

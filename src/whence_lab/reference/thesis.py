@@ -9,10 +9,10 @@ Source: LoCaMu review, section 7.1.
 from itertools import chain
 from struct import pack, unpack
 
-from whence.core.levels.causal.tree.heads import THESIS, Head
+from whence.core.levels.causal.tree.headers import THESIS, Header
+from whence.core.levels.causal.tree.id_patterns import Vectors
 from whence.core.levels.causal.tree.overlay import GROUPS_MAX, NODE_BITS, NODE_MASK, pair
-from whence.core.levels.causal.tree.sessions import Carried, Sessions
-from whence.core.levels.causal.tree.shapes import Vectors
+from whence.core.levels.causal.tree.sessions import LinkState, Sessions
 from whence.core.levels.causal.tree.state import Record
 from whence.core.varint import Reader, put
 
@@ -21,19 +21,19 @@ FORWARDER_BYTES = 4
 
 
 class Thesis(Sessions):
-    """Heads as the thesis has them."""
+    """Headers as the thesis has them."""
 
     form = THESIS
     number_end = 1 << 32
 
-    def tell(self, record: Record, target: int, carried: Carried, into: bytearray) -> int:
+    def encode(self, record: Record, target: int, link: LinkState, into: bytearray) -> int:
         """Write all numbers, and the dependencies that differ from the last."""
         put(into, record.group)
         put(into, record.h)
         ids = self.pruned(record.ids, target) if self._pruned else record.ids
-        changes = self._state.changes(carried.changes, record.changes)
-        carried.changes = record.changes
-        known, deps = carried.known, record.deps
+        changes = self._state.changes(link.changes, record.changes)
+        link.changes = record.changes
+        known, deps = link.known, record.deps
         pairs = self._place.overlay.pairs(target) if self._pruned else self._place.pairs
         rows: Vectors = {}
         for key in changes:
@@ -44,7 +44,7 @@ class Thesis(Sessions):
         self.cost.add(put_rows(into, ids) + put_rows(into, rows))
         return 0
 
-    def hear(self, peer: int, carried: Carried, data: bytes, at: int) -> Head:
+    def decode(self, peer: int, link: LinkState, data: bytes, at: int) -> Header:
         """Read them back; dependencies are the highest the link has carried."""
         reader = Reader(data, at)
         group, h = reader.below(GROUPS_MAX), reader.below(256)
@@ -52,13 +52,13 @@ class Thesis(Sessions):
         reader.end()
         for source, row in rows.items():
             for target, value in row.items():
-                carried.known[pair(source, target)] = value
-        return Head(group, self._place.overlay.epoch, peer, h, ids, {}, carried.known.copy(), cut=self._pruned)
+                link.known[pair(source, target)] = value
+        return Header(group, self._place.overlay.epoch, peer, h, ids, {}, link.known.copy(), cut=self._pruned)
 
     def _take_rows(self, reader: Reader) -> Vectors:
         sizes = [reader.below(self._cells_max) for _ in range(reader.below(self._cells_max))]
         if sum(sizes) > self._cells_max:
-            raise ValueError(f"a head names more than {self._cells_max} cells")
+            raise ValueError(f"a header names more than {self._cells_max} cells")
         counts = [1 + 2 * size for size in sizes]
         values = unpack(f"<{sum(counts)}I", reader.bytes(FORWARDER_BYTES * sum(counts)))
         rows: Vectors = {}

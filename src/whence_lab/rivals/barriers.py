@@ -9,7 +9,7 @@ Source: Prakash, Raynal, Singhal 1997, as in LoCaMu section 11.2; bytes as in 7.
 from functools import lru_cache
 from typing import TypeAlias
 
-from whence.core.levels.causal.tree.heads import NODES, NUMBER_END
+from whence.core.levels.causal.tree.headers import NODES, NUMBER_END
 from whence.core.levels.causal.tree.links import Cost
 from whence.core.levels.causal.tree.overlay import GROUPS_MAX, Place
 from whence.core.varint import Reader, packed
@@ -72,9 +72,9 @@ class Barriers:
         self.cost.add(ENTRY_BYTES * (len(table.members) + stamp.entries))
         if not stamp.written:
             size = self._overlay.size // 8 + 1
-            head = packed([stamp.group, stamp.publisher, stamp.number, size, len(stamp.barrier)])
+            header = packed([stamp.group, stamp.publisher, stamp.number, size, len(stamp.barrier)])
             names = [packed(name) + mask.to_bytes(size, "little") for name, mask in stamp.barrier.items()]
-            stamp.written = head + b"".join(names)
+            stamp.written = header + b"".join(names)
         return stamp.written
 
     def decode(self, peer: int, reader: Reader) -> Stamp:

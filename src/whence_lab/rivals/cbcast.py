@@ -8,10 +8,10 @@ with the number of publishers.
 Source: Birman, Schiper, Stephenson 1991, as in LoCaMu section 11.2; bytes as in 7.1.
 """
 
-from whence.core.levels.causal.tree.heads import NODES
+from whence.core.levels.causal.tree.headers import NODES
+from whence.core.levels.causal.tree.id_patterns import Vectors
 from whence.core.levels.causal.tree.links import Cost
-from whence.core.levels.causal.tree.overlay import GROUPS_MAX, NODE_BITS, NODE_MASK, Cells, Place, pair
-from whence.core.levels.causal.tree.shapes import Vectors
+from whence.core.levels.causal.tree.overlay import GROUPS_MAX, NODE_BITS, NODE_MASK, PairNumbers, Place, pair
 from whence.core.varint import Reader
 from whence.types import Bundle
 from whence_lab.reference.thesis import put_rows
@@ -25,7 +25,7 @@ class Stamp:
 
     __slots__ = ("clocks", "group", "publisher")
 
-    def __init__(self, group: int, publisher: int, clocks: Cells) -> None:
+    def __init__(self, group: int, publisher: int, clocks: PairNumbers) -> None:
         self.group = group
         self.publisher = publisher
         self.clocks = clocks
@@ -39,9 +39,9 @@ class Cbcast:
         self.cost = Cost()
         self._me = place.me
         self._overlay = place.overlay
-        self._clocks: Cells = {}
-        self._sent: dict[int, Cells] = {}
-        self._came: dict[int, Cells] = {}
+        self._clocks: PairNumbers = {}
+        self._sent: dict[int, PairNumbers] = {}
+        self._came: dict[int, PairNumbers] = {}
         self._held: list[tuple[Stamp, Bundle]] = []
 
     def stamp(self, group: int, bundle: Bundle) -> Stamp:
@@ -116,7 +116,7 @@ class Cbcast:
     def _is_mine(self, group: int) -> bool:
         return group < self._overlay.group_count and self._me in self._overlay.table(group).is_member
 
-    def _merge(self, clocks: Cells) -> None:
+    def _merge(self, clocks: PairNumbers) -> None:
         for key, value in clocks.items():
             if value > self._clocks.get(key, 0):
                 self._clocks[key] = value

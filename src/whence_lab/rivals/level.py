@@ -9,17 +9,17 @@ from whence.core.settings import parse
 from whence.types import Process
 from whence_lab.rivals.barriers import Barriers
 from whence_lab.rivals.cbcast import Cbcast
+from whence_lab.rivals.member import RivalCopy, RivalMember, Settings
 from whence_lab.rivals.neighbourhood import NearAck, NearCopy, Neighbourhood
-from whence_lab.rivals.tree import Settings, TreeCopy, TreeMember
 
-RIVAL_ITEMS: tuple[type[Item], ...] = (TreeCopy, NearCopy, NearAck)
+RIVAL_ITEMS: tuple[type[Item], ...] = (RivalCopy, NearCopy, NearAck)
 """Numbered like all items, and read by the simulator alone."""
 
 
 class Rival(NamedTuple):
     """The recipe of a rival."""
 
-    make: Callable[[Process, Place, Settings], TreeMember]
+    make: Callable[[Process, Place, Settings], RivalMember]
     items: tuple[type[Item], ...] = RIVAL_ITEMS
 
     def settings_from(self, given: Mapping[str, Any]) -> Settings:
@@ -28,7 +28,7 @@ class Rival(NamedTuple):
         overlay_of(settings.overlay)
         return settings
 
-    def build(self, me: Process, settings: Settings, around: Any) -> TreeMember:
+    def build(self, me: Process, settings: Settings, around: Any) -> RivalMember:
         """Compose a member that has not started yet."""
         overlay = overlay_of(settings.overlay)
         return self.make(me, Place(overlay, overlay.place_of[me.pid]), settings)
@@ -47,8 +47,8 @@ class Rival(NamedTuple):
 
 
 RIVALS = {
-    "cbcast": Rival(lambda me, place, settings: TreeMember(me, place, Cbcast(place), settings.limits)),
-    "barriers": Rival(lambda me, place, settings: TreeMember(me, place, Barriers(place), settings.limits)),
+    "cbcast": Rival(lambda me, place, settings: RivalMember(me, place, Cbcast(place), settings.limits)),
+    "barriers": Rival(lambda me, place, settings: RivalMember(me, place, Barriers(place), settings.limits)),
     "neighbourhood": Rival(lambda me, place, settings: Neighbourhood(me, place, settings.limits)),
 }
 """By level."""

@@ -16,10 +16,10 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from whence.core.levels.causal.tree.heads import NODES, NUMBER_END
+from whence.core.levels.causal.tree.headers import NODES, NUMBER_END
+from whence.core.levels.causal.tree.id_patterns import NOBODY
 from whence.core.levels.causal.tree.links import Cost
 from whence.core.levels.causal.tree.overlay import GROUPS_MAX, Place
-from whence.core.levels.causal.tree.shapes import NOBODY
 from whence.core.membership.suspects import Suspects
 from whence.core.ready import Delivery, Gauge, Item, Note, Ready, Returned, Send
 from whence.core.varint import Reader, packed
@@ -27,7 +27,7 @@ from whence.errors import LimitError, NotMemberError, UsageError
 from whence.limits import Limits
 from whence.types import Bundle, Instant, PeerId, Process, Seq
 from whence.types import packed as bundled
-from whence_lab.rivals.tree import TreeMember
+from whence_lab.rivals.member import RivalMember
 
 ENTRY_BYTES = 8
 QUEUE_MAX = 4096
@@ -74,8 +74,8 @@ class Passing:
         self.awaited = awaited
 
 
-class Neighbourhood(TreeMember):
-    """One node; of TreeMember it keeps what has to do with the fixed tree."""
+class Neighbourhood(RivalMember):
+    """One node; of RivalMember it keeps what has to do with the fixed tree."""
 
     def __init__(self, me: Process, place: Place, limits: Limits) -> None:
         self.me = me
@@ -98,7 +98,7 @@ class Neighbourhood(TreeMember):
         return self._cost
 
     def publish_to(self, group: int, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
-        """Publish events to a group; they are sent when those before have arrived. Raises as TreeMember."""
+        """Publish events to a group; they are sent when those before have arrived. Raises as RivalMember."""
         if not self._up:
             raise NotMemberError("only a member may publish, and this one has not started")
         if not 0 <= group < self._place.overlay.group_count:

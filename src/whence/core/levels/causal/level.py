@@ -6,17 +6,17 @@ from typing import Any, NamedTuple
 from msgspec import structs
 
 from whence.core.level import Surroundings
-from whence.core.levels.causal.mesh.member import Direct
-from whence.core.levels.causal.mesh.outbox import Outbox as DirectOutbox
-from whence.core.levels.causal.mesh.state import State as DirectState
+from whence.core.levels.causal.mesh.member import MeshMember
+from whence.core.levels.causal.mesh.outbox import Outbox as MeshOutbox
+from whence.core.levels.causal.mesh.state import State as MeshState
 from whence.core.levels.causal.reliability import LIVE_TIMERS
 from whence.core.levels.causal.settings import Settings
 from whence.core.levels.causal.tree.fence import TRAIL_BYTES
-from whence.core.levels.causal.tree.heads import largest
+from whence.core.levels.causal.tree.headers import largest
 from whence.core.levels.causal.tree.inbox import Inbox
-from whence.core.levels.causal.tree.items import HEAD_BYTES_MAX
+from whence.core.levels.causal.tree.items import HEADER_BYTES_MAX
 from whence.core.levels.causal.tree.links import Links
-from whence.core.levels.causal.tree.member import Localized
+from whence.core.levels.causal.tree.member import TreeMember
 from whence.core.levels.causal.tree.outbox import Outbox
 from whence.core.levels.causal.tree.overlay import Overlay, OverlaySettings, Place, overlay_of
 from whence.core.levels.causal.tree.predicted import Predicted
@@ -29,14 +29,14 @@ from whence.limits import CLOCK_NODES_MAX
 from whence.types import Process
 
 CODINGS: dict[str, type[Links]] = {"whole": Links, "predicted": Predicted}
-"""How heads are coded, by setting."""
+"""How headers are coded, by setting."""
 
 
-DIRECT_NODES_MAX = 16
+MESH_NODES_MAX = 16
 """Live groups of more members spread along a tree: a publisher's copies and everybody's word to everybody grow with the
 members (decision 0031)."""
 
-DIRECT_HELD_MAX = 2048
+MESH_HELD_MAX = 2048
 """Messages that a member of a direct group holds: as many as eight members with full windows have under way to it."""
 
 MESH = ("mesh", "direct")
@@ -46,10 +46,10 @@ OF_TREES = ("tree", "groups", "f", "identity", "coding", "replay", "retain", "or
 """Settings that mean something only on a tree: who gives one wants one."""
 
 
-class Causal(NamedTuple):
+class CausalLevel(NamedTuple):
     """The recipe of the level `causal`."""
 
-    member: type[Localized] = Localized
+    member: type[TreeMember] = TreeMember
     state: type[State] = State
     links: type[Links] | None = None
     """None: the one that the setting `coding` names."""
@@ -57,9 +57,9 @@ class Causal(NamedTuple):
     outbox: type[Outbox] = Outbox
     inbox: type[Inbox] = Inbox
     overlay: Callable[[OverlaySettings], Overlay] = overlay_of
-    direct: type[Direct] = Direct
-    direct_state: type[DirectState] = DirectState
-    direct_outbox: type[DirectOutbox] = DirectOutbox
+    mesh: type[MeshMember] = MeshMember
+    mesh_state: type[MeshState] = MeshState
+    mesh_outbox: type[MeshOutbox] = MeshOutbox
     offsets: type[Offsets] = Offsets
 
     @property
@@ -80,11 +80,11 @@ class Causal(NamedTuple):
                 raise SettingError(f"spread: a mesh has at most {CLOCK_NODES_MAX} nodes, not {overlay.size}")
         return settings
 
-    def build(self, me: Process, settings: Settings, around: Surroundings) -> Localized | Direct:
+    def build(self, me: Process, settings: Settings, around: Surroundings) -> TreeMember | MeshMember:
         """Compose a member that has not started yet. Raises SettingError for one that has no place."""
         self._check_member(me.pid, settings)
         if settings.is_mesh:
-            return self.compose_direct(me, settings, remembers=around.remembers)
+            return self.compose_mesh(me, settings, remembers=around.remembers)
         member = self.compose(me, settings, self.overlay(settings.overlay))
         member.remembers = around.remembers
         return member
@@ -100,10 +100,10 @@ class Causal(NamedTuple):
                 "(founders=[0, 1, 2], --founders 0,1,2)"
             )
         chosen: dict[str, object] = {**LIVE_TIMERS, "processes": " ".join(map(str, sorted(founders)))}
-        if len(founders) <= DIRECT_NODES_MAX and not any(name in given for name in OF_TREES):
+        if len(founders) <= MESH_NODES_MAX and not any(name in given for name in OF_TREES):
             chosen["spread"] = "mesh"
         if given.get("spread", chosen.get("spread")) in MESH:
-            chosen["held_copies_max"] = DIRECT_HELD_MAX
+            chosen["held_copies_max"] = MESH_HELD_MAX
         return chosen
 
     def check_place(self, process: int, settings: Settings) -> None:
@@ -116,11 +116,11 @@ class Causal(NamedTuple):
             overlay = overlay_of(settings.overlay)
             place = Place(overlay, overlay.place_of[process])
             size = max(largest(place), TRAIL_BYTES * len(place.pairs) if place.f > 1 else 0)
-            if size > HEAD_BYTES_MAX:
+            if size > HEADER_BYTES_MAX:
                 raise SettingError(
                     f"tree: with {len(place.near) - 1} nodes within {overlay.radius} hops of process {process}, what "
-                    f"it says of a message may take {size} bytes, and no other reads more than {HEAD_BYTES_MAX}: take "
-                    "a tree of smaller degree (tree=binary), or a smaller f"
+                    f"it says of a message may take {size} bytes, and no other reads more than {HEADER_BYTES_MAX}: "
+                    "take a tree of smaller degree (tree=binary), or a smaller f"
                 )
 
     def _check_member(self, process: int, settings: Settings) -> None:
@@ -132,14 +132,14 @@ class Causal(NamedTuple):
                 "--founders 0,1,2)"
             )
 
-    def compose_direct(self, me: Process, settings: Settings, *, remembers: bool) -> Direct:
+    def compose_mesh(self, me: Process, settings: Settings, *, remembers: bool) -> MeshMember:
         """Compose a member that sends to everybody itself."""
         overlay = overlay_of(settings.overlay)
-        state = self.direct_state(overlay.place_of[me.pid], overlay.processes, remembers=remembers)
-        outbox = self.direct_outbox(state, settings.mesh, Suspects())
-        return self.direct(me, settings, state, outbox)
+        state = self.mesh_state(overlay.place_of[me.pid], overlay.processes, remembers=remembers)
+        outbox = self.mesh_outbox(state, settings.mesh, Suspects())
+        return self.mesh(me, settings, state, outbox)
 
-    def compose(self, me: Process, settings: Settings, overlay: Overlay) -> Localized:
+    def compose(self, me: Process, settings: Settings, overlay: Overlay) -> TreeMember:
         """Compose a member at its place in an overlay."""
         given = settings.tree
         state = self.state(

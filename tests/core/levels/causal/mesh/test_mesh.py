@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from tests.core.levels.causal.tree.grove import MS, Grove
-from whence.core.levels.causal.begun import OWN_LOST
+from whence.core.levels.causal.group_started import OWN_LOST
 from whence.core.levels.causal.items import Ask, Back, Lookup, Probe
 from whence.core.levels.causal.mesh import journal
 from whence.core.levels.causal.mesh.items import Has, Told

@@ -5,8 +5,8 @@ from random import Random
 from typing import Any
 
 from whence.core.level import Surroundings
-from whence.core.levels.causal.level import Causal
-from whence.core.levels.causal.tree.member import Localized
+from whence.core.levels.causal.level import CausalLevel
+from whence.core.levels.causal.tree.member import TreeMember
 from whence.core.member import Resuming
 from whence.core.membership.full_view import Directory
 from whence.core.ready import Delivery, Item, Ready, Returned
@@ -25,7 +25,7 @@ class Grove:
 
     around = Surroundings(Random(1).random, 0, Directory())
 
-    def __init__(self, recipe: Causal | None = None, **settings: Any) -> None:
+    def __init__(self, recipe: CausalLevel | None = None, **settings: Any) -> None:
         self.recipe: Any = recipe or recipe_of("causal")
         self.settings = self.recipe.settings_from({"coding": "whole", **settings})
         self.now = 0
@@ -53,8 +53,8 @@ class Grove:
             self.apply(node, self.members[node].found([], self.now))
         return self
 
-    def _build(self, node: int) -> Localized:
-        member: Localized = self.recipe.build(Process(node, self.boots[node]), self.settings, self.around)
+    def _build(self, node: int) -> TreeMember:
+        member: TreeMember = self.recipe.build(Process(node, self.boots[node]), self.settings, self.around)
         assert member.view() is None
         return member
 

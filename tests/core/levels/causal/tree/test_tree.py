@@ -1,4 +1,4 @@
-"""Localized multicast by hand: the schedules of the thesis and its review, step by step."""
+"""TreeMember multicast by hand: the schedules of the thesis and its review, step by step."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,9 +8,9 @@ import pytest
 from msgspec import structs
 
 from tests.core.levels.causal.tree.grove import MS, Grove
-from whence.core.levels.causal.begun import OWN_LOST
+from whence.core.levels.causal.group_started import OWN_LOST
 from whence.core.levels.causal.items import Ask, Lookup, Probe
-from whence.core.levels.causal.tree.items import Ack, Copy, FenceAsk, FenceTell, Named, Trail
+from whence.core.levels.causal.tree.items import Ack, Copy, FenceAnswer, FenceAsk, Named, Trail
 from whence.core.ready import Item
 from whence.errors import LimitError, NotMemberError, StorageError, UsageError
 from whence.limits import PEER_ID_MAX
@@ -244,7 +244,7 @@ def test_a_fence_answer_tells_only_what_was_processed() -> None:
     grove.pass_on(0, 4)
     ready = grove.members[4].receive(Process(5, 1), FenceAsk(b"\x00\x01"), 0)
     [send] = ready.send
-    assert isinstance(send.item, FenceTell)
+    assert isinstance(send.item, FenceAnswer)
     assert send.item.trail
 
 
@@ -315,14 +315,14 @@ def test_a_session_that_lost_a_copy_is_begun_anew_and_nothing_is_lost(coding: st
     assert grove.at_rest() == []
 
 
-def test_bytes_that_are_no_head_are_rejected_and_strangers_dropped() -> None:
+def test_bytes_that_are_no_header_are_rejected_and_strangers_dropped() -> None:
     for coding in ("whole", "predicted", "thesis"):
         grove = Grove(tree="line", tree_nodes=9, coding=coding).start(0, 1)
         grove.publish(0)
         [copy] = [item for _, target, item in grove.flying if target == 1 and isinstance(item, Copy)]
         sender = Process(0, 1)
-        for head in (b"", b"\x07", b"\x00\xff", copy.head[:-1], copy.head + b"\x00", b"\x05\x01\x00\xff"):
-            ready = grove.members[1].receive(sender, Copy(head, copy.bundle), 0)
+        for header in (b"", b"\x07", b"\x00\xff", copy.header[:-1], copy.header + b"\x00", b"\x05\x01\x00\xff"):
+            ready = grove.members[1].receive(sender, Copy(header, copy.bundle), 0)
             assert ready.deliver == []
         ready = grove.members[1].receive(Process(8, 1), Probe(0), 0)
         assert [note.reason for note in ready.notes] == ["stranger"]
@@ -331,9 +331,9 @@ def test_bytes_that_are_no_head_are_rejected_and_strangers_dropped() -> None:
 def test_a_trail_for_an_unknown_message_and_foreign_items_change_nothing() -> None:
     grove = Grove(tree="line", tree_nodes=3).start(0, 1, 2)
     grove.publish(0)
-    [head] = [item.head for _, target, item in grove.flying if target == 1 and isinstance(item, Copy)]
+    [header] = [item.header for _, target, item in grove.flying if target == 1 and isinstance(item, Copy)]
     member = grove.members[1]
-    member.receive(Process(0, 1), Trail(head, 5, 1, 1), 0)
+    member.receive(Process(0, 1), Trail(header, 5, 1, 1), 0)
     assert member.state.records == {}
     ready = member.receive(Process(0, 1), Item(), 0)
     assert [note.reason for note in ready.notes] == ["other_level"]

@@ -6,7 +6,7 @@ written down, nor that they came: what the application has not taken is fetched 
 
 from msgspec import DecodeError, Struct, msgpack
 
-from whence.core.levels.causal.begun import Begun
+from whence.core.levels.causal.group_started import GroupStarted
 from whence.errors import StorageError
 from whence.types import Bundle
 
@@ -46,7 +46,7 @@ class Kept(Struct, frozen=True, tag=5, array_like=True, gc=False):
     bundle: Bundle
 
 
-Entry = Begun | Published | Taken | Settled | Checkpoint | Kept
+Entry = GroupStarted | Published | Taken | Settled | Checkpoint | Kept
 
 encode = msgpack.Encoder().encode
 _decoder: msgpack.Decoder[Entry] = msgpack.Decoder(Entry)

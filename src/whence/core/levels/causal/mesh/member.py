@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from whence.core.levels.causal.begun import OWN_LOST, Begun, begun, founders_in
+from whence.core.levels.causal.group_started import OWN_LOST, GroupStarted, founders_in, group_started
 from whence.core.levels.causal.items import Ask, Back, Lookup, Probe
 from whence.core.levels.causal.mesh import journal
 from whence.core.levels.causal.mesh.items import Has, Told
@@ -37,7 +37,7 @@ class Waiting(Struct, eq=False, gc=False):
     since: Instant
 
 
-class Direct:
+class MeshMember:
     """One node of a direct group."""
 
     def __init__(self, me: Process, settings: Settings, state: State, outbox: Outbox) -> None:
@@ -75,8 +75,8 @@ class Direct:
             self._persist(self._begun(), ready)
         return ready
 
-    def _begun(self) -> Begun:
-        return begun(self.state.processes, self.founders, self._spread)
+    def _begun(self) -> GroupStarted:
+        return group_started(self.state.processes, self.founders, self._spread)
 
     def join(self, contacts: Sequence[int], now: Instant) -> Ready:
         """Refuse: the members are fixed. Raises NotMemberError."""

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from operator import gt
 
-from whence.core.levels.causal.begun import Begun
+from whence.core.levels.causal.group_started import GroupStarted
 from whence.core.levels.causal.mesh.items import Told
 from whence.core.levels.causal.mesh.journal import Checkpoint, Entry, Kept, Published, Settled, Taken
 from whence.types import Bundle
@@ -111,7 +111,7 @@ class State:
             case Checkpoint():
                 self.published, self.settled = entry.published, entry.settled
                 self.took(entry.taken)
-            case Begun():
+            case GroupStarted():
                 pass
             case Kept():
                 self._keep(Told(entry.past, [0] * len(entry.past), entry.bundle))  # it says nothing of what is here

@@ -8,11 +8,11 @@ Source: LoCaMu review, section 4.8: snapshot and truncation.
 
 from collections.abc import Iterator
 
-from whence.core.levels.causal.tree.journal import Checkpoint, Entry, Kept, Marked
+from whence.core.levels.causal.tree.journal import Checkpoint, Entry, IdResolved, RecordSnapshot
 from whence.core.levels.causal.tree.state import Record, State
 
 KEY_BYTES = 4
-"""What a pair takes in a packed shape."""
+"""What a pair takes in a packed pattern."""
 
 
 def entries_of(state: State, seen: list[tuple[int, int, list[int]]]) -> Iterator[Entry]:
@@ -24,21 +24,21 @@ def entries_of(state: State, seen: list[tuple[int, int, list[int]]]) -> Iterator
     for source, opened in state.open.items():
         for number, record in opened.items():
             if record.names.get(source, {}).get(state.me) != number:  # somebody else told; its vector is still to come
-                yield Marked(*record.uid, source, number)
+                yield IdResolved(*record.uid, source, number)
 
 
-def take_up(state: State, kept: Kept) -> Record:
+def take_up(state: State, kept: RecordSnapshot) -> Record:
     """Have a message again as it was when it was written down."""
     return state.keep(
-        kept.bundle, kept.group, kept.last, kept.h, state.shapes.unpacked(kept.keys), kept.numbers, kept.extra,
+        kept.bundle, kept.group, kept.last, kept.h, state.patterns.unpacked(kept.keys), kept.numbers, kept.extra,
         kept.mine, kept.deps,
     )  # fmt: skip
 
 
-def _kept(record: Record) -> Kept:
+def _kept(record: Record) -> RecordSnapshot:
     given = len(record.mine)
-    keys, numbers = record.shape.packed, record.numbers
-    return Kept(
+    keys, numbers = record.pattern.packed, record.numbers
+    return RecordSnapshot(
         record.bundle, record.group, record.last, record.h, keys[: len(keys) - KEY_BYTES * given],
         numbers[: len(numbers) - given], record.mine, record.extra, record.deps,
     )  # fmt: skip

@@ -10,12 +10,12 @@ which answers when it is up.
 Source: LoCaMu review, section 6.2.
 """
 
-from whence.core.levels.causal.tree.heads import NODES, NUMBER_END
+from whence.core.levels.causal.tree.headers import NODES, NUMBER_END
+from whence.core.levels.causal.tree.id_patterns import Vectors
 from whence.core.levels.causal.tree.inbox import Inbox, Waiting
-from whence.core.levels.causal.tree.items import HEAD_BYTES_MAX, LIST_BYTES_MAX, FenceAsk, FenceTell
-from whence.core.levels.causal.tree.overlay import NODE_BITS, NODE_MASK, Cells, pair
+from whence.core.levels.causal.tree.items import HEADER_BYTES_MAX, LIST_BYTES_MAX, FenceAnswer, FenceAsk
+from whence.core.levels.causal.tree.overlay import NODE_BITS, NODE_MASK, PairNumbers, pair
 from whence.core.levels.causal.tree.settings import TreeSettings
-from whence.core.levels.causal.tree.shapes import Vectors
 from whence.core.levels.causal.tree.state import State
 from whence.core.ready import Ready, Send
 from whence.core.varint import Reader, put
@@ -77,7 +77,7 @@ class Fence:
                     if target != me and key in pairs:
                         self._seen_of(key).add(number, most)
 
-    def learn_from(self, forwarder: int, deps: Cells) -> None:
+    def learn_from(self, forwarder: int, deps: PairNumbers) -> None:
         """Take a forwarder's own column as what it is: what it has processed itself."""
         if self.on:
             for key, value in deps.items():
@@ -96,7 +96,7 @@ class Fence:
 
     def passes(self, waiting: Waiting, now: Instant, ready: Ready) -> bool:
         """Tell whether a copy may pass; else ask the nodes it leapt over, now and then."""
-        leapt = self._state.place.ways[waiting.head.last][:-1]
+        leapt = self._state.place.ways[waiting.header.last][:-1]
         if len(leapt) < 2:
             return True
         unmet = self._unmet(waiting, leapt)
@@ -114,7 +114,7 @@ class Fence:
 
     def _unmet(self, waiting: Waiting, leapt: tuple[int, ...]) -> dict[int, list[tuple[int, int]]]:
         unmet: dict[int, list[tuple[int, int]]] = {}
-        ids, fenced = waiting.head.ids, waiting.fenced or {}
+        ids, fenced = waiting.header.ids, waiting.fenced or {}
         for key, value in waiting.deps.items():
             node, source = key & NODE_MASK, key >> NODE_BITS
             if node not in leapt:
@@ -131,7 +131,7 @@ class Fence:
         confirmed = {source: number for source, number in _pairs_in(ask.cells) if number <= state.reached(source)}
         if not confirmed:
             return
-        trail: Cells = {}
+        trail: PairNumbers = {}
         for record in state.records.values():
             if any(0 < record.names.get(source, {}).get(state.me, 0) <= number for source, number in confirmed.items()):
                 for source, numbers in record.ids.items():
@@ -145,16 +145,16 @@ class Fence:
         for source, number in confirmed.items():
             put(listed, source)
             put(listed, number)
-        if len(told) <= HEAD_BYTES_MAX:
-            ready.send.append(Send((peer,), FenceTell(bytes(listed), bytes(told))))
+        if len(told) <= HEADER_BYTES_MAX:
+            ready.send.append(Send((peer,), FenceAnswer(bytes(listed), bytes(told))))
 
-    def told(self, peer: int, tell: FenceTell) -> None:
+    def told(self, peer: int, tell: FenceAnswer) -> None:
         """Take a node's word for what it has processed; held copies then depend on what it gave on."""
         confirmed = _pairs_in(tell.cells)
         pairs = self._state.place.pairs
         trail = {key: number for key, number in _pairs_in(tell.trail, NODES << NODE_BITS) if key in pairs}
         for waiting in self._inbox.held.values():
-            if peer not in self._state.place.ways[waiting.head.last][:-1]:
+            if peer not in self._state.place.ways[waiting.header.last][:-1]:
                 continue
             fenced = waiting.fenced = waiting.fenced or {}
             for source, number in confirmed:

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from whence.core.levels.causal.items import Ask, Lookup
-from whence.core.levels.causal.tree.heads import Head
+from whence.core.levels.causal.tree.headers import Header
 from whence.core.levels.causal.tree.outbox import NEVER, Outbox
-from whence.core.levels.causal.tree.overlay import NODE_BITS, Cells
+from whence.core.levels.causal.tree.overlay import NODE_BITS, PairNumbers
 from whence.core.levels.causal.tree.settings import TreeSettings
 from whence.core.levels.causal.tree.state import Record, State, Uid
 from whence.core.ready import Note, Ready, Send
@@ -27,16 +27,16 @@ class Waiting(Struct, eq=False):
     """A copy that came, and since when it is here."""
 
     sender: int
-    head: Head
+    header: Header
     bundle: Bundle
     uid: Uid
     number: int
     since: Instant
-    deps: Cells
+    deps: PairNumbers
     """What it follows, as told by its forwarder and by the nodes it leapt over."""
     fence_asked_at: Instant = -NEVER
     fenced: dict[int, int] | None = None
-    """Cells that the nodes it leapt over have confirmed."""
+    """PairNumbers that the nodes it leapt over have confirmed."""
 
 
 class Inbox:
@@ -48,7 +48,7 @@ class Inbox:
         outbox: Outbox,
         settings: TreeSettings,
         on_first: Callable[[Waiting, Instant, Ready], None],
-        on_duplicate: Callable[[Record, Head, Instant, Ready], None],
+        on_duplicate: Callable[[Record, Header, Instant, Ready], None],
     ) -> None:
         self.state = state
         self.outbox = outbox
@@ -60,42 +60,42 @@ class Inbox:
         self._on_first = on_first
         self._on_duplicate = on_duplicate
 
-    def take(self, sender: int, head: Head, bundle: Bundle, now: Instant, ready: Ready) -> None:
+    def take(self, sender: int, header: Header, bundle: Bundle, now: Instant, ready: Ready) -> None:
         """Process a copy, or hold it."""
-        number = head.number or (head.number_for(self.state.me) if self._is_ours(head) else 0)
+        number = header.number or (header.number_for(self.state.me) if self._is_ours(header) else 0)
         if not number:
             ready.notes.append(Note("reject", "not_for_me", bundle, sender))
             return
         uid = (bundle.pid, bundle.boot, bundle.first)
-        waiting = Waiting(sender, head, bundle, uid, number, now, head.deps)
+        waiting = Waiting(sender, header, bundle, uid, number, now, header.deps)
         if self.settle(waiting, now, ready):
             if self.held:
                 self.pump(now, ready)
             return
-        if (head.last, number) in self.held:
+        if (header.last, number) in self.held:
             return
         if len(self.held) >= self.settings.held_copies_max:
             ready.notes.append(Note("drop", "held_full", bundle, sender))
             return
-        self.held[head.last, number] = waiting
+        self.held[header.last, number] = waiting
         self._ask_by(now)
 
-    def _is_ours(self, head: Head) -> bool:
-        """Tell whether a head is of this epoch and its forwarder in reach."""
+    def _is_ours(self, header: Header) -> bool:
+        """Tell whether a header is of this epoch and its forwarder in reach."""
         overlay = self.state.place.overlay
-        return head.epoch == overlay.epoch and head.group < overlay.group_count and head.last in self.outbox.peers
+        return header.epoch == overlay.epoch and header.group < overlay.group_count and header.last in self.outbox.peers
 
     def settle(self, waiting: Waiting, now: Instant, ready: Ready) -> bool:
         """Process a copy if it can be; return whether it needs no holding."""
-        head, state = waiting.head, self.state
-        record = state.records.get(waiting.uid) if state.index is None else state.by_numbers(head.ids, head.extra)
+        header, state = waiting.header, self.state
+        record = state.records.get(waiting.uid) if state.index is None else state.by_numbers(header.ids, header.extra)
         if record is not None:
-            self._on_duplicate(record, head, now, ready)
+            self._on_duplicate(record, header, now, ready)
             self.outbox.owe([waiting.sender], now)
-        elif waiting.number <= state.past.get(head.last << NODE_BITS | state.me, 0) or (
-            state.ahead and state.has(head.last, waiting.number)
+        elif waiting.number <= state.past.get(header.last << NODE_BITS | state.me, 0) or (
+            state.ahead and state.has(header.last, waiting.number)
         ):
-            self.outbox.owe([head.last, waiting.sender], now)
+            self.outbox.owe([header.last, waiting.sender], now)
             ready.notes.append(Note("drop", "duplicate", waiting.bundle, waiting.sender))
         elif not self.is_ready(waiting, now, ready):
             return False
@@ -109,16 +109,16 @@ class Inbox:
 
     def is_ready(self, waiting: Waiting, now: Instant, ready: Ready) -> bool:
         """Tell whether everything a copy follows was processed here."""
-        state, head = self.state, waiting.head
-        if waiting.deps and state.missing(head, waiting.deps):
+        state, header = self.state, waiting.header
+        if waiting.deps and state.missing(header, waiting.deps):
             return False
-        if state.index is not None and not self.is_safe(head):
+        if state.index is not None and not self.is_safe(header):
             return False
         return self.passes_fence is None or self.passes_fence(waiting, now, ready)
 
-    def is_safe(self, head: Head) -> bool:
+    def is_safe(self, header: Header) -> bool:
         """Tell whether a copy of an unknown message, known by its numbers alone, may be its first."""
-        return self.state.is_safe(head.ids | head.extra, head.h, head.last, self.state.me)
+        return self.state.is_safe(header.ids | header.extra, header.h, header.last, self.state.me)
 
     def pump(self, now: Instant, ready: Ready) -> None:
         """Process held copies until none can be."""
@@ -140,7 +140,7 @@ class Inbox:
         wanted: dict[int, int] = {}
         for waiting in list(self.held.values())[:ASKS_MAX]:
             if now - waiting.since >= self.settings.ask_ns:
-                missing = self.state.missing(waiting.head, waiting.deps)
+                missing = self.state.missing(waiting.header, waiting.deps)
                 for source, number in missing:
                     wanted[source] = max(wanted.get(source, 0), number)
                 if not missing:

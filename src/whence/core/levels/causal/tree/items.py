@@ -1,4 +1,4 @@
-"""What members of a localized overlay say to each other. Heads and lists travel packed; see `heads` and `varint`."""
+"""The messages between nodes of a tree. Headers and lists travel packed: see headers.py and varint.py."""
 
 from typing import Annotated, TypeAlias
 
@@ -8,21 +8,21 @@ from whence.core.levels.causal.items import Number
 from whence.core.ready import Item
 from whence.types import Boot, Bundle, PeerId, Seq
 
-HEAD_BYTES_MAX = 1 << 17
-"""A head that is sent again names every pair in a neighbourhood: 10,000 of them in a star of 100. Trees whose heads
-could be larger are refused when a group opens (heads.py)."""
+HEADER_BYTES_MAX = 1 << 17
+"""A header that is sent again names every pair in a neighbourhood: 10,000 of them in a star of 100. Trees whose headers
+could be larger are refused when a group opens (headers.py)."""
 
 LIST_BYTES_MAX = 1 << 12
 """Acknowledged or fenced numbers in one item; what does not fit comes with the next."""
 
-Head: TypeAlias = Annotated[bytes, Meta(max_length=HEAD_BYTES_MAX)]
+Header: TypeAlias = Annotated[bytes, Meta(max_length=HEADER_BYTES_MAX)]
 Listed: TypeAlias = Annotated[bytes, Meta(max_length=LIST_BYTES_MAX)]
 
 
 class Copy(Item, frozen=True, tag=70):
     """A message as one forwarder passed it on: COPY."""
 
-    head: Head
+    header: Header
     bundle: Bundle
 
     def sound(self) -> bool:
@@ -41,7 +41,7 @@ class Copy(Item, frozen=True, tag=70):
 class Trail(Item, frozen=True, tag=71):
     """More names of a message that the receiver has already: COPY without payload."""
 
-    head: Head
+    header: Header
     pid: PeerId
     boot: Boot
     first: Seq
@@ -75,14 +75,14 @@ class FenceAsk(Item, frozen=True, tag=78):
     cells: Listed
 
 
-class FenceTell(Item, frozen=True, tag=79):
+class FenceAnswer(Item, frozen=True, tag=79):
     """These I have processed; `trail` are the numbers that forwarders gave to those of them I still keep."""
 
     cells: Listed
-    trail: Head
+    trail: Header
 
 
 class Lost(Item, frozen=True, tag=80):
-    """I cannot read your heads of this session any more: begin another."""
+    """I cannot read your headers of this session any more: begin another."""
 
     session: Annotated[int, Meta(ge=0, le=2**31 - 1)]

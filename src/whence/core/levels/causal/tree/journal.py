@@ -7,14 +7,14 @@ before it come to, and in one more for each message that is still kept; then not
 
 from msgspec import DecodeError, Struct, msgpack
 
-from whence.core.levels.causal.begun import Begun
-from whence.core.levels.causal.tree.overlay import Cells
-from whence.core.levels.causal.tree.shapes import Numbers, Vectors
+from whence.core.levels.causal.group_started import GroupStarted
+from whence.core.levels.causal.tree.id_patterns import Numbers, Vectors
+from whence.core.levels.causal.tree.overlay import PairNumbers
 from whence.errors import StorageError
 from whence.types import Bundle
 
 
-class Admitted(Struct, frozen=True, tag=1, array_like=True, gc=False):
+class MessageProcessed(Struct, frozen=True, tag=1, array_like=True, gc=False):
     """A message was processed for the first time, here or as its publisher."""
 
     bundle: Bundle
@@ -23,13 +23,13 @@ class Admitted(Struct, frozen=True, tag=1, array_like=True, gc=False):
     h: int
     keys: bytes
     numbers: Numbers
-    """Its closed vectors, as a shape and its numbers."""
+    """Its closed vectors, as a pattern and its numbers."""
     extra: Vectors
-    grown: Cells
+    grown: PairNumbers
     """What its dependencies added to the past."""
 
 
-class Renamed(Struct, frozen=True, tag=2, array_like=True, gc=False):
+class IdsAdded(Struct, frozen=True, tag=2, array_like=True, gc=False):
     """A duplicate brought names."""
 
     pid: int
@@ -38,7 +38,7 @@ class Renamed(Struct, frozen=True, tag=2, array_like=True, gc=False):
     vectors: Vectors
 
 
-class Marked(Struct, frozen=True, tag=3, array_like=True, gc=False):
+class IdResolved(Struct, frozen=True, tag=3, array_like=True, gc=False):
     """Somebody else told which message a number stands for."""
 
     pid: int
@@ -48,7 +48,7 @@ class Marked(Struct, frozen=True, tag=3, array_like=True, gc=False):
     number: int
 
 
-class Forgotten(Struct, frozen=True, tag=4, array_like=True, gc=False):
+class RecordsForgotten(Struct, frozen=True, tag=4, array_like=True, gc=False):
     """Records were needed no more."""
 
     uids: list[tuple[int, int, int]]
@@ -57,7 +57,7 @@ class Forgotten(Struct, frozen=True, tag=4, array_like=True, gc=False):
 class Checkpoint(Struct, frozen=True, tag=5, array_like=True, gc=False):
     """All that was processed so far and is not kept any more."""
 
-    past: Cells
+    past: PairNumbers
     ahead: dict[int, list[int]]
     unused: int
     """Earlier versions counted here what the application was handed; core/offsets.py does."""
@@ -65,7 +65,7 @@ class Checkpoint(Struct, frozen=True, tag=5, array_like=True, gc=False):
     """f >= 2: what is known of others, as pair, prefix and numbers beyond."""
 
 
-class Kept(Struct, frozen=True, tag=6, array_like=True, gc=False):
+class RecordSnapshot(Struct, frozen=True, tag=6, array_like=True, gc=False):
     """A message that was processed before the checkpoint and is still needed, as it was forwarded."""
 
     bundle: Bundle
@@ -76,10 +76,10 @@ class Kept(Struct, frozen=True, tag=6, array_like=True, gc=False):
     numbers: Numbers
     mine: Numbers
     extra: Vectors
-    deps: Cells
+    deps: PairNumbers
 
 
-Entry = Begun | Admitted | Renamed | Marked | Forgotten | Checkpoint | Kept
+Entry = GroupStarted | MessageProcessed | IdsAdded | IdResolved | RecordsForgotten | Checkpoint | RecordSnapshot
 
 encode = msgpack.Encoder().encode
 _decoder: msgpack.Decoder[Entry] = msgpack.Decoder(Entry)

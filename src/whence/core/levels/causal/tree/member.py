@@ -13,16 +13,23 @@ gapless prefix, duplicates only name, records are kept until complete, f >= 2 ne
 
 from collections.abc import Sequence
 
-from whence.core.levels.causal.begun import Begun, begun, founders_in
+from whence.core.levels.causal.group_started import GroupStarted, founders_in, group_started
 from whence.core.levels.causal.items import Ask, Back, Lookup, Probe
 from whence.core.levels.causal.settings import Settings
 from whence.core.levels.causal.tree import journal
 from whence.core.levels.causal.tree.checkpoint import entries_of, take_up
 from whence.core.levels.causal.tree.fence import Fence
-from whence.core.levels.causal.tree.heads import Head
+from whence.core.levels.causal.tree.headers import Header
 from whence.core.levels.causal.tree.inbox import Inbox, Waiting
-from whence.core.levels.causal.tree.items import Ack, Copy, FenceAsk, FenceTell, Lost, Named, Trail
-from whence.core.levels.causal.tree.journal import Admitted, Checkpoint, Forgotten, Kept, Marked, Renamed
+from whence.core.levels.causal.tree.items import Ack, Copy, FenceAnswer, FenceAsk, Lost, Named, Trail
+from whence.core.levels.causal.tree.journal import (
+    Checkpoint,
+    IdResolved,
+    IdsAdded,
+    MessageProcessed,
+    RecordsForgotten,
+    RecordSnapshot,
+)
 from whence.core.levels.causal.tree.links import Cost, Links
 from whence.core.levels.causal.tree.outbox import AGAIN_MAX, NEVER, Outbox
 from whence.core.levels.causal.tree.overlay import Place
@@ -36,7 +43,7 @@ FORGOTTEN_TOGETHER = 16
 """Records dropped that are written down at once. A life that ends before drops them again."""
 
 
-class Localized:
+class TreeMember:
     """One node of the overlay; serves all its groups."""
 
     def __init__(
@@ -64,7 +71,7 @@ class Localized:
 
     @property
     def cost(self) -> Cost:
-        """What heads took on the wire."""
+        """What headers took on the wire."""
         return self.links.cost
 
     # --- lives ---
@@ -77,8 +84,8 @@ class Localized:
         self._persist(self._begun(), ready)
         return ready
 
-    def _begun(self) -> Begun:
-        return begun(self._place.overlay.processes, self.founders, self._spread)
+    def _begun(self) -> GroupStarted:
+        return group_started(self._place.overlay.processes, self.founders, self._spread)
 
     def join(self, contacts: Sequence[int], now: Instant) -> Ready:
         """Refuse: the tree is fixed. Raises NotMemberError."""
@@ -112,28 +119,28 @@ class Localized:
 
     def _replay(self, entry: journal.Entry, ready: Ready) -> None:
         state = self.state
-        if isinstance(entry, Begun):
+        if isinstance(entry, GroupStarted):
             return
         if isinstance(entry, Checkpoint):
             state.begin_from(entry.past, {source: dict.fromkeys(ahead) for source, ahead in entry.ahead.items()})
             self.fence.begin_from(entry.seen)
             return
-        if isinstance(entry, Kept):
+        if isinstance(entry, RecordSnapshot):
             take_up(state, entry)
             return
-        if isinstance(entry, Admitted):
+        if isinstance(entry, MessageProcessed):
             state.grow(entry.grown)
-            shape = state.shapes.unpacked(entry.keys)
+            pattern = state.patterns.unpacked(entry.keys)
             record = state.admit(
-                entry.bundle, entry.group, entry.last, entry.h, shape, entry.numbers, entry.extra
+                entry.bundle, entry.group, entry.last, entry.h, pattern, entry.numbers, entry.extra
             )  # fmt: skip
             self._tell_application(record, entry.last, 0, ready)
             if self.fence.on:
-                self.fence.processed(shape.vectors(entry.numbers), entry.extra)
+                self.fence.processed(pattern.vectors(entry.numbers), entry.extra)
             if state.is_collectable(record):
                 state.forget(record)
             return
-        if isinstance(entry, Forgotten):
+        if isinstance(entry, RecordsForgotten):
             for uid in entry.uids:
                 if uid in state.records:
                     state.forget(state.records[uid])
@@ -141,7 +148,7 @@ class Localized:
         known = state.records.get((entry.pid, entry.boot, entry.first))
         if known is None:
             return
-        if isinstance(entry, Renamed):
+        if isinstance(entry, IdsAdded):
             state.rename(known, entry.vectors)
             self.fence.processed(entry.vectors, {})
             if state.is_collectable(known):
@@ -182,8 +189,8 @@ class Localized:
         bundle = packed(self.me, self._published + 1, payloads)
         self._published += bundle.count
         ready = Ready(published=Returned(bundle, group))
-        record = self.state.admit(bundle, group, NOBODY, 0, self.state.shapes.none, (), {})
-        self._persist(Admitted(bundle, group, NOBODY, 0, b"", (), {}, {}), ready)
+        record = self.state.admit(bundle, group, NOBODY, 0, self.state.patterns.none, (), {})
+        self._persist(MessageProcessed(bundle, group, NOBODY, 0, b"", (), {}, {}), ready)
         self._processed(record, NOBODY, 0, now, ready)
         return bundle, self._wake(ready)
 
@@ -201,9 +208,9 @@ class Localized:
         if boot > known.boot or self._suspects.now:
             outbox.heard(peer, boot, now, ready)
         if isinstance(item, Copy):
-            head = self._head(peer, boot, item.head, ready)
-            if head is not None:
-                self.inbox.take(peer, head, item.bundle, now, ready)
+            header = self._header(peer, boot, item.header, ready)
+            if header is not None:
+                self.inbox.take(peer, header, item.bundle, now, ready)
         elif isinstance(item, Ack):
             outbox.acknowledged(peer, item, now, ready)
         elif isinstance(item, Trail):
@@ -227,7 +234,7 @@ class Localized:
                 self._receive_name(item, now, ready)
             case FenceAsk():
                 self.fence.asked(peer, item, ready)
-            case FenceTell():
+            case FenceAnswer():
                 self.fence.told(peer, item)
                 self.inbox.pump(now, ready)
             case Lost():
@@ -286,66 +293,66 @@ class Localized:
     # --- copies ---
 
     def _receive_trail(self, peer: int, boot: int, trail: Trail, now: Instant, ready: Ready) -> None:
-        head = self._head(peer, boot, trail.head, ready)
-        if head is None:
+        header = self._header(peer, boot, trail.header, ready)
+        if header is None:
             return
         if self.state.index is None:
             record = self.state.records.get((trail.pid, trail.boot, trail.first))
         else:
-            record = self.state.by_numbers(head.ids, head.extra)
+            record = self.state.by_numbers(header.ids, header.extra)
         if record is not None:
-            self.duplicate(record, head, now, ready)
+            self.duplicate(record, header, now, ready)
         self.outbox.owe([peer], now)
         if record is not None and self.inbox.held:
             self.inbox.pump(now, ready)
 
-    def _head(self, peer: int, boot: int, data: bytes, ready: Ready) -> Head | None:
+    def _header(self, peer: int, boot: int, data: bytes, ready: Ready) -> Header | None:
         try:
-            head = self.links.read(peer, boot, data)
+            header = self.links.read(peer, boot, data)
         except ValueError:
             ready.notes.append(Note("reject", "no_head", peer=peer))
             return None
-        if head is None:
+        if header is None:
             ready.send.append(Send((peer,), Lost(self.links.session_in(data))))
             ready.notes.append(Note("drop", "lost_session", peer=peer))
-        return head
+        return header
 
     def first(self, waiting: Waiting, now: Instant, ready: Ready) -> None:
         """Process a message for the first time: one transaction, then its effects."""
-        head, state, place, bundle = waiting.head, self.state, self._place, waiting.bundle
-        last, extra = head.last, head.extra
-        h = head.h + place.near[last]
+        header, state, place, bundle = waiting.header, self.state, self._place, waiting.bundle
+        last, extra = header.last, header.extra
+        h = header.h + place.near[last]
         if h > place.overlay.radius:
             h = place.overlay.radius
-        shape, numbers = head.shape, head.numbers
-        if shape is None:
-            shape, numbers = state.shapes.flat(head.ids)
+        pattern, numbers = header.pattern, header.numbers
+        if pattern is None:
+            pattern, numbers = state.patterns.flat(header.ids)
         grown = state.merge(waiting.deps) if waiting.deps else {}
-        record = state.admit(bundle, head.group, last, h, shape, numbers, extra)
-        if not head.whole:
-            self.links.merged(head, record)
-        elif not head.cut:
-            record.raw = {last: head}
-        self._persist(Admitted(bundle, head.group, last, h, shape.packed, numbers, extra, grown), ready)
+        record = state.admit(bundle, header.group, last, h, pattern, numbers, extra)
+        if not header.whole:
+            self.links.merged(header, record)
+        elif not header.cut:
+            record.raw = {last: header}
+        self._persist(MessageProcessed(bundle, header.group, last, h, pattern.packed, numbers, extra, grown), ready)
         if self.fence.on:
-            self.fence.processed(head.ids, extra)
-            self.fence.learn_from(last, head.deps)
+            self.fence.processed(header.ids, extra)
+            self.fence.learn_from(last, header.deps)
         self._processed(record, last, now - waiting.since, now, ready)
         if extra:
             self.outbox.owe(record.forwarders(), now)
         else:
             self.outbox.owe_all(record.route.owed, now)
 
-    def duplicate(self, record: Record, head: Head, now: Instant, ready: Ready) -> None:
+    def duplicate(self, record: Record, header: Header, now: Instant, ready: Ready) -> None:
         """Take the names of another copy of a message that is known, and nothing else."""
-        vectors = head.ids | head.extra if head.extra else head.ids
-        if head.whole and not head.cut:
-            record.raw = {head.last: head} | (record.raw or {})
+        vectors = header.ids | header.extra if header.extra else header.ids
+        if header.whole and not header.cut:
+            record.raw = {header.last: header} | (record.raw or {})
         if self.fence.on:
             self.fence.processed(vectors, {})
         fresh = self.state.rename(record, vectors)
         if fresh:
-            self._persist(Renamed(*record.uid, {source: vectors[source] for source in fresh}), ready)
+            self._persist(IdsAdded(*record.uid, {source: vectors[source] for source in fresh}), ready)
             self.outbox.reconsider(record, now, ready)
             self.outbox.owe(record.forwarders(), now)
             if self.state.is_collectable(record):
@@ -391,7 +398,7 @@ class Localized:
         if record is None or self.state.has(named.source, named.number) or named.source not in self.outbox.peers:
             return
         self.state.mark_named(record, named.source, named.number)
-        self._persist(Marked(*record.uid, named.source, named.number), ready)
+        self._persist(IdResolved(*record.uid, named.source, named.number), ready)
         self.inbox.pump(now, ready)
 
     # --- small things ---
@@ -401,7 +408,7 @@ class Localized:
         outbox = self.outbox
         if len(outbox.forgotten) >= FORGOTTEN_TOGETHER:
             if self.remembers:
-                ready.persist.append(journal.encode(Forgotten(outbox.forgotten)))
+                ready.persist.append(journal.encode(RecordsForgotten(outbox.forgotten)))
             outbox.forgotten = []
         if self.remembers:
             ready.persist.append(journal.encode(entry))

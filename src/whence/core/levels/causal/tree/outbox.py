@@ -7,9 +7,9 @@ Source: LoCaMu sections 4.4, 4.5, 4.7.
 
 from collections.abc import Iterable
 
-from whence.core.levels.causal.begun import OWN_LOST
+from whence.core.levels.causal.group_started import OWN_LOST
 from whence.core.levels.causal.items import Ask, Probe
-from whence.core.levels.causal.tree.heads import NODES, NUMBER_END
+from whence.core.levels.causal.tree.headers import NODES, NUMBER_END
 from whence.core.levels.causal.tree.items import LIST_BYTES_MAX, Ack, Copy, Trail
 from whence.core.levels.causal.tree.links import Links
 from whence.core.levels.causal.tree.overlay import Place

@@ -30,7 +30,7 @@ GROUPS_MAX = 1 << 16
 NODE_BITS = 16
 NODE_MASK = (1 << NODE_BITS) - 1
 
-Cells: TypeAlias = dict[int, int]
+PairNumbers: TypeAlias = dict[int, int]
 """Values by ordered pair of nodes, see `pair`. What is not there is 0."""
 
 
@@ -323,10 +323,10 @@ def parents_of(tree: str, nodes: int) -> list[int]:
             raise SettingError(f"tree names the parents of {len(parents)} nodes, and tree_nodes is {nodes}")
     else:
         name, _, degree = tree.partition(":")
-        if name not in SHAPES or (name == "degree") != bool(degree):
-            raise SettingError(f"tree must be {', '.join(SHAPES)} (as degree:3), or parents as 0,0,1; not {tree!r}")
+        if name not in TREES or (name == "degree") != bool(degree):
+            raise SettingError(f"tree must be {', '.join(TREES)} (as degree:3), or parents as 0,0,1; not {tree!r}")
         size = max(nodes, 1)
-        parents = [SHAPES[name](node, _numbers([degree or "3"], "tree")[0]) for node in range(size)]
+        parents = [TREES[name](node, _numbers([degree or "3"], "tree")[0]) for node in range(size)]
     for node, parent in enumerate(parents):
         if node and not 0 <= parent < node:
             raise SettingError(f"tree: the parent of node {node} must be from 0 to {node - 1}, not {parent}")
@@ -340,7 +340,7 @@ def _regular(node: int, degree: int) -> int:
     return (node - 1) // max(1, degree - 1) if node else -1
 
 
-SHAPES: dict[str, Callable[[int, int], int]] = {
+TREES: dict[str, Callable[[int, int], int]] = {
     "binary": lambda node, _: _regular(node, 3),
     "degree": _regular,
     "line": lambda node, _: node - 1,

@@ -1,6 +1,6 @@
 """A message that was processed here and is still needed: as it was forwarded, and who has it.
 
-Its closed vectors are a shape and numbers; as vectors they are made only when somebody asks, which retransmissions,
+Its closed vectors are a pattern and numbers; as vectors they are made only when somebody asks, which retransmissions,
 look-ups and the thesis's coding do. What it says of the past is that of its forwarding, never today's.
 """
 
@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from whence.core.levels.causal.tree.heads import Head
-from whence.core.levels.causal.tree.overlay import Cells
-from whence.core.levels.causal.tree.shapes import Numbers, Route, Shape, Vectors
+from whence.core.levels.causal.tree.headers import Header
+from whence.core.levels.causal.tree.id_patterns import IdPattern, Numbers, Route, Vectors
+from whence.core.levels.causal.tree.overlay import PairNumbers
 from whence.types import Bundle
 
 Uid: TypeAlias = tuple[int, int, int]
@@ -28,16 +28,16 @@ class Record(Struct, eq=False):
     """Hops from the origin, at most 2f+1."""
     route: Route
     targets: tuple[int, ...]
-    shape: Shape
+    pattern: IdPattern
     named: int
     """Forwarders within f+1 hops that have named it."""
     left: dict[int, None]
     """Targets that are not done."""
     numbers: Numbers = ()
-    """Closed vectors, this member's own last: a shape and its numbers."""
+    """Closed vectors, this member's own last: a pattern and its numbers."""
     extra: Vectors = {}
     """Further vectors that only name it."""
-    deps: Cells = {}
+    deps: PairNumbers = {}
     mine: Numbers = ()
     """The numbers this member gave it, in the order of the targets."""
     have: dict[int, frozenset[int]] = {}
@@ -48,7 +48,7 @@ class Record(Struct, eq=False):
     """And when its own numbers had been taken in, if they explain all changes since; else as `changes`."""
     name_bytes: int = 0
     """How many bytes its name takes in its bundle, once that was asked for."""
-    raw: dict[int, Head] | None = None
+    raw: dict[int, Header] | None = None
     """Copies as they came, by forwarder, for replay."""
     _ids: Vectors | None = None
 
@@ -57,7 +57,7 @@ class Record(Struct, eq=False):
         """Return the closed vectors."""
         ids = self._ids
         if ids is None:
-            ids = self._ids = self.shape.vectors(self.numbers)
+            ids = self._ids = self.pattern.vectors(self.numbers)
         return ids
 
     @property
@@ -75,7 +75,7 @@ class Record(Struct, eq=False):
         return self.mine[self.targets.index(target)]
 
 
-def begun(bundle: Bundle, group: int, last: int, h: int, route: Route) -> Record:
+def new_record(bundle: Bundle, group: int, last: int, h: int, route: Route) -> Record:
     """Return the record of a message that takes a route."""
     uid, targets = (bundle.pid, bundle.boot, bundle.first), route.targets
     return Record(uid, bundle, group, last, h, route, targets, route.onward, route.named, dict.fromkeys(targets))

@@ -6,11 +6,11 @@ Where links are ordered connections, turns need not be written. Only first copie
 numbers, belong to a session; everything else is whole.
 """
 
-from whence.core.levels.causal.tree.heads import WHOLE, Head
+from whence.core.levels.causal.tree.headers import WHOLE, Header
+from whence.core.levels.causal.tree.id_patterns import IdPattern
 from whence.core.levels.causal.tree.links import Links
-from whence.core.levels.causal.tree.overlay import Cells
+from whence.core.levels.causal.tree.overlay import PairNumbers
 from whence.core.levels.causal.tree.settings import TreeSettings
-from whence.core.levels.causal.tree.shapes import Shape
 from whence.core.levels.causal.tree.state import Record, State
 from whence.core.varint import Reader, put
 
@@ -22,41 +22,49 @@ SESSION_END = 1 << 31
 TURN_END = 1 << 40
 
 
-class Pattern:
-    """A shape as a link names it by an index: with its group and hops, and the place of the reader's number."""
+class HeaderTemplate:
+    """A pattern as a link names it by an index: with its group and hops, and the place of the reader's number."""
 
-    __slots__ = ("at", "group", "h", "shape")
+    __slots__ = ("at", "group", "h", "pattern")
 
-    def __init__(self, group: int, h: int, shape: Shape, at: int) -> None:
+    def __init__(self, group: int, h: int, pattern: IdPattern, at: int) -> None:
         self.group = group
         self.h = h
-        self.shape = shape
+        self.pattern = pattern
         self.at = at
 
 
-class Carried:
+class LinkState:
     """What one direction of a link has carried in a session."""
 
     __slots__ = (
-        "boot", "changes", "known", "latest", "patterns", "pending", "session", "shapes", "turn",
+        "boot",
+        "changes",
+        "known",
+        "latest",
+        "pending",
+        "session",
+        "template_index",
+        "templates",
+        "turn",
     )  # fmt: skip
 
     def __init__(self, session: int, boot: int = 0) -> None:
         self.session = session
         self.boot = boot
         self.turn = 0
-        self.known: Cells = {}
+        self.known: PairNumbers = {}
         """The highest value told for each cell."""
         self.changes = 0
         """How many changes of the sender's past were told."""
-        self.pending: Cells = {}
-        """Receiver: what was carried since a head was last taken into the past, the numbers of `latest` apart."""
-        self.latest: Head | None = None
+        self.pending: PairNumbers = {}
+        """Receiver: what was carried since a header was last taken into the past, the numbers of `latest` apart."""
+        self.latest: Header | None = None
         """The last one read, unless it was taken into the past."""
-        self.shapes: dict[tuple[int, int, Shape], int] = {}
-        """Sender: the index of each pattern."""
-        self.patterns: list[Pattern] = []
-        """Receiver: the pattern of each index."""
+        self.template_index: dict[tuple[int, int, IdPattern], int] = {}
+        """Sender: the index of each template."""
+        self.templates: list[HeaderTemplate] = []
+        """Receiver: the template of each index."""
 
 
 class Sessions(Links):
@@ -67,73 +75,73 @@ class Sessions(Links):
     def __init__(self, state: State, settings: TreeSettings) -> None:
         super().__init__(state, settings)
         self._ordered = settings.ordered_links
-        self._sent: dict[int, Carried] = {}
-        self._came: dict[int, Carried] = {}
+        self._outgoing: dict[int, LinkState] = {}
+        self._incoming: dict[int, LinkState] = {}
         self._sessions = 0
 
     def first(self, record: Record, target: int) -> bytes:
-        """Return the head of a copy that is sent for the first time."""
-        if record.extra or self._state.ahead:  # rare; only whole heads have names that are not closed, and gaps
+        """Return the header of a copy that is sent for the first time."""
+        if record.extra or self._state.ahead:  # rare; only whole headers have names that are not closed, and gaps
             return self.again(record, target)
-        carried = self._sent.get(target)
+        link = self._outgoing.get(target)
         flags = 0
-        if carried is None:
+        if link is None:
             self._sessions += 1
-            carried = self._sent[target] = Carried(self._sessions)
+            link = self._outgoing[target] = LinkState(self._sessions)
             flags = FRESH
         into = bytearray((0,))
         if not self._ordered:
-            put(into, carried.session)
-            put(into, carried.turn)
-        carried.turn += 1
-        into[0] = self.form | flags | self.tell(record, target, carried, into)
+            put(into, link.session)
+            put(into, link.turn)
+        link.turn += 1
+        into[0] = self.form | flags | self.encode(record, target, link, into)
         return bytes(into)
 
-    def read(self, peer: int, boot: int, data: bytes) -> Head | None:
-        """Read a head in its turn; None if it cannot be read. Raises ValueError for what is no head."""
+    def read(self, peer: int, boot: int, data: bytes) -> Header | None:
+        """Read a header in its turn; None if it cannot be read. Raises ValueError for what is no header."""
         if not data or data[0] & (1 << FORM_BITS) - 1 != self.form:
             return super().read(peer, boot, data)
-        at, carried = 1, self._came.get(peer)
+        at, link = 1, self._incoming.get(peer)
         fresh = data[0] & FRESH
         if self._ordered:
-            if fresh and (carried is None or boot >= carried.boot):
-                carried = self._came[peer] = Carried(1 if carried is None else carried.session + 1, boot)
-            elif fresh or carried is None or boot != carried.boot:
+            if fresh and (link is None or boot >= link.boot):
+                link = self._incoming[peer] = LinkState(1 if link is None else link.session + 1, boot)
+            elif fresh or link is None or boot != link.boot:
                 return None
         else:
             reader = Reader(data, 1)
             session, turn = reader.below(SESSION_END), reader.below(TURN_END)
             at = reader.at
-            if fresh and (carried is None or (boot, session) > (carried.boot, carried.session)):
-                carried = self._came[peer] = Carried(session, boot)
-            if carried is None or (boot, session, turn) != (carried.boot, carried.session, carried.turn):
+            if fresh and (link is None or (boot, session) > (link.boot, link.session)):
+                link = self._incoming[peer] = LinkState(session, boot)
+            if link is None or (boot, session, turn) != (link.boot, link.session, link.turn):
                 return None
         try:
-            head = self.hear(peer, carried, data, at)
+            header = self.decode(peer, link, data, at)
         except ValueError:
-            del self._came[peer]  # half of it may have been taken in
+            del self._incoming[peer]  # half of it may have been taken in
             raise
-        carried.turn += 1
-        return head
+        link.turn += 1
+        return header
 
-    def tell(self, record: Record, target: int, carried: Carried, into: bytearray) -> int:
-        """Write a head as news on top of what was carried; return its flags."""
+    def encode(self, record: Record, target: int, link: LinkState, into: bytearray) -> int:
+        """Write a header as news on top of what was carried; return its flags."""
         raise NotImplementedError
 
-    def hear(self, peer: int, carried: Carried, data: bytes, at: int) -> Head:
+    def decode(self, peer: int, link: LinkState, data: bytes, at: int) -> Header:
         """Read what `tell` wrote, from a place on. Raises ValueError."""
         raise NotImplementedError
 
     def lost(self, peer: int, session: int) -> None:
         """Begin a new session with a peer that cannot read the present one."""
-        carried = self._sent.get(peer)
-        if carried is not None and carried.session == session:
-            del self._sent[peer]
+        link = self._outgoing.get(peer)
+        if link is not None and link.session == session:
+            del self._outgoing[peer]
 
     def reset(self, peer: int) -> None:
         """Begin anew with a peer that began a new life."""
-        self._sent.pop(peer, None)
+        self._outgoing.pop(peer, None)
 
     def session_in(self, data: bytes) -> int:
-        """Return the session that a head belongs to."""
+        """Return the session that a header belongs to."""
         return Reader(data, 1).take() if not self._ordered else 0

@@ -17,7 +17,7 @@ class TreeSettings(ReliabilitySettings, frozen=True, kw_only=True):
     """predicted: only what the other end cannot foresee. thesis: its format, byte for byte. whole: no memory."""
 
     ordered_links: bool = False
-    """Links are connections that neither lose nor reorder: predicted heads need no session and number."""
+    """Links are connections that neither lose nor reorder: predicted headers need no session and number."""
 
     replay: bool = True
     """Copies name everything near their forwarder, so that any holder may replay them for it. Off: only what is near

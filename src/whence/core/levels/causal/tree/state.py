@@ -11,10 +11,10 @@ Source: LoCaMu sections 2, 4.3, 4.4, 4.7.
 
 from itertools import islice
 
-from whence.core.levels.causal.tree.heads import Head
-from whence.core.levels.causal.tree.overlay import NODE_MASK, Cells, Place, pair
-from whence.core.levels.causal.tree.record import Record, Uid, begun
-from whence.core.levels.causal.tree.shapes import NOBODY, Numbers, Route, Shape, Shapes, Vectors
+from whence.core.levels.causal.tree.headers import Header
+from whence.core.levels.causal.tree.id_patterns import NOBODY, IdPattern, IdPatterns, Numbers, Route, Vectors
+from whence.core.levels.causal.tree.overlay import NODE_MASK, PairNumbers, Place, pair
+from whence.core.levels.causal.tree.record import Record, Uid, new_record
 from whence.types import Bundle
 
 ALL = frozenset((-1,))
@@ -31,14 +31,14 @@ class State:
 
     def __init__(self, place: Place, *, paper: bool = False, retain: bool = False) -> None:
         self.place = place
-        self.shapes = Shapes(place)
+        self.patterns = IdPatterns(place)
         self.index: dict[tuple[int, int], Record] | None = {} if paper else None
         """By pair and number, where messages are known by their numbers alone (the thesis)."""
         self.me = place.me
         self.range = place.overlay.range
         self.column = tuple((source, pair(source, place.me)) for source in place.reach)
         """Whoever numbers messages for this member, and the key of that cell."""
-        self.past: Cells = {}
+        self.past: PairNumbers = {}
         self.ahead: dict[int, dict[int, None]] = {}
         """Numbers processed beyond a gap, by source."""
         self.records: dict[Uid, Record] = {}
@@ -48,7 +48,7 @@ class State:
         """Per source and number, what is processed but incomplete here."""
         self.changed: list[int] = []
         self.changed_before = 0
-        """Cells of the past in the order they changed, and how many older changes were dropped."""
+        """PairNumbers of the past in the order they changed, and how many older changes were dropped."""
         self.retained_bytes = 0
         self.retain = retain
         self.floors: dict[int, int] = {}
@@ -98,7 +98,7 @@ class State:
 
     # --- transitions ---
 
-    def merge(self, deps: Cells) -> Cells:
+    def merge(self, deps: PairNumbers) -> PairNumbers:
         """Take in what a first copy depends on; return the cells that grew. The own column is never told by others."""
         past, pairs, me = self.past, self.place.pairs, self.me
         grown = {
@@ -109,18 +109,18 @@ class State:
         self.grow(grown)
         return grown
 
-    def grow(self, cells: Cells) -> None:
+    def grow(self, cells: PairNumbers) -> None:
         """Raise cells of the past."""
         self.past.update(cells)
         self.changed += cells
 
     def admit(
-        self, bundle: Bundle, group: int, last: int, h: int, shape: Shape, numbers: Numbers, extra: Vectors
+        self, bundle: Bundle, group: int, last: int, h: int, pattern: IdPattern, numbers: Numbers, extra: Vectors
     ) -> Record:
         """Process a message for the first time and forward it: give it a number for every target."""
         past, changed = self.past, self.changed
-        route = shape.routes.get((group, last)) or self._begin_route(shape, group, last)
-        record = begun(bundle, group, last, h, route)
+        route = pattern.routes.get((group, last)) or self._begin_route(pattern, group, last)
+        record = new_record(bundle, group, last, h, route)
         if route.own:  # else nobody will be told of them
             record.deps = past.copy()
         record.changes = self.changed_before + len(changed)
@@ -164,25 +164,25 @@ class State:
             self.changed_before += CHANGES_MAX // 2
         return record
 
-    def _begin_route(self, shape: Shape, group: int, last: int) -> Route:
+    def _begin_route(self, pattern: IdPattern, group: int, last: int) -> Route:
         """Look a route up that is not known yet, and see that its cells are there."""
-        route = self.shapes.route(shape, group, last)
+        route = self.patterns.route(pattern, group, last)
         for key in route.changes:
             self.past.setdefault(key, 0)
         return route
 
-    def begin_from(self, past: Cells, ahead: dict[int, dict[int, None]]) -> None:
+    def begin_from(self, past: PairNumbers, ahead: dict[int, dict[int, None]]) -> None:
         """Take up a state that was written down as a whole; what is still kept follows, by `keep`."""
         self.past, self.ahead = past, ahead
         self.changed_before = 1
 
     def keep(
-        self, bundle: Bundle, group: int, last: int, h: int, shape: Shape, numbers: Numbers, extra: Vectors,
-        mine: Numbers, deps: Cells,
+        self, bundle: Bundle, group: int, last: int, h: int, pattern: IdPattern, numbers: Numbers, extra: Vectors,
+        mine: Numbers, deps: PairNumbers,
     ) -> Record:  # fmt: skip
         """Take up a message that was forwarded before the state was written down."""
-        route = self._begin_route(shape, group, last)
-        record = begun(bundle, group, last, h, route)
+        route = self._begin_route(pattern, group, last)
+        record = new_record(bundle, group, last, h, route)
         record.deps, record.extra, record.mine, record.numbers = deps, extra, mine, route.kept(numbers) + mine
         record.named += self._within_range(extra)
         record.changes = record.changes_after = self.changed_before  # what changed in between is not known any more
@@ -368,13 +368,13 @@ class State:
                     if not self.open[source]:
                         del self.open[source]
 
-    def missing(self, head: Head, deps: Cells) -> list[tuple[int, int]]:
+    def missing(self, header: Header, deps: PairNumbers) -> list[tuple[int, int]]:
         """Return what must be processed here before a copy: sources and numbers. Its own numbers are exempt."""
         lacking = []
         past = self.past
         for source, key in self.column:
             if key in deps and deps[key] > past.get(key, 0):
-                needed, own = deps[key], self.exempt(head, source)
+                needed, own = deps[key], self.exempt(header, source)
                 if own and own <= needed:
                     needed = own - 1
                     if needed <= past.get(key, 0):
@@ -382,6 +382,6 @@ class State:
                 lacking.append((source, needed))
         return lacking
 
-    def exempt(self, head: Head, source: int) -> int:
+    def exempt(self, header: Header, source: int) -> int:
         """Return the number that a copy itself has from a source for this member; 0: none."""
-        return head.ids.get(source, {}).get(self.me, 0)
+        return header.ids.get(source, {}).get(self.me, 0)

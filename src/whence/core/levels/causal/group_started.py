@@ -21,7 +21,7 @@ BEFORE = {"spread=direct": "spread=mesh"}
 """What journals of before say, in today's words."""
 
 
-class Begun(Struct, frozen=True, tag=32, array_like=True, gc=False):
+class GroupStarted(Struct, frozen=True, tag=32, array_like=True, gc=False):
     """The processes by place, the founders as they were called, if this one was told, and how messages spread."""
 
     processes: list[int]
@@ -29,9 +29,9 @@ class Begun(Struct, frozen=True, tag=32, array_like=True, gc=False):
     spread: str
 
 
-def begun(processes: Sequence[int], founders: Sequence[Process], spread: str) -> Begun:
+def group_started(processes: Sequence[int], founders: Sequence[Process], spread: str) -> GroupStarted:
     """Return the record of a group that begins now."""
-    return Begun(list(processes), [(founder.pid, founder.boot) for founder in founders], spread)
+    return GroupStarted(list(processes), [(founder.pid, founder.boot) for founder in founders], spread)
 
 
 def founders_in(entries: Sequence[object], processes: Sequence[int], spread: str) -> list[Process]:
@@ -39,8 +39,8 @@ def founders_in(entries: Sequence[object], processes: Sequence[int], spread: str
 
     Raises StorageError if it is that of other processes, or of a group that spread otherwise.
     """
-    told = [entry for entry in entries if isinstance(entry, Begun)]
-    known = told[-1] if told else Begun(list(range(len(processes))), [], spread)  # before journals said so
+    told = [entry for entry in entries if isinstance(entry, GroupStarted)]
+    known = told[-1] if told else GroupStarted(list(range(len(processes))), [], spread)  # before journals said so
     if entries and known.processes != list(processes):
         raise _refused(f"the processes {_listed(known.processes)}", f"{_listed(processes)} are named", "those")
     then = BEFORE.get(known.spread, known.spread)

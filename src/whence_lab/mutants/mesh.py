@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from operator import gt
 
-from whence.core.levels.causal.level import Causal
+from whence.core.levels.causal.level import CausalLevel
 from whence.core.levels.causal.mesh import journal
 from whence.core.levels.causal.mesh.items import Has, Told
 from whence.core.levels.causal.mesh.journal import Published
-from whence.core.levels.causal.mesh.member import Direct
+from whence.core.levels.causal.mesh.member import MeshMember
 from whence.core.levels.causal.mesh.outbox import Outbox, Peer
 from whence.core.levels.causal.mesh.state import State
 from whence.core.ready import Delivery, Ready, Returned
@@ -125,7 +125,7 @@ class NeverSaysWhatItHas(Outbox):
         super().tell(now, Ready(), news=news)
 
 
-class AcknowledgesWhatItHolds(Direct):
+class AcknowledgesWhatItHolds(MeshMember):
     """Counts what it only holds as taken."""
 
     def _hold(self, told: Told, publisher: int, number: int, sender: int, now: Instant, ready: Ready) -> None:
@@ -140,7 +140,7 @@ class AcknowledgesWhatIsHandedOut(Outbox):
         return Has(self.state.delivered.copy(), self.state.delivered.copy())
 
 
-class BelievesEarlierLives(Direct):
+class BelievesEarlierLives(MeshMember):
     """Takes what a message follows for what has come to its publisher, be it said again by a later life."""
 
     def _receive_message(self, sender: int, told: Told, now: Instant, ready: Ready) -> None:
@@ -152,7 +152,7 @@ class BelievesEarlierLives(Direct):
 # --- messages ---
 
 
-class TakesDuplicates(Direct):
+class TakesDuplicates(MeshMember):
     """Processes a message as often as it comes."""
 
     def _receive_message(self, sender: int, told: Told, now: Instant, ready: Ready) -> None:
@@ -163,7 +163,7 @@ class TakesDuplicates(Direct):
             ready.deliver.append(Delivery(told.bundle))
 
 
-class HoldsWithoutBound(Direct):
+class HoldsWithoutBound(MeshMember):
     """Holds as many messages as come."""
 
     def _hold(self, told: Told, publisher: int, number: int, sender: int, now: Instant, ready: Ready) -> None:
@@ -175,7 +175,7 @@ class HoldsWithoutBound(Direct):
 # --- what is written down ---
 
 
-class ForgetsItsOwnInACrash(Direct):
+class ForgetsItsOwnInACrash(MeshMember):
     """Does not write down what it publishes, and numbers anew."""
 
     def _persist(self, entry: journal.Entry, ready: Ready) -> None:
@@ -183,7 +183,7 @@ class ForgetsItsOwnInACrash(Direct):
             super()._persist(entry, ready)
 
 
-class SendsBeforeItWrites(Direct):
+class SendsBeforeItWrites(MeshMember):
     """Acts on a transition and writes it down with the next one."""
 
     _late: tuple[bytes, ...] = ()
@@ -207,7 +207,7 @@ class ResumesWhereItWas(State):
         return own
 
 
-class DeliversAgain(Direct):
+class DeliversAgain(MeshMember):
     """Hands everything over again that it has, after a crash."""
 
     def restore(self, records: Sequence[bytes], now: Instant) -> Ready:
@@ -216,7 +216,7 @@ class DeliversAgain(Direct):
         return ready
 
 
-class DeliversNothingTwice(Direct):
+class DeliversNothingTwice(MeshMember):
     """Hands over nothing of its own from before a crash, whether the application had it or not."""
 
     def restore(self, records: Sequence[bytes], now: Instant) -> Ready:
@@ -225,7 +225,7 @@ class DeliversNothingTwice(Direct):
         return ready
 
 
-class NotForItself(Direct):
+class NotForItself(MeshMember):
     """A publisher does not deliver its own messages."""
 
     def publish(self, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
@@ -234,19 +234,19 @@ class NotForItself(Direct):
         return bundle, ready
 
 
-def _member(kind: type[Direct]) -> Callable[[Causal], Causal]:
-    return lambda recipe: recipe._replace(direct=kind)
+def _member(kind: type[MeshMember]) -> Callable[[CausalLevel], CausalLevel]:
+    return lambda recipe: recipe._replace(mesh=kind)
 
 
-def _state(kind: type[State]) -> Callable[[Causal], Causal]:
-    return lambda recipe: recipe._replace(direct_state=kind)
+def _state(kind: type[State]) -> Callable[[CausalLevel], CausalLevel]:
+    return lambda recipe: recipe._replace(mesh_state=kind)
 
 
-def _outbox(kind: type[Outbox]) -> Callable[[Causal], Causal]:
-    return lambda recipe: recipe._replace(direct_outbox=kind)
+def _outbox(kind: type[Outbox]) -> Callable[[CausalLevel], CausalLevel]:
+    return lambda recipe: recipe._replace(mesh_outbox=kind)
 
 
-_BUGS: tuple[tuple[str, str, str, Callable[[Causal], Causal]], ...] = (
+_BUGS: tuple[tuple[str, str, str, Callable[[CausalLevel], CausalLevel]], ...] = (
     ("publishers_order_only", "causal", "keeps each publisher's order only", _state(KeepsOnlyPublishersOrder)),
     ("compares_one_too_few", "causal", "does not look at the last node of a clock", _state(ComparesOneTooFew)),
     ("tells_an_old_past", "causal", "tells the clock of its last message", _state(TellsAnOldPast)),

@@ -1,9 +1,9 @@
-"""Who is numbered by whom: the shape of a message's vectors, apart from the numbers themselves.
+"""Who is numbered by whom: the pattern of a message's vectors, apart from the numbers themselves.
 
-A tree has few routes, and a route has one shape: which forwarders numbered which targets follows from where a message
-began and whom it goes to. So shapes are kept once and everything that follows from one alone is worked out once: what
+A tree has few routes, and a route has one pattern: which forwarders numbered which targets follows from where a message
+began and whom it goes to. So patterns are kept once and everything that follows from one alone is worked out once: what
 of it is remembered here, whom the message goes to next, what of that a target may see. A hop then only moves numbers.
-Costs: a shape's consequences on first sight; afterwards a look-up. At most SHAPES_MAX are kept, others made anew.
+Costs: a pattern's consequences on first sight; afterwards a look-up. At most ID_PATTERNS_MAX are kept.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -17,7 +17,7 @@ Vectors: TypeAlias = dict[int, dict[int, int]]
 """Forwarder to target to number."""
 
 Numbers: TypeAlias = tuple[int, ...]
-"""The numbers of a shape, in the order of its keys."""
+"""The numbers of a pattern, in the order of its keys."""
 
 Pick: TypeAlias = Callable[[Any], Numbers]
 """Takes some of the values of a sequence or of cells, in C."""
@@ -25,8 +25,8 @@ Pick: TypeAlias = Callable[[Any], Numbers]
 NOBODY = -1
 """The forwarder before the origin."""
 
-SHAPES_MAX = 2048
-"""Shapes kept per member; they are some dozens per group unless many nodes fail in turn. More: made anew each time."""
+ID_PATTERNS_MAX = 2048
+"""Patterns kept per member: some dozens per group, unless many nodes fail in turn. Further ones are made each time."""
 
 
 def picker(places: Sequence[int]) -> Pick:
@@ -39,7 +39,7 @@ def picker(places: Sequence[int]) -> Pick:
     return lambda values: ()
 
 
-class Shape:
+class IdPattern:
     """Forwarders and their targets, flat: the keys of all numbered pairs, the forwarder of the copy last."""
 
     __slots__ = ("cuts", "keys", "of", "packed", "routes", "routes_alike", "rows")
@@ -56,7 +56,7 @@ class Shape:
         """What becomes of it here, by group and forwarder."""
         self.routes_alike: dict[tuple[bool, tuple[int, ...]], Route] = {}
         """The same, by what tells routes apart: groups whose members are the same around here share one."""
-        self.cuts: dict[int, tuple[Shape, Pick | None]] = {}
+        self.cuts: dict[int, tuple[IdPattern, Pick | None]] = {}
         """What a target may see of it, and how its numbers are taken; None: all of them."""
 
     def vectors(self, numbers: Numbers) -> Vectors:
@@ -75,7 +75,7 @@ class Shape:
 
 
 class Route:
-    """What follows at this member from a shape, whether it delivers, and whom the message goes to."""
+    """What follows at this member from a pattern, whether it delivers, and whom the message goes to."""
 
     __slots__ = (
         "changes", "delivers", "forwarders", "kept", "marks", "named", "onward", "owed", "own", "raised",
@@ -83,21 +83,21 @@ class Route:
     )  # fmt: skip
 
     def __init__(
-        self, shape: Shape, place: Place, delivers: bool, targets: tuple[int, ...], shapes: "Shapes"
+        self, pattern: IdPattern, place: Place, delivers: bool, targets: tuple[int, ...], patterns: "IdPatterns"
     ) -> None:  # fmt: skip
         me, near, pairs = place.me, place.near, place.pairs
         self.delivers = delivers
         self.targets = targets
         self.own = tuple((target, pair(me, target)) for target in targets)
         """Targets and the keys of the numbers this member gives them."""
-        near_rows = {source: None for source, _ in shape.rows if source in near and source != me}
+        near_rows = {source: None for source, _ in pattern.rows if source in near and source != me}
         self.named = sum(near[source] <= place.overlay.range for source in near_rows)
-        """Forwarders of the shape within f+1 hops."""
+        """Forwarders of the pattern within f+1 hops."""
         self.forwarders = tuple(source for source in near_rows if near[source] <= place.overlay.range)
         self.owed = dict.fromkeys(self.forwarders)
         """The same: they wait for an acknowledgement, and are all in reach."""
         local = [
-            (at, key) for at, key in enumerate(shape.keys) if key in pairs and key >> NODE_BITS in near_rows
+            (at, key) for at, key in enumerate(pattern.keys) if key in pairs and key >> NODE_BITS in near_rows
         ]  # fmt: skip
         self.kept = picker([at for at, _ in local])
         self.marks = tuple((key >> NODE_BITS, key, at) for at, key in local if key & NODE_MASK == me)
@@ -108,61 +108,61 @@ class Route:
         own_keys = tuple(key for _, key in self.own)
         self.changes = tuple(key for _, key, _ in self.marks) + self.raised_keys + own_keys
         """The cells of the past that may change, those of this member's own numbers last."""
-        self.onward = shapes.of(tuple(key for _, key in local) + own_keys)
-        """The shape in which it leaves here."""
+        self.onward = patterns.of(tuple(key for _, key in local) + own_keys)
+        """The pattern in which it leaves here."""
 
 
-class Shapes:
-    """The shapes that one member has met."""
+class IdPatterns:
+    """The patterns that one member has met."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
-        self._known: dict[tuple[int, ...], Shape] = {}
+        self._known: dict[tuple[int, ...], IdPattern] = {}
         self.none = self.of(())
         """Of a message that nobody has numbered yet."""
 
-    def of(self, keys: tuple[int, ...]) -> Shape:
-        """Return the shape of these pairs."""
+    def of(self, keys: tuple[int, ...]) -> IdPattern:
+        """Return the pattern of these pairs."""
         found = self._known.get(keys)
         if found is None:
-            found = Shape(keys)
-            if len(self._known) < SHAPES_MAX:
+            found = IdPattern(keys)
+            if len(self._known) < ID_PATTERNS_MAX:
                 self._known[keys] = found
         return found
 
-    def flat(self, vectors: Vectors) -> tuple[Shape, Numbers]:
-        """Return vectors as a shape and its numbers."""
+    def flat(self, vectors: Vectors) -> tuple[IdPattern, Numbers]:
+        """Return vectors as a pattern and its numbers."""
         keys = tuple(pair(source, target) for source, numbers in vectors.items() for target in numbers)
         return self.of(keys), tuple(number for numbers in vectors.values() for number in numbers.values())
 
-    def unpacked(self, keys: bytes) -> Shape:
-        """Return the shape that was packed. Raises ValueError for what is none."""
+    def unpacked(self, keys: bytes) -> IdPattern:
+        """Return the pattern that was packed. Raises ValueError for what is none."""
         if len(keys) % 4:
-            raise ValueError("a shape is a row of pairs of four bytes")
+            raise ValueError("a pattern is a row of pairs of four bytes")
         return self.of(unpack(f"<{len(keys) // 4}I", keys))
 
-    def route(self, shape: Shape, group: int, last: int) -> Route:
-        """Return what becomes of a shape that came from a forwarder, for a group."""
-        found = shape.routes.get((group, last))
+    def route(self, pattern: IdPattern, group: int, last: int) -> Route:
+        """Return what becomes of a pattern that came from a forwarder, for a group."""
+        found = pattern.routes.get((group, last))
         if found is None:
             place = self._place
             delivers = place.me in place.overlay.table(group).is_member
             targets = place.targets(group, NOBODY if last == NOBODY else place.upstream(last))
-            found = shape.routes_alike.get((delivers, targets))
+            found = pattern.routes_alike.get((delivers, targets))
             if found is None:
-                found = shape.routes_alike[delivers, targets] = Route(shape, place, delivers, targets, self)
-            shape.routes[group, last] = found
+                found = pattern.routes_alike[delivers, targets] = Route(pattern, place, delivers, targets, self)
+            pattern.routes[group, last] = found
         return found
 
-    def cut(self, shape: Shape, target: int) -> tuple[Shape, Pick | None]:
-        """Return what a target may see of a shape: the pairs whose both ends are near it."""
-        found = shape.cuts.get(target)
+    def cut(self, pattern: IdPattern, target: int) -> tuple[IdPattern, Pick | None]:
+        """Return what a target may see of a pattern: the pairs whose both ends are near it."""
+        found = pattern.cuts.get(target)
         if found is None:
             near = self._place.overlay.pairs(target)
-            places = [at for at, key in enumerate(shape.keys) if key in near]
-            whole = len(places) == len(shape.keys)
-            seen = shape if whole else self.of(tuple(shape.keys[at] for at in places))
-            found = shape.cuts[target] = (seen, None if whole else picker(places))
+            places = [at for at, key in enumerate(pattern.keys) if key in near]
+            whole = len(places) == len(pattern.keys)
+            seen = pattern if whole else self.of(tuple(pattern.keys[at] for at in places))
+            found = pattern.cuts[target] = (seen, None if whole else picker(places))
         return found
 
 

@@ -1,4 +1,4 @@
-"""Codings of heads: each reads back what was told, and varints are what they are."""
+"""Codings of headers: each reads back what was told, and varints are what they are."""
 
 from random import Random
 from typing import Any
@@ -6,8 +6,16 @@ from typing import Any
 import pytest
 
 from whence.core.levels.causal.tree import links as links_module
-from whence.core.levels.causal.tree.heads import NUMBER_END, PREDICTED, WHOLE, Head, decode_whole, encode_whole, largest
-from whence.core.levels.causal.tree.items import HEAD_BYTES_MAX, Copy
+from whence.core.levels.causal.tree.headers import (
+    NUMBER_END,
+    PREDICTED,
+    WHOLE,
+    Header,
+    decode_whole,
+    encode_whole,
+    largest,
+)
+from whence.core.levels.causal.tree.items import HEADER_BYTES_MAX, Copy
 from whence.core.levels.causal.tree.links import Links
 from whence.core.levels.causal.tree.overlay import Overlay, OverlaySettings, Place, overlay_of
 from whence.core.levels.causal.tree.settings import TreeSettings
@@ -31,10 +39,10 @@ def a_message(random: Random, first: int) -> Bundle:
 @pytest.mark.parametrize("replay", [False, True])
 @pytest.mark.parametrize("coding", ["predicted", "thesis"])
 @pytest.mark.parametrize("f", [1, 2])
-def test_a_head_coded_on_what_the_link_carried_says_the_same_as_a_whole_one(
+def test_a_header_coded_on_what_the_link_carried_says_the_same_as_a_whole_one(
     coding: str, replay: bool, ordered: bool, f: int
 ) -> None:
-    """Two neighbours talk both ways in random turns; every head is read as the whole one would be.
+    """Two neighbours talk both ways in random turns; every header is read as the whole one would be.
 
     Dependencies may be missing only where the receiver told them itself, and may be told higher only up to that.
     """
@@ -50,8 +58,8 @@ def test_a_head_coded_on_what_the_link_carried_says_the_same_as_a_whole_one(
         for key in random.sample(sorted(states[sender].place.pairs), 2):
             if key & 0xFFFF != sender and key >> 16 != sender:
                 states[sender].grow({key: states[sender].past.get(key, 0) + random.randint(1, 3)})
-        record = states[sender].admit(bundle, 0, NOBODY, 0, states[sender].shapes.none, (), {})
-        told = plain[sender].head_of(record, receiver, cut=not replay)
+        record = states[sender].admit(bundle, 0, NOBODY, 0, states[sender].patterns.none, (), {})
+        told = plain[sender].header_of(record, receiver, cut=not replay)
         read = links[receiver].read(sender, 1, links[sender].first(record, receiver))
         assert read is not None
         assert (read.group, read.epoch, read.last, read.h, read.extra) == (0, 1, sender, 0, {})
@@ -61,19 +69,19 @@ def test_a_head_coded_on_what_the_link_carried_says_the_same_as_a_whole_one(
             exact, got = told.deps.get(key, 0), read.deps.get(key, 0)
             assert got == exact or max(got, exact) <= mine.get(key, 0), (key, got, exact)
         states[receiver].merge(read.deps)
-        states[receiver].admit(bundle, 0, sender, 1, *states[receiver].shapes.flat(read.ids), {})
+        states[receiver].admit(bundle, 0, sender, 1, *states[receiver].patterns.flat(read.ids), {})
     assert links[0].cost.copies + links[1].cost.copies == 199
     if coding == "predicted" and f == 1:
         assert links[0].cost.bytes / links[0].cost.copies < 20
 
 
-def test_a_head_vouches_for_all_below_its_numbers_or_is_whole() -> None:
+def test_a_header_vouches_for_all_below_its_numbers_or_is_whole() -> None:
     """What a peer told is not told back, so nobody may tell of its own column more than it has processed."""
     state = State(Place(Overlay(PARENTS, [range(7)], 1), 1))
     links = CODINGS["predicted"](state, TreeSettings())
 
     def form_of_next(first: int) -> int:
-        record = state.admit(bundled(Process(1, 1), first, [b"x"]), 0, NOBODY, 0, state.shapes.none, (), {})
+        record = state.admit(bundled(Process(1, 1), first, [b"x"]), 0, NOBODY, 0, state.patterns.none, (), {})
         return links.first(record, 0)[0] & 3
 
     assert form_of_next(1) == PREDICTED
@@ -84,38 +92,38 @@ def test_a_head_vouches_for_all_below_its_numbers_or_is_whole() -> None:
 
 
 @pytest.mark.parametrize("coding", ["whole", "predicted"])
-def test_a_whole_head_says_all_its_forwarder_knows_or_that_it_was_cut(
+def test_a_whole_header_says_all_its_forwarder_knows_or_that_it_was_cut(
     coding: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only what says everything may be passed on by others as it came (E12): node 5 is far from node 1."""
     overlay = Overlay([-1, 0, 1, 2, 3, 4], [range(6)], 1)
     forwarder, reader = State(Place(overlay, 3)), State(Place(overlay, 1))
-    record = forwarder.admit(bundled(Process(3, 1), 1, [b"x"]), 0, NOBODY, 0, forwarder.shapes.none, (), {})
+    record = forwarder.admit(bundled(Process(3, 1), 1, [b"x"]), 0, NOBODY, 0, forwarder.patterns.none, (), {})
 
-    def told(*, replay: bool) -> Head:
+    def told(*, replay: bool) -> Header:
         settings = TreeSettings(replay=replay)
         data = CODINGS[coding](forwarder, settings).again(record, 1)
-        head = CODINGS[coding](reader, settings).read(3, 1, data)
-        assert head is not None
-        return head
+        header = CODINGS[coding](reader, settings).read(3, 1, data)
+        assert header is not None
+        return header
 
     assert (set(told(replay=True).ids[3]), told(replay=True).cut) == ({1, 2, 4, 5}, False)
     assert (set(told(replay=False).ids[3]), told(replay=False).cut) == ({1, 2, 4}, True)
-    monkeypatch.setattr(links_module, "HEAD_BYTES_MAX", 12)  # too large to be said at once: cut, and says so
+    monkeypatch.setattr(links_module, "HEADER_BYTES_MAX", 12)  # too large to be said at once: cut, and says so
     assert (set(told(replay=True).ids[3]), told(replay=True).cut) == ({1, 2, 4}, True)
 
 
-def test_a_whole_head_reads_back_as_it_was() -> None:
-    head = Head(3, 1, 4, 2, {4: {5: 1, 6: 300}, 1: {}}, {2: {4: 7}}, {4 << 16 | 5: 9, 1 << 16 | 2: 70_000})
-    back = decode_whole(encode_whole(head), lambda forwarder: 100)
+def test_a_whole_header_reads_back_as_it_was() -> None:
+    header = Header(3, 1, 4, 2, {4: {5: 1, 6: 300}, 1: {}}, {2: {4: 7}}, {4 << 16 | 5: 9, 1 << 16 | 2: 70_000})
+    back = decode_whole(encode_whole(header), lambda forwarder: 100)
     for name in ("group", "epoch", "last", "h", "ids", "extra", "deps"):
-        assert getattr(back, name) == getattr(head, name)
+        assert getattr(back, name) == getattr(header, name)
 
 
-def test_a_whole_head_with_more_cells_than_there_can_be_is_refused() -> None:
-    head = Head(0, 1, 0, 0, {0: dict.fromkeys(range(50), 1)}, {}, {})
+def test_a_whole_header_with_more_cells_than_there_can_be_is_refused() -> None:
+    header = Header(0, 1, 0, 0, {0: dict.fromkeys(range(50), 1)}, {}, {})
     with pytest.raises(ValueError, match=r"below|more than"):
-        decode_whole(encode_whole(head), lambda forwarder: 40)
+        decode_whole(encode_whole(header), lambda forwarder: 40)
 
 
 def test_numbers_read_back_and_what_is_none_is_refused() -> None:
@@ -134,26 +142,26 @@ def test_numbers_read_back_and_what_is_none_is_refused() -> None:
         Reader(b"\x05").end()
 
 
-def heads_of_a_star(nodes: int) -> tuple[Links, Record]:
+def headers_of_a_star(nodes: int) -> tuple[Links, Record]:
     """A hub that knows every pair, each with the largest number there is."""
     overlay = overlay_of(OverlaySettings(tree="star", tree_nodes=nodes))
     state = State(Place(overlay, 0))
     state.grow(dict.fromkeys(state.place.pairs, NUMBER_END - 1000))
-    record = state.admit(bundled(Process(0, 1), 1, [b"x"]), 0, NOBODY, 0, state.shapes.none, (), {})
+    record = state.admit(bundled(Process(0, 1), 1, [b"x"]), 0, NOBODY, 0, state.patterns.none, (), {})
     return Links(state, TreeSettings()), record
 
 
-def test_a_head_of_a_star_of_a_hundred_can_be_read() -> None:
-    links, record = heads_of_a_star(100)
+def test_a_header_of_a_star_of_a_hundred_can_be_read() -> None:
+    links, record = headers_of_a_star(100)
     item = Copy(links.again(record, 7), record.bundle)
-    assert len(item.head) > 1 << 14
-    assert len(item.head) <= largest(links._place) <= HEAD_BYTES_MAX
+    assert len(item.header) > 1 << 14
+    assert len(item.header) <= largest(links._place) <= HEADER_BYTES_MAX
     sent = decode(encode("g", Process(0, 1), [item])).items[0]
     assert isinstance(sent, Copy)
-    assert links.read(0, 1, sent.head) is not None
+    assert links.read(0, 1, sent.header) is not None
 
 
-def test_a_tree_whose_heads_nobody_could_read_is_refused_at_the_door() -> None:
+def test_a_tree_whose_headers_nobody_could_read_is_refused_at_the_door() -> None:
     recipe: Any = recipe_of("causal")
     for tree, nodes, f, fits in (
         ("star", 100, 1, True), ("star", 200, 1, False), ("binary", 200, 3, True), ("star", 100, 2, True),

@@ -1,26 +1,26 @@
-"""The head of a copy: what it is, who forwarded it, what it comes after. And the coding that needs no memory.
+"""The header of a copy: what it is, who forwarded it, what it comes after. And the coding that needs no memory.
 
 Vectors: per forwarder, the number it gave the message for each of its targets. `ids` are closed: everything they follow
 is in `deps`. `extra` only name the message; nothing follows from them. `deps` are the cells of the forwarder's causal
 past at the moment it forwarded.
-A whole head can be read on its own: it is what retransmissions, answers and first copies on a link carry.
+A whole header can be read on its own: it is what retransmissions, answers and first copies on a link carry.
 """
 
 from collections.abc import Callable
 
 from msgspec import Struct
 
-from whence.core.levels.causal.tree.items import HEAD_BYTES_MAX
-from whence.core.levels.causal.tree.overlay import GROUPS_MAX, NODE_BITS, NODE_MASK, Cells, Place, pair
-from whence.core.levels.causal.tree.shapes import Numbers, Shape, Vectors
+from whence.core.levels.causal.tree.id_patterns import IdPattern, Numbers, Vectors
+from whence.core.levels.causal.tree.items import HEADER_BYTES_MAX
+from whence.core.levels.causal.tree.overlay import GROUPS_MAX, NODE_BITS, NODE_MASK, PairNumbers, Place, pair
 from whence.core.varint import Reader, packed, put
 from whence.limits import SEQ_MAX
 
 WHOLE, PREDICTED, THESIS = range(3)
-"""The first byte of a head: how the rest is coded."""
+"""The first byte of a header: how the rest is coded."""
 
 CUT = 1 << 2
-"""Flag in the first byte of a whole head: what is far from its reader was left out."""
+"""Flag in the first byte of a whole header: what is far from its reader was left out."""
 
 NODES = 1 << NODE_BITS
 NUMBER_END = SEQ_MAX + 1
@@ -30,12 +30,12 @@ CELL_BYTES, NUMBER_BYTES = 8, 6
 """Of a node and a number as the thesis writes them, and of the largest number as we do."""
 ROW_BYTES = 8
 """A forwarder, and how many targets follow."""
-HEAD_BYTES_LEAST = 32
+HEADER_BYTES_LEAST = 32
 """What is not numbers."""
 
 
-class Head(Struct, eq=False):
-    """A decoded head. Its numbers are vectors, or a shape with its numbers and vectors made when asked for."""
+class Header(Struct, eq=False):
+    """A decoded header. Its numbers are vectors, or a pattern with its numbers and vectors made when asked for."""
 
     group: int
     epoch: int
@@ -45,8 +45,8 @@ class Head(Struct, eq=False):
     """Hops from the origin to `last`, at most 2f+1."""
     _ids: Vectors | None
     extra: Vectors
-    deps: Cells
-    shape: Shape | None = None
+    deps: PairNumbers
+    pattern: IdPattern | None = None
     numbers: Numbers = ()
     number: int = 0
     """The one that its forwarder gave it for the reader, where the link knows it; 0: look for it."""
@@ -60,8 +60,8 @@ class Head(Struct, eq=False):
         """Return its numbers as vectors."""
         ids = self._ids
         if ids is None:
-            assert self.shape is not None
-            ids = self._ids = self.shape.vectors(self.numbers)
+            assert self.pattern is not None
+            ids = self._ids = self.pattern.vectors(self.numbers)
         return ids
 
     def number_for(self, reader: int) -> int:
@@ -70,44 +70,44 @@ class Head(Struct, eq=False):
 
 
 def largest(place: Place) -> int:
-    """Return how many bytes a head of a node has at most, or, if some cannot be read, how many such a one may have.
+    """Return how many bytes a header of a node has at most, or, if some cannot be read, how many such a one may have.
 
     Where all it knows is too much for one, it says only what is near its reader (links.py); that is counted then.
     """
     size = _bytes_of(len(place.pairs), place)
-    if size <= HEAD_BYTES_MAX:
+    if size <= HEADER_BYTES_MAX:
         return size
     for target in place.reach:
         size = _bytes_of(len(place.pairs & place.overlay.pairs(target)), place)
-        if size > HEAD_BYTES_MAX:
+        if size > HEADER_BYTES_MAX:
             return size
-    return HEAD_BYTES_MAX
+    return HEADER_BYTES_MAX
 
 
 def _bytes_of(pairs: int, place: Place) -> int:
-    """Return the bytes of a head with so many dependencies, and the vectors of all forwarders on a path."""
+    """Return the bytes of a header with so many dependencies, and the vectors of all forwarders on a path."""
     cell = max(CELL_BYTES, len(packed([place.overlay.size])) + NUMBER_BYTES)
     vectors = 2 * place.overlay.radius * len(place.reach)
-    return HEAD_BYTES_LEAST + cell * (pairs + vectors) + ROW_BYTES * len(place.near)
+    return HEADER_BYTES_LEAST + cell * (pairs + vectors) + ROW_BYTES * len(place.near)
 
 
-def encode_whole(head: Head) -> bytes:
-    """Return a head that can be read on its own."""
-    into = bytearray((WHOLE | CUT if head.cut else WHOLE,))
-    for number in (head.group, head.epoch, head.last, head.h):
+def encode_whole(header: Header) -> bytes:
+    """Return a header that can be read on its own."""
+    into = bytearray((WHOLE | CUT if header.cut else WHOLE,))
+    for number in (header.group, header.epoch, header.last, header.h):
         put(into, number)
-    _put_vectors(into, head.ids)
-    _put_vectors(into, head.extra)
+    _put_vectors(into, header.ids)
+    _put_vectors(into, header.extra)
     rows: Vectors = {}
-    for key, value in head.deps.items():
+    for key, value in header.deps.items():
         if value:
             rows.setdefault(key >> NODE_BITS, {})[key & NODE_MASK] = value
     _put_vectors(into, rows)
     return bytes(into)
 
 
-def decode_whole(data: bytes, cells_of: Callable[[int], int], number_end: int = NUMBER_END) -> Head:
-    """Read a whole head of at most so many cells in each part, by its forwarder, all below a bound.
+def decode_whole(data: bytes, cells_of: Callable[[int], int], number_end: int = NUMBER_END) -> Header:
+    """Read a whole header of at most so many cells in each part, by its forwarder, all below a bound.
 
     Raises ValueError.
     """
@@ -119,7 +119,7 @@ def decode_whole(data: bytes, cells_of: Callable[[int], int], number_end: int = 
     rows = _take_vectors(reader, cells_max, number_end)
     reader.end()
     deps = {pair(source, target): value for source, row in rows.items() for target, value in row.items()}
-    return Head(group, epoch, last, h, ids, extra, deps, cut=bool(data[0] & CUT))
+    return Header(group, epoch, last, h, ids, extra, deps, cut=bool(data[0] & CUT))
 
 
 def _put_vectors(into: bytearray, vectors: Vectors) -> None:
@@ -139,6 +139,6 @@ def _take_vectors(reader: Reader, cells_max: int, number_end: int) -> Vectors:
         source, size = reader.below(NODES), reader.below(cells_max + 1)
         cells += size
         if cells > cells_max:
-            raise ValueError(f"a head names more than {cells_max} cells")
+            raise ValueError(f"a header names more than {cells_max} cells")
         vectors[source] = {reader.below(NODES): reader.below(number_end) for _ in range(size)}
     return vectors

@@ -12,16 +12,16 @@ from typing import Annotated, Any, Protocol
 
 from msgspec import Meta, Struct
 
+from whence.core.levels.causal.tree.id_patterns import NOBODY
 from whence.core.levels.causal.tree.links import Cost
 from whence.core.levels.causal.tree.overlay import GROUPS_MAX, OverlaySettings, Place
-from whence.core.levels.causal.tree.shapes import NOBODY
 from whence.core.ready import Delivery, Gauge, Item, Note, Ready, Returned, Send
 from whence.core.varint import Reader
 from whence.errors import NotMemberError, UsageError
 from whence.limits import Limits
 from whence.types import Bundle, Instant, Process, packed
 
-HEAD_BYTES_MAX = 1 << 20
+HEADER_BYTES_MAX = 1 << 20
 """Causal Barriers name every destination, and for each what it must have delivered."""
 
 TURN_END = 1 << 40
@@ -29,12 +29,12 @@ TURN_END = 1 << 40
 WAITING_MAX = 1 << 16
 
 
-class TreeCopy(Item, frozen=True, tag=81):
+class RivalCopy(Item, frozen=True, tag=81):
     """A message on one edge of its route; `turn` is its place on the link."""
 
     group: Annotated[int, Meta(ge=0, le=GROUPS_MAX - 1)]
     turn: Annotated[int, Meta(ge=0, le=TURN_END - 1)]
-    head: Annotated[bytes, Meta(max_length=HEAD_BYTES_MAX)]
+    header: Annotated[bytes, Meta(max_length=HEADER_BYTES_MAX)]
     bundle: Bundle
 
     def sound(self) -> bool:
@@ -57,7 +57,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
 
 
-class TreeOrder(Protocol):
+class RivalOrder(Protocol):
     """A rival's order: what it writes on a message, and when a message may be delivered."""
 
     cost: Cost
@@ -78,10 +78,10 @@ class TreeOrder(Protocol):
         """Return how many messages are held."""
 
 
-class TreeMember:
+class RivalMember:
     """One node of a tree that forwards, and delivers in a rival's order."""
 
-    def __init__(self, me: Process, place: Place, order: TreeOrder, limits: Limits) -> None:
+    def __init__(self, me: Process, place: Place, order: RivalOrder, limits: Limits) -> None:
         self.me = me
         self.order = order
         self._place = place
@@ -90,7 +90,7 @@ class TreeMember:
         self._published = 0
         self._turns: dict[int, int] = {}
         self._expected: dict[int, int] = {}
-        self._early: dict[tuple[int, int], TreeCopy] = {}
+        self._early: dict[tuple[int, int], RivalCopy] = {}
 
     @property
     def cost(self) -> Cost:
@@ -138,7 +138,7 @@ class TreeMember:
         """Take a copy in its turn."""
         ready, overlay = Ready(), self._place.overlay
         peer = overlay.place_of.get(sender.pid, NOBODY)
-        if not self._up or not isinstance(item, TreeCopy) or peer not in overlay.neighbours(self._place.me):
+        if not self._up or not isinstance(item, RivalCopy) or peer not in overlay.neighbours(self._place.me):
             ready.notes.append(Note("drop", "stranger", peer=sender.pid))
             return ready
         expected = self._expected.get(peer, 0)
@@ -151,9 +151,9 @@ class TreeMember:
             self._take(peer, copy, ready)
         return self._place.addressed(ready)
 
-    def _take(self, peer: int, copy: TreeCopy, ready: Ready) -> None:
+    def _take(self, peer: int, copy: RivalCopy, ready: Ready) -> None:
         try:
-            reader = Reader(copy.head)
+            reader = Reader(copy.header)
             stamp = self.order.decode(peer, reader)
             reader.end()
         except ValueError:
@@ -170,7 +170,7 @@ class TreeMember:
             if peer != upstream and overlay.needs(group, me, peer):
                 turn = self._turns.get(peer, 0)
                 self._turns[peer] = turn + 1
-                copy = TreeCopy(group, turn, self.order.encode(peer, stamp), bundle)
+                copy = RivalCopy(group, turn, self.order.encode(peer, stamp), bundle)
                 ready.send.append(Send((peer,), copy))
 
     def unreachable(self, peer: int, now: Instant) -> Ready:

@@ -6,18 +6,18 @@ Each is the level's own code but for one rule; the rule's section of the review 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from whence.core.levels.causal.level import Causal
+from whence.core.levels.causal.level import CausalLevel
 from whence.core.levels.causal.tree import journal
-from whence.core.levels.causal.tree.heads import Head
+from whence.core.levels.causal.tree.headers import Header
+from whence.core.levels.causal.tree.id_patterns import IdPattern, Numbers, Vectors
 from whence.core.levels.causal.tree.inbox import Inbox, Waiting
 from whence.core.levels.causal.tree.items import Ack
-from whence.core.levels.causal.tree.journal import Admitted, Kept, Renamed
-from whence.core.levels.causal.tree.member import Localized
+from whence.core.levels.causal.tree.journal import IdsAdded, MessageProcessed, RecordSnapshot
+from whence.core.levels.causal.tree.member import TreeMember
 from whence.core.levels.causal.tree.outbox import Outbox
-from whence.core.levels.causal.tree.overlay import Cells, Overlay, OverlaySettings, overlay_of, pair
+from whence.core.levels.causal.tree.overlay import Overlay, OverlaySettings, PairNumbers, overlay_of, pair
 from whence.core.levels.causal.tree.predicted import Predicted
 from whence.core.levels.causal.tree.sessions import FORM_BITS
-from whence.core.levels.causal.tree.shapes import Numbers, Shape, Vectors
 from whence.core.levels.causal.tree.state import ALL, Record, State
 from whence.core.ready import Delivery, Ready, Returned, Send
 from whence.core.varint import Reader
@@ -30,33 +30,33 @@ class NumbersAnew(State):
     """Gives every message the number 1 (E1)."""
 
     def admit(
-        self, bundle: Bundle, group: int, last: int, h: int, shape: Shape, numbers: Numbers, extra: Vectors
+        self, bundle: Bundle, group: int, last: int, h: int, pattern: IdPattern, numbers: Numbers, extra: Vectors
     ) -> Record:
         for target in self.place.reach:
             self.past[pair(self.me, target)] = 0
-        return super().admit(bundle, group, last, h, shape, numbers, extra)
+        return super().admit(bundle, group, last, h, pattern, numbers, extra)
 
 
 class FollowsItself(State):
     """Puts a message's own numbers among its dependencies, and lets it wait for them (E3)."""
 
     def admit(
-        self, bundle: Bundle, group: int, last: int, h: int, shape: Shape, numbers: Numbers, extra: Vectors
+        self, bundle: Bundle, group: int, last: int, h: int, pattern: IdPattern, numbers: Numbers, extra: Vectors
     ) -> Record:
-        record = super().admit(bundle, group, last, h, shape, numbers, extra)
+        record = super().admit(bundle, group, last, h, pattern, numbers, extra)
         record.deps = self.past.copy()
         record.changes = record.changes_after
         return record
 
-    def exempt(self, head: Head, source: int) -> int:
+    def exempt(self, header: Header, source: int) -> int:
         return 0
 
 
 class ChecksTheWrongColumn(State):
     """Compares the forwarder's column instead of its own (E4)."""
 
-    def missing(self, head: Head, deps: Cells) -> list[tuple[int, int]]:
-        lacking = super().missing(head, deps)
+    def missing(self, header: Header, deps: PairNumbers) -> list[tuple[int, int]]:
+        lacking = super().missing(header, deps)
         for node in self.place.reach:
             for source in self.place.reach:
                 key = pair(source, node)
@@ -78,32 +78,32 @@ class ColumnIsAMaximum(State):
 class BelievesOthersOfItself(Inbox):
     """Raises its own column to what others say of it (E10)."""
 
-    def take(self, sender: int, head: Head, bundle: Bundle, now: Instant, ready: Ready) -> None:
+    def take(self, sender: int, header: Header, bundle: Bundle, now: Instant, ready: Ready) -> None:
         past, me = self.state.past, self.state.me
         for source in self.state.place.reach:
             key = pair(source, me)
-            past[key] = max(past.get(key, 0), head.deps.get(key, 0))
-        super().take(sender, head, bundle, now, ready)
+            past[key] = max(past.get(key, 0), header.deps.get(key, 0))
+        super().take(sender, header, bundle, now, ready)
 
 
 class WaitsForNothing(State):
     """Processes what comes."""
 
-    def missing(self, head: Head, deps: Cells) -> list[tuple[int, int]]:
+    def missing(self, header: Header, deps: PairNumbers) -> list[tuple[int, int]]:
         return []
 
 
 class WaitsForForwarderOnly(State):
     """Keeps the order of each forwarder, and no other."""
 
-    def missing(self, head: Head, deps: Cells) -> list[tuple[int, int]]:
-        return [(source, number) for source, number in super().missing(head, deps) if source == head.last]
+    def missing(self, header: Header, deps: PairNumbers) -> list[tuple[int, int]]:
+        return [(source, number) for source, number in super().missing(header, deps) if source == header.last]
 
 
 class ForgetsWhoseTurnItWas(State):
     """Does not take in what a message depends on; only what it is numbered."""
 
-    def merge(self, deps: Cells) -> Cells:
+    def merge(self, deps: PairNumbers) -> PairNumbers:
         return {}
 
 
@@ -114,13 +114,13 @@ class DuplicatesNameNothing(State):
         return []
 
 
-class MergesDuplicates(Localized):
+class MergesDuplicates(TreeMember):
     """Takes the numbers and dependencies of a duplicate for its own past (E7); asks nobody."""
 
-    def duplicate(self, record: Record, head: Head, now: Instant, ready: Ready) -> None:
-        super().duplicate(record, head, now, ready)
-        self.state.merge(head.deps)
-        for source, numbers in head.ids.items():
+    def duplicate(self, record: Record, header: Header, now: Instant, ready: Ready) -> None:
+        super().duplicate(record, header, now, ready)
+        self.state.merge(header.deps)
+        for source, numbers in header.ids.items():
             self.state.merge({pair(source, target): number for target, number in numbers.items()})
 
 
@@ -136,7 +136,7 @@ class NumbersOnlyTheActive(Outbox):
         if len(given) < len(record.targets):
             ids = {source: numbers for source, numbers in record.ids.items() if source != self.place.me}
             record.targets, record.mine = tuple(given), tuple(given.values())
-            record.shape, record.numbers = state.shapes.flat(ids | {self.place.me: given})
+            record.pattern, record.numbers = state.patterns.flat(ids | {self.place.me: given})
             record._ids = None
         super().forward(record, now, ready)
 
@@ -177,11 +177,11 @@ class SentIsDone(Outbox):
 class AcknowledgesWhatItHolds(Inbox):
     """Acknowledges a copy when it comes, not when it is processed (E13)."""
 
-    def take(self, sender: int, head: Head, bundle: Bundle, now: Instant, ready: Ready) -> None:
-        super().take(sender, head, bundle, now, ready)
-        numbers = head.ids.get(head.last, {})
-        if self.state.me in numbers and (head.last, numbers[self.state.me]) in self.held:
-            ready.send.append(Send((head.last,), Ack(numbers[self.state.me])))
+    def take(self, sender: int, header: Header, bundle: Bundle, now: Instant, ready: Ready) -> None:
+        super().take(sender, header, bundle, now, ready)
+        numbers = header.ids.get(header.last, {})
+        if self.state.me in numbers and (header.last, numbers[self.state.me]) in self.held:
+            ready.send.append(Send((header.last,), Ack(numbers[self.state.me])))
 
 
 # --- repeating and asking ---
@@ -235,7 +235,7 @@ class WaivesTheSuspected(Inbox):
     """Does not wait for what a suspected node has numbered."""
 
     def is_ready(self, waiting: Waiting, now: Instant, ready: Ready) -> bool:
-        missing = self.state.missing(waiting.head, waiting.deps)
+        missing = self.state.missing(waiting.header, waiting.deps)
         return all(source in self.outbox.suspects.now for source, _ in missing)
 
 
@@ -243,7 +243,7 @@ class NoFence(Inbox):
     """Lets copies leap over nodes that are still owed something (f >= 2, section 6)."""
 
     def is_ready(self, waiting: Waiting, now: Instant, ready: Ready) -> bool:
-        return not self.state.missing(waiting.head, waiting.deps)
+        return not self.state.missing(waiting.header, waiting.deps)
 
 
 class AnyPathIsSafe(State):
@@ -256,38 +256,33 @@ class AnyPathIsSafe(State):
 class HoldsWithoutBound(Inbox):
     """Holds as many copies as come."""
 
-    def take(self, sender: int, head: Head, bundle: Bundle, now: Instant, ready: Ready) -> None:
+    def take(self, sender: int, header: Header, bundle: Bundle, now: Instant, ready: Ready) -> None:
         most = self.settings.held_copies_max
         before = dict(self.held)
         if len(before) >= most:
             self.held.clear()
-            super().take(sender, head, bundle, now, ready)
+            super().take(sender, header, bundle, now, ready)
             self.held = before | self.held
         else:
-            super().take(sender, head, bundle, now, ready)
+            super().take(sender, header, bundle, now, ready)
 
 
 class ReadsOutOfTurn(Predicted):
-    """Reads a head by what the link carried last, though copies before it were lost (E22)."""
+    """Reads a header by what the link carried last, though copies before it were lost (E22)."""
 
-    def read(self, peer: int, boot: int, data: bytes) -> Head | None:
-        carried = self._came.get(peer)
-        if (
-            carried is not None
-            and carried.boot == boot
-            and data[0] & (1 << FORM_BITS) - 1 == self.form
-            and not self._ordered
-        ):
+    def read(self, peer: int, boot: int, data: bytes) -> Header | None:
+        link = self._incoming.get(peer)
+        if link is not None and link.boot == boot and data[0] & (1 << FORM_BITS) - 1 == self.form and not self._ordered:
             reader = Reader(data, 1)
-            if reader.take() == carried.session:
-                carried.turn = reader.take()
+            if reader.take() == link.session:
+                link.turn = reader.take()
         return super().read(peer, boot, data)
 
 
 # --- durability and the application ---
 
 
-class SendsBeforeItWrites(Localized):
+class SendsBeforeItWrites(TreeMember):
     """Does what a transition allows at once, and writes the transition down with the next input (E13)."""
 
     def __init__(self, *parts: Any) -> None:
@@ -299,23 +294,23 @@ class SendsBeforeItWrites(Localized):
         return super()._wake(ready)
 
 
-class RemembersOnlyItsOwn(Localized):
+class RemembersOnlyItsOwn(TreeMember):
     """Finds after a crash what it published, and nothing it forwarded."""
 
     def _replay(self, entry: journal.Entry, ready: Ready) -> None:
-        if not (isinstance(entry, Admitted | Kept) and entry.last >= 0):
+        if not (isinstance(entry, MessageProcessed | RecordSnapshot) and entry.last >= 0):
             super()._replay(entry, ready)
 
 
-class ForgetsNamesInACrash(Localized):
+class ForgetsNamesInACrash(TreeMember):
     """Does not write down the names that duplicates bring."""
 
     def _persist(self, entry: journal.Entry, ready: Ready) -> None:
-        if not isinstance(entry, Renamed):
+        if not isinstance(entry, IdsAdded):
             super()._persist(entry, ready)
 
 
-class DeliversNothingTwice(Localized):
+class DeliversNothingTwice(TreeMember):
     """Hands over nothing from before a crash, whether the application had it or not."""
 
     def restore(self, records: Sequence[bytes], now: Instant) -> Ready:
@@ -324,7 +319,7 @@ class DeliversNothingTwice(Localized):
         return ready
 
 
-class NotForItself(Localized):
+class NotForItself(TreeMember):
     """A publisher does not deliver its own messages (E14)."""
 
     def _tell_application(self, record: Record, last: int, hold_ns: int, ready: Ready) -> None:
@@ -333,7 +328,7 @@ class NotForItself(Localized):
             ready.deliver = [step for step in ready.deliver if not isinstance(step, Delivery)]
 
 
-class ForwardersDeliver(Localized):
+class ForwardersDeliver(TreeMember):
     """Delivers what it only forwards (E23)."""
 
     def _tell_application(self, record: Record, last: int, hold_ns: int, ready: Ready) -> None:
@@ -347,7 +342,7 @@ class MarksBeforeItTests(Inbox):
     """Marks a copy's numbers before it looks whether the message is known (E2)."""
 
     def settle(self, waiting: Waiting, now: Instant, ready: Ready) -> bool:
-        self.state._mark_all(waiting.head.ids)
+        self.state._mark_all(waiting.header.ids)
         return super().settle(waiting, now, ready)
 
 
@@ -359,23 +354,23 @@ def _shortsighted(settings: OverlaySettings) -> Overlay:
     return overlay_of(settings, radius=2 * settings.f)
 
 
-def _member(kind: type[Localized]) -> Callable[[Causal], Causal]:
+def _member(kind: type[TreeMember]) -> Callable[[CausalLevel], CausalLevel]:
     return lambda recipe: recipe._replace(member=kind)
 
 
-def _state(kind: type[State]) -> Callable[[Causal], Causal]:
+def _state(kind: type[State]) -> Callable[[CausalLevel], CausalLevel]:
     return lambda recipe: recipe._replace(state=kind)
 
 
-def _outbox(kind: type[Outbox]) -> Callable[[Causal], Causal]:
+def _outbox(kind: type[Outbox]) -> Callable[[CausalLevel], CausalLevel]:
     return lambda recipe: recipe._replace(outbox=kind)
 
 
-def _inbox(kind: type[Inbox]) -> Callable[[Causal], Causal]:
+def _inbox(kind: type[Inbox]) -> Callable[[CausalLevel], CausalLevel]:
     return lambda recipe: recipe._replace(inbox=kind)
 
 
-_BUGS: tuple[tuple[str, str, str, Callable[[Causal], Causal]], ...] = (
+_BUGS: tuple[tuple[str, str, str, Callable[[CausalLevel], CausalLevel]], ...] = (
     ("numbers_anew", "agreement", "gives every message the number 1", _state(NumbersAnew)),
     ("marks_before_it_tests", "agreement", "marks a copy before it is tested", _inbox(MarksBeforeItTests)),
     ("follows_itself", "agreement", "lets a message wait for its own numbers", _state(FollowsItself)),
@@ -410,7 +405,7 @@ _BUGS: tuple[tuple[str, str, str, Callable[[Causal], Causal]], ...] = (
         lambda recipe: recipe._replace(overlay=_shortsighted),
     ),
     (
-        "reads_out_of_turn", "causal", "reads heads by a baseline that they were not told from",
+        "reads_out_of_turn", "causal", "reads headers by a baseline that they were not told from",
         lambda recipe: recipe._replace(links=ReadsOutOfTurn),
     ),
     ("any_path_is_safe", "no_duplicates", "takes copies that cannot be recognised", _state(AnyPathIsSafe)),

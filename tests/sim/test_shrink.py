@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from whence.check.verdict import Outcome
-from whence.core.levels.causal.tree.overlay import Overlay, OverlaySettings, overlay_of
+from whence.core.levels.causal.tree.overlay import Overlay
+from whence.core.levels.causal.tree.topology import OverlaySettings, overlay_of
 from whence.sim.explore import hunt, judged
 from whence.sim.scenario import Publish, Scenario
 from whence.sim.shrink import shrink, size_of

@@ -16,9 +16,10 @@ from whence.core.levels.causal.level import CausalLevel
 from whence.core.levels.causal.settings import Settings
 from whence.core.levels.causal.tree.headers import Header
 from whence.core.levels.causal.tree.links import Links
-from whence.core.levels.causal.tree.overlay import Overlay, OverlaySettings, overlay_of
+from whence.core.levels.causal.tree.overlay import Overlay
 from whence.core.levels.causal.tree.record import Record
 from whence.core.levels.causal.tree.settings import TreeSettings
+from whence.core.levels.causal.tree.topology import OverlaySettings, overlay_of
 from whence.sim.cluster import Cluster
 from whence.sim.explore import explore, judged
 from whence.sim.faults import ScenarioScheduler

@@ -22,7 +22,7 @@ from whence.cli.check import BROKEN
 from whence.cli.demo_report import Section, write_demo_report
 from whence.cli.live_demo import run_live_demo
 from whence.cli.output import directory, print_json, progress, stdout, verdict_table, verdicts_by_name
-from whence.core.levels.causal.tree.overlay import parents_of
+from whence.core.levels.causal.tree.topology import parents_of
 from whence.sim.canary import CANARY
 from whence.sim.explore import judged
 from whence.sim.run import Outcome as RunOutcome

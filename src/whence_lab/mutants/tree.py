@@ -15,10 +15,12 @@ from whence.core.levels.causal.tree.items import Ack
 from whence.core.levels.causal.tree.journal import IdsAdded, MessageProcessed, RecordSnapshot
 from whence.core.levels.causal.tree.member import TreeMember
 from whence.core.levels.causal.tree.outbox import Outbox
-from whence.core.levels.causal.tree.overlay import Overlay, OverlaySettings, PairNumbers, overlay_of, pair
+from whence.core.levels.causal.tree.overlay import Overlay
+from whence.core.levels.causal.tree.pairs import PairNumbers, pair
 from whence.core.levels.causal.tree.predicted import Predicted
 from whence.core.levels.causal.tree.sessions import FORM_BITS
 from whence.core.levels.causal.tree.state import ALL, Record, State
+from whence.core.levels.causal.tree.topology import OverlaySettings, overlay_of
 from whence.core.ready import Delivery, Ready, Returned, Send
 from whence.core.varint import Reader
 from whence.types import Bundle, Instant

@@ -11,7 +11,8 @@ from struct import pack, unpack
 
 from whence.core.levels.causal.tree.headers import THESIS, Header
 from whence.core.levels.causal.tree.id_patterns import Vectors
-from whence.core.levels.causal.tree.overlay import GROUPS_MAX, NODE_BITS, NODE_MASK, pair
+from whence.core.levels.causal.tree.overlay import GROUPS_MAX
+from whence.core.levels.causal.tree.pairs import NODE_BITS, NODE_MASK, pair
 from whence.core.levels.causal.tree.sessions import LinkState, Sessions
 from whence.core.levels.causal.tree.state import Record
 from whence.core.varint import Reader, put

@@ -11,7 +11,8 @@ from typing import TypeAlias
 
 from whence.core.levels.causal.tree.headers import NODES, NUMBER_END
 from whence.core.levels.causal.tree.links import Cost
-from whence.core.levels.causal.tree.overlay import GROUPS_MAX, Place
+from whence.core.levels.causal.tree.overlay import GROUPS_MAX
+from whence.core.levels.causal.tree.place import Place
 from whence.core.varint import Reader, packed
 from whence.types import Bundle
 

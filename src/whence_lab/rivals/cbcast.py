@@ -11,7 +11,9 @@ Source: Birman, Schiper, Stephenson 1991, as in LoCaMu section 11.2; bytes as in
 from whence.core.levels.causal.tree.headers import NODES
 from whence.core.levels.causal.tree.id_patterns import Vectors
 from whence.core.levels.causal.tree.links import Cost
-from whence.core.levels.causal.tree.overlay import GROUPS_MAX, NODE_BITS, NODE_MASK, PairNumbers, Place, pair
+from whence.core.levels.causal.tree.overlay import GROUPS_MAX
+from whence.core.levels.causal.tree.pairs import NODE_BITS, NODE_MASK, PairNumbers, pair
+from whence.core.levels.causal.tree.place import Place
 from whence.core.varint import Reader
 from whence.types import Bundle
 from whence_lab.reference.thesis import put_rows

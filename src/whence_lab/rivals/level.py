@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from whence.core.levels.causal.tree.overlay import Place, overlay_of
+from whence.core.levels.causal.tree.place import Place
+from whence.core.levels.causal.tree.topology import overlay_of
 from whence.core.ready import Item
 from whence.core.settings import parse
 from whence.types import Process

@@ -14,7 +14,9 @@ from msgspec import Meta, Struct
 
 from whence.core.levels.causal.tree.id_patterns import NOBODY
 from whence.core.levels.causal.tree.links import Cost
-from whence.core.levels.causal.tree.overlay import GROUPS_MAX, OverlaySettings, Place
+from whence.core.levels.causal.tree.overlay import GROUPS_MAX
+from whence.core.levels.causal.tree.place import Place
+from whence.core.levels.causal.tree.topology import OverlaySettings
 from whence.core.ready import Delivery, Gauge, Item, Note, Ready, Returned, Send
 from whence.core.varint import Reader
 from whence.errors import NotMemberError, UsageError

@@ -19,7 +19,8 @@ from msgspec import Meta
 from whence.core.levels.causal.tree.headers import NODES, NUMBER_END
 from whence.core.levels.causal.tree.id_patterns import NOBODY
 from whence.core.levels.causal.tree.links import Cost
-from whence.core.levels.causal.tree.overlay import GROUPS_MAX, Place
+from whence.core.levels.causal.tree.overlay import GROUPS_MAX
+from whence.core.levels.causal.tree.place import Place
 from whence.core.membership.suspects import Suspects
 from whence.core.ready import Delivery, Gauge, Item, Note, Ready, Returned, Send
 from whence.core.varint import Reader, packed
@@ -120,7 +121,7 @@ class Neighbourhood(RivalMember):
         """Take a copy or an acknowledgement."""
         ready, peer = Ready(), self._place.overlay.place_of.get(sender.pid, NOBODY)
         self._suspects.heard(peer)
-        if not self._up or peer not in self._place.ways:
+        if not self._up or peer not in self._place.paths:
             ready.notes.append(Note("drop", "stranger", peer=sender.pid))
             return ready
         if isinstance(item, NearAck):
@@ -187,7 +188,7 @@ class Neighbourhood(RivalMember):
         path = [*path, (me, self._number)][-place.overlay.radius :]
         awaited: dict[int, None] = {}
         for target in place.targets(group, came_from):
-            way = place.ways[target]
+            way = place.paths[target]
             if any(node not in self._suspects.now for node in way[:-1]):
                 continue
             if len(way) == 1:

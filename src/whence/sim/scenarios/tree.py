@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from whence.core.levels.causal.tree.overlay import Overlay, overlay_of
+from whence.core.levels.causal.tree.overlay import Overlay
+from whence.core.levels.causal.tree.topology import overlay_of
 from whence.errors import UsageError
 from whence.sim.fault_plan import FaultPlan
 from whence.sim.lab import recipe_of

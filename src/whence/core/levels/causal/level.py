@@ -18,9 +18,11 @@ from whence.core.levels.causal.tree.items import HEADER_BYTES_MAX
 from whence.core.levels.causal.tree.links import Links
 from whence.core.levels.causal.tree.member import TreeMember
 from whence.core.levels.causal.tree.outbox import Outbox
-from whence.core.levels.causal.tree.overlay import Overlay, OverlaySettings, Place, overlay_of
+from whence.core.levels.causal.tree.overlay import Overlay
+from whence.core.levels.causal.tree.place import Place
 from whence.core.levels.causal.tree.predicted import Predicted
 from whence.core.levels.causal.tree.state import State
+from whence.core.levels.causal.tree.topology import OverlaySettings, overlay_of
 from whence.core.membership.suspects import Suspects
 from whence.core.offsets import Offsets
 from whence.core.settings import parse

@@ -5,8 +5,8 @@ from typing import Literal
 from msgspec import Struct, structs
 
 from whence.core.levels.causal.reliability import ReliabilitySettings
-from whence.core.levels.causal.tree.overlay import OverlaySettings
 from whence.core.levels.causal.tree.settings import TreeSettings
+from whence.core.levels.causal.tree.topology import OverlaySettings
 from whence.limits import Limits
 
 

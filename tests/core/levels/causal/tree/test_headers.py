@@ -17,9 +17,11 @@ from whence.core.levels.causal.tree.headers import (
 )
 from whence.core.levels.causal.tree.items import HEADER_BYTES_MAX, Copy
 from whence.core.levels.causal.tree.links import Links
-from whence.core.levels.causal.tree.overlay import Overlay, OverlaySettings, Place, overlay_of
+from whence.core.levels.causal.tree.overlay import Overlay
+from whence.core.levels.causal.tree.place import Place
 from whence.core.levels.causal.tree.settings import TreeSettings
 from whence.core.levels.causal.tree.state import NOBODY, Record, State
+from whence.core.levels.causal.tree.topology import OverlaySettings, overlay_of
 from whence.core.varint import Reader, packed
 from whence.errors import SettingError
 from whence.sim.lab import recipe_of

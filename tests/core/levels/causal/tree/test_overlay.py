@@ -6,7 +6,10 @@ from random import Random
 
 import pytest
 
-from whence.core.levels.causal.tree.overlay import Overlay, OverlaySettings, Place, overlay_of, pair, parents_of
+from whence.core.levels.causal.tree.overlay import Overlay
+from whence.core.levels.causal.tree.pairs import pair
+from whence.core.levels.causal.tree.place import Place
+from whence.core.levels.causal.tree.topology import OverlaySettings, overlay_of, parents_of
 from whence.core.membership.suspects import Suspects
 from whence.errors import SettingError
 
@@ -71,7 +74,7 @@ def test_targets_are_the_nodes_in_reach_on_the_way_to_members_away_from_where_it
             targets = place.targets(0, upstream)
             assert list(targets) == expected
             for target in targets:
-                assert all(step in targets for step in place.ways[target])
+                assert all(step in targets for step in place.paths[target])
 
 
 def test_the_active_links_are_the_first_on_each_way_that_are_not_suspected() -> None:

@@ -14,7 +14,7 @@ from whence.core.levels.causal.tree.headers import NODES, NUMBER_END
 from whence.core.levels.causal.tree.id_patterns import Vectors
 from whence.core.levels.causal.tree.inbox import Inbox, Waiting
 from whence.core.levels.causal.tree.items import HEADER_BYTES_MAX, LIST_BYTES_MAX, FenceAnswer, FenceAsk
-from whence.core.levels.causal.tree.overlay import NODE_BITS, NODE_MASK, PairNumbers, pair
+from whence.core.levels.causal.tree.pairs import NODE_BITS, NODE_MASK, PairNumbers, pair
 from whence.core.levels.causal.tree.settings import TreeSettings
 from whence.core.levels.causal.tree.state import State
 from whence.core.ready import Ready, Send
@@ -96,7 +96,7 @@ class Fence:
 
     def passes(self, waiting: Waiting, now: Instant, ready: Ready) -> bool:
         """Tell whether a copy may pass; else ask the nodes it leapt over, now and then."""
-        leapt = self._state.place.ways[waiting.header.last][:-1]
+        leapt = self._state.place.paths[waiting.header.last][:-1]
         if len(leapt) < 2:
             return True
         unmet = self._unmet(waiting, leapt)
@@ -154,7 +154,7 @@ class Fence:
         pairs = self._state.place.pairs
         trail = {key: number for key, number in _pairs_in(tell.trail, NODES << NODE_BITS) if key in pairs}
         for waiting in self._inbox.held.values():
-            if peer not in self._state.place.ways[waiting.header.last][:-1]:
+            if peer not in self._state.place.paths[waiting.header.last][:-1]:
                 continue
             fenced = waiting.fenced = waiting.fenced or {}
             for source, number in confirmed:

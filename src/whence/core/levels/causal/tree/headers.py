@@ -12,7 +12,9 @@ from msgspec import Struct
 
 from whence.core.levels.causal.tree.id_patterns import IdPattern, Numbers, Vectors
 from whence.core.levels.causal.tree.items import HEADER_BYTES_MAX
-from whence.core.levels.causal.tree.overlay import GROUPS_MAX, NODE_BITS, NODE_MASK, PairNumbers, Place, pair
+from whence.core.levels.causal.tree.overlay import GROUPS_MAX
+from whence.core.levels.causal.tree.pairs import NODE_BITS, NODE_MASK, PairNumbers, pair
+from whence.core.levels.causal.tree.place import Place
 from whence.core.varint import Reader, packed, put
 from whence.limits import SEQ_MAX
 

@@ -11,7 +11,8 @@ from operator import itemgetter
 from struct import pack, unpack
 from typing import Any, TypeAlias
 
-from whence.core.levels.causal.tree.overlay import NODE_BITS, NODE_MASK, Place, pair
+from whence.core.levels.causal.tree.pairs import NODE_BITS, NODE_MASK, pair
+from whence.core.levels.causal.tree.place import Place
 
 Vectors: TypeAlias = dict[int, dict[int, int]]
 """Forwarder to target to number."""

@@ -13,7 +13,7 @@ from msgspec import Struct
 from whence.core.levels.causal.items import Ask, Lookup
 from whence.core.levels.causal.tree.headers import Header
 from whence.core.levels.causal.tree.outbox import NEVER, Outbox
-from whence.core.levels.causal.tree.overlay import NODE_BITS, PairNumbers
+from whence.core.levels.causal.tree.pairs import NODE_BITS, PairNumbers
 from whence.core.levels.causal.tree.settings import TreeSettings
 from whence.core.levels.causal.tree.state import Record, State, Uid
 from whence.core.ready import Note, Ready, Send

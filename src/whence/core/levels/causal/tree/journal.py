@@ -9,7 +9,7 @@ from msgspec import DecodeError, Struct, msgpack
 
 from whence.core.levels.causal.group_started import GroupStarted
 from whence.core.levels.causal.tree.id_patterns import Numbers, Vectors
-from whence.core.levels.causal.tree.overlay import PairNumbers
+from whence.core.levels.causal.tree.pairs import PairNumbers
 from whence.errors import StorageError
 from whence.types import Bundle
 

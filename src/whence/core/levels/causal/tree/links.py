@@ -8,7 +8,7 @@ Retransmissions, answers and replays are whole (section 7.2).
 from whence.core.levels.causal.tree.headers import CUT, NUMBER_END, WHOLE, Header, decode_whole, encode_whole
 from whence.core.levels.causal.tree.id_patterns import Vectors
 from whence.core.levels.causal.tree.items import HEADER_BYTES_MAX
-from whence.core.levels.causal.tree.overlay import PairNumbers
+from whence.core.levels.causal.tree.pairs import PairNumbers
 from whence.core.levels.causal.tree.settings import TreeSettings
 from whence.core.levels.causal.tree.state import Record, State
 

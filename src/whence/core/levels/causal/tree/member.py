@@ -32,7 +32,7 @@ from whence.core.levels.causal.tree.journal import (
 )
 from whence.core.levels.causal.tree.links import Cost, Links
 from whence.core.levels.causal.tree.outbox import AGAIN_MAX, NEVER, Outbox
-from whence.core.levels.causal.tree.overlay import Place
+from whence.core.levels.causal.tree.place import Place
 from whence.core.levels.causal.tree.state import NOBODY, Record, State
 from whence.core.membership.suspects import Suspects
 from whence.core.ready import Delivery, Gauge, Item, Note, Ready, Returned, Send

@@ -12,7 +12,7 @@ from whence.core.levels.causal.items import Ask, Probe
 from whence.core.levels.causal.tree.headers import NODES, NUMBER_END
 from whence.core.levels.causal.tree.items import LIST_BYTES_MAX, Ack, Copy, Trail
 from whence.core.levels.causal.tree.links import Links
-from whence.core.levels.causal.tree.overlay import Place
+from whence.core.levels.causal.tree.place import Place
 from whence.core.levels.causal.tree.settings import TreeSettings
 from whence.core.levels.causal.tree.state import ALL, Record, State, Uid
 from whence.core.membership.suspects import Suspects

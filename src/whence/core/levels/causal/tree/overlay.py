@@ -1,67 +1,22 @@
-"""The overlay of `causal` and its rivals: a fixed tree, the shortcuts around failed members, and who needs what.
+"""The overlay of `causal` and its rivals: a fixed tree, the extended graph around it, and the groups on it.
 
-Promises: everything here is a function of the tree, the groups and f, and never changes; a new topology is a new
-Overlay with a higher epoch. A member asks only for what lies within 2f+1 hops of it.
-The base graph is a tree. Its extended graph links members up to f+1 hops apart (`reach`); the safe neighbourhood of a
-member (`near`) is the ball of 2f+1 hops around it. A group's routing table is one bit per directed edge: some member
-of the group lies beyond it.
-Nodes are places 0, 1, … of the tree; which process stands at each comes from the list of processes, never from their
-numbers, so that any processes make a tree without holes. Everything but `processes` and `place_of` speaks of places.
-Costs: built once per epoch and shared by all members of a simulation; what is asked for is computed on first use.
+Promises: everything here follows from the tree, the groups and f, and never changes. A new topology is a new Overlay
+with a higher epoch. A node needs only what lies within 2f+1 hops of it.
+The base graph is a tree. The extended graph links nodes up to f+1 hops apart: a node's `reach`. The safe neighbourhood
+of a node, `near`, is the ball of 2f+1 hops around it. A group's routing table is one bit per directed edge: does a
+member of the group lie beyond it?
+Nodes are places 0, 1, … of the tree. The list of processes says which process is at each place, so that any process
+numbers make a tree without holes. Only `processes`, `place_of` and `members_of` use process numbers.
+Costs: built once per epoch and shared by all members of a simulation; the rest is computed on first use.
 Source: LoCaMu, section 1.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
-from typing import TypeAlias
+from collections.abc import Iterable, Sequence
 
-from msgspec import Struct, structs
-
-from whence.core.ready import Note, Ready, Send
-from whence.errors import SettingError
-from whence.limits import PEER_ID_MAX
-
-F_MAX = 3
-"""The most faults per path of 2f+1 that are supported; the pairs a member knows of grow with the power of f."""
+from whence.core.levels.causal.tree.pairs import pair
 
 GROUPS_MAX = 1 << 16
-"""Groups of one overlay; their number travels with every copy."""
-
-NODE_BITS = 16
-NODE_MASK = (1 << NODE_BITS) - 1
-
-PairNumbers: TypeAlias = dict[int, int]
-"""Values by ordered pair of nodes, see `pair`. What is not there is 0."""
-
-
-def pair(source: int, target: int) -> int:
-    """Return the key of an ordered pair of nodes."""
-    return source << NODE_BITS | target
-
-
-class OverlaySettings(Struct, frozen=True, kw_only=True):
-    """The tree, the groups on it and how many failures per path are survived."""
-
-    tree: str = "binary"
-    """binary, line, star, caterpillar, degree:K, or the parents of nodes 1, 2, … as 0,0,1,…; each before its child."""
-
-    tree_nodes: int = 0
-    """Nodes of a tree given by name; 0: as many as there are processes, or as the parents name, plus the root."""
-
-    processes: str = ""
-    """The processes at nodes 0, 1, …, as 10 20 30, in the same order everywhere. Empty: their numbers are those of the
-    nodes."""
-
-    groups: str = "all"
-    """all, subtrees (one group per inner node, of all below it), or the processes that are members: 0 1 2;2 3."""
-
-    f: int = 1
-    """Failures survived on every path of 2f+1 nodes. The header grows with the number of nodes in f+1 hops.
-    Above 1 a jump over several nodes may have to wait for them (experimental)."""
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.f <= F_MAX:
-            raise SettingError(f"f must be from 1 to {F_MAX}, not {self.f}")
+"""Groups of one overlay; every copy carries its group's number."""
 
 
 class Overlay:
@@ -78,7 +33,7 @@ class Overlay:
     ) -> None:
         """Take the parent of every node, -1 for node 0, and the members of every group (None: subtrees).
 
-        `processes` are those at the nodes, in order; without, they are numbered as the nodes are.
+        `processes` are the processes at nodes 0, 1, …; if it is empty, a process has the number of its node.
         """
         self.f = f
         self.epoch = epoch
@@ -87,7 +42,7 @@ class Overlay:
         """By place."""
         self.place_of = {process: place for place, process in enumerate(self.processes)}
         self.renumbered = bool(processes) and self.processes != tuple(range(self.size))
-        """Whether any process has another number than its place."""
+        """Whether the number of some process differs from its place."""
         self.range = f + 1
         self.radius = 2 * f + 1 if radius is None else radius
         self._parents = tuple(parents)
@@ -101,7 +56,7 @@ class Overlay:
         """The nodes whose subtrees are the groups, where they are."""
         self._groups = None if groups is None else [tuple(sorted({*members})) for members in groups]
         self.group_count = len(inner) if self._groups is None else len(self._groups)
-        self._tables: dict[int, Table] = {}
+        self._tables: dict[int, RoutingTable] = {}
         self._near: dict[int, dict[int, int]] = {}
         self._pairs: dict[int, frozenset[int]] = {}
         self._listed: dict[int, tuple[int, ...]] = {}
@@ -156,7 +111,7 @@ class Overlay:
         return found
 
     def listed_pairs(self, node: int) -> tuple[int, ...]:
-        """Return the same pairs in an order that everybody agrees on."""
+        """Return the same pairs in an order that all nodes share: predicted headers write a position in it."""
         found = self._listed.get(node)
         if found is None:
             found = self._listed[node] = tuple(sorted(self.pairs(node)))
@@ -176,12 +131,12 @@ class Overlay:
         """Return the processes that are members of a group."""
         return tuple(self.processes[place] for place in self.table(group).members)
 
-    def table(self, group: int) -> "Table":
+    def table(self, group: int) -> "RoutingTable":
         """Return a group's members and routing table."""
         found = self._tables.get(group)
         if found is None:
             members = self._subtree(group) if self._groups is None else self._groups[group]
-            found = self._tables[group] = Table(members, self._parents)
+            found = self._tables[group] = RoutingTable(members, self._parents)
         return found
 
     def _subtree(self, group: int) -> tuple[int, ...]:
@@ -200,8 +155,8 @@ class Overlay:
         return below.get(source, 0) < len(table.members)
 
 
-class Table:
-    """One group: its members, and for every node how many of them are at or below it; nodes with none are left out."""
+class RoutingTable:
+    """One group: its members, and for each node the number of members at or below it, if there are any."""
 
     __slots__ = ("_mask", "below", "is_member", "members")
 
@@ -226,152 +181,3 @@ class Table:
                 bits[member >> 3] |= 1 << (member & 7)
             self._mask = int.from_bytes(bits, "little")
         return self._mask
-
-
-class Place:
-    """What one node knows of the overlay."""
-
-    def __init__(self, overlay: Overlay, me: int) -> None:
-        """Stand at a place of the tree; see Overlay.place_of."""
-        self.overlay = overlay
-        self.me = me
-        self.f = overlay.f
-        self.near = overlay.near(me)
-        self.reach = tuple(node for node, hops in self.near.items() if 0 < hops <= overlay.range)
-        self.ways = {node: tuple(overlay.path(me, node)[1:]) for node in self.near if node != me}
-        """From here to every near node: the nodes on the way, the node itself last."""
-        self.pairs = overlay.pairs(me)
-        self.place_of = {key: place for place, key in enumerate(overlay.listed_pairs(me))}
-        """Where each pair stands in the list that everybody agrees on."""
-        self._targets: dict[tuple[int, int], tuple[int, ...]] = {}
-
-    def upstream(self, forwarder: int) -> int:
-        """Return the neighbour on the way to a forwarder."""
-        return self.ways[forwarder][0]
-
-    def targets(self, group: int, upstream: int) -> tuple[int, ...]:
-        """Return whom a message of a group goes to from here; it came through `upstream`, -1 where it began."""
-        found = self._targets.get((group, upstream))
-        if found is None:
-            overlay, me = self.overlay, self.me
-            found = self._targets[group, upstream] = tuple(
-                node
-                for node in self.reach
-                if (way := self.ways[node])[0] != upstream
-                and overlay.needs(group, way[-2] if len(way) > 1 else me, node)
-            )
-        return found
-
-    def active(self, suspected: dict[int, None]) -> tuple[int, ...]:
-        """Return the connections to use: on the way to each node in reach, the first that is not suspected."""
-        chosen: dict[int, None] = {}
-        for node in self.reach:
-            for step in self.ways[node]:
-                if step not in suspected:
-                    chosen[step] = None
-                    break
-        return tuple(chosen)
-
-    def addressed(self, ready: Ready) -> Ready:
-        """Name processes where a member named places: whom it sends to, and whom its notes are about."""
-        if self.overlay.renumbered:
-            names = self.overlay.processes
-            ready.send = [Send(tuple([names[to] for to in send.to]), send.item, send.boot) for send in ready.send]
-            ready.notes = [_about(note, names) for note in ready.notes]
-        return ready
-
-    def hops(self, source: int, target: int) -> int:
-        """Return the distance between any two nodes."""
-        if target == self.me:
-            source, target = target, source
-        if source == self.me and target in self.near:
-            return self.near[target]
-        return self.overlay.distance(source, target)
-
-
-def _about(note: Note, names: Sequence[int]) -> Note:
-    return note if note.peer is None else structs.replace(note, peer=names[note.peer])
-
-
-# --- overlays by name ---
-
-
-def overlay_of(settings: OverlaySettings, radius: int | None = None) -> Overlay:
-    """Build the overlay that settings describe, or return it if it was built before. Raises SettingError."""
-    return _overlay(settings.tree, settings.tree_nodes, settings.processes, settings.groups, settings.f, radius)
-
-
-@lru_cache(maxsize=8)
-def _overlay(tree: str, nodes: int, listed: str, groups: str, f: int, radius: int | None) -> Overlay:
-    processes = _processes(listed)
-    parents = parents_of(tree, nodes or len(processes))
-    if processes and len(processes) != len(parents):
-        raise SettingError(f"processes: the tree has {len(parents)} nodes, and {len(processes)} processes are listed")
-    members: Sequence[Iterable[int]] | None = [range(len(parents))]
-    if groups == "subtrees":
-        members = None
-    elif groups != "all":
-        members = _members(groups, processes or range(len(parents)))
-    return Overlay(parents, members, f, radius=radius, processes=processes)
-
-
-def parents_of(tree: str, nodes: int) -> list[int]:
-    """Return the parent of every node of a tree by name or by parents. Raises SettingError."""
-    if tree and (tree[0].isdigit() or tree[0] == "-"):
-        parents = [-1, *_numbers(tree.split(","), "tree")]
-        if nodes and nodes != len(parents):
-            raise SettingError(f"tree names the parents of {len(parents)} nodes, and tree_nodes is {nodes}")
-    else:
-        name, _, degree = tree.partition(":")
-        if name not in TREES or (name == "degree") != bool(degree):
-            raise SettingError(f"tree must be {', '.join(TREES)} (as degree:3), or parents as 0,0,1; not {tree!r}")
-        size = max(nodes, 1)
-        parents = [TREES[name](node, _numbers([degree or "3"], "tree")[0]) for node in range(size)]
-    for node, parent in enumerate(parents):
-        if node and not 0 <= parent < node:
-            raise SettingError(f"tree: the parent of node {node} must be from 0 to {node - 1}, not {parent}")
-    if len(parents) > PEER_ID_MAX + 1:
-        raise SettingError(f"a tree has at most {PEER_ID_MAX + 1} nodes, not {len(parents)}")
-    return parents
-
-
-def _regular(node: int, degree: int) -> int:
-    """Return the parent in the tree whose inner nodes all have `degree` neighbours, the root one less."""
-    return (node - 1) // max(1, degree - 1) if node else -1
-
-
-TREES: dict[str, Callable[[int, int], int]] = {
-    "binary": lambda node, _: _regular(node, 3),
-    "degree": _regular,
-    "line": lambda node, _: node - 1,
-    "star": lambda node, _: 0 if node else -1,
-    "caterpillar": lambda node, _: node - 1 if node % 2 else node - 2 if node else -1,
-}
-"""Trees by name: node and degree to parent."""
-
-
-def _processes(listed: str) -> list[int]:
-    processes = _numbers(listed.split(), "processes")
-    if len({*processes}) < len(processes) or not all(0 <= process <= PEER_ID_MAX for process in processes):
-        raise SettingError(f"processes are different numbers from 0 to {PEER_ID_MAX}, as 10 20 30; not {listed!r}")
-    return processes
-
-
-def _members(groups: str, processes: Sequence[int]) -> list[list[int]]:
-    """Return the places of the members of each group."""
-    place_of = {process: place for place, process in enumerate(processes)}
-    listed = [_numbers(members.split(), "groups") for members in groups.split(";")]
-    for members in listed:
-        if not members or not all(member in place_of for member in members):
-            known = f"numbered 0 to {len(processes) - 1}" if isinstance(processes, range) else f"of {processes}"
-            raise SettingError(f"groups: members are {known}, as 0 1 2;2 3; not {groups!r}")
-    if len(listed) > GROUPS_MAX:
-        raise SettingError(f"groups: at most {GROUPS_MAX}, not {len(listed)}")
-    return [[place_of[member] for member in members] for members in listed]
-
-
-def _numbers(words: list[str], setting: str) -> list[int]:
-    try:
-        return [int(word) for word in words]
-    except ValueError:
-        raise SettingError(f"{setting}: numbers are expected, not {' '.join(words)!r}") from None

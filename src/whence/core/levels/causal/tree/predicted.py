@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from whence.core.levels.causal.tree.headers import NODES, NUMBER_END, PREDICTED, Header
 from whence.core.levels.causal.tree.id_patterns import IdPattern, Numbers
 from whence.core.levels.causal.tree.links import name_bytes
-from whence.core.levels.causal.tree.overlay import NODE_BITS, PairNumbers, pair
+from whence.core.levels.causal.tree.pairs import NODE_BITS, PairNumbers, pair
 from whence.core.levels.causal.tree.sessions import HeaderTemplate, LinkState, Sessions
 from whence.core.levels.causal.tree.settings import TreeSettings
 from whence.core.levels.causal.tree.state import Record, State

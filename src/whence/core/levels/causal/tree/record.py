@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from whence.core.levels.causal.tree.headers import Header
 from whence.core.levels.causal.tree.id_patterns import IdPattern, Numbers, Route, Vectors
-from whence.core.levels.causal.tree.overlay import PairNumbers
+from whence.core.levels.causal.tree.pairs import PairNumbers
 from whence.types import Bundle
 
 Uid: TypeAlias = tuple[int, int, int]

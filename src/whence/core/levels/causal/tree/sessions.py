@@ -9,7 +9,7 @@ numbers, belong to a session; everything else is whole.
 from whence.core.levels.causal.tree.headers import WHOLE, Header
 from whence.core.levels.causal.tree.id_patterns import IdPattern
 from whence.core.levels.causal.tree.links import Links
-from whence.core.levels.causal.tree.overlay import PairNumbers
+from whence.core.levels.causal.tree.pairs import PairNumbers
 from whence.core.levels.causal.tree.settings import TreeSettings
 from whence.core.levels.causal.tree.state import Record, State
 from whence.core.varint import Reader, put

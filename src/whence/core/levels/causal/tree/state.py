@@ -13,7 +13,8 @@ from itertools import islice
 
 from whence.core.levels.causal.tree.headers import Header
 from whence.core.levels.causal.tree.id_patterns import NOBODY, IdPattern, IdPatterns, Numbers, Route, Vectors
-from whence.core.levels.causal.tree.overlay import NODE_MASK, PairNumbers, Place, pair
+from whence.core.levels.causal.tree.pairs import NODE_MASK, PairNumbers, pair
+from whence.core.levels.causal.tree.place import Place
 from whence.core.levels.causal.tree.record import Record, Uid, new_record
 from whence.types import Bundle
 

@@ -4,7 +4,7 @@ saturation: 511 nodes, one group of all, 100 Mb/s per node, the root publishes a
 0.2 simulated seconds; thesis coding. Goal: everything delivered within ten minutes of processor time.
 forest: 65,536 nodes, one group per subtree, one message for each. Goal: all delivered, nothing kept, within 8 GiB.
 flat: the same forest with 2,047 and 16,383 nodes. Goal: a hop costs the same within a quarter, the first of its
-link and pattern as nearly all of them are here.
+link and id pattern as nearly all of them are here.
 Each part has a process of its own. Some minutes each: name one to run it alone.
 """
 

@@ -100,7 +100,7 @@ def test_the_swarm_draws_every_kind_of_tree_coding_identity_and_f_and_groups_wit
     drawn = [draw("causal", seed) for seed in range(1, 300)]
     for name, values in (("f", 3), ("coding", 3), ("identity", 2), ("replay", 2), ("held_copies_max", 2)):
         assert len({scenario.settings[name] for scenario in drawn}) == values
-    assert len({scenario.pattern for scenario in drawn}) == 24
+    assert len({scenario.shape for scenario in drawn}) == 24
     assert {fault.disk for scenario in drawn for fault in scenario.faults if fault.kind == "crash"} == {"lost", "torn"}
 
 

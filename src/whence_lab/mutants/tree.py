@@ -14,10 +14,13 @@ from whence.core.levels.causal.tree.inbox import Inbox, Waiting
 from whence.core.levels.causal.tree.items import Ack
 from whence.core.levels.causal.tree.journal import IdsAdded, MessageProcessed, RecordSnapshot
 from whence.core.levels.causal.tree.member import TreeMember
+from whence.core.levels.causal.tree.number_index import NumberIndex
 from whence.core.levels.causal.tree.outbox import Outbox
 from whence.core.levels.causal.tree.overlay import Overlay
 from whence.core.levels.causal.tree.pairs import PairNumbers, pair
+from whence.core.levels.causal.tree.place import Place
 from whence.core.levels.causal.tree.predicted import Predicted
+from whence.core.levels.causal.tree.processing import Processing
 from whence.core.levels.causal.tree.sessions import FORM_BITS
 from whence.core.levels.causal.tree.state import ALL, Record, State
 from whence.core.levels.causal.tree.topology import OverlaySettings, overlay_of
@@ -112,11 +115,11 @@ class ForgetsWhoseTurnItWas(State):
 class DuplicatesNameNothing(State):
     """Throws a duplicate away, names and all."""
 
-    def rename(self, record: Record, vectors: Vectors) -> list[int]:
+    def add_ids(self, record: Record, vectors: Vectors) -> list[int]:
         return []
 
 
-class MergesDuplicates(TreeMember):
+class MergesDuplicates(Processing):
     """Takes the numbers and dependencies of a duplicate for its own past (E7); asks nobody."""
 
     def duplicate(self, record: Record, header: Header, now: Instant, ready: Ready) -> None:
@@ -249,7 +252,15 @@ class NoFence(Inbox):
 
 
 class AnyPathIsSafe(State):
-    """Known by numbers alone, takes copies that name too few forwarders (E15)."""
+    """With messages known by numbers alone, takes copies that name too few forwarders (E15)."""
+
+    def __init__(self, place: Place, *, paper: bool = False, retain: bool = False) -> None:
+        super().__init__(place, paper=paper, retain=retain)
+        self.index = EveryPathIsSafe(place) if paper else None
+
+
+class EveryPathIsSafe(NumberIndex):
+    """Takes every path for a safe one."""
 
     def is_safe(self, names: Vectors, h: int, last: int, target: int) -> bool:
         return True
@@ -297,19 +308,21 @@ class SendsBeforeItWrites(TreeMember):
 
 
 class RemembersOnlyItsOwn(TreeMember):
-    """Finds after a crash what it published, and nothing it forwarded."""
+    """Replays after a crash what it published, and nothing it forwarded."""
 
-    def _replay(self, entry: journal.Entry, ready: Ready) -> None:
-        if not (isinstance(entry, MessageProcessed | RecordSnapshot) and entry.last >= 0):
-            super()._replay(entry, ready)
+    def restore(self, records: Sequence[bytes], now: Instant) -> Ready:
+        return super().restore([record for record in records if not self._is_forwarded(journal.decode(record))], now)
+
+    def _is_forwarded(self, entry: journal.Entry) -> bool:
+        return isinstance(entry, MessageProcessed | RecordSnapshot) and entry.last >= 0
 
 
-class ForgetsNamesInACrash(TreeMember):
-    """Does not write down the names that duplicates bring."""
+class ForgetsNamesInACrash(Processing):
+    """Does not write down the vectors that duplicates bring."""
 
-    def _persist(self, entry: journal.Entry, ready: Ready) -> None:
+    def persist(self, entry: journal.Entry, ready: Ready) -> None:
         if not isinstance(entry, IdsAdded):
-            super()._persist(entry, ready)
+            super().persist(entry, ready)
 
 
 class DeliversNothingTwice(TreeMember):
@@ -321,22 +334,22 @@ class DeliversNothingTwice(TreeMember):
         return ready
 
 
-class NotForItself(TreeMember):
+class NotForItself(Processing):
     """A publisher does not deliver its own messages (E14)."""
 
-    def _tell_application(self, record: Record, last: int, hold_ns: int, ready: Ready) -> None:
-        super()._tell_application(record, last, hold_ns, ready)
+    def deliver(self, record: Record, last: int, hold_ns: int, ready: Ready) -> None:
+        super().deliver(record, last, hold_ns, ready)
         if last < 0:
             ready.deliver = [step for step in ready.deliver if not isinstance(step, Delivery)]
 
 
-class ForwardersDeliver(TreeMember):
+class ForwardersDeliver(Processing):
     """Delivers what it only forwards (E23)."""
 
-    def _tell_application(self, record: Record, last: int, hold_ns: int, ready: Ready) -> None:
+    def deliver(self, record: Record, last: int, hold_ns: int, ready: Ready) -> None:
         before = len(ready.deliver)
-        super()._tell_application(record, last, hold_ns, ready)
-        if len(ready.deliver) == before and self._up:
+        super().deliver(record, last, hold_ns, ready)
+        if len(ready.deliver) == before:
             ready.deliver.append(Delivery(record.bundle, hold_ns))
 
 
@@ -344,7 +357,7 @@ class MarksBeforeItTests(Inbox):
     """Marks a copy's numbers before it looks whether the message is known (E2)."""
 
     def settle(self, waiting: Waiting, now: Instant, ready: Ready) -> bool:
-        self.state._mark_all(waiting.header.ids)
+        self.state.mark_all(waiting.header.ids)
         return super().settle(waiting, now, ready)
 
 
@@ -358,6 +371,10 @@ def _shortsighted(settings: OverlaySettings) -> Overlay:
 
 def _member(kind: type[TreeMember]) -> Callable[[CausalLevel], CausalLevel]:
     return lambda recipe: recipe._replace(member=kind)
+
+
+def _processing(kind: type[Processing]) -> Callable[[CausalLevel], CausalLevel]:
+    return lambda recipe: recipe._replace(processing=kind)
 
 
 def _state(kind: type[State]) -> Callable[[CausalLevel], CausalLevel]:
@@ -397,7 +414,7 @@ _BUGS: tuple[tuple[str, str, str, Callable[[CausalLevel], CausalLevel]], ...] = 
     ),
     (
         "merges_duplicates", "agreement", "takes a duplicate's past for its own, and asks nobody",
-        lambda recipe: recipe._replace(member=MergesDuplicates, inbox=AsksNobody),
+        lambda recipe: recipe._replace(processing=MergesDuplicates, inbox=AsksNobody),
     ),
     ("tells_the_newest_past", "liveness", "sends today's past with old messages", _outbox(TellsTheNewestPast)),
     ("waives_the_suspected", "causal", "does not wait for those it suspects", _inbox(WaivesTheSuspected)),
@@ -414,10 +431,10 @@ _BUGS: tuple[tuple[str, str, str, Callable[[CausalLevel], CausalLevel]], ...] = 
     ("holds_copies_without_bound", "bounds", "holds as many copies as come", _inbox(HoldsWithoutBound)),
     ("sends_before_it_writes", "agreement", "acts before the journal is durable", _member(SendsBeforeItWrites)),
     ("remembers_only_its_own", "agreement", "loses what it forwarded in a crash", _member(RemembersOnlyItsOwn)),
-    ("forgets_names_in_a_crash", "bounds", "does not write names down", _member(ForgetsNamesInACrash)),
+    ("forgets_names_in_a_crash", "bounds", "does not write names down", _processing(ForgetsNamesInACrash)),
     ("delivers_nothing_twice", "agreement", "hands over nothing from before a crash", _member(DeliversNothingTwice)),
-    ("not_for_itself", "agreement", "does not deliver its own messages", _member(NotForItself)),
-    ("forwarders_deliver", "integrity", "delivers what it only forwards", _member(ForwardersDeliver)),
+    ("not_for_itself", "agreement", "does not deliver its own messages", _processing(NotForItself)),
+    ("forwarders_deliver", "integrity", "delivers what it only forwards", _processing(ForwardersDeliver)),
 )  # fmt: skip
 
 BUGS = tuple((*bug, ("causal",)) for bug in _BUGS)

@@ -1,4 +1,7 @@
-"""How members of the level `causal` are made. A planted bug is one part replaced by a wrong one."""
+"""The level `causal`: its settings, and how its members are made, on a tree or in a mesh.
+
+A planted bug is a level with one part replaced by a wrong one.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -11,7 +14,7 @@ from whence.core.levels.causal.mesh.outbox import Outbox as MeshOutbox
 from whence.core.levels.causal.mesh.state import State as MeshState
 from whence.core.levels.causal.reliability import LIVE_TIMERS
 from whence.core.levels.causal.settings import Settings
-from whence.core.levels.causal.tree.fence import TRAIL_BYTES
+from whence.core.levels.causal.tree.fence import TRAIL_BYTES, Fence
 from whence.core.levels.causal.tree.headers import largest
 from whence.core.levels.causal.tree.inbox import Inbox
 from whence.core.levels.causal.tree.items import HEADER_BYTES_MAX
@@ -21,6 +24,7 @@ from whence.core.levels.causal.tree.outbox import Outbox
 from whence.core.levels.causal.tree.overlay import Overlay
 from whence.core.levels.causal.tree.place import Place
 from whence.core.levels.causal.tree.predicted import Predicted
+from whence.core.levels.causal.tree.processing import Processing
 from whence.core.levels.causal.tree.state import State
 from whence.core.levels.causal.tree.topology import OverlaySettings, overlay_of
 from whence.core.membership.suspects import Suspects
@@ -35,21 +39,21 @@ CODINGS: dict[str, type[Links]] = {"whole": Links, "predicted": Predicted}
 
 
 MESH_NODES_MAX = 16
-"""Live groups of more members spread along a tree: a publisher's copies and everybody's word to everybody grow with the
-members (decision 0031)."""
+"""Larger live groups use a tree: in a mesh, copies per publisher and acknowledgements per member grow with the group
+(decision 0031)."""
 
 MESH_HELD_MAX = 2048
-"""Messages that a member of a direct group holds: as many as eight members with full windows have under way to it."""
+"""Messages that a member of a mesh holds: as many as eight members with full windows have under way to it."""
 
 MESH = ("mesh", "direct")
-"""How files may spell the mesh; `direct` is its name of before."""
+"""The mesh in settings; `direct` is its earlier name."""
 
 OF_TREES = ("tree", "groups", "f", "identity", "coding", "replay", "retain", "ordered_links")
-"""Settings that mean something only on a tree: who gives one wants one."""
+"""Settings that have a meaning only on a tree. Whoever gives one gets a tree."""
 
 
 class CausalLevel(NamedTuple):
-    """The recipe of the level `causal`."""
+    """The level `causal`, by its parts."""
 
     member: type[TreeMember] = TreeMember
     state: type[State] = State
@@ -58,6 +62,7 @@ class CausalLevel(NamedTuple):
     codings: Mapping[str, type[Links]] = CODINGS
     outbox: type[Outbox] = Outbox
     inbox: type[Inbox] = Inbox
+    processing: type[Processing] = Processing
     overlay: Callable[[OverlaySettings], Overlay] = overlay_of
     mesh: type[MeshMember] = MeshMember
     mesh_state: type[MeshState] = MeshState
@@ -87,9 +92,7 @@ class CausalLevel(NamedTuple):
         self._check_member(me.pid, settings)
         if settings.is_mesh:
             return self.compose_mesh(me, settings, remembers=around.remembers)
-        member = self.compose(me, settings, self.overlay(settings.overlay))
-        member.remembers = around.remembers
-        return member
+        return self.compose(me, settings, self.overlay(settings.overlay), remembers=around.remembers)
 
     def live_settings(self, founders: Sequence[int], given: Mapping[str, object]) -> dict[str, object]:
         """Return what a live group is opened with: timers, who the members are, and how messages get to them.
@@ -135,21 +138,24 @@ class CausalLevel(NamedTuple):
             )
 
     def compose_mesh(self, me: Process, settings: Settings, *, remembers: bool) -> MeshMember:
-        """Compose a member that sends to everybody itself."""
+        """Compose a member of a mesh."""
         overlay = overlay_of(settings.overlay)
         state = self.mesh_state(overlay.place_of[me.pid], overlay.processes, remembers=remembers)
         outbox = self.mesh_outbox(state, settings.mesh, Suspects())
         return self.mesh(me, settings, state, outbox)
 
-    def compose(self, me: Process, settings: Settings, overlay: Overlay) -> TreeMember:
+    def compose(self, me: Process, settings: Settings, overlay: Overlay, *, remembers: bool) -> TreeMember:
         """Compose a member at its place in an overlay."""
         given = settings.tree
-        state = self.state(
-            Place(overlay, overlay.place_of[me.pid]), paper=given.identity == "paper", retain=given.retain
-        )
-        links = (self.links or self.codings[settings.tree.coding])(state, settings.tree)
-        outbox = self.outbox(state, links, settings.tree, Suspects())
-        return self.member(me, settings, state, links, outbox, self.inbox)
+        place = Place(overlay, overlay.place_of[me.pid])
+        state = self.state(place, paper=given.identity == "paper", retain=given.retain)
+        links = (self.links or self.codings[given.coding])(state, given)
+        outbox = self.outbox(state, links, given, Suspects())
+        fence = Fence(state, given)
+        processing = self.processing(state, links, outbox, fence, remembers=remembers)
+        passes = fence.passes if fence.on else None
+        inbox = self.inbox(state, outbox, given, processing.first, processing.duplicate, passes)
+        return self.member(me, settings, processing, inbox)
 
     def shared(self, settings: Settings) -> dict[str, object]:
         """Return what all members must agree on: who they are, and how messages get to them and are named."""

@@ -1,9 +1,9 @@
-"""A member's durable state as a few records that stand for all before them, so that its journal need not grow.
+"""The durable state of a node as a few records that replace all before them, so that the journal need not grow.
 
-Law: to take up a checkpoint is to have the state that the records before it would have given: the past, what was
-processed beyond gaps, and every message that is still kept, as it was forwarded. What
-each target has is not in it, as it never is: targets are asked again.
-Source: LoCaMu review, section 4.8: snapshot and truncation.
+Law: restoring a checkpoint gives the same state as replaying the records before it: the past, the numbers processed
+beyond gaps, and every record, as its message was forwarded. What each target has is never durable: targets are asked
+again.
+Source: LoCaMu, section 4.8: snapshot and truncation.
 """
 
 from collections.abc import Iterator
@@ -12,30 +12,30 @@ from whence.core.levels.causal.tree.journal import Checkpoint, Entry, IdResolved
 from whence.core.levels.causal.tree.state import Record, State
 
 KEY_BYTES = 4
-"""What a pair takes in a packed pattern."""
+"""Bytes of a pair in a packed pattern."""
 
 
 def entries_of(state: State, seen: list[tuple[int, int, list[int]]]) -> Iterator[Entry]:
-    """Write a state down; `seen` is what the fence remembers."""
+    """Yield the records of a checkpoint. `seen` is what the fence remembers."""
     ahead = {source: list(numbers) for source, numbers in state.ahead.items()}
     yield Checkpoint(state.past, ahead, 0, seen)
     for record in state.records.values():
-        yield _kept(record)
+        yield _snapshot(record)
     for source, opened in state.open.items():
         for number, record in opened.items():
-            if record.names.get(source, {}).get(state.me) != number:  # somebody else told; its vector is still to come
+            if record.names.get(source, {}).get(state.me) != number:  # resolved by a third node; its vector comes later
                 yield IdResolved(*record.uid, source, number)
 
 
-def take_up(state: State, kept: RecordSnapshot) -> Record:
-    """Have a message again as it was when it was written down."""
-    return state.keep(
-        kept.bundle, kept.group, kept.last, kept.h, state.patterns.unpacked(kept.keys), kept.numbers, kept.extra,
-        kept.mine, kept.deps,
+def restore(state: State, snapshot: RecordSnapshot) -> Record:
+    """Restore a record from its snapshot."""
+    return state.restore(
+        snapshot.bundle, snapshot.group, snapshot.last, snapshot.h, state.patterns.unpacked(snapshot.keys),
+        snapshot.numbers, snapshot.extra, snapshot.mine, snapshot.deps,
     )  # fmt: skip
 
 
-def _kept(record: Record) -> RecordSnapshot:
+def _snapshot(record: Record) -> RecordSnapshot:
     given = len(record.mine)
     keys, numbers = record.pattern.packed, record.numbers
     return RecordSnapshot(

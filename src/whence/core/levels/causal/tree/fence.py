@@ -1,18 +1,22 @@
-"""The fence: with f >= 2, a copy that leaps over several nodes may not outrun what those nodes are still owed.
+"""The fence: with f >= 2, a copy that jumps over several nodes may not overtake what those nodes still lack.
 
-Numbers reach f+1 hops and a jump skips up to f nodes, so a causal chain can pass beside the route of an earlier
-message without ever meeting a number of it. The sentence that decides: before a copy that leapt over two nodes or more
-is processed, each number it depends on for a node leapt over was either processed here too, or is confirmed by that
-node, which then tells the numbers it gave on; those are depended on as well.
-With f = 1 a jump skips one node and nothing is fenced. For f >= 2 this is a proof sketch and a search: experimental.
-Costs: nothing where the receiver gets the same messages; else a question to each node leapt over,
-which answers when it is up.
-Source: LoCaMu review, section 6.2.
+Numbers reach f+1 hops, and a jump passes over up to f nodes. So a causal chain can pass beside the route of an earlier
+message without ever meeting a number of it (E18).
+The sentence that decides: before a copy that jumped over two or more nodes is processed, each number that it depends on
+for such a node was processed here too, or that node has confirmed it. The node then also sends the numbers it gave when
+it forwarded those messages, and the copy depends on them as well.
+With f = 1 a jump passes over one node, and nothing is fenced. For f >= 2 the fence rests on a proof sketch and on
+search: experimental.
+Costs: nothing where the receiver gets the same messages. Otherwise one question to each node that was jumped over; it
+answers when it is up.
+Source: LoCaMu, section 6.2.
 """
+
+from collections.abc import Iterable
 
 from whence.core.levels.causal.tree.headers import NODES, NUMBER_END
 from whence.core.levels.causal.tree.id_patterns import Vectors
-from whence.core.levels.causal.tree.inbox import Inbox, Waiting
+from whence.core.levels.causal.tree.inbox import Waiting
 from whence.core.levels.causal.tree.items import HEADER_BYTES_MAX, LIST_BYTES_MAX, FenceAnswer, FenceAsk
 from whence.core.levels.causal.tree.pairs import NODE_BITS, NODE_MASK, PairNumbers, pair
 from whence.core.levels.causal.tree.settings import TreeSettings
@@ -22,11 +26,12 @@ from whence.core.varint import Reader, put
 from whence.types import Instant
 
 TRAIL_BYTES = 5 + 6
-"""Of one pair and its number in an answer. Trees whose answers could be too long are refused when a group opens."""
+"""Bytes of one pair and its number in an answer. A tree whose answers could be too long is refused when a group
+opens."""
 
 
 class Seen:
-    """Numbers of one pair of other nodes whose messages were processed here: all up to `prefix`, and some beyond."""
+    """The numbers between two other nodes whose messages were processed here: all up to `prefix`, some beyond it."""
 
     __slots__ = ("beyond", "prefix")
 
@@ -35,13 +40,13 @@ class Seen:
         self.beyond: dict[int, None] = {}
 
     def add(self, number: int, most: int) -> None:
-        """Take a number, unless too many are kept; forgetting one only means to ask."""
+        """Add a number, unless `most` are kept. A number that is missing here only costs a question."""
         if number > self.prefix and (len(self.beyond) < most or number == self.prefix + 1):
             self.beyond[number] = None
             self._advance()
 
     def raise_to(self, prefix: int) -> None:
-        """Learn that the target has processed all up to here."""
+        """Note that the target has processed all numbers up to a prefix."""
         if prefix > self.prefix:
             self.prefix = prefix
             self.beyond = {number: None for number in self.beyond if number > prefix}
@@ -54,19 +59,17 @@ class Seen:
 
 
 class Fence:
-    """Asks the nodes that copies leap over, and answers for this one."""
+    """Asks the nodes that copies jump over, and answers for this node."""
 
-    def __init__(self, state: State, inbox: Inbox, settings: TreeSettings) -> None:
+    def __init__(self, state: State, settings: TreeSettings) -> None:
         self._state = state
-        self._inbox = inbox
         self._settings = settings
         self.on = state.place.f > 1
         self.seen: dict[int, Seen] = {}
-        if self.on:
-            inbox.passes_fence = self.passes
+        """By pair of other nodes."""
 
     def processed(self, ids: Vectors, extra: Vectors) -> None:
-        """Remember the numbers for others of a message that was processed here."""
+        """Remember the numbers that a message processed here has for other nodes."""
         if not self.on:
             return
         me, pairs, most = self._state.me, self._state.place.pairs, self._settings.seen_max
@@ -78,33 +81,33 @@ class Fence:
                         self._seen_of(key).add(number, most)
 
     def learn_from(self, forwarder: int, deps: PairNumbers) -> None:
-        """Take a forwarder's own column as what it is: what it has processed itself."""
+        """Take from a forwarder's dependencies what it has processed itself: its own column is a fact."""
         if self.on:
             for key, value in deps.items():
                 if key & NODE_MASK == forwarder and key in self._state.place.pairs:
                     self._seen_of(key).raise_to(value)
 
     def remembered(self) -> list[tuple[int, int, list[int]]]:
-        """Return what is known of others, to be written down."""
+        """Return what is known of other nodes, for a checkpoint."""
         return [(key, seen.prefix, list(seen.beyond)) for key, seen in self.seen.items()]
 
     def begin_from(self, remembered: list[tuple[int, int, list[int]]]) -> None:
-        """Take up what was written down."""
+        """Restore what a checkpoint says of other nodes."""
         for key, prefix, beyond in remembered:
             seen = self._seen_of(key)
             seen.prefix, seen.beyond = prefix, dict.fromkeys(beyond)
 
     def passes(self, waiting: Waiting, now: Instant, ready: Ready) -> bool:
-        """Tell whether a copy may pass; else ask the nodes it leapt over, now and then."""
-        leapt = self._state.place.paths[waiting.header.last][:-1]
-        if len(leapt) < 2:
+        """Tell whether a copy may pass. If not, ask the nodes it jumped over, every `ask_ns`."""
+        jumped = self._state.place.paths[waiting.header.last][:-1]
+        if len(jumped) < 2:
             return True
-        unmet = self._unmet(waiting, leapt)
+        unmet = self._unmet(waiting, jumped)
         if unmet and now - waiting.fence_asked_at >= self._settings.ask_ns:
             waiting.fence_asked_at = now
-            for node, cells in unmet.items():
+            for node, numbers in unmet.items():
                 listed = bytearray()
-                for source, number in cells:
+                for source, number in numbers:
                     if len(listed) > LIST_BYTES_MAX - 16:
                         break
                     put(listed, source)
@@ -112,12 +115,13 @@ class Fence:
                 ready.send.append(Send((node,), FenceAsk(bytes(listed))))
         return not unmet
 
-    def _unmet(self, waiting: Waiting, leapt: tuple[int, ...]) -> dict[int, list[tuple[int, int]]]:
+    def _unmet(self, waiting: Waiting, jumped: tuple[int, ...]) -> dict[int, list[tuple[int, int]]]:
+        """Return the sources and numbers that each node that was jumped over has to confirm."""
         unmet: dict[int, list[tuple[int, int]]] = {}
         ids, fenced = waiting.header.ids, waiting.fenced or {}
         for key, value in waiting.deps.items():
             node, source = key & NODE_MASK, key >> NODE_BITS
-            if node not in leapt:
+            if node not in jumped:
                 continue
             own = ids.get(source, {}).get(node)
             needed = value if own is None else min(value, own - 1)
@@ -125,10 +129,10 @@ class Fence:
                 unmet.setdefault(node, []).append((source, needed))
         return unmet
 
-    def asked(self, peer: int, ask: FenceAsk, ready: Ready) -> None:
-        """Confirm what was processed here, and tell the numbers that were given on for it."""
+    def answer(self, peer: int, ask: FenceAsk, ready: Ready) -> None:
+        """Confirm what was processed here, and send the numbers of those messages that are still kept."""
         state = self._state
-        confirmed = {source: number for source, number in _pairs_in(ask.cells) if number <= state.reached(source)}
+        confirmed = {source: number for source, number in _pairs_in(ask.numbers) if number <= state.reached(source)}
         if not confirmed:
             return
         trail: PairNumbers = {}
@@ -138,22 +142,22 @@ class Fence:
                     for target, number in numbers.items():
                         key = pair(source, target)
                         trail[key] = max(trail.get(key, 0), number)
-        told, listed = bytearray(), bytearray()
+        packed_trail, listed = bytearray(), bytearray()
         for key, number in trail.items():
-            put(told, key)
-            put(told, number)
+            put(packed_trail, key)
+            put(packed_trail, number)
         for source, number in confirmed.items():
             put(listed, source)
             put(listed, number)
-        if len(told) <= HEADER_BYTES_MAX:
-            ready.send.append(Send((peer,), FenceAnswer(bytes(listed), bytes(told))))
+        if len(packed_trail) <= HEADER_BYTES_MAX:
+            ready.send.append(Send((peer,), FenceAnswer(bytes(listed), bytes(packed_trail))))
 
-    def told(self, peer: int, tell: FenceAnswer) -> None:
-        """Take a node's word for what it has processed; held copies then depend on what it gave on."""
-        confirmed = _pairs_in(tell.cells)
+    def confirm(self, peer: int, answer: FenceAnswer, held: Iterable[Waiting]) -> None:
+        """Note what a node has processed. Held copies that jumped over it now depend on its numbers too."""
+        confirmed = _pairs_in(answer.numbers)
         pairs = self._state.place.pairs
-        trail = {key: number for key, number in _pairs_in(tell.trail, NODES << NODE_BITS) if key in pairs}
-        for waiting in self._inbox.held.values():
+        trail = {key: number for key, number in _pairs_in(answer.trail, NODES << NODE_BITS) if key in pairs}
+        for waiting in held:
             if peer not in self._state.place.paths[waiting.header.last][:-1]:
                 continue
             fenced = waiting.fenced = waiting.fenced or {}
@@ -173,7 +177,7 @@ class Fence:
 
 
 def _pairs_in(listed: bytes, first_end: int = NODES) -> list[tuple[int, int]]:
-    """Read pairs of numbers; what is no pair ends the list."""
+    """Read pairs of numbers. Malformed bytes end the list."""
     reader, pairs = Reader(listed), []
     try:
         while reader.more():

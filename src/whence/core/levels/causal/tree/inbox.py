@@ -1,9 +1,9 @@
-"""Copies that arrive: known already, ready to be processed, or held until what they follow has come.
+"""Copies that arrive: duplicates, copies that are ready to be processed, and copies that are held until they are.
 
-The sentence that decides: a copy is processed when everything its dependencies number for this member has been, its
-own numbers apart. A duplicate needs no such test: it only brings names.
-Held copies are not acknowledged, so dropping one is safe; it comes again.
-Source: LoCaMu sections 4.3, 4.6.
+The sentence that decides: a copy is processed when everything that its dependencies number for this node was processed
+here, except its own numbers. A duplicate needs no such test: it only adds vectors.
+Law: a held copy is not acknowledged, so dropping one is safe. It comes again.
+Source: LoCaMu, sections 4.3 and 4.6.
 """
 
 from collections.abc import Callable
@@ -11,8 +11,9 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from whence.core.levels.causal.items import Ask, Lookup
+from whence.core.levels.causal.tree.acknowledgements import NEVER
 from whence.core.levels.causal.tree.headers import Header
-from whence.core.levels.causal.tree.outbox import NEVER, Outbox
+from whence.core.levels.causal.tree.outbox import Outbox
 from whence.core.levels.causal.tree.pairs import NODE_BITS, PairNumbers
 from whence.core.levels.causal.tree.settings import TreeSettings
 from whence.core.levels.causal.tree.state import Record, State, Uid
@@ -20,11 +21,11 @@ from whence.core.ready import Note, Ready, Send
 from whence.types import Bundle, Instant
 
 ASKS_MAX = 8
-"""Held copies that ask for what they wait for at a time; the oldest first."""
+"""Held copies, the oldest first, whose missing messages are asked for at a time."""
 
 
 class Waiting(Struct, eq=False):
-    """A copy that came, and since when it is here."""
+    """A copy that arrived, and when."""
 
     sender: int
     header: Header
@@ -33,10 +34,10 @@ class Waiting(Struct, eq=False):
     number: int
     since: Instant
     deps: PairNumbers
-    """What it follows, as told by its forwarder and by the nodes it leapt over."""
+    """What it follows, by its header and by the answers of nodes that it jumped over."""
     fence_asked_at: Instant = -NEVER
     fenced: dict[int, int] | None = None
-    """PairNumbers that the nodes it leapt over have confirmed."""
+    """The numbers that the nodes it jumped over have confirmed, by pair."""
 
 
 class Inbox:
@@ -49,16 +50,19 @@ class Inbox:
         settings: TreeSettings,
         on_first: Callable[[Waiting, Instant, Ready], None],
         on_duplicate: Callable[[Record, Header, Instant, Ready], None],
+        passes_fence: Callable[[Waiting, Instant, Ready], bool] | None,
     ) -> None:
+        """`passes_fence` is needed with f >= 2."""
         self.state = state
         self.outbox = outbox
         self.settings = settings
         self.held: dict[tuple[int, int], Waiting] = {}
         """By forwarder and its number."""
         self.wake_at: Instant = NEVER
-        self.passes_fence: Callable[[Waiting, Instant, Ready], bool] | None = None
+        self._acks = outbox.acks
         self._on_first = on_first
         self._on_duplicate = on_duplicate
+        self._passes_fence = passes_fence
 
     def take(self, sender: int, header: Header, bundle: Bundle, now: Instant, ready: Ready) -> None:
         """Process a copy, or hold it."""
@@ -80,22 +84,32 @@ class Inbox:
         self.held[header.last, number] = waiting
         self._ask_by(now)
 
+    def take_trail(self, sender: int, header: Header, uid: Uid, now: Instant, ready: Ready) -> None:
+        """Add the vectors of a copy without payload, if its message is known."""
+        state = self.state
+        record = state.records.get(uid) if state.index is None else state.index.find(header.ids, header.extra)
+        if record is not None:
+            self._on_duplicate(record, header, now, ready)
+        self._acks.owe([sender], now)
+        if record is not None and self.held:
+            self.pump(now, ready)
+
     def _is_ours(self, header: Header) -> bool:
-        """Tell whether a header is of this epoch and its forwarder in reach."""
+        """Tell whether a header is of this epoch, and its forwarder in reach."""
         overlay = self.state.place.overlay
         return header.epoch == overlay.epoch and header.group < overlay.group_count and header.last in self.outbox.peers
 
     def settle(self, waiting: Waiting, now: Instant, ready: Ready) -> bool:
-        """Process a copy if it can be; return whether it needs no holding."""
+        """Process a copy if possible; return False if it must be held."""
         header, state = waiting.header, self.state
-        record = state.records.get(waiting.uid) if state.index is None else state.by_numbers(header.ids, header.extra)
+        record = state.records.get(waiting.uid) if state.index is None else state.index.find(header.ids, header.extra)
         if record is not None:
             self._on_duplicate(record, header, now, ready)
-            self.outbox.owe([waiting.sender], now)
+            self._acks.owe([waiting.sender], now)
         elif waiting.number <= state.past.get(header.last << NODE_BITS | state.me, 0) or (
             state.ahead and state.has(header.last, waiting.number)
         ):
-            self.outbox.owe([header.last, waiting.sender], now)
+            self._acks.owe([header.last, waiting.sender], now)
             ready.notes.append(Note("drop", "duplicate", waiting.bundle, waiting.sender))
         elif not self.is_ready(waiting, now, ready):
             return False
@@ -108,20 +122,17 @@ class Inbox:
         return True
 
     def is_ready(self, waiting: Waiting, now: Instant, ready: Ready) -> bool:
-        """Tell whether everything a copy follows was processed here."""
+        """Tell whether everything that a copy follows was processed here."""
         state, header = self.state, waiting.header
         if waiting.deps and state.missing(header, waiting.deps):
             return False
-        if state.index is not None and not self.is_safe(header):
+        index = state.index
+        if index is not None and not index.is_safe(header.ids | header.extra, header.h, header.last, state.me):
             return False
-        return self.passes_fence is None or self.passes_fence(waiting, now, ready)
-
-    def is_safe(self, header: Header) -> bool:
-        """Tell whether a copy of an unknown message, known by its numbers alone, may be its first."""
-        return self.state.is_safe(header.ids | header.extra, header.h, header.last, self.state.me)
+        return self._passes_fence is None or self._passes_fence(waiting, now, ready)
 
     def pump(self, now: Instant, ready: Ready) -> None:
-        """Process held copies until none can be."""
+        """Process held copies until none is ready."""
         progress = True
         while progress:
             progress = False
@@ -131,7 +142,7 @@ class Inbox:
                     progress = True
 
     def tick(self, now: Instant, ready: Ready) -> None:
-        """Ask the sources of what is missing, and others where a source seems to be down."""
+        """Ask the sources of missing messages, and other nodes if a source is suspected."""
         if now < self.wake_at:
             return
         self.wake_at = NEVER
@@ -144,12 +155,12 @@ class Inbox:
                 for source, number in missing:
                     wanted[source] = max(wanted.get(source, 0), number)
                 if not missing:
-                    self.is_ready(waiting, now, ready)  # asks the nodes it leapt over once more
+                    self.is_ready(waiting, now, ready)  # asks the nodes that it jumped over once more
         self.ask(wanted, now, ready)
         self._ask_by(now)
 
     def ask(self, wanted: dict[int, int], now: Instant, ready: Ready) -> None:
-        """Ask every source for what it numbered for this member."""
+        """Ask each source for the messages that it numbered for this node."""
         for source, number in wanted.items():
             reached = self.state.reached(source)
             ready.send.append(Send((source,), Ask(reached, number)))

@@ -72,13 +72,13 @@ class Named(Item, frozen=True, tag=77):
 class FenceAsk(Item, frozen=True, tag=78):
     """Tell me when you have processed these: source and number, for each."""
 
-    cells: Listed
+    numbers: Listed
 
 
 class FenceAnswer(Item, frozen=True, tag=79):
     """These I have processed; `trail` are the numbers that forwarders gave to those of them I still keep."""
 
-    cells: Listed
+    numbers: Listed
     trail: Header
 
 

@@ -1,46 +1,40 @@
-"""What a member still owes others: copies to targets, acknowledgements to forwarders; and when it repeats them.
+"""The copies that a node owes its targets: first copies, and their repetition until a target is done.
 
-Laws: only active links get copies nobody asked for. A newly active link gets everything that is not done, in the order
-of its numbers. What is sent tells of the forwarding, never of today. Nothing is given up until its target is done.
-Source: LoCaMu sections 4.4, 4.5, 4.7.
+Laws: only active links get copies that nobody asked for. A link that becomes active gets everything that is not done,
+in the order of its numbers (E17). A copy carries the past of its forwarding, never a later one. Nothing is given up
+until its target is done (E9).
+Costs: one header per copy; a window bounds the copies under way to a target.
+Source: LoCaMu, sections 4.4, 4.5 and 4.7.
 """
-
-from collections.abc import Iterable
 
 from whence.core.levels.causal.group_started import OWN_LOST
 from whence.core.levels.causal.items import Ask, Probe
-from whence.core.levels.causal.tree.headers import NODES, NUMBER_END
-from whence.core.levels.causal.tree.items import LIST_BYTES_MAX, Ack, Copy, Trail
+from whence.core.levels.causal.tree.acknowledgements import NEVER, Acknowledgements, acknowledged_singly
+from whence.core.levels.causal.tree.items import Ack, Copy, Trail
 from whence.core.levels.causal.tree.links import Links
 from whence.core.levels.causal.tree.place import Place
 from whence.core.levels.causal.tree.settings import TreeSettings
-from whence.core.levels.causal.tree.state import ALL, Record, State, Uid
+from whence.core.levels.causal.tree.state import Record, State, Uid
 from whence.core.membership.suspects import Suspects
 from whence.core.ready import Item, Note, Ready, Send
-from whence.core.varint import Reader, put
 from whence.types import Instant
 
 AGAIN_MAX = 16
 """Copies repeated at a time."""
 
-ACKS_PER_WINDOW = 4
-"""Acknowledgements go out at the latest when so many parts of a window have been processed."""
-
-NEVER = 1 << 62
-
 
 class Peer:
-    """How things stand with one node in reach."""
+    """What is known of one node in reach."""
 
-    __slots__ = ("answered", "backlog", "backoff", "boot", "floor_told", "heard_at", "retry_at", "sent", "since", "top")
+    __slots__ = ("answered", "backlog", "backoff", "boot", "heard_at", "retry_at", "sent", "since", "top")
 
     def __init__(self, retry_ns: int) -> None:
         self.answered = False
-        """It said in this life of ours what it has."""
+        """Whether it acknowledged anything since this process started."""
         self.boot = 0
         self.heard_at: Instant = -NEVER
         self.since: Instant = 0
-        """When it began to owe an answer."""
+        """Since when it owes an answer."""
         self.retry_at: Instant = NEVER
         self.backoff = retry_ns
         self.sent = 0
@@ -48,13 +42,11 @@ class Peer:
         self.top = 0
         """The highest number that was ever sent."""
         self.backlog = False
-        """There is more to send than the window lets through."""
-        self.floor_told = 0
-        """Up to which number it was told that all have this member's messages."""
+        """Whether more is to be sent than the window allows."""
 
 
 class Outbox:
-    """Copies, acknowledgements and their repetition."""
+    """Copies to targets, and their repetition."""
 
     def __init__(self, state: State, links: Links, settings: TreeSettings, suspects: Suspects) -> None:
         self.state = state
@@ -62,24 +54,19 @@ class Outbox:
         self.suspects = suspects
         self.settings = settings
         self.place: Place = state.place
+        self.acks = Acknowledgements(state, settings, self.wake_by)
         self.peers = {node: Peer(settings.retry_ns) for node in self.place.reach}
         self.active: dict[int, None] = dict.fromkeys(self.place.active({}))
         self.forgotten: list[Uid] = []
-        """That they are need not be durable by itself: it is written with others that must, many at a time."""
+        """Records that were forgotten and are not in the journal as such. That can wait: they are written many at a
+        time, with what cannot."""
         self.wake_at: Instant = NEVER
-        """Not later than the next thing to do."""
-        self._owed: dict[int, None] = {}
-        self._unacknowledged = 0
-        """Messages processed since the last acknowledgements went out."""
-        self._acknowledge_at = max(1, settings.window // ACKS_PER_WINDOW)
-        self._ack_at: Instant = NEVER
-        self._floor_at: Instant = NEVER
-        """When to ask for floors that should have come."""
+        """Not later than the next thing to do, acknowledgements included."""
 
     # --- copies ---
 
     def forward(self, record: Record, now: Instant, ready: Ready) -> None:
-        """Send a message just processed to its active targets; see that the others are asked about it."""
+        """Send a message just processed to its active targets; the others will be asked whether they have it."""
         active, peers, state, window, first = (
             self.active,
             self.peers,
@@ -104,12 +91,12 @@ class Outbox:
                 ready.send.append(Send((target,), Copy(first(record, target), record.bundle)))
 
     def may_send(self, record: Record, target: int) -> bool:
-        """Tell whether a copy may go to a target that lacks it: always, where messages have names of their own."""
+        """Tell whether a copy may be a target's first: always, unless messages are known by numbers alone."""
         state = self.state
-        return state.index is None or state.is_safe(record.names, record.h, state.me, target)
+        return state.index is None or state.index.is_safe(record.names, record.h, state.me, target)
 
     def transmit(self, record: Record, target: int, ready: Ready) -> None:
-        """Send a copy again, without payload to a target that has it."""
+        """Send a copy again, without payload if the target has the message."""
         if record.have.get(target):
             item: Item = Trail(self.links.again(record, target), *record.uid)
         elif self.may_send(record, target):
@@ -119,7 +106,7 @@ class Outbox:
         ready.send.append(Send((target,), item))
 
     def reconsider(self, record: Record, now: Instant, ready: Ready) -> None:
-        """Tell the active targets the names that a duplicate brought; they may have been done before."""
+        """Send the vectors that a duplicate brought to the active targets, even to those that were done (E8)."""
         for target in record.left:
             if self.peers[target].retry_at == NEVER:
                 self._await_answer(self.peers[target], now)
@@ -127,7 +114,7 @@ class Outbox:
                 self.transmit(record, target, ready)
 
     def _push(self, target: int, ready: Ready) -> None:
-        """Send what waits for a target, as far as the window goes."""
+        """Send what waits for a target, as far as the window allows."""
         peer, own = self.peers[target], self.state.own[target]
         peer.backlog = False
         for room, (number, record) in enumerate(own.items()):
@@ -143,7 +130,7 @@ class Outbox:
                 self.transmit(record, target, ready)
 
     def answer(self, target: int, ask: Ask, ready: Ready) -> None:
-        """Send what a target asked for, whether its link is active or not."""
+        """Send what a target asked for, even if its link is not active."""
         own = self.state.own[target]
         upto = min(ask.upto, ask.above + AGAIN_MAX)
         for number in range(ask.above + 1, upto + 1):
@@ -153,7 +140,7 @@ class Outbox:
     # --- acknowledgements received ---
 
     def acknowledged(self, target: int, ack: Ack, now: Instant, ready: Ready) -> None:
-        """Take a target's word for what it has."""
+        """Take a target's acknowledgement."""
         self.peers[target].answered = True
         if ack.upto > self.state.numbered(target):
             ready.notes.append(Note("reject", OWN_LOST, peer=target))
@@ -180,90 +167,32 @@ class Outbox:
         if peer.backlog and target in self.active:
             self._push(target, ready)
         if self.settings.retain and progress:
-            self._plan_acknowledgements(now)
+            self.acks.plan(now)
 
     def _acknowledged_singly(self, target: int, rest: bytes, ready: Ready) -> bool:
-        reader, state, progress = Reader(rest), self.state, False
-        try:
-            while reader.more():
-                number = reader.below(NUMBER_END)
-                count = reader.below(NODES)
-                have = frozenset([reader.below(NODES) for _ in range(min(count, LIST_BYTES_MAX))]) if count else ALL
-                record = state.own[target].get(number)
-                if record is None:
-                    continue
-                if state.learn(record, target, have):
-                    self.forget(record)
-                if target not in record.left:
-                    progress = True
-                elif target in self.active:
-                    self.transmit(record, target, ready)
-        except ValueError:
-            pass  # what was read before the nonsense was said by the peer all the same
+        """Take the later numbers that an acknowledgement lists; return whether one of them is done now."""
+        state, progress = self.state, False
+        for number, have in acknowledged_singly(rest):
+            record = state.own[target].get(number)
+            if record is None:
+                continue
+            if state.learn(record, target, have):
+                self.forget(record)
+            if target not in record.left:
+                progress = True
+            elif target in self.active:
+                self.transmit(record, target, ready)
         return progress
 
     def forget(self, record: Record) -> None:
-        """Drop a record that is needed no more."""
+        """Forget a record."""
         self.state.forget(record)
         self.forgotten.append(record.uid)
-
-    # --- acknowledgements owed ---
-
-    def owe(self, forwarders: Iterable[int], now: Instant) -> None:
-        """Plan to tell forwarders what is durable here, those of them that are in reach."""
-        self.owe_all({forwarder: None for forwarder in forwarders if forwarder in self.peers}, now)
-
-    def owe_all(self, forwarders: dict[int, None], now: Instant) -> None:
-        """Plan to tell forwarders in reach what is durable here."""
-        owed = self._owed
-        owed.update(forwarders)
-        self._unacknowledged += 1
-        if owed and (self._ack_at == NEVER or self.settings.retain):
-            self._plan_acknowledgements(now)
-        if self._unacknowledged == self._acknowledge_at:
-            self._ack_at = self.wake_at = now  # a forwarder that waits for room must not wait for company too
-
-    def _plan_acknowledgements(self, now: Instant) -> None:
-        if self._ack_at == NEVER:
-            self._ack_at = now + self.settings.ack_ns
-            self.wake_at = min(self.wake_at, self._ack_at)
-        if self.settings.retain:
-            self.expect_floors(now)
-
-    def expect_floors(self, now: Instant) -> None:
-        """See that forwarders are asked for their word in the end, if it was lost."""
-        if self._floor_at == NEVER:
-            self._floor_at = now + self.settings.retry_ns_max
-            self.wake_at = min(self.wake_at, self._floor_at)
-
-    def ack_of(self, source: int) -> Ack:
-        """Say what is durable here of a source's messages, and how far one's own to it are."""
-        floor = self.state.reached_floors()[source] if self.settings.retain else 0
-        return self._ack(source, floor)
-
-    def _ack(self, source: int, floor: int) -> Ack:
-        state = self.state
-        reached = upto = state.reached(source)
-        opened = state.open.get(source, {})
-        if not opened and source not in state.ahead:
-            return Ack(upto, b"", floor)
-        if opened:
-            upto = min(upto, min(opened) - 1)
-        rest = bytearray()
-        for number in sorted({*range(upto + 1, reached + 1), *opened, *state.ahead.get(source, ())}):
-            if len(rest) > LIST_BYTES_MAX // 2:
-                break
-            put(rest, number)
-            names = list(opened[number].names) if number in opened else []
-            put(rest, len(names))
-            for name in names:
-                put(rest, name)
-        return Ack(upto, bytes(rest), floor)
 
     # --- peers come and go ---
 
     def heard(self, peer: int, boot: int, now: Instant, ready: Ready) -> None:
-        """Take a sign of life: of a new one, or of a peer that may be suspected."""
+        """Note that a peer was heard from: it may be a new incarnation, or be suspected."""
         known = self.peers[peer]
         if boot > known.boot:
             if known.boot:
@@ -274,13 +203,13 @@ class Outbox:
             self.refresh(now, ready)
 
     def lost(self, peer: int, now: Instant, ready: Ready) -> None:
-        """Suspect a peer that did not take what it was sent, and ask it at once: its answer ends the suspicion."""
+        """Suspect a peer that refused a copy, and probe it at once: its answer ends the suspicion."""
         if self.suspects.suspect(peer):
             ready.send.append(Send((peer,), Probe(0)))
             self.refresh(now, ready)
 
     def refresh(self, now: Instant, ready: Ready) -> None:
-        """Choose the active links anew; those that were not active get all that is not done."""
+        """Choose the active links again. A link that was not active gets everything that is not done."""
         before, self.active = self.active, dict.fromkeys(self.place.active(self.suspects.now))
         for target in self.active:
             if target not in before:
@@ -306,18 +235,13 @@ class Outbox:
 
     # --- time ---
 
+    def wake_by(self, at: Instant) -> None:
+        """Ask for a tick not later than a time."""
+        self.wake_at = min(self.wake_at, at)
+
     def tick(self, now: Instant, ready: Ready) -> None:
-        """Acknowledge, repeat, ask after those that are not active, suspect those that do not answer."""
-        if now >= self._ack_at:
-            self._ack_at = NEVER
-            self._unacknowledged = 0
-            owed, self._owed = self._owed, {}
-            self._acknowledge(owed, ready)
-        if now >= self._floor_at:
-            self._floor_at = NEVER
-            if self.state.records:
-                self.expect_floors(now)
-                ready.send += [Send((source,), Probe(0)) for source in self.state.awaited()]
+        """Send due acknowledgements, repeat copies, and suspect peers that owe an answer for too long."""
+        self.acks.tick(now, ready)
         fell = False
         for target, peer in self.peers.items():
             if now < peer.retry_at:
@@ -332,21 +256,10 @@ class Outbox:
                 fell |= self.suspects.suspect(target)
         if fell:
             self.refresh(now, ready)
-        self.wake_at = min([self._ack_at, self._floor_at, *[peer.retry_at for peer in self.peers.values()]])
-
-    def _acknowledge(self, owed: dict[int, None], ready: Ready) -> None:
-        """Send acknowledgements to whom they are owed, and to whom one's own messages have come further."""
-        if not self.settings.retain:
-            ready.send += [Send((source,), self._ack(source, 0)) for source in owed]
-            return
-        for source, floor in self.state.reached_floors().items():
-            peer = self.peers[source]
-            if source in owed or floor > peer.floor_told:
-                peer.floor_told = floor
-                ready.send.append(Send((source,), self._ack(source, floor)))
+        self.wake_at = min([self.acks.due_at, *[peer.retry_at for peer in self.peers.values()]])
 
     def repeat(self, target: int, ready: Ready) -> None:
-        """Send again what is not done at an active target; ask one that is not active what it has."""
+        """Send again what is not done at a target, or probe it if its link is not active."""
         own = self.state.own[target]
         if target in self.active:
             for record in list(own.values())[:AGAIN_MAX]:

@@ -95,10 +95,10 @@ class Predicted(Sessions):
 
     def _told(self, news: PairNumbers, known: PairNumbers) -> bytearray:
         """Return cells as differences to what the link carried."""
-        into, place_of = bytearray(), self._place.place_of
+        into, position_of = bytearray(), self._place.position_of
         put(into, len(news))
         for key, value in news.items():
-            put(into, place_of[key])
+            put(into, position_of[key])
             put(into, value - known.get(key, 0))
         return into
 

@@ -4,18 +4,18 @@ from collections.abc import Callable
 
 from whence.core.level import Recipe
 from whence.core.levels.causal.level import CODINGS, CausalLevel
-from whence.core.levels.causal.tree.links import Links
+from whence.core.levels.causal.tree.coding import HeaderCoding
 from whence.core.registry import LEVELS as BUILT
 from whence.errors import UsageError
 from whence.sim.scenario import Scenario
 from whence.sim.swarm import tree
 from whence_lab.mutants import find, mutants_of
-from whence_lab.reference.thesis import Thesis
+from whence_lab.reference.thesis import ThesisCoding
 from whence_lab.rivals.level import RIVALS
 
 __all__ = ("LEVELS", "SWARMS", "mutants_of", "recipe_with")
 
-CAUSAL_CODINGS: dict[str, type[Links]] = {**CODINGS, "thesis": Thesis}
+CAUSAL_CODINGS: dict[str, type[HeaderCoding]] = {**CODINGS, "thesis": ThesisCoding}
 
 LEVELS: dict[str, Recipe] = {**RIVALS, "causal": CausalLevel(codings=CAUSAL_CODINGS)}
 """The rivals, and `causal` with the thesis's own format to choose."""

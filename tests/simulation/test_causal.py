@@ -14,8 +14,8 @@ from whence.check.levels import PROMISES_OF
 from whence.check.verdict import Outcome
 from whence.core.levels.causal.level import CausalLevel
 from whence.core.levels.causal.settings import Settings
+from whence.core.levels.causal.tree.coding import HeaderCoding
 from whence.core.levels.causal.tree.headers import Header
-from whence.core.levels.causal.tree.links import Links
 from whence.core.levels.causal.tree.overlay import Overlay
 from whence.core.levels.causal.tree.record import Record
 from whence.core.levels.causal.tree.settings import TreeSettings
@@ -74,7 +74,7 @@ def test_schedules_that_once_broke_a_promise_hold_now(seed: int) -> None:
     assert all(verdict.holds for verdict in judged(draw("causal", seed))[1])
 
 
-class CutsInSecret(Links):
+class CutsInSecret(HeaderCoding):
     """Leaves out of copies what is far from their receiver, who passes them on as they came all the same."""
 
     def header_of(self, record: Record, target: int, *, cut: bool) -> Header:
@@ -87,7 +87,7 @@ def test_a_copy_that_was_cut_and_is_passed_on_breaks_causal_order() -> None:
     for schedule in (draw("causal", seed) for seed in range(1, 20_000)):
         if schedule.settings.get("spread") == "direct":
             continue
-        broken = [verdict.promise for verdict in judge(run(schedule, CausalLevel(links=CutsInSecret)).trace)
+        broken = [verdict.promise for verdict in judge(run(schedule, CausalLevel(coding=CutsInSecret)).trace)
                   if verdict.outcome is Outcome.BROKEN]  # fmt: skip
         if broken:
             assert broken == ["causal"]

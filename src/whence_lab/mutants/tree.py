@@ -19,7 +19,7 @@ from whence.core.levels.causal.tree.outbox import Outbox
 from whence.core.levels.causal.tree.overlay import Overlay
 from whence.core.levels.causal.tree.pairs import PairNumbers, pair
 from whence.core.levels.causal.tree.place import Place
-from whence.core.levels.causal.tree.predicted import Predicted
+from whence.core.levels.causal.tree.predicted import PredictedCoding
 from whence.core.levels.causal.tree.processing import Processing
 from whence.core.levels.causal.tree.sessions import FORM_BITS
 from whence.core.levels.causal.tree.state import ALL, Record, State
@@ -280,7 +280,7 @@ class HoldsWithoutBound(Inbox):
             super().take(sender, header, bundle, now, ready)
 
 
-class ReadsOutOfTurn(Predicted):
+class ReadsOutOfTurn(PredictedCoding):
     """Reads a header by what the link carried last, though copies before it were lost (E22)."""
 
     def read(self, peer: int, boot: int, data: bytes) -> Header | None:
@@ -425,7 +425,7 @@ _BUGS: tuple[tuple[str, str, str, Callable[[CausalLevel], CausalLevel]], ...] = 
     ),
     (
         "reads_out_of_turn", "causal", "reads headers by a baseline that they were not told from",
-        lambda recipe: recipe._replace(links=ReadsOutOfTurn),
+        lambda recipe: recipe._replace(coding=ReadsOutOfTurn),
     ),
     ("any_path_is_safe", "no_duplicates", "takes copies that cannot be recognised", _state(AnyPathIsSafe)),
     ("holds_copies_without_bound", "bounds", "holds as many copies as come", _inbox(HoldsWithoutBound)),

@@ -1,7 +1,7 @@
 """The thesis's coding, byte for byte, to reproduce its figures.
 
 Numbers: per forwarder 4 bytes and 8 for each target. Dependencies: the difference to the last that were sent on the
-link, per forwarder with a difference 4 bytes and 8 for each cell. What it takes to read them back (lengths, group,
+link, per forwarder with a difference 4 bytes and 8 for each number. What it takes to read them back (lengths, group,
 hops, turn) is sent too, but not counted, as in the thesis.
 Source: LoCaMu review, section 7.1.
 """
@@ -13,7 +13,7 @@ from whence.core.levels.causal.tree.headers import THESIS, Header
 from whence.core.levels.causal.tree.id_patterns import Vectors
 from whence.core.levels.causal.tree.overlay import GROUPS_MAX
 from whence.core.levels.causal.tree.pairs import NODE_BITS, NODE_MASK, pair
-from whence.core.levels.causal.tree.sessions import LinkState, Sessions
+from whence.core.levels.causal.tree.sessions import LinkState, SessionCoding
 from whence.core.levels.causal.tree.state import Record
 from whence.core.varint import Reader, put
 
@@ -21,7 +21,7 @@ FORWARDER_BYTES = 4
 """A node or a number; an entry is two of them."""
 
 
-class Thesis(Sessions):
+class ThesisCoding(SessionCoding):
     """Headers as the thesis has them."""
 
     form = THESIS
@@ -57,9 +57,9 @@ class Thesis(Sessions):
         return Header(group, self._place.overlay.epoch, peer, h, ids, {}, link.known.copy(), cut=self._pruned)
 
     def _take_rows(self, reader: Reader) -> Vectors:
-        sizes = [reader.below(self._cells_max) for _ in range(reader.below(self._cells_max))]
-        if sum(sizes) > self._cells_max:
-            raise ValueError(f"a header names more than {self._cells_max} cells")
+        sizes = [reader.below(self._entries_max) for _ in range(reader.below(self._entries_max))]
+        if sum(sizes) > self._entries_max:
+            raise ValueError(f"a header names more than {self._entries_max} numbers")
         counts = [1 + 2 * size for size in sizes]
         values = unpack(f"<{sum(counts)}I", reader.bytes(FORWARDER_BYTES * sum(counts)))
         rows: Vectors = {}

@@ -9,8 +9,8 @@ Source: Prakash, Raynal, Singhal 1997, as in LoCaMu section 11.2; bytes as in 7.
 from functools import lru_cache
 from typing import TypeAlias
 
+from whence.core.levels.causal.tree.coding import Cost
 from whence.core.levels.causal.tree.headers import NODES, NUMBER_END
-from whence.core.levels.causal.tree.links import Cost
 from whence.core.levels.causal.tree.overlay import GROUPS_MAX
 from whence.core.levels.causal.tree.place import Place
 from whence.core.varint import Reader, packed

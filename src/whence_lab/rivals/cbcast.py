@@ -8,9 +8,9 @@ with the number of publishers.
 Source: Birman, Schiper, Stephenson 1991, as in LoCaMu section 11.2; bytes as in 7.1.
 """
 
+from whence.core.levels.causal.tree.coding import Cost
 from whence.core.levels.causal.tree.headers import NODES
 from whence.core.levels.causal.tree.id_patterns import Vectors
-from whence.core.levels.causal.tree.links import Cost
 from whence.core.levels.causal.tree.overlay import GROUPS_MAX
 from whence.core.levels.causal.tree.pairs import NODE_BITS, NODE_MASK, PairNumbers, pair
 from whence.core.levels.causal.tree.place import Place

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Protocol
 
 from msgspec import Meta, Struct
 
+from whence.core.levels.causal.tree.coding import Cost
 from whence.core.levels.causal.tree.id_patterns import NOBODY
-from whence.core.levels.causal.tree.links import Cost
 from whence.core.levels.causal.tree.overlay import GROUPS_MAX
 from whence.core.levels.causal.tree.place import Place
 from whence.core.levels.causal.tree.topology import OverlaySettings

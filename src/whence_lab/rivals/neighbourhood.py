@@ -16,9 +16,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from whence.core.levels.causal.tree.coding import Cost
 from whence.core.levels.causal.tree.headers import NODES, NUMBER_END
 from whence.core.levels.causal.tree.id_patterns import NOBODY
-from whence.core.levels.causal.tree.links import Cost
 from whence.core.levels.causal.tree.overlay import GROUPS_MAX
 from whence.core.levels.causal.tree.place import Place
 from whence.core.membership.suspects import Suspects

@@ -1,9 +1,9 @@
-"""The first record of a group with fixed members: that this process began it, with whom, and who stands at which place.
+"""The first record of a group with fixed members: its processes by place, and its founders.
 
-Law: a process is a member of such a group if its journal says so, and only then. What it is called in its present life
-says nothing about it: a group begins with the lives that its founders have when they first meet. A journal without
-this record is that of a process which has not begun; one of other processes is refused, because places, and with them
-all numbers in it, would mean others.
+Law: a process is a member of such a group if and only if its journal says so. Its present incarnation says nothing
+about that: the founders are the incarnations that first met. A journal without this record belongs to a process that
+has not started. A journal with other processes is refused: its numbers belong to places, and these would be others.
+Source: LoCaMu, section 4.8.
 """
 
 from collections.abc import Sequence
@@ -14,15 +14,15 @@ from whence.errors import StorageError
 from whence.types import Process
 
 OWN_LOST = "own_lost"
-"""Why a member must stop: another has more of its messages than it knows of. It would give their numbers to others."""
+"""Why a member must stop: a peer has more of its messages than its journal. It would use their numbers again."""
 
 
-BEFORE = {"spread=direct": "spread=mesh"}
-"""What journals of before say, in today's words."""
+EARLIER_NAMES = {"spread=direct": "spread=mesh"}
+"""Layouts as earlier versions wrote them, with their present names."""
 
 
 class GroupStarted(Struct, frozen=True, tag=32, array_like=True, gc=False):
-    """The processes by place, the founders as they were called, if this one was told, and how messages spread."""
+    """The processes by place; the founders, if this process knew them; and the layout that numbers rest on."""
 
     processes: list[int]
     founders: list[tuple[int, int]]
@@ -30,20 +30,20 @@ class GroupStarted(Struct, frozen=True, tag=32, array_like=True, gc=False):
 
 
 def group_started(processes: Sequence[int], founders: Sequence[Process], spread: str) -> GroupStarted:
-    """Return the record of a group that begins now."""
+    """Return the record of a group that starts now."""
     return GroupStarted(list(processes), [(founder.pid, founder.boot) for founder in founders], spread)
 
 
 def founders_in(entries: Sequence[object], processes: Sequence[int], spread: str) -> list[Process]:
-    """Return the founders that a journal tells of.
+    """Return the founders that a journal names.
 
-    Raises StorageError if it is that of other processes, or of a group that spread otherwise.
+    Raises StorageError if the journal is that of other processes, or of a group with another layout.
     """
-    told = [entry for entry in entries if isinstance(entry, GroupStarted)]
-    known = told[-1] if told else GroupStarted(list(range(len(processes))), [], spread)  # before journals said so
+    started = [entry for entry in entries if isinstance(entry, GroupStarted)]
+    known = started[-1] if started else GroupStarted(list(range(len(processes))), [], spread)  # an old journal has none
     if entries and known.processes != list(processes):
         raise _refused(f"the processes {_listed(known.processes)}", f"{_listed(processes)} are named", "those")
-    then = BEFORE.get(known.spread, known.spread)
+    then = EARLIER_NAMES.get(known.spread, known.spread)
     if then != spread:
         raise _refused(then, f"{spread} is asked for", "what")
     return [Process(*founder) for founder in known.founders]
@@ -61,7 +61,7 @@ def _listed(processes: Sequence[int]) -> str:
 
 
 def own_lost(group: str, peer: int | None) -> StorageError:
-    """Return what to stop with when another has messages of this member that its journal does not know of."""
+    """Return the error of a member that must stop because of OWN_LOST."""
     return StorageError(
         f"process {peer} has events that this one published to group {group!r}, and its journal does not know of them: "
         "an older data directory, or one whose end is lost. Give it the newest (data=…, --data), or begin a group of "

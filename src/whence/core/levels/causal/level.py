@@ -14,16 +14,16 @@ from whence.core.levels.causal.mesh.outbox import Outbox as MeshOutbox
 from whence.core.levels.causal.mesh.state import State as MeshState
 from whence.core.levels.causal.reliability import LIVE_TIMERS
 from whence.core.levels.causal.settings import Settings
+from whence.core.levels.causal.tree.coding import HeaderCoding
 from whence.core.levels.causal.tree.fence import TRAIL_BYTES, Fence
 from whence.core.levels.causal.tree.headers import largest
 from whence.core.levels.causal.tree.inbox import Inbox
 from whence.core.levels.causal.tree.items import HEADER_BYTES_MAX
-from whence.core.levels.causal.tree.links import Links
 from whence.core.levels.causal.tree.member import TreeMember
 from whence.core.levels.causal.tree.outbox import Outbox
 from whence.core.levels.causal.tree.overlay import Overlay
 from whence.core.levels.causal.tree.place import Place
-from whence.core.levels.causal.tree.predicted import Predicted
+from whence.core.levels.causal.tree.predicted import PredictedCoding
 from whence.core.levels.causal.tree.processing import Processing
 from whence.core.levels.causal.tree.state import State
 from whence.core.levels.causal.tree.topology import OverlaySettings, overlay_of
@@ -34,7 +34,7 @@ from whence.errors import SettingError
 from whence.limits import CLOCK_NODES_MAX
 from whence.types import Process
 
-CODINGS: dict[str, type[Links]] = {"whole": Links, "predicted": Predicted}
+CODINGS: dict[str, type[HeaderCoding]] = {"whole": HeaderCoding, "predicted": PredictedCoding}
 """How headers are coded, by setting."""
 
 
@@ -57,9 +57,9 @@ class CausalLevel(NamedTuple):
 
     member: type[TreeMember] = TreeMember
     state: type[State] = State
-    links: type[Links] | None = None
+    coding: type[HeaderCoding] | None = None
     """None: the one that the setting `coding` names."""
-    codings: Mapping[str, type[Links]] = CODINGS
+    codings: Mapping[str, type[HeaderCoding]] = CODINGS
     outbox: type[Outbox] = Outbox
     inbox: type[Inbox] = Inbox
     processing: type[Processing] = Processing
@@ -149,10 +149,10 @@ class CausalLevel(NamedTuple):
         given = settings.tree
         place = Place(overlay, overlay.place_of[me.pid])
         state = self.state(place, paper=given.identity == "paper", retain=given.retain)
-        links = (self.links or self.codings[given.coding])(state, given)
-        outbox = self.outbox(state, links, given, Suspects())
+        coding = (self.coding or self.codings[given.coding])(state, given)
+        outbox = self.outbox(state, coding, given, Suspects())
         fence = Fence(state, given)
-        processing = self.processing(state, links, outbox, fence, remembers=remembers)
+        processing = self.processing(state, coding, outbox, fence, remembers=remembers)
         passes = fence.passes if fence.on else None
         inbox = self.inbox(state, outbox, given, processing.first, processing.duplicate, passes)
         return self.member(me, settings, processing, inbox)

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from whence.core.levels.causal.tree import links as links_module
+from whence.core.levels.causal.tree import coding as coding_module
+from whence.core.levels.causal.tree.coding import HeaderCoding
 from whence.core.levels.causal.tree.headers import (
     NUMBER_END,
     PREDICTED,
@@ -16,7 +17,6 @@ from whence.core.levels.causal.tree.headers import (
     largest,
 )
 from whence.core.levels.causal.tree.items import HEADER_BYTES_MAX, Copy
-from whence.core.levels.causal.tree.links import Links
 from whence.core.levels.causal.tree.overlay import Overlay
 from whence.core.levels.causal.tree.place import Place
 from whence.core.levels.causal.tree.settings import TreeSettings
@@ -52,8 +52,8 @@ def test_a_header_coded_on_what_the_link_carried_says_the_same_as_a_whole_one(
     overlay = Overlay(PARENTS, [range(7)], f)
     settings = TreeSettings(replay=replay, ordered_links=ordered)
     states = {node: State(Place(overlay, node)) for node in (0, 1)}
-    links = {node: CODINGS[coding](states[node], settings) for node in (0, 1)}
-    plain = {node: Links(states[node], settings) for node in (0, 1)}
+    codings = {node: CODINGS[coding](states[node], settings) for node in (0, 1)}
+    plain = {node: HeaderCoding(states[node], settings) for node in (0, 1)}
     for turn in range(1, 200):
         sender, receiver = random.choice(((0, 1), (1, 0)))
         bundle = a_message(random, turn)
@@ -62,7 +62,7 @@ def test_a_header_coded_on_what_the_link_carried_says_the_same_as_a_whole_one(
                 states[sender].grow({key: states[sender].past.get(key, 0) + random.randint(1, 3)})
         record = states[sender].admit(bundle, 0, NOBODY, 0, states[sender].patterns.none, (), {})
         told = plain[sender].header_of(record, receiver, cut=not replay)
-        read = links[receiver].read(sender, 1, links[sender].first(record, receiver))
+        read = codings[receiver].read(sender, 1, codings[sender].first(record, receiver))
         assert read is not None
         assert (read.group, read.epoch, read.last, read.h, read.extra) == (0, 1, sender, 0, {})
         assert read.ids == told.ids
@@ -72,19 +72,19 @@ def test_a_header_coded_on_what_the_link_carried_says_the_same_as_a_whole_one(
             assert got == exact or max(got, exact) <= mine.get(key, 0), (key, got, exact)
         states[receiver].merge(read.deps)
         states[receiver].admit(bundle, 0, sender, 1, *states[receiver].patterns.flat(read.ids), {})
-    assert links[0].cost.copies + links[1].cost.copies == 199
+    assert codings[0].cost.copies + codings[1].cost.copies == 199
     if coding == "predicted" and f == 1:
-        assert links[0].cost.bytes / links[0].cost.copies < 20
+        assert codings[0].cost.bytes / codings[0].cost.copies < 20
 
 
 def test_a_header_vouches_for_all_below_its_numbers_or_is_whole() -> None:
     """What a peer told is not told back, so nobody may tell of its own column more than it has processed."""
     state = State(Place(Overlay(PARENTS, [range(7)], 1), 1))
-    links = CODINGS["predicted"](state, TreeSettings())
+    coding = CODINGS["predicted"](state, TreeSettings())
 
     def form_of_next(first: int) -> int:
         record = state.admit(bundled(Process(1, 1), first, [b"x"]), 0, NOBODY, 0, state.patterns.none, (), {})
-        return links.first(record, 0)[0] & 3
+        return coding.first(record, 0)[0] & 3
 
     assert form_of_next(1) == PREDICTED
     state.mark(0, 2)
@@ -111,7 +111,7 @@ def test_a_whole_header_says_all_its_forwarder_knows_or_that_it_was_cut(
 
     assert (set(told(replay=True).ids[3]), told(replay=True).cut) == ({1, 2, 4, 5}, False)
     assert (set(told(replay=False).ids[3]), told(replay=False).cut) == ({1, 2, 4}, True)
-    monkeypatch.setattr(links_module, "HEADER_BYTES_MAX", 12)  # too large to be said at once: cut, and says so
+    monkeypatch.setattr(coding_module, "HEADER_BYTES_MAX", 12)  # too large to be said at once: cut, and says so
     assert (set(told(replay=True).ids[3]), told(replay=True).cut) == ({1, 2, 4}, True)
 
 
@@ -144,23 +144,23 @@ def test_numbers_read_back_and_what_is_none_is_refused() -> None:
         Reader(b"\x05").end()
 
 
-def headers_of_a_star(nodes: int) -> tuple[Links, Record]:
+def headers_of_a_star(nodes: int) -> tuple[HeaderCoding, Record]:
     """A hub that knows every pair, each with the largest number there is."""
     overlay = overlay_of(OverlaySettings(tree="star", tree_nodes=nodes))
     state = State(Place(overlay, 0))
     state.grow(dict.fromkeys(state.place.pairs, NUMBER_END - 1000))
     record = state.admit(bundled(Process(0, 1), 1, [b"x"]), 0, NOBODY, 0, state.patterns.none, (), {})
-    return Links(state, TreeSettings()), record
+    return HeaderCoding(state, TreeSettings()), record
 
 
 def test_a_header_of_a_star_of_a_hundred_can_be_read() -> None:
-    links, record = headers_of_a_star(100)
-    item = Copy(links.again(record, 7), record.bundle)
+    coding, record = headers_of_a_star(100)
+    item = Copy(coding.again(record, 7), record.bundle)
     assert len(item.header) > 1 << 14
-    assert len(item.header) <= largest(links._place) <= HEADER_BYTES_MAX
+    assert len(item.header) <= largest(coding._place) <= HEADER_BYTES_MAX
     sent = decode(encode("g", Process(0, 1), [item])).items[0]
     assert isinstance(sent, Copy)
-    assert links.read(0, 1, sent.header) is not None
+    assert coding.read(0, 1, sent.header) is not None
 
 
 def test_a_tree_whose_headers_nobody_could_read_is_refused_at_the_door() -> None:

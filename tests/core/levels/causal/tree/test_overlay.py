@@ -16,15 +16,15 @@ from whence.errors import SettingError
 
 def distances(parents: list[int], start: int) -> dict[int, int]:
     """Walk the tree from a node."""
-    links: dict[int, list[int]] = {node: [] for node in range(len(parents))}
+    coding: dict[int, list[int]] = {node: [] for node in range(len(parents))}
     for node, parent in enumerate(parents):
         if parent >= 0:
-            links[node].append(parent)
-            links[parent].append(node)
+            coding[node].append(parent)
+            coding[parent].append(node)
     found, waiting = {start: 0}, deque([start])
     while waiting:
         node = waiting.popleft()
-        for other in links[node]:
+        for other in coding[node]:
             if other not in found:
                 found[other] = found[node] + 1
                 waiting.append(other)

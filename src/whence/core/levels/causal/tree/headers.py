@@ -1,9 +1,10 @@
-"""The header of a copy: what it is, who forwarded it, what it comes after. And the coding that needs no memory.
+"""The header of a copy: which message it is, who forwarded it, and what it follows. And its whole form in bytes.
 
 Vectors: per forwarder, the number it gave the message for each of its targets. `ids` are closed: everything they follow
-is in `deps`. `extra` only name the message; nothing follows from them. `deps` are the cells of the forwarder's causal
-past at the moment it forwarded.
-A whole header can be read on its own: it is what retransmissions, answers and first copies on a link carry.
+is in `deps`. `extra` vectors only identify the message; nothing follows from them. `deps` are the forwarder's causal
+past when it forwarded.
+A whole header can be read without any state of the link: retransmissions and answers have one.
+Source: LoCaMu, sections 2, 3 and 7.2.
 """
 
 from collections.abc import Callable
@@ -28,16 +29,16 @@ NODES = 1 << NODE_BITS
 NUMBER_END = SEQ_MAX + 1
 EPOCH_END = 1 << 31
 
-CELL_BYTES, NUMBER_BYTES = 8, 6
-"""Of a node and a number as the thesis writes them, and of the largest number as we do."""
+ENTRY_BYTES, NUMBER_BYTES = 8, 6
+"""Bytes of a node with a number in the thesis's coding, and of the largest number in ours."""
 ROW_BYTES = 8
-"""A forwarder, and how many targets follow."""
+"""Bytes of a forwarder and the count of its targets."""
 HEADER_BYTES_LEAST = 32
-"""What is not numbers."""
+"""Bytes of everything that is not a number."""
 
 
 class Header(Struct, eq=False):
-    """A decoded header. Its numbers are vectors, or a pattern with its numbers and vectors made when asked for."""
+    """A decoded header. Its ids are vectors, or a pattern with numbers, made into vectors on first use."""
 
     group: int
     epoch: int
@@ -51,15 +52,15 @@ class Header(Struct, eq=False):
     pattern: IdPattern | None = None
     numbers: Numbers = ()
     number: int = 0
-    """The one that its forwarder gave it for the reader, where the link knows it; 0: look for it."""
+    """The number that the forwarder gave it for the reader, if the link knows it; 0: see number_for."""
     whole: bool = True
-    """All cells of the forwarder are there; else only those that may be new to the reader."""
+    """Whether `deps` has all that the forwarder knew; otherwise only what may be new to the reader."""
     cut: bool = False
-    """Something far from the reader was left out. Nobody may pass such a copy on as it came (E12)."""
+    """Whether something far from the reader was left out. Nobody may replay such a copy (E12)."""
 
     @property
     def ids(self) -> Vectors:
-        """Return its numbers as vectors."""
+        """Return the closed vectors."""
         ids = self._ids
         if ids is None:
             assert self.pattern is not None
@@ -67,14 +68,14 @@ class Header(Struct, eq=False):
         return ids
 
     def number_for(self, reader: int) -> int:
-        """Return the number that its forwarder gave it for the reader; 0: none."""
+        """Return the number that the forwarder gave it for the reader; 0: none."""
         return self.number or self.ids.get(self.last, {}).get(reader, 0)
 
 
 def largest(place: Place) -> int:
-    """Return how many bytes a header of a node has at most, or, if some cannot be read, how many such a one may have.
+    """Return the size of the largest header of a node; above HEADER_BYTES_MAX if one could be too large to be read.
 
-    Where all it knows is too much for one, it says only what is near its reader (links.py); that is counted then.
+    A header that is too large as a whole is cut to what is near its reader (coding.py); then that is what counts.
     """
     size = _bytes_of(len(place.pairs), place)
     if size <= HEADER_BYTES_MAX:
@@ -87,14 +88,14 @@ def largest(place: Place) -> int:
 
 
 def _bytes_of(pairs: int, place: Place) -> int:
-    """Return the bytes of a header with so many dependencies, and the vectors of all forwarders on a path."""
-    cell = max(CELL_BYTES, len(packed([place.overlay.size])) + NUMBER_BYTES)
+    """Return the bytes of a header with a number of dependencies, and the vectors of all forwarders on a path."""
+    entry_bytes = max(ENTRY_BYTES, len(packed([place.overlay.size])) + NUMBER_BYTES)
     vectors = 2 * place.overlay.radius * len(place.reach)
-    return HEADER_BYTES_LEAST + cell * (pairs + vectors) + ROW_BYTES * len(place.near)
+    return HEADER_BYTES_LEAST + entry_bytes * (pairs + vectors) + ROW_BYTES * len(place.near)
 
 
 def encode_whole(header: Header) -> bytes:
-    """Return a header that can be read on its own."""
+    """Return a header in its whole form."""
     into = bytearray((WHOLE | CUT if header.cut else WHOLE,))
     for number in (header.group, header.epoch, header.last, header.h):
         put(into, number)
@@ -108,17 +109,17 @@ def encode_whole(header: Header) -> bytes:
     return bytes(into)
 
 
-def decode_whole(data: bytes, cells_of: Callable[[int], int], number_end: int = NUMBER_END) -> Header:
-    """Read a whole header of at most so many cells in each part, by its forwarder, all below a bound.
+def decode_whole(data: bytes, entries_of: Callable[[int], int], number_end: int = NUMBER_END) -> Header:
+    """Read a whole header. `entries_of` bounds the numbers in each part, by forwarder; each is below `number_end`.
 
-    Raises ValueError.
+    Raises ValueError if it is malformed.
     """
     reader = Reader(data, 1)
     group, epoch, last, h = reader.below(GROUPS_MAX), reader.below(EPOCH_END), reader.below(NODES), reader.below(256)
-    cells_max = cells_of(last)
-    ids = _take_vectors(reader, cells_max, number_end)
-    extra = _take_vectors(reader, cells_max, number_end)
-    rows = _take_vectors(reader, cells_max, number_end)
+    entries_max = entries_of(last)
+    ids = _take_vectors(reader, entries_max, number_end)
+    extra = _take_vectors(reader, entries_max, number_end)
+    rows = _take_vectors(reader, entries_max, number_end)
     reader.end()
     deps = {pair(source, target): value for source, row in rows.items() for target, value in row.items()}
     return Header(group, epoch, last, h, ids, extra, deps, cut=bool(data[0] & CUT))
@@ -134,13 +135,13 @@ def _put_vectors(into: bytearray, vectors: Vectors) -> None:
             put(into, number)
 
 
-def _take_vectors(reader: Reader, cells_max: int, number_end: int) -> Vectors:
+def _take_vectors(reader: Reader, entries_max: int, number_end: int) -> Vectors:
     vectors: Vectors = {}
-    cells = 0
-    for _ in range(reader.below(cells_max + 1)):
-        source, size = reader.below(NODES), reader.below(cells_max + 1)
-        cells += size
-        if cells > cells_max:
-            raise ValueError(f"a header names more than {cells_max} cells")
+    entries = 0
+    for _ in range(reader.below(entries_max + 1)):
+        source, size = reader.below(NODES), reader.below(entries_max + 1)
+        entries += size
+        if entries > entries_max:
+            raise ValueError(f"a header names more than {entries_max} numbers")
         vectors[source] = {reader.below(NODES): reader.below(number_end) for _ in range(size)}
     return vectors

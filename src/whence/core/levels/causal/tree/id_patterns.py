@@ -1,9 +1,10 @@
-"""Who is numbered by whom: the pattern of a message's vectors, apart from the numbers themselves.
+"""Id patterns: which pairs of nodes a message's numbers belong to, without the numbers themselves.
 
-A tree has few routes, and a route has one pattern: which forwarders numbered which targets follows from where a message
-began and whom it goes to. So patterns are kept once and everything that follows from one alone is worked out once: what
-of it is remembered here, whom the message goes to next, what of that a target may see. A hop then only moves numbers.
-Costs: a pattern's consequences on first sight; afterwards a look-up. At most ID_PATTERNS_MAX are kept.
+A tree has few routes, and each route gives one pattern: the publisher and the group decide which forwarders number
+which targets. So a pattern is kept once, and everything that follows from it alone is computed once: what a node keeps
+of it, who gets the message next, and what of it a target may see. A hop then only moves numbers (decision 0030).
+Costs: computed on first sight, afterwards one look-up. At most ID_PATTERNS_MAX are kept.
+Source: LoCaMu, section 2.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,23 +16,23 @@ from whence.core.levels.causal.tree.pairs import NODE_BITS, NODE_MASK, pair
 from whence.core.levels.causal.tree.place import Place
 
 Vectors: TypeAlias = dict[int, dict[int, int]]
-"""Forwarder to target to number."""
+"""Numbers by forwarder and target."""
 
 Numbers: TypeAlias = tuple[int, ...]
 """The numbers of a pattern, in the order of its keys."""
 
 Pick: TypeAlias = Callable[[Any], Numbers]
-"""Takes some of the values of a sequence or of cells, in C."""
+"""Picks some values of a sequence or a dict; itemgetter does it in C."""
 
 NOBODY = -1
-"""The forwarder before the origin."""
+"""The forwarder before the publisher."""
 
 ID_PATTERNS_MAX = 2048
 """Patterns kept per member: some dozens per group, unless many nodes fail in turn. Further ones are made each time."""
 
 
 def picker(places: Sequence[int]) -> Pick:
-    """Return what takes the values at these places."""
+    """Return a function that picks the values at these places, or of these keys."""
     if len(places) > 1:
         return itemgetter(*places)
     if places:
@@ -41,24 +42,24 @@ def picker(places: Sequence[int]) -> Pick:
 
 
 class IdPattern:
-    """Forwarders and their targets, flat: the keys of all numbered pairs, the forwarder of the copy last."""
+    """The pairs of forwarders and targets that are numbered, as keys; those of the copy's forwarder come last."""
 
     __slots__ = ("cuts", "keys", "of", "packed", "routes", "routes_alike", "rows")
 
     def __init__(self, keys: tuple[int, ...]) -> None:
         self.keys = keys
         self.of = picker(keys)
-        """The values of its keys in cells that have them all."""
+        """Picks the numbers of its keys from PairNumbers that have them all."""
         self.rows = _rows(keys)
         """Its forwarders in order, each with its targets."""
         self.packed = pack(f"<{len(keys)}I", *keys)
-        """For the journal."""
+        """Its keys in bytes, for the journal."""
         self.routes: dict[tuple[int, int], Route] = {}
-        """What becomes of it here, by group and forwarder."""
+        """By group and forwarder."""
         self.routes_alike: dict[tuple[bool, tuple[int, ...]], Route] = {}
-        """The same, by what tells routes apart: groups whose members are the same around here share one."""
+        """By whether this node delivers, and the targets: groups that agree in both share a route."""
         self.cuts: dict[int, tuple[IdPattern, Pick | None]] = {}
-        """What a target may see of it, and how its numbers are taken; None: all of them."""
+        """By target: the pattern that the target may see, and how to pick its numbers (None: it sees all)."""
 
     def vectors(self, numbers: Numbers) -> Vectors:
         """Return the numbers as vectors."""
@@ -70,13 +71,13 @@ class IdPattern:
         return vectors
 
     def place_of(self, source: int, target: int) -> int:
-        """Return where a pair stands, -1 if it is not numbered."""
+        """Return the position of a pair, -1 if it is not numbered."""
         key = pair(source, target)
         return self.keys.index(key) if key in self.keys else -1
 
 
 class Route:
-    """What follows at this member from a pattern, whether it delivers, and whom the message goes to."""
+    """What this node does with a message of a pattern: whether it delivers, its targets, and what it keeps."""
 
     __slots__ = (
         "changes", "delivers", "forwarders", "kept", "marks", "named", "onward", "owed", "own", "raised",
@@ -90,37 +91,37 @@ class Route:
         self.delivers = delivers
         self.targets = targets
         self.own = tuple((target, pair(me, target)) for target in targets)
-        """Targets and the keys of the numbers this member gives them."""
+        """Targets, each with the key of the number that this node gives it."""
         near_rows = {source: None for source, _ in pattern.rows if source in near and source != me}
         self.named = sum(near[source] <= place.overlay.range for source in near_rows)
-        """Forwarders of the pattern within f+1 hops."""
+        """How many forwarders of the pattern are within f+1 hops."""
         self.forwarders = tuple(source for source in near_rows if near[source] <= place.overlay.range)
         self.owed = dict.fromkeys(self.forwarders)
-        """The same: they wait for an acknowledgement, and are all in reach."""
+        """The same forwarders: each gets an acknowledgement, and all are in reach."""
         local = [
             (at, key) for at, key in enumerate(pattern.keys) if key in pairs and key >> NODE_BITS in near_rows
         ]  # fmt: skip
         self.kept = picker([at for at, _ in local])
         self.marks = tuple((key >> NODE_BITS, key, at) for at, key in local if key & NODE_MASK == me)
-        """Forwarder, key and place of the numbers given to this member."""
+        """Forwarder, key and position of each number given to this node."""
         others = [(at, key) for at, key in local if key & NODE_MASK != me]
         self.raised = picker([at for at, _ in others])
         self.raised_keys = tuple(key for _, key in others)
         own_keys = tuple(key for _, key in self.own)
         self.changes = tuple(key for _, key, _ in self.marks) + self.raised_keys + own_keys
-        """The cells of the past that may change, those of this member's own numbers last."""
+        """The pairs of the past that may change; those that this node numbers come last."""
         self.onward = patterns.of(tuple(key for _, key in local) + own_keys)
-        """The pattern in which it leaves here."""
+        """The pattern of the message when it leaves here."""
 
 
 class IdPatterns:
-    """The patterns that one member has met."""
+    """The patterns that one node has met."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
         self._known: dict[tuple[int, ...], IdPattern] = {}
         self.none = self.of(())
-        """Of a message that nobody has numbered yet."""
+        """The pattern of a message that nobody has numbered yet."""
 
     def of(self, keys: tuple[int, ...]) -> IdPattern:
         """Return the pattern of these pairs."""
@@ -137,13 +138,13 @@ class IdPatterns:
         return self.of(keys), tuple(number for numbers in vectors.values() for number in numbers.values())
 
     def unpacked(self, keys: bytes) -> IdPattern:
-        """Return the pattern that was packed. Raises ValueError for what is none."""
+        """Return the pattern that was packed. Raises ValueError if it is malformed."""
         if len(keys) % 4:
-            raise ValueError("a pattern is a row of pairs of four bytes")
+            raise ValueError("an id pattern is a row of pairs of four bytes")
         return self.of(unpack(f"<{len(keys) // 4}I", keys))
 
     def route(self, pattern: IdPattern, group: int, last: int) -> Route:
-        """Return what becomes of a pattern that came from a forwarder, for a group."""
+        """Return the route of a pattern that came from a forwarder, for a group."""
         found = pattern.routes.get((group, last))
         if found is None:
             place = self._place
@@ -156,7 +157,7 @@ class IdPatterns:
         return found
 
     def cut(self, pattern: IdPattern, target: int) -> tuple[IdPattern, Pick | None]:
-        """Return what a target may see of a pattern: the pairs whose both ends are near it."""
+        """Return what a target may see of a pattern: the pairs whose two nodes are both near it."""
         found = pattern.cuts.get(target)
         if found is None:
             near = self._place.overlay.pairs(target)

@@ -1,4 +1,7 @@
-"""The messages between nodes of a tree. Headers and lists travel packed: see headers.py and varint.py."""
+"""The items that nodes of a tree exchange. Headers and lists travel packed: see headers.py and core/varint.py.
+
+Source: LoCaMu, section 3.
+"""
 
 from typing import Annotated, TypeAlias
 
@@ -9,20 +12,20 @@ from whence.core.ready import Item
 from whence.types import Boot, Bundle, PeerId, Seq
 
 HEADER_BYTES_MAX = 1 << 17
-"""A header that is sent again names every pair in a neighbourhood: 10,000 of them in a star of 100. Trees whose headers
-could be larger are refused when a group opens (headers.py)."""
+"""A whole header has a number for every pair in a neighbourhood: 10,000 in a star of 100 nodes. A tree whose headers
+could be larger is refused when a group opens (headers.py)."""
 
 LIST_BYTES_MAX = 1 << 12
-"""Acknowledged or fenced numbers in one item; what does not fit comes with the next."""
+"""Bytes of acknowledged or fenced numbers in one item; the rest comes with the next."""
 
-Header: TypeAlias = Annotated[bytes, Meta(max_length=HEADER_BYTES_MAX)]
-Listed: TypeAlias = Annotated[bytes, Meta(max_length=LIST_BYTES_MAX)]
+HeaderBytes: TypeAlias = Annotated[bytes, Meta(max_length=HEADER_BYTES_MAX)]
+ListBytes: TypeAlias = Annotated[bytes, Meta(max_length=LIST_BYTES_MAX)]
 
 
 class Copy(Item, frozen=True, tag=70):
-    """A message as one forwarder passed it on: COPY."""
+    """A message as one forwarder forwarded it: COPY."""
 
-    header: Header
+    header: HeaderBytes
     bundle: Bundle
 
     def sound(self) -> bool:
@@ -39,28 +42,28 @@ class Copy(Item, frozen=True, tag=70):
 
 
 class Trail(Item, frozen=True, tag=71):
-    """More names of a message that the receiver has already: COPY without payload."""
+    """Further vectors of a message that the receiver has: COPY without payload."""
 
-    header: Header
+    header: HeaderBytes
     pid: PeerId
     boot: Boot
     first: Seq
 
 
 class Ack(Item, frozen=True, tag=72):
-    """All your messages to me up to `upto` are durable here and need nothing more; `rest` lists later ones.
+    """All your messages to me up to `upto` are durable and complete here; `rest` lists later ones: ACK.
 
-    Each of the rest: its number, how many forwarders of it are known here (0: nothing more is needed), which.
-    `floor`: all my messages to you up to it are durable at all their targets; you need not keep them for me (FLOOR).
+    Each entry of `rest`: a number, the count of forwarders known here (0: complete), and these forwarders.
+    `floor`: all my messages to you up to it are durable at all their targets. You need not keep them for me: FLOOR.
     """
 
     upto: Number
-    rest: Listed = b""
+    rest: ListBytes = b""
     floor: Number = 0
 
 
 class Named(Item, frozen=True, tag=77):
-    """What `source` numbered so for you is this message: IDR."""
+    """The message to which `source` gave this number for you: IDR, the answer to a Lookup."""
 
     source: PeerId
     number: Number
@@ -70,19 +73,19 @@ class Named(Item, frozen=True, tag=77):
 
 
 class FenceAsk(Item, frozen=True, tag=78):
-    """Tell me when you have processed these: source and number, for each."""
+    """Have you processed these? A source and a number each: FENCE."""
 
-    numbers: Listed
+    numbers: ListBytes
 
 
 class FenceAnswer(Item, frozen=True, tag=79):
-    """These I have processed; `trail` are the numbers that forwarders gave to those of them I still keep."""
+    """I have processed these. `trail`: the highest numbers, by pair, of those messages that I still keep."""
 
-    numbers: Listed
-    trail: Header
+    numbers: ListBytes
+    trail: HeaderBytes
 
 
 class Lost(Item, frozen=True, tag=80):
-    """I cannot read your headers of this session any more: begin another."""
+    """I cannot read your headers of this session any more: start another."""
 
     session: Annotated[int, Meta(ge=0, le=2**31 - 1)]

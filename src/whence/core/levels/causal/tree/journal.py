@@ -1,8 +1,10 @@
-"""The transitions of a member as records of its journal: to play them again is to have the state again.
+"""The records of a node's journal, one per transition: replaying them gives the state again.
 
-Law: a record is durable before anything it allows is sent, delivered or acknowledged (section 4.8). Numbers are not
-written down: the same transitions in the same order give the same numbers. A checkpoint says in one record what all
-before it come to, and in one more for each message that is still kept; then nothing older is needed.
+Laws: a record is durable before anything that it allows is sent, delivered or acknowledged (E13). The numbers that this
+node gives are not written: the same transitions in the same order give the same numbers. A checkpoint replaces
+everything before it by one record, and a snapshot of each record that is still kept.
+Tags and the order of fields are on disk, and never change.
+Source: LoCaMu, section 4.8.
 """
 
 from msgspec import DecodeError, Struct, msgpack
@@ -15,7 +17,7 @@ from whence.types import Bundle
 
 
 class MessageProcessed(Struct, frozen=True, tag=1, array_like=True, gc=False):
-    """A message was processed for the first time, here or as its publisher."""
+    """A message was processed for the first time: a first copy, or a publication of this node's own."""
 
     bundle: Bundle
     group: int
@@ -23,14 +25,14 @@ class MessageProcessed(Struct, frozen=True, tag=1, array_like=True, gc=False):
     h: int
     keys: bytes
     numbers: Numbers
-    """Its closed vectors, as a pattern and its numbers."""
+    """Its closed vectors: `keys` is their packed pattern."""
     extra: Vectors
     grown: PairNumbers
-    """What its dependencies added to the past."""
+    """The numbers of the past that its dependencies raised."""
 
 
 class IdsAdded(Struct, frozen=True, tag=2, array_like=True, gc=False):
-    """A duplicate brought names."""
+    """A duplicate brought further vectors of a message."""
 
     pid: int
     boot: int
@@ -39,7 +41,7 @@ class IdsAdded(Struct, frozen=True, tag=2, array_like=True, gc=False):
 
 
 class IdResolved(Struct, frozen=True, tag=3, array_like=True, gc=False):
-    """Somebody else told which message a number stands for."""
+    """A third node said which message has a number."""
 
     pid: int
     boot: int
@@ -49,24 +51,24 @@ class IdResolved(Struct, frozen=True, tag=3, array_like=True, gc=False):
 
 
 class RecordsForgotten(Struct, frozen=True, tag=4, array_like=True, gc=False):
-    """Records were needed no more."""
+    """Records were forgotten: complete, and done at all their targets."""
 
     uids: list[tuple[int, int, int]]
 
 
 class Checkpoint(Struct, frozen=True, tag=5, array_like=True, gc=False):
-    """All that was processed so far and is not kept any more."""
+    """Everything that was processed so far; the records that are still kept follow."""
 
     past: PairNumbers
     ahead: dict[int, list[int]]
     unused: int
-    """Earlier versions counted here what the application was handed; core/offsets.py does."""
+    """Earlier versions counted here what the application was handed; now core/offsets.py does."""
     seen: list[tuple[int, int, list[int]]]
-    """f >= 2: what is known of others, as pair, prefix and numbers beyond."""
+    """f >= 2: what the fence remembers of other nodes, as pair, prefix and numbers beyond it."""
 
 
 class RecordSnapshot(Struct, frozen=True, tag=6, array_like=True, gc=False):
-    """A message that was processed before the checkpoint and is still needed, as it was forwarded."""
+    """A record that is still kept at a checkpoint, as its message was forwarded."""
 
     bundle: Bundle
     group: int
@@ -86,7 +88,7 @@ _decoder: msgpack.Decoder[Entry] = msgpack.Decoder(Entry)
 
 
 def decode(record: bytes) -> Entry:
-    """Read a record. Raises StorageError for what is none of ours: nothing that follows it could be trusted."""
+    """Read a record. Raises StorageError if it is malformed: nothing that follows it could be trusted."""
     try:
         return _decoder.decode(record)
     except DecodeError as error:

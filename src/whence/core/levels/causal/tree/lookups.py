@@ -6,8 +6,8 @@ Source: LoCaMu, section 4.6.
 """
 
 from whence.core.levels.causal.items import Lookup
+from whence.core.levels.causal.tree.coding import HeaderCoding
 from whence.core.levels.causal.tree.items import Copy, Named
-from whence.core.levels.causal.tree.links import Links
 from whence.core.levels.causal.tree.record import Record
 from whence.core.levels.causal.tree.state import State
 from whence.core.ready import Item
@@ -16,20 +16,20 @@ ANSWERS_MAX = 16
 """Messages named or replayed for one lookup; the asker asks again for the rest."""
 
 
-def answers(peer: int, lookup: Lookup, state: State, links: Links) -> list[Item]:
+def answers(peer: int, lookup: Lookup, state: State, coding: HeaderCoding) -> list[Item]:
     """Return what is known here of the numbers that a peer looks up."""
     found: list[Item] = []
     for record in state.records.values():
         number = record.names.get(lookup.source, {}).get(peer, 0)
         if lookup.above < number <= lookup.upto:
-            found.append(_answer(record, lookup.source, number, links))
+            found.append(_answer(record, lookup.source, number, coding))
             if len(found) == ANSWERS_MAX:
                 break
     return found
 
 
-def _answer(record: Record, source: int, number: int, links: Links) -> Item:
+def _answer(record: Record, source: int, number: int, coding: HeaderCoding) -> Item:
     raw = record.raw.get(source) if record.raw else None
     if raw is not None:
-        return Copy(links.as_it_came(raw), record.bundle)
+        return Copy(coding.as_it_came(raw), record.bundle)
     return Named(source, number, *record.uid)

@@ -20,10 +20,10 @@ from whence.core.levels.causal.settings import Settings
 from whence.core.levels.causal.tree import journal, lookups
 from whence.core.levels.causal.tree.acknowledgements import NEVER
 from whence.core.levels.causal.tree.checkpoint import entries_of
+from whence.core.levels.causal.tree.coding import Cost
 from whence.core.levels.causal.tree.headers import Header
 from whence.core.levels.causal.tree.inbox import Inbox
 from whence.core.levels.causal.tree.items import Ack, Copy, FenceAnswer, FenceAsk, Lost, Named, Trail
-from whence.core.levels.causal.tree.links import Cost
 from whence.core.levels.causal.tree.place import Place
 from whence.core.levels.causal.tree.processing import Processing
 from whence.core.levels.causal.tree.replay import replay
@@ -41,7 +41,7 @@ class TreeMember:
         self.me = me
         self.processing = processing
         self.state = processing.state
-        self.links = processing.links
+        self.coding = processing.coding
         self.outbox = processing.outbox
         self.fence = processing.fence
         self.inbox = inbox
@@ -60,7 +60,7 @@ class TreeMember:
     @property
     def cost(self) -> Cost:
         """The bytes that headers took on the wire."""
-        return self.links.cost
+        return self.coding.cost
 
     # --- start, restart, checkpoint ---
 
@@ -172,12 +172,12 @@ class TreeMember:
 
     def _header(self, peer: int, boot: int, data: bytes, ready: Ready) -> Header | None:
         try:
-            header = self.links.read(peer, boot, data)
+            header = self.coding.read(peer, boot, data)
         except ValueError:
             ready.notes.append(Note("reject", "no_head", peer=peer))
             return None
         if header is None:
-            ready.send.append(Send((peer,), Lost(self.links.session_in(data))))
+            ready.send.append(Send((peer,), Lost(self.coding.session_in(data))))
             ready.notes.append(Note("drop", "lost_session", peer=peer))
         return header
 
@@ -192,7 +192,7 @@ class TreeMember:
                 self.outbox.restart(peer, now, ready)
                 ready.send.append(Send((peer,), self.outbox.acks.ack_of(peer)))
             case Lookup():
-                found = lookups.answers(peer, item, self.state, self.links)
+                found = lookups.answers(peer, item, self.state, self.coding)
                 ready.send += [Send((peer,), answer) for answer in found]
             case Named():
                 if self.processing.resolve(item, ready):
@@ -203,7 +203,7 @@ class TreeMember:
                 self.fence.confirm(peer, item, self.inbox.held.values())
                 self.inbox.pump(now, ready)
             case Lost():
-                self.links.lost(peer, item.session)
+                self.coding.lost(peer, item.session)
             case _:
                 ready.notes.append(Note("drop", "other_level", peer=peer))
 

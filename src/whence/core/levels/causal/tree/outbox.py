@@ -10,8 +10,8 @@ Source: LoCaMu, sections 4.4, 4.5 and 4.7.
 from whence.core.levels.causal.group_started import OWN_LOST
 from whence.core.levels.causal.items import Ask, Probe
 from whence.core.levels.causal.tree.acknowledgements import NEVER, Acknowledgements, acknowledged_singly
+from whence.core.levels.causal.tree.coding import HeaderCoding
 from whence.core.levels.causal.tree.items import Ack, Copy, Trail
-from whence.core.levels.causal.tree.links import Links
 from whence.core.levels.causal.tree.place import Place
 from whence.core.levels.causal.tree.settings import TreeSettings
 from whence.core.levels.causal.tree.state import Record, State, Uid
@@ -48,9 +48,9 @@ class Peer:
 class Outbox:
     """Copies to targets, and their repetition."""
 
-    def __init__(self, state: State, links: Links, settings: TreeSettings, suspects: Suspects) -> None:
+    def __init__(self, state: State, coding: HeaderCoding, settings: TreeSettings, suspects: Suspects) -> None:
         self.state = state
-        self.links = links
+        self.coding = coding
         self.suspects = suspects
         self.settings = settings
         self.place: Place = state.place
@@ -72,7 +72,7 @@ class Outbox:
             self.peers,
             self.state,
             self.settings.window,
-            self.links.first,
+            self.coding.first,
         )
         own, suspected = state.own, self.suspects.now
         for target, number in zip(record.targets, record.mine):  # noqa: B905 - hot, and one length by construction
@@ -98,9 +98,9 @@ class Outbox:
     def transmit(self, record: Record, target: int, ready: Ready) -> None:
         """Send a copy again, without payload if the target has the message."""
         if record.have.get(target):
-            item: Item = Trail(self.links.again(record, target), *record.uid)
+            item: Item = Trail(self.coding.again(record, target), *record.uid)
         elif self.may_send(record, target):
-            item = Copy(self.links.again(record, target), record.bundle)
+            item = Copy(self.coding.again(record, target), record.bundle)
         else:
             return
         ready.send.append(Send((target,), item))
@@ -124,7 +124,7 @@ class Outbox:
             if number > peer.top:
                 peer.sent = peer.top = number
                 if self.may_send(record, target):
-                    ready.send.append(Send((target,), Copy(self.links.first(record, target), record.bundle)))
+                    ready.send.append(Send((target,), Copy(self.coding.first(record, target), record.bundle)))
             elif number > peer.sent:
                 peer.sent = number
                 self.transmit(record, target, ready)
@@ -196,7 +196,7 @@ class Outbox:
         known = self.peers[peer]
         if boot > known.boot:
             if known.boot:
-                self.links.reset(peer)
+                self.coding.reset(peer)
                 known.sent, known.backlog = 0, True
             known.boot = boot
         if self.suspects.heard(peer):

@@ -1,22 +1,23 @@
-"""Predicted coding: a header says only what the other end cannot foresee.
+"""Predicted coding: a header contains only what the other end cannot predict.
 
-Who is numbered by whom follows from group and route: such a pattern is written once per session and then named by an
-index. Each number is expected to be one more than the last that the link carried; only others are written. Of the
-dependencies, only cells above what the link carried are written: the numbers of the messages before are implied. What
-the other end told is not told back: it told of its own durable past, so leaving it out takes nothing from it. That
-needs one care: a header in this coding vouches that its sender has processed everything up to the numbers it was given
-itself; with a gap below them it is sent whole. (With f >= 2 all is told back: the fence reads all cells.)
-Fault-free a header is one byte of flags and one of pattern; session and turn come on top where links are not ordered.
-Source: LoCaMu review, section 7.3.
+The group and the route decide the id pattern. So a template (group, hops, id pattern) is written once per session, and
+then named by its index. Each number is predicted to be one more than the last that the link carried for its pair; only
+others are written. Of the dependencies, only those above what the link carried are written: the numbers of earlier
+messages are implied. What the other end sent is not sent back: it was part of that end's own durable past.
+That needs one rule: a header in this coding implies that its sender has processed everything below the numbers that it
+was given itself. A sender with a gap there sends whole headers. With f >= 2 everything is sent back, because the fence
+reads all dependencies.
+Costs: without faults, one byte of flags and one of template; session and turn too, unless links are ordered.
+Source: LoCaMu, section 7.3.
 """
 
 from collections.abc import Iterable
 
+from whence.core.levels.causal.tree.coding import name_bytes
 from whence.core.levels.causal.tree.headers import NODES, NUMBER_END, PREDICTED, Header
 from whence.core.levels.causal.tree.id_patterns import IdPattern, Numbers
-from whence.core.levels.causal.tree.links import name_bytes
 from whence.core.levels.causal.tree.pairs import NODE_BITS, PairNumbers, pair
-from whence.core.levels.causal.tree.sessions import HeaderTemplate, LinkState, Sessions
+from whence.core.levels.causal.tree.sessions import HeaderTemplate, LinkState, SessionCoding
 from whence.core.levels.causal.tree.settings import TreeSettings
 from whence.core.levels.causal.tree.state import Record, State
 from whence.core.varint import Reader, put
@@ -25,25 +26,25 @@ NEW_TEMPLATE, SURPRISES, NEWS = 1 << 3, 1 << 4, 1 << 5
 WRITTEN = NEW_TEMPLATE | SURPRISES | NEWS
 
 TEMPLATES_MAX = 1024
-"""IdPatterns remembered per session; further ones are written in full."""
+"""Templates remembered per session; further ones are written in full."""
 
 
-class Predicted(Sessions):
-    """Headers by prediction."""
+class PredictedCoding(SessionCoding):
+    """Headers as the difference to a prediction that both ends make."""
 
     form = PREDICTED
 
     def __init__(self, state: State, settings: TreeSettings) -> None:
         super().__init__(state, settings)
         self._shares = state.place.f == 1
-        """What the other end told is not told back. With f >= 2 it is: the fence reads all cells."""
+        """Whether what the other end sent is left out. With f >= 2 it is not: the fence reads all dependencies."""
         self._cuts = self._pruned or self._shares
-        """First copies name only what is near the receiver. Where something is left out, nobody may replay them anyway;
-        whole headers are replayed, and are cut only where replaying is off."""
+        """Whether first copies contain only what is near the receiver. Where something is left out, nobody may replay
+        them anyway. Whole headers may be replayed, and are cut only if `replay` is off."""
         self._epoch = state.place.overlay.epoch
 
     def encode(self, record: Record, target: int, link: LinkState, into: bytearray) -> int:
-        """Write what the receiver cannot foresee."""
+        """Write what the receiver cannot predict."""
         flags = 0
         pattern, numbers, known = record.pattern, record.numbers, link.known
         if self._cuts:
@@ -60,17 +61,17 @@ class Predicted(Sessions):
             put(into, index)
         news = None if link.changes == record.changes else self._news(record, target, link)
         link.changes = record.changes_after
-        told = self._told(news, known) if news else b""
-        foreseen = [value + 1 for value in pattern.of(known)]
-        if numbers == tuple(foreseen):
+        written = self._pack_news(news, known) if news else b""
+        predicted = [value + 1 for value in pattern.of(known)]
+        if numbers == tuple(predicted):
             known.update(zip(pattern.keys, numbers))  # noqa: B905 - hot, and one length by construction
         else:
             flags |= SURPRISES
-            _put_surprises(into, foreseen, numbers)
+            _put_surprises(into, predicted, numbers)
             _raise(known, pattern.keys, numbers)
         if news:
             flags |= NEWS
-            into += told
+            into += written
             _raise(known, news, news.values())  # after a fence, a message may follow its own numbers
         self.cost.add(len(into) + (record.name_bytes or name_bytes(record)))
         return flags
@@ -82,19 +83,19 @@ class Predicted(Sessions):
             link.template_index[record.group, record.h, pattern] = len(link.template_index)
 
     def _news(self, record: Record, target: int, link: LinkState) -> PairNumbers:
-        """Return the cells of the dependencies above what the link carried."""
+        """Return the dependencies above what the link has carried, in either direction."""
         known, deps = link.known, record.deps
         came = self._incoming.get(target) if self._shares else None
-        told = {} if came is None else came.known
+        known_there = {} if came is None else came.known
         pairs = self._place.overlay.pairs(target) if self._cuts else self._place.pairs
         return {
             key: value
             for key in self._state.changes(link.changes, record.changes)
-            if (value := deps.get(key, 0)) > known.get(key, 0) and value > told.get(key, 0) and key in pairs
+            if (value := deps.get(key, 0)) > known.get(key, 0) and value > known_there.get(key, 0) and key in pairs
         }
 
-    def _told(self, news: PairNumbers, known: PairNumbers) -> bytearray:
-        """Return cells as differences to what the link carried."""
+    def _pack_news(self, news: PairNumbers, known: PairNumbers) -> bytearray:
+        """Return numbers as differences to what the link has carried."""
         into, position_of = bytearray(), self._place.position_of
         put(into, len(news))
         for key, value in news.items():
@@ -103,7 +104,7 @@ class Predicted(Sessions):
         return into
 
     def decode(self, peer: int, link: LinkState, data: bytes, at: int) -> Header:
-        """Foresee, and correct by what is written."""
+        """Predict the header, and correct it by what is written."""
         flags, templates, reader = data[0], link.templates, None
         if flags & WRITTEN or len(data) != at + 1:
             reader = Reader(data, at)
@@ -115,19 +116,19 @@ class Predicted(Sessions):
         elif (index := data[at]) < 128 and index < len(templates):
             template = templates[index]
         else:
-            raise ValueError("a header names no pattern that the link has carried")
+            raise ValueError("a header names no template that the link has carried")
         pattern, known = template.pattern, link.known
-        recent = link.pending if link.latest is None else self._not_taken_in(link, link.latest)
-        foreseen = [value + 1 for value in pattern.of(known)]
+        recent = link.pending if link.latest is None else self._not_merged(link, link.latest)
+        predicted = [value + 1 for value in pattern.of(known)]
         if reader is not None:
             if flags & SURPRISES:
-                for _ in range(reader.below(len(foreseen) + 1)):
-                    place = reader.below(len(foreseen))
-                    foreseen[place] = reader.below(NUMBER_END)
+                for _ in range(reader.below(len(predicted) + 1)):
+                    place = reader.below(len(predicted))
+                    predicted[place] = reader.below(NUMBER_END)
             if flags & NEWS:
                 self._take_news(peer, known, recent, reader)
             reader.end()
-        numbers, shares = tuple(foreseen), self._shares
+        numbers, shares = tuple(predicted), self._shares
         number = numbers[template.at] if template.at >= 0 else 0
         deps = recent if shares else known.copy()
         header = Header(
@@ -142,8 +143,8 @@ class Predicted(Sessions):
             known.update(zip(pattern.keys, numbers))  # noqa: B905 - hot, and one length by construction
         return header
 
-    def _not_taken_in(self, link: LinkState, latest: Header) -> PairNumbers:
-        """Return what was carried since a header was last taken into the past; news of this one will be added."""
+    def _not_merged(self, link: LinkState, latest: Header) -> PairNumbers:
+        """Return what the link carried since a header was last merged into the past; the caller adds the next news."""
         assert latest.pattern is not None
         recent = link.pending.copy()
         _raise(recent, latest.pattern.keys, latest.numbers)
@@ -157,8 +158,11 @@ class Predicted(Sessions):
             known[key] = recent[key] = known.get(key, 0) + reader.below(NUMBER_END)
 
     def merged(self, header: Header, record: Record) -> None:
-        """Learn that a header was taken into the past: what the link carried before it need not be looked at again, and
-        what changed by it, but for the numbers given here, need not be told back."""
+        """Note that a header was merged into the past.
+
+        What the link carried before it need not be looked at again. What it changed need not be sent back, except the
+        numbers given here.
+        """
         link = self._incoming.get(header.last)
         if link is not None and link.latest is header:
             link.latest = None
@@ -172,14 +176,14 @@ class Predicted(Sessions):
         group, h = reader.below(self._place.overlay.group_count), reader.below(256)
         keys: dict[int, None] = {}
         possible = self._place.overlay.pairs(peer)
-        for _ in range(reader.below(self._cells_max)):
+        for _ in range(reader.below(self._entries_max)):
             source = reader.below(NODES)
             if any(key >> NODE_BITS == source for key in keys):
-                raise ValueError("a pattern names a forwarder twice")
-            for _ in range(reader.below(self._cells_max)):
+                raise ValueError("a template names a forwarder twice")
+            for _ in range(reader.below(self._entries_max)):
                 key = pair(source, reader.below(NODES))
                 if key not in possible:
-                    raise ValueError("a pattern names a pair that its sender knows nothing of")
+                    raise ValueError("a template names a pair that is not near its sender")
                 keys[key] = None
         if not any(key >> NODE_BITS == peer for key in keys):
             raise ValueError("a header without its forwarder's numbers")
@@ -191,22 +195,22 @@ class Predicted(Sessions):
         return template
 
 
-def _raise(cells: PairNumbers, keys: Iterable[int], values: Iterable[int]) -> None:
-    """Raise cells to values that are higher."""
-    value_of = cells.get
+def _raise(numbers: PairNumbers, keys: Iterable[int], values: Iterable[int]) -> None:
+    """Raise numbers to values that are higher."""
+    value_of = numbers.get
     for key, value in zip(keys, values):  # noqa: B905 - hot, and one length by construction
         if value > value_of(key, 0):
-            cells[key] = value
+            numbers[key] = value
 
 
-def _begin(cells: PairNumbers, pattern: IdPattern) -> None:
-    """See that cells have all keys of a pattern, so that they can be taken at once."""
+def _begin(numbers: PairNumbers, pattern: IdPattern) -> None:
+    """Give all keys of a pattern an entry, so that IdPattern.of can pick them at once."""
     for key in pattern.keys:
-        cells.setdefault(key, 0)
+        numbers.setdefault(key, 0)
 
 
-def _put_surprises(into: bytearray, foreseen: list[int], numbers: Numbers) -> None:
-    surprises = [at for at, number in enumerate(numbers) if number != foreseen[at]]
+def _put_surprises(into: bytearray, predicted: list[int], numbers: Numbers) -> None:
+    surprises = [at for at, number in enumerate(numbers) if number != predicted[at]]
     put(into, len(surprises))
     for at in surprises:
         put(into, at)

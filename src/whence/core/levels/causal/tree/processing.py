@@ -8,12 +8,12 @@ Source: LoCaMu, sections 4.1, 4.3, 4.4 and 4.8.
 """
 
 from whence.core.levels.causal.tree import journal
+from whence.core.levels.causal.tree.coding import HeaderCoding
 from whence.core.levels.causal.tree.fence import Fence
 from whence.core.levels.causal.tree.headers import Header
 from whence.core.levels.causal.tree.inbox import Waiting
 from whence.core.levels.causal.tree.items import Named
 from whence.core.levels.causal.tree.journal import IdResolved, IdsAdded, MessageProcessed, RecordsForgotten
-from whence.core.levels.causal.tree.links import Links
 from whence.core.levels.causal.tree.outbox import Outbox
 from whence.core.levels.causal.tree.state import NOBODY, Record, State
 from whence.core.ready import Delivery, Ready, Returned
@@ -26,10 +26,10 @@ FORGOTTEN_TOGETHER = 16
 class Processing:
     """Carries out the transitions of one node, and writes them to its journal."""
 
-    def __init__(self, state: State, links: Links, outbox: Outbox, fence: Fence, *, remembers: bool) -> None:
+    def __init__(self, state: State, coding: HeaderCoding, outbox: Outbox, fence: Fence, *, remembers: bool) -> None:
         """`remembers`: a later incarnation will read the journal."""
         self.state = state
-        self.links = links
+        self.coding = coding
         self.outbox = outbox
         self.fence = fence
         self._acks = outbox.acks
@@ -55,7 +55,7 @@ class Processing:
         grown = state.merge(waiting.deps) if waiting.deps else {}
         record = state.admit(bundle, header.group, last, h, pattern, numbers, extra)
         if not header.whole:
-            self.links.merged(header, record)
+            self.coding.merged(header, record)
         elif not header.cut:
             record.raw = {last: header}
         self.persist(MessageProcessed(bundle, header.group, last, h, pattern.packed, numbers, extra, grown), ready)

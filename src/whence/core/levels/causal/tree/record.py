@@ -1,7 +1,8 @@
-"""A message that was processed here and is still needed: as it was forwarded, and who has it.
+"""The record of a message that was processed here and is still needed: as it was forwarded, and which targets have it.
 
-Its closed vectors are a pattern and numbers; as vectors they are made only when somebody asks, which retransmissions,
-look-ups and the thesis's coding do. What it says of the past is that of its forwarding, never today's.
+Its closed vectors are kept as a pattern and numbers. They become vectors on first use: for retransmissions, lookups and
+the thesis's coding. Its dependencies are the past at its forwarding, never a later one.
+Source: LoCaMu, section 2.
 """
 
 from typing import TypeAlias
@@ -14,7 +15,7 @@ from whence.core.levels.causal.tree.pairs import PairNumbers
 from whence.types import Bundle
 
 Uid: TypeAlias = tuple[int, int, int]
-"""A message's name: publisher, its life, its first event. Opaque; nothing is kept per publisher."""
+"""A message's name: publisher, incarnation, first event. It is opaque: nothing is kept per publisher."""
 
 
 class Record(Struct, eq=False):
@@ -25,31 +26,31 @@ class Record(Struct, eq=False):
     group: int
     last: int
     h: int
-    """Hops from the origin, at most 2f+1."""
+    """Hops from the publisher, at most 2f+1."""
     route: Route
     targets: tuple[int, ...]
     pattern: IdPattern
     named: int
-    """Forwarders within f+1 hops that have named it."""
+    """How many forwarders within f+1 hops have named it."""
     left: dict[int, None]
     """Targets that are not done."""
     numbers: Numbers = ()
-    """Closed vectors, this member's own last: a pattern and its numbers."""
+    """The numbers of `pattern`: the closed vectors, this node's own last."""
     extra: Vectors = {}
-    """Further vectors that only name it."""
+    """Further vectors, which only identify it."""
     deps: PairNumbers = {}
     mine: Numbers = ()
-    """The numbers this member gave it, in the order of the targets."""
+    """The numbers that this node gave it, in the order of the targets."""
     have: dict[int, frozenset[int]] = {}
-    """Per target, the forwarders it knows the message from. A target that is neither here nor left has all."""
+    """By target: the forwarders it knows the message from. A target that is neither here nor in `left` needs none."""
     changes: int = 0
-    """How many changes the past had seen when `deps` were taken."""
+    """The count of changes of the past when `deps` was taken."""
     changes_after: int = 0
-    """And when its own numbers had been taken in, if they explain all changes since; else as `changes`."""
+    """The count after the message's own numbers had entered, if they alone made the changes; otherwise `changes`."""
     name_bytes: int = 0
-    """How many bytes its name takes in its bundle, once that was asked for."""
+    """The bytes of its name in its bundle; 0: not computed yet."""
     raw: dict[int, Header] | None = None
-    """Copies as they came, by forwarder, for replay."""
+    """By forwarder: the header of its copy as it came, for replay."""
     _ids: Vectors | None = None
 
     @property
@@ -66,12 +67,12 @@ class Record(Struct, eq=False):
         return self.ids | self.extra if self.extra else self.ids
 
     def forwarders(self) -> tuple[int, ...]:
-        """Return who numbered it for this member: they wait for an acknowledgement."""
+        """Return the forwarders that numbered it for this node: each gets an acknowledgement."""
         known = self.route.forwarders
         return (*known, *self.extra) if self.extra else known
 
     def number_for(self, target: int) -> int:
-        """Return the number this member gave it for a target."""
+        """Return the number that this node gave it for a target."""
         return self.mine[self.targets.index(target)]
 
 

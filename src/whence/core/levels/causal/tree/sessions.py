@@ -1,14 +1,15 @@
-"""Codings that remember: both ends of a link keep what it carried, and a copy says only what is new.
+"""Codings with state: both ends of a link remember what it has carried, and a header contains only what is new.
 
-Laws: what was carried belongs to a session of one life of the sender; copies are read in their turn, at arrival. One
-that comes out of turn is not read, and the receiver says that the session is lost; the sender then begins another.
-Where links are ordered connections, turns need not be written. Only first copies, which go in the order of their
-numbers, belong to a session; everything else is whole.
+Laws: link state belongs to a session, and a session to one incarnation of the sender. Headers are read at arrival, in
+their turn, before anything is held. A header out of turn is not read: the receiver reports the session as lost, and the
+sender starts another (E22). On ordered connections, session and turn need not be written. Only first copies belong to a
+session, because they are sent in the order of their numbers; everything else is whole.
+Source: LoCaMu, section 7.2.
 """
 
+from whence.core.levels.causal.tree.coding import HeaderCoding
 from whence.core.levels.causal.tree.headers import WHOLE, Header
 from whence.core.levels.causal.tree.id_patterns import IdPattern
-from whence.core.levels.causal.tree.links import Links
 from whence.core.levels.causal.tree.pairs import PairNumbers
 from whence.core.levels.causal.tree.settings import TreeSettings
 from whence.core.levels.causal.tree.state import Record, State
@@ -16,14 +17,17 @@ from whence.core.varint import Reader, put
 
 FORM_BITS = 2
 FRESH = 1 << 2
-"""Flag in the first byte: a session begins. The other flags belong to the coding."""
+"""Flag in the first byte: a session starts. The other flags belong to the coding."""
 
 SESSION_END = 1 << 31
 TURN_END = 1 << 40
 
 
 class HeaderTemplate:
-    """A pattern as a link names it by an index: with its group and hops, and the place of the reader's number."""
+    """What many headers on a link have in common, named by an index: group, hops and id pattern.
+
+    `at` is the position of the number for the reader, -1: none.
+    """
 
     __slots__ = ("at", "group", "h", "pattern")
 
@@ -35,18 +39,10 @@ class HeaderTemplate:
 
 
 class LinkState:
-    """What one direction of a link has carried in a session."""
+    """What one direction of a link has carried in a session. Both ends keep one, and they agree."""
 
     __slots__ = (
-        "boot",
-        "changes",
-        "known",
-        "latest",
-        "pending",
-        "session",
-        "template_index",
-        "templates",
-        "turn",
+        "boot", "changes", "known", "latest", "pending", "session", "template_index", "templates", "turn",
     )  # fmt: skip
 
     def __init__(self, session: int, boot: int = 0) -> None:
@@ -54,21 +50,21 @@ class LinkState:
         self.boot = boot
         self.turn = 0
         self.known: PairNumbers = {}
-        """The highest value told for each cell."""
+        """The highest number carried for each pair."""
         self.changes = 0
-        """How many changes of the sender's past were told."""
+        """Sender: up to which count of changes its past was sent."""
         self.pending: PairNumbers = {}
-        """Receiver: what was carried since a header was last taken into the past, the numbers of `latest` apart."""
+        """Receiver: what was carried since a header was last merged into the past, without the numbers of `latest`."""
         self.latest: Header | None = None
-        """The last one read, unless it was taken into the past."""
+        """Receiver: the last header, unless it was merged into the past."""
         self.template_index: dict[tuple[int, int, IdPattern], int] = {}
         """Sender: the index of each template."""
         self.templates: list[HeaderTemplate] = []
         """Receiver: the template of each index."""
 
 
-class Sessions(Links):
-    """Keeps turns; a coding fills in the rest."""
+class SessionCoding(HeaderCoding):
+    """Keeps sessions and turns; a coding adds what its headers contain."""
 
     form = WHOLE
 
@@ -80,8 +76,8 @@ class Sessions(Links):
         self._sessions = 0
 
     def first(self, record: Record, target: int) -> bytes:
-        """Return the header of a copy that is sent for the first time."""
-        if record.extra or self._state.ahead:  # rare; only whole headers have names that are not closed, and gaps
+        """Return the header of a first copy."""
+        if record.extra or self._state.ahead:  # rare; only whole headers can have extra vectors, and gaps
             return self.again(record, target)
         link = self._outgoing.get(target)
         flags = 0
@@ -98,7 +94,7 @@ class Sessions(Links):
         return bytes(into)
 
     def read(self, peer: int, boot: int, data: bytes) -> Header | None:
-        """Read a header in its turn; None if it cannot be read. Raises ValueError for what is no header."""
+        """Decode a header in its turn; None if it is out of turn. Raises ValueError if it is malformed."""
         if not data or data[0] & (1 << FORM_BITS) - 1 != self.form:
             return super().read(peer, boot, data)
         at, link = 1, self._incoming.get(peer)
@@ -119,13 +115,13 @@ class Sessions(Links):
         try:
             header = self.decode(peer, link, data, at)
         except ValueError:
-            del self._incoming[peer]  # half of it may have been taken in
+            del self._incoming[peer]  # half of it may be in the link state
             raise
         link.turn += 1
         return header
 
     def encode(self, record: Record, target: int, link: LinkState, into: bytearray) -> int:
-        """Write a header as news on top of what was carried; return its flags."""
+        """Write what a header adds to the link state, and add it there; return the flags."""
         raise NotImplementedError
 
     def decode(self, peer: int, link: LinkState, data: bytes, at: int) -> Header:
@@ -133,13 +129,13 @@ class Sessions(Links):
         raise NotImplementedError
 
     def lost(self, peer: int, session: int) -> None:
-        """Begin a new session with a peer that cannot read the present one."""
+        """Start a new session with a peer that cannot read the present one."""
         link = self._outgoing.get(peer)
         if link is not None and link.session == session:
             del self._outgoing[peer]
 
     def reset(self, peer: int) -> None:
-        """Begin anew with a peer that began a new life."""
+        """Start a new session with a peer that has restarted."""
         self._outgoing.pop(peer, None)
 
     def session_in(self, data: bytes) -> int:

@@ -1,8 +1,8 @@
-"""Headers on links: which coding each copy gets, and what both ends of a link remember to make it short.
+"""How headers are coded on links. The coding of this module keeps no state: every header is whole.
 
-Rules for any coding that remembers: baselines belong to a session of one life of the sender and are read at arrival,
-before anything is held; a copy that does not come in its turn is not read, and the receiver asks for a new session.
-Retransmissions, answers and replays are whole (section 7.2).
+Law: retransmissions, answers and replays are whole in every coding, because they may come at any time. A coding may
+shorten first copies only; sessions.py has the rules.
+Source: LoCaMu, section 7.2.
 """
 
 from whence.core.levels.causal.tree.headers import CUT, NUMBER_END, WHOLE, Header, decode_whole, encode_whole
@@ -12,8 +12,8 @@ from whence.core.levels.causal.tree.pairs import PairNumbers
 from whence.core.levels.causal.tree.settings import TreeSettings
 from whence.core.levels.causal.tree.state import Record, State
 
-CELLS_MORE = 64
-"""Vectors and dependencies name at most every pair near a forwarder, and some twice; a header with far more is none."""
+ENTRIES_SPARE = 64
+"""A header has at most two numbers for each pair near its forwarder, and these. One with more is malformed."""
 
 
 class Cost:
@@ -35,7 +35,7 @@ class Cost:
 
 
 def name_bytes(record: Record) -> int:
-    """Return how many bytes a message's name takes in its bundle."""
+    """Return the bytes of a message's name in its bundle."""
     size = 3
     if max(record.uid) > 127:
         size = sum([1 if part < 128 else 3 if part < 65536 else 5 for part in record.uid])
@@ -43,25 +43,25 @@ def name_bytes(record: Record) -> int:
     return size
 
 
-class Links:
-    """The headers of one member, for all its links. This one remembers nothing: every header is whole."""
+class HeaderCoding:
+    """Encodes and decodes the headers of one node, for all its links. Here every header is whole."""
 
     number_end = NUMBER_END
-    """Numbers stay below it: what the coding can write."""
+    """Numbers are below it: what the coding can write."""
 
     def __init__(self, state: State, settings: TreeSettings) -> None:
         self._state = state
         self._place = place = state.place
         self._pruned = not settings.replay
-        self._cells_max = 2 * len(place.pairs) + CELLS_MORE
+        self._entries_max = 2 * len(place.pairs) + ENTRIES_SPARE
         self.cost = Cost()
 
     def first(self, record: Record, target: int) -> bytes:
-        """Return the header of a copy that is sent for the first time, in the order of its numbers."""
+        """Return the header of a first copy. First copies are sent in the order of their numbers."""
         return self.again(record, target)
 
     def again(self, record: Record, target: int) -> bytes:
-        """Return the header of a copy that may be sent at any time."""
+        """Return a header that may be sent at any time."""
         header = encode_whole(self.header_of(record, target, cut=self._pruned))
         if len(header) > HEADER_BYTES_MAX and not self._pruned:
             header = encode_whole(self.header_of(record, target, cut=True))
@@ -69,21 +69,21 @@ class Links:
         return header
 
     def as_it_came(self, header: Header) -> bytes:
-        """Return a header that another forwarder made, to be replayed for it."""
+        """Return another forwarder's header, to be replayed for it."""
         data = encode_whole(header)
         self.cost.add(len(data))
         return data
 
     def header_of(self, record: Record, target: int, *, cut: bool) -> Header:
-        """Return what a record says to a target: the state at its forwarding, never today's."""
+        """Return the header of a record for a target, with the dependencies of its forwarding, never later ones."""
         place = self._place
         ids, extra, deps = record.ids, record.extra, record.deps
         if cut:
-            ids, extra, deps = self.pruned(ids, target), self.pruned(extra, target), self.pruned_cells(deps, target)
+            ids, extra, deps = self.pruned(ids, target), self.pruned(extra, target), self.pruned_deps(deps, target)
         return Header(record.group, place.overlay.epoch, place.me, record.h, ids, extra, deps, cut=cut)
 
     def pruned(self, vectors: Vectors, target: int) -> Vectors:
-        """Return the vectors and entries whose both ends are near the target."""
+        """Return the vectors and numbers whose two nodes are both near the target."""
         near = self._place.overlay.near(target)
         return {
             source: {to: number for to, number in numbers.items() if to in near}
@@ -91,32 +91,32 @@ class Links:
             if source in near
         }
 
-    def pruned_cells(self, cells: PairNumbers, target: int) -> PairNumbers:
-        """Return the cells whose both ends are near the target."""
+    def pruned_deps(self, numbers: PairNumbers, target: int) -> PairNumbers:
+        """Return the dependencies whose two nodes are both near the target."""
         pairs = self._place.overlay.pairs(target)
-        return {key: value for key, value in cells.items() if key in pairs}
+        return {key: value for key, value in numbers.items() if key in pairs}
 
     def read(self, peer: int, boot: int, data: bytes) -> Header | None:
-        """Read a header; None if it belongs to a session that was lost. Raises ValueError for what is no header."""
+        """Decode a header; None if it belongs to a lost session. Raises ValueError if it is malformed."""
         if not data or data[0] & ~CUT != WHOLE:
             raise ValueError("not a header of a coding this member reads")
-        return decode_whole(data, self._cells_of, self.number_end)
+        return decode_whole(data, self._entries_of, self.number_end)
 
-    def _cells_of(self, forwarder: int) -> int:
-        """Return how many cells a header of a forwarder may name."""
+    def _entries_of(self, forwarder: int) -> int:
+        """Return how many numbers each part of a forwarder's header may have."""
         place = self._place
         if forwarder not in place.near:
-            return self._cells_max
-        return 2 * len(place.overlay.pairs(forwarder)) + CELLS_MORE
+            return self._entries_max
+        return 2 * len(place.overlay.pairs(forwarder)) + ENTRIES_SPARE
 
     def merged(self, header: Header, record: Record) -> None:
-        """Learn that a header was taken into the past and forwarded."""
+        """Note that a header was merged into the past and its message forwarded."""
 
     def lost(self, peer: int, session: int) -> None:
-        """Learn that a peer cannot read a session any more."""
+        """Note that a peer cannot read a session any more."""
 
     def reset(self, peer: int) -> None:
-        """Forget what was agreed with a peer: it began a new life."""
+        """Drop the session with a peer that has restarted."""
 
     def session_in(self, data: bytes) -> int:
         """Return the session that a header belongs to."""

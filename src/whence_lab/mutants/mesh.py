@@ -1,4 +1,4 @@
-"""Bugs in direct causal groups: clocks, acknowledgements and what is written down, each wrong in one way."""
+"""Planted bugs of level `causal` in a mesh: clocks, acknowledgements or the journal, each wrong in one way."""
 
 from collections.abc import Callable, Sequence
 from operator import gt

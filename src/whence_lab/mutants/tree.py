@@ -1,6 +1,6 @@
-"""Bugs in localized multicast: the literal readings of the thesis, ablations of its review, slips of durability.
+"""Planted bugs of level `causal` on a tree: the thesis taken literally, rules of its review left out, late disks.
 
-Each is the level's own code but for one rule; the rule's section of the review is in brackets.
+Each breaks one rule of the level's own code; the trap that names the rule is in brackets.
 """
 
 from collections.abc import Callable, Sequence
@@ -106,14 +106,14 @@ class WaitsForForwarderOnly(State):
 
 
 class ForgetsWhoseTurnItWas(State):
-    """Does not take in what a message depends on; only what it is numbered."""
+    """Does not merge the dependencies of a message into the past, only its numbers."""
 
     def merge(self, deps: PairNumbers) -> PairNumbers:
         return {}
 
 
 class DuplicatesNameNothing(State):
-    """Throws a duplicate away, names and all."""
+    """Drops duplicates, vectors included."""
 
     def add_ids(self, record: Record, vectors: Vectors) -> list[int]:
         return []
@@ -211,7 +211,7 @@ class NeverProbes(Outbox):
 
 
 class KeepsNewsToItself(Outbox):
-    """Does not pass on the names that duplicates bring (E8)."""
+    """Does not pass on the vectors that duplicates bring (E8)."""
 
     def reconsider(self, record: Record, now: Instant, ready: Ready) -> None:
         pass
@@ -245,7 +245,7 @@ class WaivesTheSuspected(Inbox):
 
 
 class NoFence(Inbox):
-    """Lets copies leap over nodes that are still owed something (f >= 2, section 6)."""
+    """Lets copies jump over nodes that still lack something (f >= 2, E18)."""
 
     def is_ready(self, waiting: Waiting, now: Instant, ready: Ready) -> bool:
         return not self.state.missing(waiting.header, waiting.deps)
@@ -398,8 +398,8 @@ _BUGS: tuple[tuple[str, str, str, Callable[[CausalLevel], CausalLevel]], ...] = 
     ("believes_others_of_itself", "agreement", "raises its column to what others say", _inbox(BelievesOthersOfItself)),
     ("waits_for_nothing", "causal", "processes what comes", _state(WaitsForNothing)),
     ("waits_for_forwarder_only", "causal", "keeps each forwarder's order only", _state(WaitsForForwarderOnly)),
-    ("ignores_dependencies", "causal", "does not take in what a message follows", _state(ForgetsWhoseTurnItWas)),
-    ("duplicates_name_nothing", "bounds", "throws a duplicate's names away", _state(DuplicatesNameNothing)),
+    ("ignores_dependencies", "causal", "does not merge what a message follows", _state(ForgetsWhoseTurnItWas)),
+    ("duplicates_name_nothing", "bounds", "drops a duplicate's vectors", _state(DuplicatesNameNothing)),
     ("numbers_only_the_active", "causal", "numbers only those it sends to", _outbox(NumbersOnlyTheActive)),
     ("forgets_incomplete", "no_duplicates", "forgets before all forwarders named it", _state(ForgetsIncomplete)),
     ("forgets_at_the_first_answer", "agreement", "forgets when one target has it", _state(ForgetsAtTheFirstAnswer)),
@@ -409,29 +409,29 @@ _BUGS: tuple[tuple[str, str, str, Callable[[CausalLevel], CausalLevel]], ...] = 
     ("sends_once", "agreement", "never sends again", _outbox(SendsOnce)),
     ("never_probes", "bounds", "never asks after a lost acknowledgement", _outbox(NeverProbes)),
     (
-        "keeps_news_to_itself", "agreement", "neither passes names on nor asks for what is missing",
+        "keeps_news_to_itself", "agreement", "neither passes vectors on nor asks for what is missing",
         lambda recipe: recipe._replace(outbox=KeepsNewsToItself, inbox=AsksNobody),
     ),
     (
         "merges_duplicates", "agreement", "takes a duplicate's past for its own, and asks nobody",
         lambda recipe: recipe._replace(processing=MergesDuplicates, inbox=AsksNobody),
     ),
-    ("tells_the_newest_past", "liveness", "sends today's past with old messages", _outbox(TellsTheNewestPast)),
+    ("tells_the_newest_past", "liveness", "sends the present past with old messages", _outbox(TellsTheNewestPast)),
     ("waives_the_suspected", "causal", "does not wait for those it suspects", _inbox(WaivesTheSuspected)),
-    ("no_fence", "causal", "leaps over nodes that are owed something (f >= 2)", _inbox(NoFence)),
+    ("no_fence", "causal", "jumps over nodes that still lack something (f >= 2)", _inbox(NoFence)),
     (
         "sees_one_hop_too_little", "causal", "knows only 2f hops around it",
         lambda recipe: recipe._replace(overlay=_shortsighted),
     ),
     (
-        "reads_out_of_turn", "causal", "reads headers by a baseline that they were not told from",
+        "reads_out_of_turn", "causal", "reads headers by the wrong link state",
         lambda recipe: recipe._replace(coding=ReadsOutOfTurn),
     ),
     ("any_path_is_safe", "no_duplicates", "takes copies that cannot be recognised", _state(AnyPathIsSafe)),
     ("holds_copies_without_bound", "bounds", "holds as many copies as come", _inbox(HoldsWithoutBound)),
     ("sends_before_it_writes", "agreement", "acts before the journal is durable", _member(SendsBeforeItWrites)),
     ("remembers_only_its_own", "agreement", "loses what it forwarded in a crash", _member(RemembersOnlyItsOwn)),
-    ("forgets_names_in_a_crash", "bounds", "does not write names down", _processing(ForgetsNamesInACrash)),
+    ("forgets_names_in_a_crash", "bounds", "does not write vectors to the journal", _processing(ForgetsNamesInACrash)),
     ("delivers_nothing_twice", "agreement", "hands over nothing from before a crash", _member(DeliversNothingTwice)),
     ("not_for_itself", "agreement", "does not deliver its own messages", _processing(NotForItself)),
     ("forwarders_deliver", "integrity", "delivers what it only forwards", _processing(ForwardersDeliver)),

@@ -3,7 +3,7 @@
 Promises: FIFO per publisher, once; no order between publishers.
 The sentence that decides: a copy is new unless one of the forwarders it names is known with that number or a higher.
 A publisher sends its next message when the last is acknowledged; a node acknowledges when all beyond it have. A
-suspected neighbour is leapt over, which leaves a jump in the list of forwarders, and gets its copy as well; copies
+suspected neighbour is jumped over, which leaves a jump in the list of forwarders, and gets its copy as well; copies
 with more than f jumps are dropped.
 Assumes: no crashes and no loss. Costs per copy: 8 bytes for each of the last 2f+1 forwarders; throughput of one message
 per round trip to the farthest member.
@@ -35,7 +35,7 @@ QUEUE_MAX = 4096
 """Messages a publisher has waiting for the one under way. Full: publishing is refused."""
 
 JUMP = (NODES - 1, 0)
-"""The entry of a forwarder that was leapt over."""
+"""The entry of a forwarder that was jumped over."""
 
 
 class NearCopy(Item, frozen=True, tag=82):
@@ -66,7 +66,7 @@ class NearAck(Item, frozen=True, tag=83):
 
 
 class Passing:
-    """A message on its way through this node: who must acknowledge it, and who is told then."""
+    """A message on its way through this node: who must acknowledge it, and who then gets an acknowledgement."""
 
     __slots__ = ("awaited", "upstream")
 
@@ -192,10 +192,10 @@ class Neighbourhood(RivalMember):
             if any(node not in self._suspects.now for node in way[:-1]):
                 continue
             if len(way) == 1:
-                awaited[target] = None  # it answers for all beyond it, those leapt to included
-            leapt = [*path, *[JUMP] * (len(way) - 1)][-place.overlay.radius :]
-            self._cost.add(ENTRY_BYTES * len(leapt))
-            numbers = [number for entry in leapt for number in entry]
+                awaited[target] = None  # it answers for all beyond it, targets of jumps included
+            jumped = [*path, *[JUMP] * (len(way) - 1)][-place.overlay.radius :]
+            self._cost.add(ENTRY_BYTES * len(jumped))
+            numbers = [number for entry in jumped for number in entry]
             ready.send.append(Send((target,), NearCopy(group, packed(numbers), bundle)))
         if awaited:
             self._passing[bundle.pid, bundle.first] = Passing(upstream, awaited)

@@ -56,7 +56,7 @@ def test_an_answer_waits_for_what_it_answers_also_across_groups(level: str) -> N
     assert grove.delivered[3] == [question, answer]
 
 
-def test_the_neighbourhood_leaps_over_a_suspect_and_recognises_the_second_copy() -> None:
+def test_the_neighbourhood_jumps_over_a_suspect_and_recognises_the_second_copy() -> None:
     grove = RivalGrove("neighbourhood", tree="line", tree_nodes=4).start(0, 1, 2, 3)
     grove.apply(0, grove.members[0].act("suspect", 1, 0))
     event = grove.publish(0)

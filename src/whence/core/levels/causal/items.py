@@ -1,4 +1,4 @@
-"""What members of both variants say to each other: questions about what is missing."""
+"""The items that both variants exchange: questions about what is missing."""
 
 from typing import Annotated, TypeAlias
 
@@ -9,7 +9,7 @@ from whence.core.ready import Item
 from whence.types import PeerId
 
 Number: TypeAlias = Annotated[int, Meta(ge=0, le=limits.SEQ_MAX)]
-"""The number of a message among those that one node forwarded to another; 0 is none."""
+"""The position of a message among those that one node forwarded to another, from 1 on; 0: none."""
 
 
 class Ask(Item, frozen=True, tag=73):
@@ -20,7 +20,7 @@ class Ask(Item, frozen=True, tag=73):
 
 
 class Probe(Item, frozen=True, tag=74):
-    """Tell me again what you have of mine: an acknowledgement may have been lost."""
+    """Acknowledge again what you have of mine: an acknowledgement may have been lost."""
 
     number: Number
 

@@ -1,4 +1,4 @@
-"""How messages are acknowledged, repeated and asked for, and what a member keeps at most: the same in both variants."""
+"""How messages are acknowledged, repeated and asked for, and how much a member keeps: the same in both variants."""
 
 from msgspec import Struct
 
@@ -7,23 +7,23 @@ from whence.errors import SettingError
 MS = 1_000_000
 
 LIVE_TIMERS = {"retry_ns": 1000 * MS, "suspect_ns": 3000 * MS}
-"""For connections, which lose nothing while they last, beside a detector that tells who is gone: repeating is for rare
-cases."""
+"""For connections, which lose nothing while they last, and with a failure detector beside them: repeating is rare."""
 
 
 class ReliabilitySettings(Struct, frozen=True, kw_only=True):
     """Timers and bounds. Each says what it trades."""
 
     ack_ns: int = 40 * MS
-    """Acknowledgements wait so long for company. Longer: fewer packets, and records live longer."""
+    """Acknowledgements wait this long for others to the same peer. Longer: fewer packets, and records live longer."""
     retry_ns: int = 150 * MS
-    """A copy without answer is sent again; then after twice the time, and so on. At least a few round trips."""
+    """A copy that is not acknowledged is sent again after this, then after twice the time, and so on. At least a few
+    round trips."""
     retry_ns_max: int = 1600 * MS
-    """Where doubling ends: how late a member that was down for long is served again."""
+    """Where doubling ends: how late a member that was down for long gets copies again."""
     ask_ns: int = 60 * MS
-    """A copy that is held for so long asks for what it waits for."""
+    """What a copy waits for is asked for when it was held this long."""
     suspect_ns: int = 400 * MS
-    """A peer that owes an answer for so long is suspected. Shorter: faster detours, more mistakes."""
+    """A peer that owes an answer for this long is suspected. Shorter: faster detours, more false suspicions."""
 
     window: int = 256
     """Copies under way to one target at a time."""

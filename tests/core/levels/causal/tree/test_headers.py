@@ -1,4 +1,4 @@
-"""Codings of headers: each reads back what was told, and varints are what they are."""
+"""Codings of headers: each reads back what was written; and varints."""
 
 from random import Random
 from typing import Any
@@ -46,7 +46,7 @@ def test_a_header_coded_on_what_the_link_carried_says_the_same_as_a_whole_one(
 ) -> None:
     """Two neighbours talk both ways in random turns; every header is read as the whole one would be.
 
-    Dependencies may be missing only where the receiver told them itself, and may be told higher only up to that.
+    A dependency may be missing, or be higher, only up to what the receiver sent itself.
     """
     random = Random(f"{coding} {replay} {ordered} {f}")
     overlay = Overlay(PARENTS, [range(7)], f)
@@ -61,14 +61,14 @@ def test_a_header_coded_on_what_the_link_carried_says_the_same_as_a_whole_one(
             if key & 0xFFFF != sender and key >> 16 != sender:
                 states[sender].grow({key: states[sender].past.get(key, 0) + random.randint(1, 3)})
         record = states[sender].admit(bundle, 0, NOBODY, 0, states[sender].patterns.none, (), {})
-        told = plain[sender].header_of(record, receiver, cut=not replay)
+        expected = plain[sender].header_of(record, receiver, cut=not replay)
         read = codings[receiver].read(sender, 1, codings[sender].first(record, receiver))
         assert read is not None
         assert (read.group, read.epoch, read.last, read.h, read.extra) == (0, 1, sender, 0, {})
-        assert read.ids == told.ids
+        assert read.ids == expected.ids
         mine = states[receiver].past
-        for key in told.deps.keys() | read.deps.keys():
-            exact, got = told.deps.get(key, 0), read.deps.get(key, 0)
+        for key in expected.deps.keys() | read.deps.keys():
+            exact, got = expected.deps.get(key, 0), read.deps.get(key, 0)
             assert got == exact or max(got, exact) <= mine.get(key, 0), (key, got, exact)
         states[receiver].merge(read.deps)
         states[receiver].admit(bundle, 0, sender, 1, *states[receiver].patterns.flat(read.ids), {})
@@ -77,8 +77,8 @@ def test_a_header_coded_on_what_the_link_carried_says_the_same_as_a_whole_one(
         assert codings[0].cost.bytes / codings[0].cost.copies < 20
 
 
-def test_a_header_vouches_for_all_below_its_numbers_or_is_whole() -> None:
-    """What a peer told is not told back, so nobody may tell of its own column more than it has processed."""
+def test_a_node_with_a_gap_below_its_numbers_sends_whole_headers() -> None:
+    """What a peer sent is not sent back, so no header may imply more of its sender's column than was processed."""
     state = State(Place(Overlay(PARENTS, [range(7)], 1), 1))
     coding = CODINGS["predicted"](state, TreeSettings())
 
@@ -102,17 +102,17 @@ def test_a_whole_header_says_all_its_forwarder_knows_or_that_it_was_cut(
     forwarder, reader = State(Place(overlay, 3)), State(Place(overlay, 1))
     record = forwarder.admit(bundled(Process(3, 1), 1, [b"x"]), 0, NOBODY, 0, forwarder.patterns.none, (), {})
 
-    def told(*, replay: bool) -> Header:
+    def expected(*, replay: bool) -> Header:
         settings = TreeSettings(replay=replay)
         data = CODINGS[coding](forwarder, settings).again(record, 1)
         header = CODINGS[coding](reader, settings).read(3, 1, data)
         assert header is not None
         return header
 
-    assert (set(told(replay=True).ids[3]), told(replay=True).cut) == ({1, 2, 4, 5}, False)
-    assert (set(told(replay=False).ids[3]), told(replay=False).cut) == ({1, 2, 4}, True)
+    assert (set(expected(replay=True).ids[3]), expected(replay=True).cut) == ({1, 2, 4, 5}, False)
+    assert (set(expected(replay=False).ids[3]), expected(replay=False).cut) == ({1, 2, 4}, True)
     monkeypatch.setattr(coding_module, "HEADER_BYTES_MAX", 12)  # too large to be said at once: cut, and says so
-    assert (set(told(replay=True).ids[3]), told(replay=True).cut) == ({1, 2, 4}, True)
+    assert (set(expected(replay=True).ids[3]), expected(replay=True).cut) == ({1, 2, 4}, True)
 
 
 def test_a_whole_header_reads_back_as_it_was() -> None:
@@ -122,7 +122,7 @@ def test_a_whole_header_reads_back_as_it_was() -> None:
         assert getattr(back, name) == getattr(header, name)
 
 
-def test_a_whole_header_with_more_cells_than_there_can_be_is_refused() -> None:
+def test_a_whole_header_with_more_numbers_than_there_can_be_is_refused() -> None:
     header = Header(0, 1, 0, 0, {0: dict.fromkeys(range(50), 1)}, {}, {})
     with pytest.raises(ValueError, match=r"below|more than"):
         decode_whole(encode_whole(header), lambda forwarder: 40)

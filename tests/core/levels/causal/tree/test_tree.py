@@ -191,7 +191,7 @@ def test_a_number_can_be_looked_up_at_another_holder_of_the_message() -> None:
     assert grove.members[2].state.reached(0) == 1
 
 
-def test_a_name_told_by_another_marks_the_number_of_a_message_that_is_here() -> None:
+def test_a_name_from_a_third_node_marks_the_number_of_a_message_that_is_here() -> None:
     grove = Grove(tree="line", tree_nodes=4).start(0, 1, 2, 3)
     grove.apply(0, grove.members[0].act("suspect", 1, 0))
     grove.publish(0)
@@ -209,7 +209,7 @@ def test_a_name_told_by_another_marks_the_number_of_a_message_that_is_here() -> 
 
 
 def hole(**settings: Any) -> tuple[Grove, EventId, EventId]:
-    """X-U-V, V-W, V-P, P-Y with f = 2: m1 leaps to W and, slowly, to P; W answers and leaps over V and P to Y."""
+    """X-U-V, V-W, V-P, P-Y with f = 2: m1 jumps to W and, slowly, to P; W answers and jumps over V and P to Y."""
     grove = Grove(tree="0,1,2,2,4", groups="0 3 5;3 5", f=2, **settings).start(0, 1, 2, 3, 4, 5)
     for node, others in ((0, (1, 2)), (3, (2, 4))):
         for other in others:
@@ -223,7 +223,7 @@ def hole(**settings: Any) -> tuple[Grove, EventId, EventId]:
     return grove, first, answer
 
 
-def test_the_fence_stops_what_leaps_over_nodes_that_are_still_owed_its_cause() -> None:
+def test_the_fence_stops_what_jumps_over_nodes_that_are_still_owed_its_cause() -> None:
     """Section 6.1: without it, Y delivers the answer before the message."""
     grove, first, answer = hole()
     assert grove.delivered.get(5) is None
@@ -402,7 +402,7 @@ def test_whoever_knows_more_of_a_members_messages_than_it_does_makes_it_stop() -
 
 @pytest.mark.parametrize("settings", [{}, {"f": 2}, {"identity": "paper"}, {"coding": "predicted"}])
 def test_a_checkpoint_stands_for_all_that_was_written_before_it(settings: dict[str, Any]) -> None:
-    """A node that returns from one has the state of one that returns from its whole journal, to the last cell."""
+    """A node that returns from one has the state of one that returns from its whole journal, to the last number."""
     grove = Grove(tree="line", tree_nodes=5, groups="0 1 2 3 4;1 3", **settings).start(0, 1, 2, 3, 4)
     grove.apply(1, grove.members[1].act("suspect", 2, 0))
     for node in (0, 1, 4, 3, 0, 1):

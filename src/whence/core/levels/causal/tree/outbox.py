@@ -216,7 +216,7 @@ class Outbox:
                 self.restart(target, now, ready)
 
     def restart(self, target: int, now: Instant, ready: Ready) -> None:
-        """Send a target everything that is not done, from the beginning."""
+        """Send a target everything that is not done there, from the lowest number on."""
         peer = self.peers[target]
         peer.sent, peer.backoff = 0, self.settings.retry_ns
         peer.since = now

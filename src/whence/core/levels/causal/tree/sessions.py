@@ -125,7 +125,7 @@ class SessionCoding(HeaderCoding):
         raise NotImplementedError
 
     def decode(self, peer: int, link: LinkState, data: bytes, at: int) -> Header:
-        """Read what `tell` wrote, from a place on. Raises ValueError."""
+        """Read what `encode` wrote, from a position on, and add it to the link state. Raises ValueError."""
         raise NotImplementedError
 
     def lost(self, peer: int, session: int) -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from _common import no_collections
 
 from whence.sim.cluster import Cluster
-from whence.sim.lab import recipe_of
+from whence.sim.lab import spec_of
 from whence.sim.run import describe
 from whence.sim.scenario import SECOND_NS, Scenario
 from whence.trace.memory import Trace
@@ -59,7 +59,7 @@ def hops_of(load: Load, hops: int, warm_ns: int = 3 * SECOND_NS // 2, worlds: in
     With several worlds, as many groups that know nothing of each other take turns: the hops of small groups, in a
     memory as large as that of a large one.
     """
-    trace = Trace(describe(_scenario(load, 1), recipe_of(LEVEL)))
+    trace = Trace(describe(_scenario(load, 1), spec_of(LEVEL)))
     clusters = [_begun(load, seed, trace) for seed in range(1, worlds + 1)]
     sent, delivered = trace.rows[Kind.SEND], trace.rows[Kind.DELIVER]
     at_payload = COLUMNS_OF[Kind.SEND].index(PAYLOAD_BYTES)
@@ -107,7 +107,7 @@ class _Publishing:
 
 
 def _begun(load: Load, seed: int, trace: Trace) -> Cluster:
-    cluster = Cluster(_scenario(load, seed), recipe_of(LEVEL), trace.rows)
+    cluster = Cluster(_scenario(load, seed), spec_of(LEVEL), trace.rows)
     cluster.start()
     _Publishing(cluster, load)
     return cluster

@@ -15,7 +15,7 @@ from _tree import microseconds_per_hop, on_whence
 
 from whence.sim.cluster import Cluster
 from whence.sim.faults import ScenarioScheduler
-from whence.sim.lab import recipe_of
+from whence.sim.lab import spec_of
 from whence.sim.run import describe
 from whence.trace.memory import Trace
 from whence_lab.experiments.headers import EVERY_NS, scenario
@@ -30,8 +30,8 @@ WARM_MESSAGES = 3
 def causal(nodes: int, messages: int) -> float:
     """Run a tree and return its processor time per hop."""
     planned = scenario("causal", nodes, 8, WARM_MESSAGES + messages, ordered_links=True)
-    recipe = recipe_of("causal")
-    cluster = Cluster(planned, recipe, Trace(describe(planned, recipe)).rows)
+    spec = spec_of("causal")
+    cluster = Cluster(planned, spec, Trace(describe(planned, spec)).rows)
     cluster.start()
     ScenarioScheduler(cluster, planned).plan()
     members: list[Any] = [process.member for process in cluster.processes.values()]

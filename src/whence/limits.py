@@ -16,7 +16,7 @@ MERGED_PEER_ID_MAX = 2**15 - 1
 """15 bits: the packed merge key gives the publisher that many. A live node stays within, so that it may open any level;
 level `total` refuses others."""
 
-BOOT_MAX = 2**31 - 1
+INCARNATION_MAX = 2**31 - 1
 """A process that restarts every second would need 68 years."""
 
 SEQ_MAX = 2**40 - 1

@@ -1,8 +1,8 @@
 """The nouns of Whence. No behaviour beyond naming, slicing and comparing.
 
-A *process* is (pid, boot): a restarted process is a new process, because what lived in its memory is gone.
-An *event* is (pid, boot, seq). A *bundle* is the unit that travels: events one member published in the same causal
-state, with consecutive numbers, one stamp and their payloads packed in one body.
+A *process* is (pid, incarnation): a restarted process is a new process, because what lived in its memory is gone.
+An *event* is (pid, incarnation, seq). A *bundle* is the unit that travels: events one member published in the same
+causal state, with consecutive numbers, one stamp and their payloads packed in one body.
 """
 
 from collections.abc import Sequence
@@ -21,12 +21,12 @@ Instant: TypeAlias = int
 """Nanoseconds on the process's own clock."""
 
 PeerId: TypeAlias = Annotated[int, Meta(ge=0, le=limits.PEER_ID_MAX)]
-Boot: TypeAlias = Annotated[int, Meta(ge=0, le=limits.BOOT_MAX)]
+Incarnation: TypeAlias = Annotated[int, Meta(ge=0, le=limits.INCARNATION_MAX)]
 Seq: TypeAlias = Annotated[int, Meta(ge=1, le=limits.SEQ_MAX)]
 GroupId: TypeAlias = Annotated[str, Meta(max_length=limits.GROUP_NAME_CHARS_MAX)]
 
-ANY_BOOT = 0
-"""Addressed to whichever incarnation answers. Real boots start at 1."""
+ANY_INCARNATION = 0
+"""Addressed to whichever incarnation answers. Real incarnations start at 1."""
 
 
 class Level(StrEnum):
@@ -43,18 +43,23 @@ class Level(StrEnum):
 
 
 class Process(NamedTuple):
-    """One life of one peer."""
+    """One incarnation of one peer."""
 
     pid: int
-    boot: int
+    incarnation: int
 
 
 class EventId(NamedTuple):
-    """Who published it, in which life, as its how-many-eth event."""
+    """The publisher's pid and incarnation, and the number of the event among those it published, from 1 on."""
 
     pid: int
-    boot: int
+    incarnation: int
     seq: int
+
+    @property
+    def boot(self) -> int:
+        """Return the incarnation, by its name of before."""
+        return self.incarnation
 
 
 class Bundle(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
@@ -65,7 +70,7 @@ class Bundle(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, g
     """
 
     pid: PeerId
-    boot: Boot
+    incarnation: Incarnation
     first: Seq
     sizes: Annotated[bytes, Meta(min_length=4, max_length=4 * limits.BUNDLE_EVENTS_MAX)]
     body: Annotated[bytes, Meta(max_length=limits.BUNDLE_BYTES_MAX)]
@@ -84,9 +89,9 @@ class Bundle(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, g
     @property
     def process(self) -> Process:
         """Return the process that published it."""
-        return Process(self.pid, self.boot)
+        return Process(self.pid, self.incarnation)
 
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Tell whether the sizes are those of the body, and the last event has a number."""
         sizes = self.sizes
         if len(sizes) == 4:
@@ -116,7 +121,7 @@ class Bundle(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, g
         """Return the part of this bundle from event `seq` on; `seq` must lie inside it."""
         gone = seq - self.first
         skipped_bytes = sum(self.each_size()[:gone])
-        return Bundle(self.pid, self.boot, seq, self.sizes[4 * gone :], self.body[skipped_bytes:], self.stamp)
+        return Bundle(self.pid, self.incarnation, seq, self.sizes[4 * gone :], self.body[skipped_bytes:], self.stamp)
 
 
 def _even(sizes: bytes) -> bool:
@@ -153,7 +158,7 @@ def _cutter(size: int, count: int) -> Layout:
 def packed(process: Process, first: int, payloads: Sequence[bytes], stamp: bytes = b"") -> Bundle:
     """Pack payloads into a bundle whose first event is numbered `first`."""
     sizes, body = pack_payloads(payloads)
-    return Bundle(process.pid, process.boot, first, sizes, body, stamp)
+    return Bundle(process.pid, process.incarnation, first, sizes, body, stamp)
 
 
 def pack_payloads(payloads: Sequence[bytes]) -> tuple[bytes, bytes]:
@@ -170,6 +175,6 @@ class Span(NamedTuple):
     """The events first … last of one process, both included."""
 
     pid: int
-    boot: int
+    incarnation: int
     first: int
     last: int

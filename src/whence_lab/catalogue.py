@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from whence.core.level import Recipe
+from whence.core.level import LevelSpec
 from whence.core.levels.causal.level import CODINGS, CausalLevel
 from whence.core.levels.causal.tree.coding import HeaderCoding
 from whence.core.registry import LEVELS as BUILT
@@ -13,11 +13,11 @@ from whence_lab.mutants import find, mutants_of
 from whence_lab.reference.thesis import ThesisCoding
 from whence_lab.rivals.level import RIVALS
 
-__all__ = ("LEVELS", "SWARMS", "mutants_of", "recipe_with")
+__all__ = ("LEVELS", "SWARMS", "mutants_of", "spec_with")
 
 CAUSAL_CODINGS: dict[str, type[HeaderCoding]] = {**CODINGS, "thesis": ThesisCoding}
 
-LEVELS: dict[str, Recipe] = {**RIVALS, "causal": CausalLevel(codings=CAUSAL_CODINGS)}
+LEVELS: dict[str, LevelSpec] = {**RIVALS, "causal": CausalLevel(codings=CAUSAL_CODINGS)}
 """The rivals, and `causal` with the thesis's own format to choose."""
 
 SWARMS: dict[str, Callable[[str, int], Scenario]] = {
@@ -28,9 +28,9 @@ SWARMS: dict[str, Callable[[str, int], Scenario]] = {
 """Who draws the scenarios of a rival: calm ones, as the papers have them; only the neighbourhood has suspicions."""
 
 
-def recipe_with(level: str, mutant: str) -> Recipe:
+def spec_with(level: str, mutant: str) -> LevelSpec:
     """Return a level's recipe with a bug planted. Raises UsageError for an unknown level or bug."""
-    recipe = LEVELS.get(level) or BUILT.get(level)
-    if recipe is None:
+    spec = LEVELS.get(level) or BUILT.get(level)
+    if spec is None:
         raise UsageError(f"level {level!r} has no planted bugs; there are: {', '.join((*BUILT, *RIVALS))}")
-    return find(level, mutant).plant(recipe)
+    return find(level, mutant).plant(spec)

@@ -99,11 +99,11 @@ def test_every_repeated_delivery_is_counted_once(seed: int, nodes: int, steps: i
 @given(SEEDS, NODES, STEPS)
 def test_verdicts_never_rest_on_stamps_or_clocks(seed: int, nodes: int, steps: int) -> None:
     """Scramble every stamp and every process's clock: the same verdicts."""
-    trace, dice = any_world(seed, nodes, steps), Random(seed)
+    trace, rng = any_world(seed, nodes, steps), Random(seed)
     scrambled = copy(trace)
     for kind in (Kind.PUBLISH, Kind.DELIVER):
         scrambled.rows[kind] = [
-            with_columns(row, kind, **{name: dice.getrandbits(60) for name in (L, K_HI, K_MID, K_LO, T_CLK)})
+            with_columns(row, kind, **{name: rng.getrandbits(60) for name in (L, K_HI, K_MID, K_LO, T_CLK)})
             for row in trace.rows[kind]
         ]
     assert outcomes(scrambled) == outcomes(trace)
@@ -122,23 +122,23 @@ def test_verdicts_on_order_need_no_true_time_among_founders(seed: int, nodes: in
 @given(SEEDS, NODES, STEPS)
 def test_the_order_of_rows_in_the_files_does_not_matter(seed: int, nodes: int, steps: int) -> None:
     """A process's rows are ordered by their numbers, wherever they lie."""
-    trace, dice = any_world(seed, nodes, steps), Random(seed)
+    trace, rng = any_world(seed, nodes, steps), Random(seed)
     shuffled = copy(trace)
     for rows in shuffled.rows.values():
-        dice.shuffle(rows)
+        rng.shuffle(rows)
     assert outcomes(shuffled) == outcomes(trace)
 
 
 @given(SEEDS, NODES, STEPS)
 def test_a_wrong_answer_is_never_given_about_an_incomplete_trace(seed: int, nodes: int, steps: int) -> None:
     """With rows missing nothing holds for certain, and what is broken is broken in the whole trace too."""
-    trace, dice = any_world(seed, nodes, steps), Random(seed)
+    trace, rng = any_world(seed, nodes, steps), Random(seed)
     cut = copy(trace)
     kinds = [kind for kind, rows in cut.rows.items() if rows]
     if not kinds:
         return
-    rows = cut.rows[dice.choice(kinds)]
-    del rows[dice.randrange(len(rows))]
+    rows = cut.rows[rng.choice(kinds)]
+    del rows[rng.randrange(len(rows))]
     history = History(cut)
     if history.incomplete is None:  # it was the last row of its process: nobody can tell
         return
@@ -152,9 +152,9 @@ def test_oracles_and_twins_agree_on_many_executions_of_both_outcomes(long_mode: 
     """Thousands of executions, small and large, in which every promise is kept often and broken often."""
     seen: Counter[tuple[str, Outcome]] = Counter()
     for seed in range(10_000 if long_mode else 800):
-        dice = Random(seed)
-        nodes, steps = dice.randint(2, 4), dice.randint(0, 60)
-        for trace in (any_world(seed, nodes, steps), swapped(causal_world(seed, nodes, steps, seed % 2 == 0), dice)):
+        rng = Random(seed)
+        nodes, steps = rng.randint(2, 4), rng.randint(0, 60)
+        for trace in (any_world(seed, nodes, steps), swapped(causal_world(seed, nodes, steps, seed % 2 == 0), rng)):
             twin = Twin(trace)
             answers = {
                 "no_duplicates": bool(twin.duplicates()),

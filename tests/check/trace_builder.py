@@ -46,7 +46,7 @@ class TraceBuilder:
     def deliver(self, node: int, *events: EventId, **columns: Any) -> None:
         """Write that a node delivers events, in this order."""
         for event in events:
-            named = {"m_pid": event.pid, "m_inc": event.boot, "m_seq": event.seq}
+            named = {"m_pid": event.pid, "m_inc": event.incarnation, "m_seq": event.seq}
             self.row(Kind.DELIVER, node, **{"payload_bytes": 5, "payload_crc": 17} | named | columns)
 
     def broadcast(self, node: int, **columns: Any) -> EventId:

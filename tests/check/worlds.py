@@ -10,7 +10,7 @@ from whence.types import EventId
 
 def causal_world(seed: int, nodes: int, steps: int, partial: bool = False) -> Trace:
     """A dumb causal broadcast: a message carries its whole past, and waits until the receiver has it."""
-    dice = Random(seed)
+    rng = Random(seed)
     builder = TraceBuilder(range(nodes), level="causal")
     past: dict[EventId, set[EventId]] = {}
     dests: dict[EventId, list[int]] = {}
@@ -26,9 +26,9 @@ def causal_world(seed: int, nodes: int, steps: int, partial: bool = False) -> Tr
         return not any(other in past[event] for other in waiting[node])
 
     for _ in range(steps):
-        node = dice.randrange(nodes)
-        if dice.random() < 0.3:
-            targets = dice.sample(range(nodes), dice.randint(1, nodes)) if partial else list(range(nodes))
+        node = rng.randrange(nodes)
+        if rng.random() < 0.3:
+            targets = rng.sample(range(nodes), rng.randint(1, nodes)) if partial else list(range(nodes))
             event = builder.publish(node, dests=sorted(targets) if partial else None)
             past[event], dests[event] = set(known[node]), targets
             known[node].add(event)
@@ -39,52 +39,52 @@ def causal_world(seed: int, nodes: int, steps: int, partial: bool = False) -> Tr
         else:
             ready = [event for event in waiting[node] if is_ready(node, event)]
             if ready:
-                deliver(node, dice.choice(ready))
+                deliver(node, rng.choice(ready))
     return builder.trace
 
 
 def any_world(seed: int, nodes: int, steps: int) -> Trace:
     """Anything goes: any order, repeats, gaps true and false, partial destinations, one member that joins late."""
-    dice = Random(seed)
+    rng = Random(seed)
     builder = TraceBuilder(range(nodes), founders=range(nodes - 1), level="causal")
-    is_wild = dice.random() < 0.5
+    is_wild = rng.random() < 0.5
     events: list[EventId] = []
     dests: dict[EventId, list[int]] = {}
     got: list[list[EventId]] = [[] for _ in range(nodes)]
     late, has_joined = nodes - 1, False
     for _ in range(steps):
-        node = dice.randrange(nodes)
+        node = rng.randrange(nodes)
         if node == late and not has_joined:
-            if dice.random() < 0.3:
+            if rng.random() < 0.3:
                 builder.row(Kind.JOIN, node)
                 has_joined = True
             continue
         open_events = [event for event in events if event not in got[node] and node in dests[event]]
-        roll = dice.random()
+        roll = rng.random()
         if roll < 0.3:
-            targets = dice.sample(range(nodes), dice.randint(1, nodes)) if dice.random() < 0.3 else None
+            targets = rng.sample(range(nodes), rng.randint(1, nodes)) if rng.random() < 0.3 else None
             event = builder.publish(node, dests=targets)
             events.append(event)
             dests[event] = targets or list(range(nodes))
         elif roll < 0.36 and open_events:
-            builder.gap(node, dice.choice(open_events))
+            builder.gap(node, rng.choice(open_events))
         elif roll < 0.38 and is_wild and got[node]:
-            builder.deliver(node, dice.choice(got[node]))
+            builder.deliver(node, rng.choice(got[node]))
         elif open_events:
-            event = dice.choice(open_events) if is_wild else open_events[0]
+            event = rng.choice(open_events) if is_wild else open_events[0]
             builder.deliver(node, event)
             got[node].append(event)
     return builder.trace
 
 
-def swapped(trace: Trace, dice: Random) -> Trace:
+def swapped(trace: Trace, rng: Random) -> Trace:
     """Return the trace with two deliveries swapped that follow each other at once in one process, if there are any."""
     rows = trace.rows[Kind.DELIVER]
     place = {row[:3]: number for number, row in enumerate(rows)}
     pairs = [(number, place[after]) for (*who, ev), number in place.items() if (after := (*who, ev + 1)) in place]
     changed = copy(trace)
     if pairs:
-        i, j = dice.choice(pairs)
+        i, j = rng.choice(pairs)
         changed.rows[Kind.DELIVER][i] = rows[i][:5] + rows[j][5:]
         changed.rows[Kind.DELIVER][j] = rows[j][:5] + rows[i][5:]
     return changed

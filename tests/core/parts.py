@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from random import Random
 
 from whence.core.dissemination.gossip import Gossip, GossipSettings, PrCast
-from whence.core.level import Surroundings
+from whence.core.level import BuildContext
 from whence.core.levels.gossip.level import GOSSIP, settings_from
 from whence.core.membership.full_view import Directory
 from whence.core.membership.partial_view import NEWS, PartialView, Subscribe, ViewSettings
-from whence.core.ready import Delivery, Dice, Ready
+from whence.core.ready import Delivery, RandomSource, Ready
 from whence.core.staged import Node
 from whence.types import Bundle, Process, packed
 
@@ -17,30 +17,30 @@ ROUND_NS = 1_000_000
 STEADY = {"round_ns": ROUND_NS, "jitter": 0.0}
 
 
-def dice_of(seed: object) -> Dice:
+def rng_of(seed: object) -> RandomSource:
     return Random(str(seed)).random
 
 
 def view_of(peers: Iterable[int] = (), seed: object = 0, **settings: int) -> PartialView:
     """Make a view that knows these peers, each in its first life."""
-    view = PartialView(ME, ViewSettings(**settings), ROUND_NS, dice_of(seed), lambda: b"snapshot")  # type: ignore[arg-type]
+    view = PartialView(ME, ViewSettings(**settings), ROUND_NS, rng_of(seed), lambda: b"snapshot")  # type: ignore[arg-type]
     view.found([Process(pid, 1) for pid in peers], 0)
     return view
 
 
 def gossip_of(view: PartialView, seed: object = 0, **settings: float) -> PrCast:
     """Make gossip with rounds of even length over a view."""
-    return PrCast(view, GossipSettings(**{**STEADY, **settings}), dice_of(seed), 0)  # type: ignore[arg-type]
+    return PrCast(view, GossipSettings(**{**STEADY, **settings}), rng_of(seed), 0)  # type: ignore[arg-type]
 
 
 def news_of(*peers: tuple[int, int, int]) -> bytes:
-    """Pack news: pid, boot, rounds left."""
+    """Pack news: pid, incarnation, rounds left."""
     return b"".join(NEWS.pack(*peer) for peer in peers)
 
 
 def heard(news: bytes) -> dict[int, tuple[int, int]]:
-    """Unpack news: boot and rounds left by pid."""
-    return {pid: (boot, rounds) for pid, boot, rounds in NEWS.iter_unpack(news)}
+    """Unpack news: incarnation and rounds left by pid."""
+    return {pid: (incarnation, rounds) for pid, incarnation, rounds in NEWS.iter_unpack(news)}
 
 
 def one(pid: int, first: int = 1, payload: bytes = b"x") -> Bundle:
@@ -71,7 +71,7 @@ def asked_in(ready: Ready) -> list[int]:
 
 def node_of(level: str = "fifo", me: Process = ME, seed: object = 0, **settings: object) -> Node:
     """Build a member that has not joined yet."""
-    around = Surroundings(dice_of(seed), 0, Directory())
+    around = BuildContext(rng_of(seed), 0, Directory())
     return GOSSIP[level].build(me, settings_from({**STEADY, **settings}), around)
 
 

@@ -70,7 +70,7 @@ class Consumer:
         end = min(begin + events, bundle.count)
         self._offsets.hand(bundle, end - begin)
         for at in range(begin, end):
-            event = EventId(bundle.pid, bundle.boot, bundle.first + at)
+            event = EventId(bundle.pid, bundle.incarnation, bundle.first + at)
             assert event not in self._taken
             self.places.setdefault(event, set()).add(base + at)
             self.events.setdefault(base + at, set()).add(event)

@@ -22,14 +22,14 @@ INSIDE = "inside a bundle"
 OF_MEMORY = ("publication not counted", "delivery not counted", "delivery counted", INSIDE, "between two numbers")
 """Only where a later life goes on from what the application has."""
 
-BOOT = "boot counted"
-"""Armed from the start: the boot number is on disk, and nothing else has happened."""
+INCARNATION = "boot counted"
+"""Armed from the start: the incarnation number is on disk, and nothing else has happened."""
 
 COMPACTION = ("new journal written", "new journal in place")
 
 POINTS = (
     "before write", "half written", "before sync", "after sync", "durable, nothing sent", "sent, nothing delivered",
-    *OF_MEMORY, "before acknowledged", *COMPACTION, BOOT,
+    *OF_MEMORY, "before acknowledged", *COMPACTION, INCARNATION,
 )  # fmt: skip
 """Every named persist point."""
 
@@ -155,7 +155,7 @@ _ARMS: dict[str, Callable[[], None]] = {
     "before acknowledged": _after(Runner, "perform"),
     "new journal written": _written,
     "new journal in place": _in_place,
-    BOOT: _booted,
+    INCARNATION: _booted,
 }
 
 assert tuple(_ARMS) == POINTS

@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tests.faults.points import BOOT, INSIDE, OF_MEMORY, POINTS
+from tests.faults.points import INCARNATION, INSIDE, OF_MEMORY, POINTS
 from tests.faults.wires import Wires, can_have_namespaces, wires
 from tests.faults.worker import Task
 from whence.check.judge import judge
@@ -213,8 +213,8 @@ class Episode:
         """Arm a point and wait until it is reached; a process that does not reach it is killed, another one tried."""
         for _ in range(TRIES):
             victim = self._writer()
-            if fault.point == BOOT:
-                self._restart(victim, BOOT)
+            if fault.point == INCARNATION:
+                self._restart(victim, INCARNATION)
             else:
                 self._wait(victim, victim.joined, "to run")
                 victim.tell(f"die {fault.point}")

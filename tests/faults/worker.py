@@ -53,18 +53,18 @@ def say(line: str) -> None:
 
 
 async def acknowledge(receipt: Receipt, count: int, durable: bool) -> None:
-    pid, boot, first = await (receipt.stored() if durable else receipt.accepted())
+    pid, incarnation, first = await (receipt.stored() if durable else receipt.accepted())
     for seq in range(first, first + count):
-        say(f"stored {pid} {boot} {seq}")
+        say(f"stored {pid} {incarnation} {seq}")
 
 
 async def publish(group: Group, rate: float, durable: bool, quiet: asyncio.Event) -> None:
     loop, number, waiting = asyncio.get_running_loop(), 0, set[asyncio.Task[None]]()
-    due, dice = loop.time(), Random(group.pid)
+    due, rng = loop.time(), Random(group.pid)
     if not rate:
         await quiet.wait()
     while not quiet.is_set():
-        count = dice.choice(COUNTS)
+        count = rng.choice(COUNTS)
         due += count / rate
         await asyncio.sleep(max(0.0, due - loop.time()))
         try:
@@ -85,9 +85,9 @@ async def publish_once(group: Group, count: int, durable: bool) -> None:
     """Publish one bundle, unless that is refused for now, and say what of it is stored."""
     with contextlib.suppress(NotMemberError, StalledError):
         receipt = await group.publish_many([b"%d" % number for number in range(count)])
-        pid, boot, first = await (receipt.stored() if durable else receipt.accepted())
+        pid, incarnation, first = await (receipt.stored() if durable else receipt.accepted())
         for seq in range(first, first + count):
-            say(f"stored {pid} {boot} {seq}")
+            say(f"stored {pid} {incarnation} {seq}")
 
 
 async def listen(group: Group, durable: bool, quiet: asyncio.Event) -> None:
@@ -110,9 +110,9 @@ def took(delivery: Delivery) -> None:
 
 async def take(group: Group) -> None:
     """Take in every manner there is, one after the other: events, batches, breaking off, giving up waits."""
-    dice = Random(group.pid)
+    rng = Random(group.pid)
     while True:
-        manner, left = dice.choice(("events", "events", "batches", "timeouts", "cancelled")), dice.randint(1, 50)
+        manner, left = rng.choice(("events", "events", "batches", "timeouts", "cancelled")), rng.randint(1, 50)
         if manner == "events":
             async for delivery in group:
                 took(delivery)

@@ -52,7 +52,7 @@ def edge(random: Random, low: int, high: int) -> int:
 
 
 def some_process(random: Random) -> Process:
-    return Process(edge(random, 0, limits.PEER_ID_MAX), edge(random, 0, limits.BOOT_MAX))
+    return Process(edge(random, 0, limits.PEER_ID_MAX), edge(random, 0, limits.INCARNATION_MAX))
 
 
 def some_bundle(random: Random, process: Process | None = None, first: int | None = None) -> Bundle:
@@ -120,7 +120,7 @@ MAKERS: dict[type[Item], Callable[[Random], Item]] = {
     Subscribe: lambda random: Subscribe(joining=random.random() < 0.5),
     Welcome: some_welcome,
     Hello: some_hello,
-    Refused: lambda random: Refused(edge(random, 0, 255), edge(random, 0, limits.BOOT_MAX)),
+    Refused: lambda random: Refused(edge(random, 0, 255), edge(random, 0, limits.INCARNATION_MAX)),
     Confirm: lambda random: Confirm(random.randbytes(NONCE_BYTES), *some_process(random)),
     Addresses: some_addresses,
     Ping: lambda random: Ping(edge(random, 0, 2**63 - 1)),
@@ -168,7 +168,7 @@ def some_body(random: Random) -> bytes:
 
 def heavy_bodies() -> list[bytes]:
     """Return the packets that cost a reader most beyond their size: as many small objects as the limits allow."""
-    far = Process(limits.PEER_ID_MAX, limits.BOOT_MAX)
+    far = Process(limits.PEER_ID_MAX, limits.INCARNATION_MAX)
     bundle = packed(far, limits.SEQ_MAX - 1, [b"ab"], b"cd")
     full = Gossip(b"\x02" * limits.GOSSIP_BUNDLES_MAX, [bundle] * limits.GOSSIP_BUNDLES_MAX, b"", b"")
     one = Gossip(b"\x02", [bundle], b"\x00" * NEWS.size, b"\x00" * NEWS.size)

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from whence import limits
-from whence.core.level import Surroundings
+from whence.core.level import BuildContext
 from whence.core.levels.causal import items as shared
 from whence.core.levels.causal.mesh.items import Has, Told
 from whence.core.levels.causal.tree import items
@@ -13,7 +13,7 @@ from whence.core.membership.full_view import Directory
 from whence.core.ready import Item
 from whence.core.varint import packed as varints
 from whence.errors import LimitError, UsageError
-from whence.sim.lab import recipe_of
+from whence.sim.lab import spec_of
 from whence.types import Bundle, Process, packed
 from whence.wire.codec import decoder_with, encode
 from whence_lab.rivals.level import RIVAL_ITEMS
@@ -53,9 +53,9 @@ def some_item(random: Random, seen: list[bytes]) -> Item:
     return random.choice(
         (
             items.Copy(header, bundle), items.Copy(header, bundle), items.Copy(header, bundle),
-            items.Trail(header, bundle.pid, bundle.boot, bundle.first), items.Ack(number, listed),
+            items.Trail(header, bundle.pid, bundle.incarnation, bundle.first), items.Ack(number, listed),
             shared.Ask(number, more), shared.Probe(number), shared.Back(1), shared.Lookup(node, number, more),
-            items.Named(node, number, bundle.pid, bundle.boot, bundle.first), items.FenceAsk(listed),
+            items.Named(node, number, bundle.pid, bundle.incarnation, bundle.first), items.FenceAsk(listed),
             items.FenceAnswer(listed, listed), items.Lost(random.randrange(4)),
             RivalCopy(random.randrange(3), random.randrange(4), header, bundle),
             NearCopy(random.randrange(3), listed, bundle), NearAck(bundle.pid, bundle.first),
@@ -85,9 +85,9 @@ def test_any_item_from_anybody_is_survived_within_bounds(kind: str, seed: int) -
         given |= {"spread": spread, "groups": "all", "held_copies_max": 4}
     elif level == "causal":
         given |= {"coding": random.choice(CODINGS), "identity": random.choice(("uid", "paper")), "held_copies_max": 4}
-    recipe = recipe_of(level)
-    settings = recipe.settings_from(given)
-    member = recipe.build(Process(1, 1), settings, Surroundings(random.random, 0, Directory()))
+    spec = spec_of(level)
+    settings = spec.settings_from(given)
+    member = spec.build(Process(1, 1), settings, BuildContext(random.random, 0, Directory()))
     member.found([], 0)
     seen: list[bytes] = []
     now = 0

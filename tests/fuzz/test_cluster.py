@@ -8,7 +8,7 @@ from tests.fuzz import mutate
 from tests.fuzz.ticket_items import TICKET_MAKERS, some_peer
 from whence.core.clocks import cct
 from whence.core.dissemination.gossip import Gossip
-from whence.core.level import Surroundings
+from whence.core.level import BuildContext
 from whence.core.levels.optimistic.level import OptimisticLevel
 from whence.core.levels.optimistic.member import OptimisticMember
 from whence.core.levels.optimistic.tickets import items
@@ -70,7 +70,7 @@ def test_a_member_of_a_cluster_survives_whatever_it_is_told(shape: dict[str, obj
     acted = 0
     for number in range(LIVES_LONG if long_mode else LIVES):
         random = Random(f"a cluster {number} {sorted(shape)}")
-        node = parts.build(ME, settings, Surroundings(random.random, 0, Directory()))
+        node = parts.build(ME, settings, BuildContext(random.random, 0, Directory()))
         now = 0
         node.found([Process(pid, 1) for pid in (0, 2, 3)], 0)
         for _ in range(STEPS):
@@ -121,6 +121,6 @@ def _judge(node: OptimisticMember, ready: Ready, now: int) -> None:
         assert gauge.value <= gauge.bound, gauge
     for send in ready.send:
         assert send.to
-        assert decode(encode("g", ME, [send.item], send.boot)).items == [send.item]
+        assert decode(encode("g", ME, [send.item], send.incarnation)).items == [send.item]
     if node.life is not Life.LEFT:
         assert ready.wake_at is None or ready.wake_at >= now - 10**6

@@ -11,7 +11,7 @@ import pytest
 from tests.fuzz import mutate
 from whence import limits
 from whence.core.dissemination.gossip import Gossip
-from whence.core.level import Surroundings
+from whence.core.level import BuildContext
 from whence.core.levels.gossip.fifo import SEQ_END
 from whence.core.levels.gossip.level import GOSSIP, settings_from
 from whence.core.membership.full_view import Directory
@@ -44,7 +44,7 @@ SHAPES: list[dict[str, object]] = [{}, {**SMALL, **TIGHT}, {**LARGE, "gossip_bun
 
 def near(random: Random) -> Process:
     """Draw from a few processes, so that items have to do with each other; oneself and one's other lives among them."""
-    return Process(random.randrange(6), random.choice((0, 1, 4, 5, 6, limits.BOOT_MAX)))
+    return Process(random.randrange(6), random.choice((0, 1, 4, 5, 6, limits.INCARNATION_MAX)))
 
 
 def near_news(random: Random) -> bytes:
@@ -54,7 +54,8 @@ def near_news(random: Random) -> bytes:
 def near_snapshot(random: Random) -> bytes:
     entries = [(*near(random), random.choice((0, 1, 2, 9, SEQ_END, 2**64 - 1))) for _ in range(random.randrange(5))]
     packed = b"".join(
-        pid.to_bytes(4, "little") + boot.to_bytes(4, "little") + at.to_bytes(8, "little") for pid, boot, at in entries
+        pid.to_bytes(4, "little") + incarnation.to_bytes(4, "little") + at.to_bytes(8, "little")
+        for pid, incarnation, at in entries
     )
     return packed + b"x" * (random.random() < 0.1)
 
@@ -85,7 +86,7 @@ class Run:
             directory.add(pid)
         settings = settings_from({"round_ns": ROUND_NS, "view": view, **shape})
         self.now = random.choice((0, 1_000_000))
-        self.node: Node = GOSSIP[level].build(ME, settings, Surroundings(random.random, self.now, directory))
+        self.node: Node = GOSSIP[level].build(ME, settings, BuildContext(random.random, self.now, directory))
         self.delivered: set[tuple[int, int, int]] = set()
         self.seen: Counter[str] = Counter()
 
@@ -122,12 +123,12 @@ class Run:
             assert send.to
             assert ME.pid not in send.to or isinstance(send.item, Welcome), "another life of ours may ask"
             assert len(set(send.to)) == len(send.to)
-            assert decode(encode("g", ME, [send.item], send.boot)).items == [send.item]
+            assert decode(encode("g", ME, [send.item], send.incarnation)).items == [send.item]
         assert ME.pid not in (self.node.view() or ())
         for out in ready.deliver:
             if isinstance(out, Delivery):
                 bundle = out.bundle
-                events = {(bundle.pid, bundle.boot, seq) for seq in range(bundle.first, bundle.last + 1)}
+                events = {(bundle.pid, bundle.incarnation, seq) for seq in range(bundle.first, bundle.last + 1)}
                 assert not events & self.delivered
                 self.delivered |= events
                 self.seen["delivered"] += 1

@@ -25,7 +25,7 @@ def _number(random: Random, high: int) -> int:
 
 
 def some_peer(random: Random) -> Process:
-    return Process(_number(random, limits.PEER_ID_MAX), _number(random, limits.BOOT_MAX))
+    return Process(_number(random, limits.PEER_ID_MAX), _number(random, limits.INCARNATION_MAX))
 
 
 def some_peers(random: Random) -> tuple[Process, ...]:

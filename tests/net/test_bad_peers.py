@@ -29,19 +29,19 @@ from whence.wire.frame import HEADER_BYTES, announced, sealed
 class Bad:
     """A peer that can say anything, in order or not."""
 
-    def __init__(self, victim: Node, pid: int = 66, boot: int = 1) -> None:
+    def __init__(self, victim: Node, pid: int = 66, incarnation: int = 1) -> None:
         host, _, port = victim.address.rpartition(":")
         self._where = (host, int(port))
         self.victim = victim
-        self.me = Process(pid, boot)
+        self.me = Process(pid, incarnation)
         self.nonce = b"n" * 16
         self.told: Hello | None = None
 
     async def connect(self) -> None:
         self.reader, self.writer = await asyncio.open_connection(*self._where)
 
-    def say(self, item: Item, me: Process | None = None, group: str = "", boot: int = 0) -> bytes:
-        frame = encode(group, me or self.me, [item], boot)
+    def say(self, item: Item, me: Process | None = None, group: str = "", incarnation: int = 0) -> bytes:
+        frame = encode(group, me or self.me, [item], incarnation)
         self.writer.write(frame)
         return frame
 
@@ -134,14 +134,14 @@ async def flood(victim: Node) -> None:
 
 async def stale_epoch(victim: Node) -> None:
     """It speaks to an earlier life of the victim, and then as an earlier life of itself."""
-    bad = Bad(victim, boot=2)
+    bad = Bad(victim, incarnation=2)
     await bad.greet()
-    earlier = Bad(victim, boot=1)
+    earlier = Bad(victim, incarnation=1)
     await earlier.connect()
     earlier.say(Hello(VERSION, "whence", earlier.nonce, "", 0))
     await earlier.gone()
     assert victim.live.counts["older_life"] == 1
-    bad.say(Push([packed(bad.me, 1, [b"old news"])]), group="alps", boot=victim.live.me.boot - 1)
+    bad.say(Push([packed(bad.me, 1, [b"old news"])]), group="alps", incarnation=victim.live.me.incarnation - 1)
     bad.say(Ping(0))
     await bad.hear()
     bad.writer.close()
@@ -169,7 +169,7 @@ async def misdirected(victim: Node) -> None:
     bad.say(Hello(VERSION, "whence", bad.nonce, "", 0))
     hello = await bad.hear()
     assert isinstance(hello, Hello)
-    bad.say(Confirm(hello.nonce, victim.live.me.pid, victim.live.me.boot - 1))
+    bad.say(Confirm(hello.nonce, victim.live.me.pid, victim.live.me.incarnation - 1))
     await bad.gone()
 
 
@@ -244,10 +244,15 @@ async def forged_events(victim: Node) -> None:
     told = victim.groups["alps"]
     published, said = told._driver.published, victim.live.peers.presence("alps", 2)
     assert said is not None
-    boot = said.process.boot
+    incarnation = said.process.incarnation
     mine = told._driver.context.me
     for first in range(1, 9):
-        for forged in (Process(2, boot), Process(2, boot + 1), mine, Process(mine.pid, mine.boot + 1)):
+        for forged in (
+            Process(2, incarnation),
+            Process(2, incarnation + 1),
+            mine,
+            Process(mine.pid, mine.incarnation + 1),
+        ):
             bundle = packed(forged, (published if forged == mine else 1) + first, [b"forged"])
             bad.say(Push([bundle, packed(bad.me, first, [b"its own"])]), group="alps")
     await bad.heeded()
@@ -384,7 +389,7 @@ def test_whoever_has_no_right_in_a_group_neither_begins_it_nor_keeps_others_out_
             mark = configuration(one.live.drivers["alps"].context)[0]
             bad.say(presence(mark, Place.MEMBER, [one.live.me, Process(66, 1)]), group="alps")
             bad.say(presence("total", Place.MEMBER), group="alps")
-            bad.say(Reached(5), group="alps", boot=one.live.me.boot)
+            bad.say(Reached(5), group="alps", incarnation=one.live.me.incarnation)
             await bad.heeded()
             assert not opening.done(), "its founders are not here"
             there = await two.open("alps", settings=QUICK, founders=[1, 2])

@@ -17,7 +17,7 @@ from whence.core.links.detector import DetectorSettings
 from whence.core.links.greeting import VERSION, Confirm, Hello
 from whence.core.membership.partial_view import Subscribe
 from whence.errors import JoinError, NameTakenError, SettingError, StorageError, TraceError, UsageError
-from whence.limits import BOOT_MAX
+from whence.limits import INCARNATION_MAX
 from whence.net import clock, incarnations
 from whence.net.certs import make_authority, make_member
 from whence.net.clock import incarnation_now, steady_ns
@@ -26,7 +26,7 @@ from whence.net.outboxes import Outbox
 from whence.net.permits import Permits
 from whence.net.settings import NetSettings
 from whence.trace.schema import Kind
-from whence.trace.spool import Spool
+from whence.trace.segments import TraceSegmentWriter
 from whence.types import Process
 from whence.wire.codec import decode_body, encode
 from whence.wire.items import Packet
@@ -124,13 +124,13 @@ def test_a_restarted_peer_is_taken_for_the_new_process_it_is(tmp_path: Path) -> 
             lives = []
             for life in (1, 2, 3):
                 async with join(2, contacts=[one.address], data=tmp_path) as two:
-                    lives.append((life, two.live.me.boot))
+                    lives.append((life, two.live.me.incarnation))
                     there = await two.open("alps", settings=QUICK)
                     drained = asyncio.create_task(take(there, 1))
                     await there.gathered(2)
                     await there.publish(b"%d" % life, until="settled")
                     drained.cancel()
-            assert [(int(d.payload), d.event.boot) for d in await taken] == lives == sorted(lives)
+            assert [(int(d.payload), d.event.incarnation) for d in await taken] == lives == sorted(lives)
 
     within(main())
 
@@ -140,7 +140,7 @@ def test_an_older_life_is_refused_where_a_newer_one_is_connected_and_told_so(mon
 
     async def main() -> None:
         async with join(1, settings=fast()) as one, join(2, contacts=[one.address]) as two:
-            monkeypatch.setattr(incarnations, "incarnation_now", lambda pid: two.live.me.boot - 5)
+            monkeypatch.setattr(incarnations, "incarnation_now", lambda pid: two.live.me.incarnation - 5)
             with pytest.raises(NameTakenError, match=r"process 1 knows life \d+ of process 2, later than this one"):
                 async with join(2, contacts=[one.address]):
                     pass
@@ -154,8 +154,8 @@ def test_an_older_life_is_refused_where_a_newer_one_was_connected(monkeypatch: p
     async def main() -> None:
         async with join(1, settings=fast()) as one:
             async with join(2, contacts=[one.address]) as two:
-                boot = two.live.me.boot
-            for earlier, why in ((boot - 1, "later than this one"), (boot, "with the same life")):
+                incarnation = two.live.me.incarnation
+            for earlier, why in ((incarnation - 1, "later than this one"), (incarnation, "with the same life")):
                 monkeypatch.setattr(incarnations, "incarnation_now", lambda pid, given=earlier: given)
                 with pytest.raises(NameTakenError, match=why):
                     async with join(2, contacts=[one.address]):
@@ -324,7 +324,7 @@ def test_incarnations_grow_with_the_time_and_never_wrap(monkeypatch: pytest.Monk
         later.append(incarnation_now(5))
     assert sorted(later) == later
     assert drawn[-1] < later[0]
-    assert later[-1] <= BOOT_MAX
+    assert later[-1] <= INCARNATION_MAX
     monkeypatch.setattr(time, "time_ns", lambda: 2_800_000_000 * 10**9)
     with pytest.raises(StorageError, match="set it right"):
         incarnation_now(6)
@@ -405,15 +405,15 @@ def test_rows_of_what_is_sent_are_on_file_before_its_bytes_leave(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process that is killed while it writes has told of every copy that went out (decision 0007)."""
-    add, flush_rows, flush = Spool.add, Spool.flush, Outbox.flush
+    add, flush_rows, flush = TraceSegmentWriter.add, TraceSegmentWriter.flush, Outbox.flush
     taken: list[Kind] = []
     on_file = written = 0
 
-    def count_row(spool: Spool, kind: Kind, row: Any) -> None:
+    def count_row(spool: TraceSegmentWriter, kind: Kind, row: Any) -> None:
         taken.append(kind)
         add(spool, kind, row)
 
-    def count_rows(spool: Spool) -> None:
+    def count_rows(spool: TraceSegmentWriter) -> None:
         nonlocal on_file
         flush_rows(spool)
         on_file += taken.count(Kind.SEND)
@@ -428,8 +428,8 @@ def test_rows_of_what_is_sent_are_on_file_before_its_bytes_leave(
     async def story() -> None:
         async with join(1, trace=tmp_path) as one, join(2, contacts=[one.address]) as two:
             groups = await open_all([one, two])
-            monkeypatch.setattr(Spool, "add", count_row)
-            monkeypatch.setattr(Spool, "flush", count_rows)
+            monkeypatch.setattr(TraceSegmentWriter, "add", count_row)
+            monkeypatch.setattr(TraceSegmentWriter, "flush", count_rows)
             monkeypatch.setattr(Outbox, "flush", count_frames)
             for _ in range(20):
                 await groups[0].publish_many([b"cause"])
@@ -445,13 +445,13 @@ def test_a_disk_that_takes_no_rows_does_not_stop_the_group(
 ) -> None:
     """A trace tells of a group; where it cannot be written, that is counted and said once, and events go on."""
 
-    def full(spool: Spool, *_: object) -> int:
+    def full(spool: TraceSegmentWriter, *_: object) -> int:
         raise TraceError("the disk is full")
 
     async def story() -> None:
         async with join(1, trace=tmp_path) as one, join(2, contacts=[one.address]) as two:
             groups = await open_all([one, two])
-            monkeypatch.setattr(Spool, "_put", full)
+            monkeypatch.setattr(TraceSegmentWriter, "_put", full)
             for number in range(20):
                 await groups[0].publish(bytes([number]))
                 await groups[1].publish(bytes([number]))

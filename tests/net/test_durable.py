@@ -61,14 +61,14 @@ def test_events_stored_while_nobody_listened_are_offered_by_the_next_life(tmp_pa
             group = await alone.open("alps", durable=True, settings=QUICK)
             for number in range(5):
                 await group.publish(b"%d" % number, until="stored")
-            first = alone.live.me.boot
+            first = alone.live.me.incarnation
             await alone.live.connections.close()  # dies without a word
         async with join(2) as two:
             there = await two.open("alps", settings=QUICK)
             async with join(1, data=tmp_path, contacts=[two.address]) as again:
                 await again.open("alps", durable=True, settings=QUICK)
                 taken = await take(there, 5)
-        assert [(int(d.payload), d.event.boot) for d in taken] == [(number, first) for number in range(5)]
+        assert [(int(d.payload), d.event.incarnation) for d in taken] == [(number, first) for number in range(5)]
 
     within(main())
 

@@ -27,7 +27,7 @@ from whence.errors import (
 )
 from whence.limits import BUNDLE_BYTES_MAX, BUNDLE_EVENTS_MAX
 from whence.net.settings import NetSettings
-from whence.types import ANY_BOOT, Process, packed
+from whence.types import ANY_INCARNATION, Process, packed
 from whence.wire.items import Packet
 
 
@@ -162,7 +162,7 @@ def test_what_an_application_publishes_while_it_is_called_comes_after_all_that_w
             stranger = Process(9, 1)
             (group,) = await open_all(started, on_batch=reply)
             pushed = Push([packed(stranger, 1, [b"question"]), packed(stranger, 2, [b"addition"])])
-            packet = Packet(group.name, *stranger, ANY_BOOT, [pushed])
+            packet = Packet(group.name, *stranger, ANY_INCARNATION, [pushed])
             group._driver.packet(packet, stranger, 100)
             assert came == [b"question", b"addition", b"my reply"]
 
@@ -230,10 +230,10 @@ def test_who_opens_a_group_again_is_another_process_in_it(data: bool, tmp_path: 
                 await back.close()
                 (back,) = await open_all([b])
             assert [name.seq for name in names] == [1, 1, 1]
-            assert len({name.boot for name in names}) == 3
-            boot = b.live.me.boot
+            assert len({name.incarnation for name in names}) == 3
+            incarnation = b.live.me.incarnation
         async with join(2, **here) as b:
-            assert b.live.me.boot > max([boot, *(name.boot for name in names)]) or not data
+            assert b.live.me.incarnation > max([incarnation, *(name.incarnation for name in names)]) or not data
 
     within(main())
 

@@ -93,8 +93,8 @@ def test_a_publisher_hears_that_no_merger_has_its_events(tmp_path: Path) -> None
             assert not serves(here)
             ports, node = here._driver.ports, here._driver.ports.node
             ports.node = node._replace(
-                send=lambda group, to, item, boot: (
-                    0 if isinstance(item, Offer | Batch) else node.send(group, to, item, boot)
+                send=lambda group, to, item, incarnation: (
+                    0 if isinstance(item, Offer | Batch) else node.send(group, to, item, incarnation)
                 )
             )
             heard: list[EventsLostError] = []

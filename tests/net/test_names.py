@@ -17,8 +17,8 @@ def test_a_second_connection_of_the_same_process_is_no_other_one() -> None:
 
 def test_another_one_waits_until_the_first_has_answered_a_question_asked_after_it_came() -> None:
     peer = connected(Process(2, 5), b"one")
-    for boot in (5, 6):
-        assert refusal(peer, Process(2, boot), b"two", 10 * S) == Refused(Why.CALL_AGAIN, 5)
+    for incarnation in (5, 6):
+        assert refusal(peer, Process(2, incarnation), b"two", 10 * S) == Refused(Why.CALL_AGAIN, 5)
     answered(peer, 9 * S, 11 * S)
     assert refusal(peer, Process(2, 6), b"two", 11 * S) == Refused(Why.CALL_AGAIN, 5), "it may have died since"
     answered(peer, 10 * S, 12 * S)

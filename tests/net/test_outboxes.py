@@ -50,15 +50,15 @@ def test_nothing_is_sent_to_oneself() -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize(("group", "boot"), [("alps", 9), ("andes", 5), (NODE, 5)])
-def test_a_frame_has_the_name_that_the_process_has_in_its_group_when_it_is_sent(group: str, boot: int) -> None:
+@pytest.mark.parametrize(("group", "incarnation"), [("alps", 9), ("andes", 5), (NODE, 5)])
+def test_a_frame_has_the_name_that_the_process_has_in_its_group_when_it_is_sent(group: str, incarnation: int) -> None:
     async def main() -> None:
         names: dict[str, Process] = {}
         sending, table = outboxes(names)
         names["alps"] = Process(1, 9)  # the group was opened again
         sending.send(group, [2], Ping(0), 7)
         packet = decode(b"".join(table.by_pid[2].outbox.frames[0]))
-        assert (packet.group, packet.pid, packet.boot, packet.to_boot) == (group, 1, boot, 7)
+        assert (packet.group, packet.pid, packet.incarnation, packet.to_incarnation) == (group, 1, incarnation, 7)
 
     asyncio.run(main())
 

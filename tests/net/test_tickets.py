@@ -135,18 +135,18 @@ def test_without_its_witnesses_a_coordinator_is_suspended_and_says_whom_it_waits
             async with one, two:
                 groups = await cluster([last, one, two])
                 await groups[0].acquire_ticket()
-                gone = [(node.pid, node.live.me.boot) for node in (one, two)]
+                gone = [(node.pid, node.live.me.incarnation) for node in (one, two)]
             assert groups[0].ticket() is not None
             async with asyncio.timeout(20):
                 while (told := groups[0].ticket()) is not None and told.standing != "suspended":
                     await asyncio.sleep(0.05)
             assert told is not None
-            assert {(process.pid, process.boot) for process in told.waits_for} == set(gone)
+            assert {(process.pid, process.incarnation) for process in told.waits_for} == set(gone)
             assert (told.lease_left_ns, told.why) == (0, "its lease has run out")
             with pytest.raises(LeaseSuspendedError, match=r"lease has run out; retry in \d+ ms"):
                 await groups[0].publish(b"x")
             with pytest.raises(UsageError, match="this process lives"):
-                groups[0].declare_dead(last.pid, last.live.me.boot)
+                groups[0].declare_dead(last.pid, last.live.me.incarnation)
             with pytest.raises(UsageError, match="a process is a pid"):
                 groups[0].declare_dead(1 << 16, 1)
             await asyncio.sleep(0.5)  # four ticket rounds without a word
@@ -267,7 +267,7 @@ def test_clusters_come_and_go_at_run_time_and_know_nothing_of_each_other() -> No
             again = await started[2].open("andes", "optimistic", settings=FAST, founders=FOUNDERS, write=True)
             await again.publish(b"back")
             delivery = await anext(aiter(regions["andes"][1]))
-            assert delivery.event.boot > started[2].live.me.boot
+            assert delivery.event.incarnation > started[2].live.me.incarnation
             told = again.ticket()
             assert told is not None
             assert (delivery.ticket, delivery.epoch) == (told.ticket, told.epoch)
@@ -286,12 +286,12 @@ def test_the_status_and_the_metrics_tell_of_tickets_and_take_an_operators_word(t
             [seen] = status(started[1].live)["groups"][0]["ticket"]["owners"]
             me = started[0].live.drivers["alps"].context.me
             assert (seen["ticket"], seen["epoch"], seen["owner"]) == (
-                told["ticket"], told["epoch"], f"{me.pid}:{me.boot}",
+                told["ticket"], told["epoch"], f"{me.pid}:{me.incarnation}",
             )  # fmt: skip
             assert seen["lease_left_ns"] > 0, "it lent the lease, as a witness"
             screen = Console(file=StringIO(), width=200)
             screen.print(status_page(status(started[1].live), {}, 1.0))
-            assert f"{me.pid}:{me.boot}" in screen.file.getvalue()  # type: ignore[attr-defined]
+            assert f"{me.pid}:{me.incarnation}" in screen.file.getvalue()  # type: ignore[attr-defined]
             text = metrics(started[0].live)
             labels = r'group="alps",level="optimistic",ticket="\d+",standing="\w+"'
             left = re.search(rf"whence_ticket_lease_left_seconds\{{{labels}\}} -?\d", text)
@@ -299,8 +299,8 @@ def test_the_status_and_the_metrics_tell_of_tickets_and_take_an_operators_word(t
             server = await serve_status(started[0].live, tmp_path / "s")
             await declare_dead(tmp_path / "s", DeclareDead("alps", 9, 2**31 - 1))
             for word, refusal in (
-                (DeclareDead("alps", 1, started[0].live.me.boot), "this process lives"),
-                (DeclareDead("alps", 2, started[1].live.me.boot), "spoke to this one a moment ago: it lives"),
+                (DeclareDead("alps", 1, started[0].live.me.incarnation), "this process lives"),
+                (DeclareDead("alps", 2, started[1].live.me.incarnation), "spoke to this one a moment ago: it lives"),
                 (DeclareDead("andes", 9, 1), "in no group 'andes'"),
             ):
                 with pytest.raises(UsageError, match=refusal):
@@ -413,7 +413,7 @@ def test_commands_publish_under_a_ticket_or_key_and_take_an_operators_word(
 
 
 @pytest.mark.parametrize("name", ["9", "9:x", "70000:1", "9:4:1"])
-def test_a_process_is_named_by_pid_and_boot(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_process_is_named_by_pid_and_incarnation(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["declare-dead", name, "--group", "alps", "--pid", "0"]) == 2
     assert "a process is PID:BOOT" in capsys.readouterr().err
 

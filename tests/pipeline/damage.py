@@ -31,10 +31,10 @@ def values(kind: Kind, row: Row, names: tuple[str, ...]) -> dict[str, Any]:
     return {name: value(kind, row, name) for name in names}
 
 
-def pick(trace: Trace, dice: Random, *kinds: Kind) -> tuple[Kind, int] | None:
+def pick(trace: Trace, rng: Random, *kinds: Kind) -> tuple[Kind, int] | None:
     """Choose any row of some kinds."""
     places = [(kind, place) for kind in kinds for place in range(len(trace.rows[kind]))]
-    return dice.choice(places) if places else None
+    return rng.choice(places) if places else None
 
 
 def change(trace: Trace, kind: Kind, place: int, **columns: Any) -> None:
@@ -58,9 +58,9 @@ def without_traffic(trace: Trace) -> Trace:
     return trace
 
 
-def without(trace: Trace, dice: Random, *kinds: Kind) -> Trace | None:
+def without(trace: Trace, rng: Random, *kinds: Kind) -> Trace | None:
     """Leave a row out as if it had never been."""
-    chosen = pick(trace, dice, *kinds)
+    chosen = pick(trace, rng, *kinds)
     if chosen is None:
         return None
     del trace.rows[chosen[0]][chosen[1]]
@@ -75,100 +75,100 @@ def exchange(trace: Trace, kind: Kind, one: int, other: int, names: tuple[str, .
     change(trace, kind, other, **first)
 
 
-def two_of_one_process(trace: Trace, dice: Random, kind: Kind) -> tuple[int, int] | None:
+def two_of_one_process(trace: Trace, rng: Random, kind: Kind) -> tuple[int, int] | None:
     rows = trace.rows[kind]
     pairs = [
         (a, b) for a in range(len(rows)) for b in range(a + 1, min(len(rows), a + 40)) if rows[a][:2] == rows[b][:2]
     ]
-    return dice.choice(pairs) if pairs else None
+    return rng.choice(pairs) if pairs else None
 
 
 # --- rows swapped, dropped, doubled ---
 
 
-def deliveries_swapped(trace: Trace, dice: Random) -> Trace | None:
-    pair = two_of_one_process(trace, dice, Kind.DELIVER)
+def deliveries_swapped(trace: Trace, rng: Random) -> Trace | None:
+    pair = two_of_one_process(trace, rng, Kind.DELIVER)
     if pair is None:
         return None
     exchange(trace, Kind.DELIVER, *pair, (*NAME, *KEY, "payload_bytes", "payload_crc"))
     return trace
 
 
-def many_deliveries_swapped(trace: Trace, dice: Random) -> Trace | None:
-    swapped = [deliveries_swapped(trace, dice) for _ in range(6)]
+def many_deliveries_swapped(trace: Trace, rng: Random) -> Trace | None:
+    swapped = [deliveries_swapped(trace, rng) for _ in range(6)]
     return None if None in swapped else trace
 
 
-def steps_swapped(trace: Trace, dice: Random) -> Trace | None:
+def steps_swapped(trace: Trace, rng: Random) -> Trace | None:
     """A delivery and a publication of one process change places: an effect may come before its cause."""
     published, delivered = trace.rows[Kind.PUBLISH], trace.rows[Kind.DELIVER]
     pairs = [(p, d) for p, one in enumerate(published) for d, two in enumerate(delivered) if one[:2] == two[:2]]
     if not pairs:
         return None
-    p, d = dice.choice(pairs)
+    p, d = rng.choice(pairs)
     one, two = published[p][2], delivered[d][2]
     change(trace, Kind.PUBLISH, p, ev=two)
     change(trace, Kind.DELIVER, d, ev=one)
     return trace
 
 
-def publications_swapped(trace: Trace, dice: Random) -> Trace | None:
-    pair = two_of_one_process(trace, dice, Kind.PUBLISH)
+def publications_swapped(trace: Trace, rng: Random) -> Trace | None:
+    pair = two_of_one_process(trace, rng, Kind.PUBLISH)
     if pair is None:
         return None
     exchange(trace, Kind.PUBLISH, *pair, ("ev", "t_true", "t_clk"))
     return trace
 
 
-def delivery_lost_on_disk(trace: Trace, dice: Random) -> Trace | None:
-    chosen = pick(trace, dice, Kind.DELIVER)
+def delivery_lost_on_disk(trace: Trace, rng: Random) -> Trace | None:
+    chosen = pick(trace, rng, Kind.DELIVER)
     if chosen is None:
         return None
     del trace.rows[Kind.DELIVER][chosen[1]]
     return trace
 
 
-def publication_lost_on_disk(trace: Trace, dice: Random) -> Trace | None:
-    chosen = pick(trace, dice, Kind.PUBLISH)
+def publication_lost_on_disk(trace: Trace, rng: Random) -> Trace | None:
+    chosen = pick(trace, rng, Kind.PUBLISH)
     if chosen is None:
         return None
     del trace.rows[Kind.PUBLISH][chosen[1]]
     return trace
 
 
-def delivery_never_made(trace: Trace, dice: Random) -> Trace | None:
-    return without(trace, dice, Kind.DELIVER)
+def delivery_never_made(trace: Trace, rng: Random) -> Trace | None:
+    return without(trace, rng, Kind.DELIVER)
 
 
-def publication_never_told(trace: Trace, dice: Random) -> Trace | None:
-    return without(trace, dice, Kind.PUBLISH)
+def publication_never_told(trace: Trace, rng: Random) -> Trace | None:
+    return without(trace, rng, Kind.PUBLISH)
 
 
-def gap_never_told(trace: Trace, dice: Random) -> Trace | None:
-    return without(trace, dice, Kind.GAP)
+def gap_never_told(trace: Trace, rng: Random) -> Trace | None:
+    return without(trace, rng, Kind.GAP)
 
 
-def join_never_told(trace: Trace, dice: Random) -> Trace | None:
-    return without(trace, dice, Kind.JOIN, Kind.RESTART)
+def join_never_told(trace: Trace, rng: Random) -> Trace | None:
+    return without(trace, rng, Kind.JOIN, Kind.RESTART)
 
 
-def rows_shipped_twice(trace: Trace, dice: Random) -> Trace | None:
+def rows_shipped_twice(trace: Trace, rng: Random) -> Trace | None:
     for kind in (Kind.PUBLISH, Kind.DELIVER, Kind.NOTE):
-        trace.rows[kind] += trace.rows[kind][: dice.randint(1, 9)]
+        trace.rows[kind] += trace.rows[kind][: rng.randint(1, 9)]
     return trace
 
 
-def row_told_twice_differently(trace: Trace, dice: Random) -> Trace | None:
-    chosen = pick(trace, dice, Kind.DELIVER)
+def row_told_twice_differently(trace: Trace, rng: Random) -> Trace | None:
+    chosen = pick(trace, rng, Kind.DELIVER)
     if chosen is None:
         return None
     trace.rows[Kind.DELIVER].append(with_columns(trace.rows[Kind.DELIVER][chosen[1]], Kind.DELIVER, hold_ns=12_345))
     return trace
 
 
-def number_claimed_twice(trace: Trace, dice: Random) -> Trace | None:
+def number_claimed_twice(trace: Trace, rng: Random) -> Trace | None:
     """A row of another kind or of another event has the number of one that is there: which is true?"""
-    one, other = pick(trace, dice, Kind.DELIVER, Kind.PUBLISH), pick(trace, dice, Kind.DELIVER, Kind.PUBLISH)
+    one, other = pick(trace, rng, Kind.DELIVER, Kind.PUBLISH), pick(trace, rng, Kind.DELIVER, Kind.PUBLISH)
     if one is None or other is None or one == other:
         return None
     place = trace.rows[one[0]][one[1]][:3]
@@ -177,9 +177,9 @@ def number_claimed_twice(trace: Trace, dice: Random) -> Trace | None:
     return trace
 
 
-def last_number_claimed_twice(trace: Trace, dice: Random) -> Trace | None:
+def last_number_claimed_twice(trace: Trace, rng: Random) -> Trace | None:
     """Without both rows nothing seems to be missing."""
-    chosen = pick(trace, dice, Kind.DELIVER)
+    chosen = pick(trace, rng, Kind.DELIVER)
     if chosen is None:
         return None
     who = trace.rows[Kind.DELIVER][chosen[1]][:2]
@@ -191,8 +191,8 @@ def last_number_claimed_twice(trace: Trace, dice: Random) -> Trace | None:
     return trace
 
 
-def delivered_again(trace: Trace, dice: Random) -> Trace | None:
-    chosen = pick(trace, dice, Kind.DELIVER)
+def delivered_again(trace: Trace, rng: Random) -> Trace | None:
+    chosen = pick(trace, rng, Kind.DELIVER)
     if chosen is None:
         return None
     row = trace.rows[Kind.DELIVER][chosen[1]]
@@ -201,9 +201,9 @@ def delivered_again(trace: Trace, dice: Random) -> Trace | None:
     return trace
 
 
-def published_again(trace: Trace, dice: Random) -> Trace | None:
+def published_again(trace: Trace, rng: Random) -> Trace | None:
     """Somebody else publishes under a name that is taken."""
-    chosen, other = pick(trace, dice, Kind.PUBLISH), pick(trace, dice, Kind.DELIVER)
+    chosen, other = pick(trace, rng, Kind.PUBLISH), pick(trace, rng, Kind.DELIVER)
     if chosen is None or other is None:
         return None
     row, who = trace.rows[Kind.PUBLISH][chosen[1]], trace.rows[Kind.DELIVER][other[1]]
@@ -212,30 +212,30 @@ def published_again(trace: Trace, dice: Random) -> Trace | None:
     return trace
 
 
-def shuffled(trace: Trace, dice: Random) -> Trace | None:
+def shuffled(trace: Trace, rng: Random) -> Trace | None:
     for rows in trace.rows.values():
-        dice.shuffle(rows)
+        rng.shuffle(rows)
     return trace
 
 
 # --- columns altered ---
 
 
-def checksum_altered(trace: Trace, dice: Random) -> Trace | None:
-    chosen = pick(trace, dice, Kind.DELIVER)
+def checksum_altered(trace: Trace, rng: Random) -> Trace | None:
+    chosen = pick(trace, rng, Kind.DELIVER)
     if chosen is None:
         return None
-    change(trace, *chosen, payload_crc=1, payload_bytes=dice.choice([None, 3]))
+    change(trace, *chosen, payload_crc=1, payload_bytes=rng.choice([None, 3]))
     return trace
 
 
-def checksums_lost(trace: Trace, dice: Random) -> Trace | None:
+def checksums_lost(trace: Trace, rng: Random) -> Trace | None:
     """Of one delivery, of all, or of everything."""
     rows = trace.rows[Kind.DELIVER]
-    one = pick(trace, dice, Kind.DELIVER)
+    one = pick(trace, rng, Kind.DELIVER)
     if one is None:
         return None
-    way = dice.randint(0, 2)
+    way = rng.randint(0, 2)
     for place in [one[1]] if way == 0 else range(len(rows)):
         change(trace, Kind.DELIVER, place, payload_crc=None)
     for place in range(len(trace.rows[Kind.PUBLISH])) if way == 2 else ():
@@ -243,52 +243,52 @@ def checksums_lost(trace: Trace, dice: Random) -> Trace | None:
     return trace
 
 
-def delivered_what_nobody_published(trace: Trace, dice: Random) -> Trace | None:
-    chosen = pick(trace, dice, Kind.DELIVER)
+def delivered_what_nobody_published(trace: Trace, rng: Random) -> Trace | None:
+    chosen = pick(trace, rng, Kind.DELIVER)
     if chosen is None:
         return None
     change(trace, *chosen, m_seq=987_654)
     return trace
 
 
-def published_in_anothers_name(trace: Trace, dice: Random) -> Trace | None:
-    chosen = pick(trace, dice, Kind.PUBLISH)
+def published_in_anothers_name(trace: Trace, rng: Random) -> Trace | None:
+    chosen = pick(trace, rng, Kind.PUBLISH)
     if chosen is None:
         return None
     change(trace, *chosen, m_pid=77)
     return trace
 
 
-def addressed_to_few(trace: Trace, dice: Random) -> Trace | None:
-    for place in range(0, len(trace.rows[Kind.PUBLISH]), dice.randint(1, 3)):
-        change(trace, Kind.PUBLISH, place, dests=tuple(dice.sample(trace.run.nodes, len(trace.run.nodes) // 2 + 1)))
+def addressed_to_few(trace: Trace, rng: Random) -> Trace | None:
+    for place in range(0, len(trace.rows[Kind.PUBLISH]), rng.randint(1, 3)):
+        change(trace, Kind.PUBLISH, place, dests=tuple(rng.sample(trace.run.nodes, len(trace.run.nodes) // 2 + 1)))
     return trace
 
 
-def over_its_bound(trace: Trace, dice: Random) -> Trace | None:
-    chosen = pick(trace, dice, Kind.NOTE)
+def over_its_bound(trace: Trace, rng: Random) -> Trace | None:
+    chosen = pick(trace, rng, Kind.NOTE)
     if chosen is None:
         return None
-    change(trace, *chosen, value=9, bound=dice.choice([8, None]))
+    change(trace, *chosen, value=9, bound=rng.choice([8, None]))
     return trace
 
 
-def view_altered(trace: Trace, dice: Random) -> Trace | None:
+def view_altered(trace: Trace, rng: Random) -> Trace | None:
     rows = trace.rows[Kind.VIEW]
     if not rows:
         return None
-    for place in range(dice.randrange(len(rows)), len(rows)):
+    for place in range(rng.randrange(len(rows)), len(rows)):
         node, view = rows[place][0], value(Kind.VIEW, rows[place], "dests") or ()
-        change(trace, Kind.VIEW, place, dests=dice.choice([(*view, node), (), view[:1], tuple(trace.run.nodes)]))
+        change(trace, Kind.VIEW, place, dests=rng.choice([(*view, node), (), view[:1], tuple(trace.run.nodes)]))
     return trace
 
 
 # --- clocks ---
 
 
-def clock_of_one_shifted(trace: Trace, dice: Random) -> Trace | None:
+def clock_of_one_shifted(trace: Trace, rng: Random) -> Trace | None:
     """One process's true time and clock are off by up to a second."""
-    node, by = dice.choice(trace.run.nodes), dice.randint(-(10**9), 10**9)
+    node, by = rng.choice(trace.run.nodes), rng.randint(-(10**9), 10**9)
     for kind, rows in trace.rows.items():
         for place, row in enumerate(rows):
             if row[0] == node and row[4] is not None:
@@ -296,22 +296,22 @@ def clock_of_one_shifted(trace: Trace, dice: Random) -> Trace | None:
     return trace
 
 
-def without_true_time(trace: Trace, dice: Random) -> Trace | None:
+def without_true_time(trace: Trace, rng: Random) -> Trace | None:
     for kind, rows in trace.rows.items():
         for place in range(len(rows)):
             change(trace, kind, place, t_true=None)
     return trace
 
 
-def some_without_true_time(trace: Trace, dice: Random) -> Trace | None:
-    for kind in dice.sample(list(Kind), 6):
+def some_without_true_time(trace: Trace, rng: Random) -> Trace | None:
+    for kind in rng.sample(list(Kind), 6):
         for place in range(len(trace.rows[kind])):
-            if dice.random() < 0.5:
+            if rng.random() < 0.5:
                 change(trace, kind, place, t_true=None)
     return trace
 
 
-def live_and_nobody_founded(trace: Trace, dice: Random) -> Trace | None:
+def live_and_nobody_founded(trace: Trace, rng: Random) -> Trace | None:
     """As gathered from several machines: no true time, and every member known by its join row alone."""
     founders = trace.run.groups
     trace.run.groups = {grp: [] for grp in founders}
@@ -334,12 +334,12 @@ def keyed(trace: Trace, kind: Kind) -> list[int]:
     return [place for place, row in enumerate(trace.rows[kind]) if value(kind, row, "k_hi") is not None]
 
 
-def keys_lost(trace: Trace, dice: Random) -> Trace | None:
+def keys_lost(trace: Trace, rng: Random) -> Trace | None:
     """Of one row, of half the deliveries, of all of them, of everything, or a part of some."""
     deliveries, publications = keyed(trace, Kind.DELIVER), keyed(trace, Kind.PUBLISH)
     if not deliveries:
         return None
-    way = dice.randint(0, 4)
+    way = rng.randint(0, 4)
     nothing: dict[str, Any] = dict.fromkeys(KEY[2:] if way == 4 else KEY)
     for place in (deliveries[:1], deliveries[::2], deliveries, deliveries, deliveries[::3])[way]:
         change(trace, Kind.DELIVER, place, **nothing)
@@ -348,20 +348,20 @@ def keys_lost(trace: Trace, dice: Random) -> Trace | None:
     return trace
 
 
-def published_keys_swapped(trace: Trace, dice: Random) -> Trace | None:
+def published_keys_swapped(trace: Trace, rng: Random) -> Trace | None:
     places = keyed(trace, Kind.PUBLISH)
     if len(places) < 2:
         return None
-    one, other = dice.sample(places, 2)
+    one, other = rng.sample(places, 2)
     exchange(trace, Kind.PUBLISH, one, other, KEY)
     return trace
 
 
-def keys_swapped_everywhere(trace: Trace, dice: Random) -> Trace | None:
+def keys_swapped_everywhere(trace: Trace, rng: Random) -> Trace | None:
     places = keyed(trace, Kind.PUBLISH)
     if len(places) < 2:
         return None
-    rows = [trace.rows[Kind.PUBLISH][place] for place in dice.sample(places, 2)]
+    rows = [trace.rows[Kind.PUBLISH][place] for place in rng.sample(places, 2)]
     names, keys = zip(*((values(Kind.PUBLISH, row, NAME), values(Kind.PUBLISH, row, KEY)) for row in rows), strict=True)
     for kind in (Kind.PUBLISH, Kind.DELIVER):
         for place, row in enumerate(trace.rows[kind]):
@@ -370,20 +370,20 @@ def keys_swapped_everywhere(trace: Trace, dice: Random) -> Trace | None:
     return trace
 
 
-def delivered_keys_swapped(trace: Trace, dice: Random) -> Trace | None:
+def delivered_keys_swapped(trace: Trace, rng: Random) -> Trace | None:
     places = keyed(trace, Kind.DELIVER)
     if len(places) < 2:
         return None
-    one, other = dice.sample(places, 2)
+    one, other = rng.sample(places, 2)
     exchange(trace, Kind.DELIVER, one, other, KEY)
     return trace
 
 
-def one_key_for_two(trace: Trace, dice: Random) -> Trace | None:
+def one_key_for_two(trace: Trace, rng: Random) -> Trace | None:
     places = keyed(trace, Kind.PUBLISH)
     if len(places) < 2:
         return None
-    one, other = dice.sample(places, 2)
+    one, other = rng.sample(places, 2)
     change(trace, Kind.PUBLISH, other, **values(Kind.PUBLISH, trace.rows[Kind.PUBLISH][one], KEY))
     return trace
 
@@ -391,69 +391,69 @@ def one_key_for_two(trace: Trace, dice: Random) -> Trace | None:
 # --- tickets ---
 
 
-def tenure_never_ended(trace: Trace, dice: Random) -> Trace | None:
-    return without(trace, dice, Kind.TICKET_RELEASE, Kind.TICKET_SUSPEND, Kind.CRASH)
+def tenure_never_ended(trace: Trace, rng: Random) -> Trace | None:
+    return without(trace, rng, Kind.TICKET_RELEASE, Kind.TICKET_SUSPEND, Kind.CRASH)
 
 
-def tenure_begun_earlier(trace: Trace, dice: Random) -> Trace | None:
-    chosen = pick(trace, dice, Kind.TICKET_ACQUIRE)
+def tenure_begun_earlier(trace: Trace, rng: Random) -> Trace | None:
+    chosen = pick(trace, rng, Kind.TICKET_ACQUIRE)
     if chosen is None:
         return None
-    row, by = trace.rows[chosen[0]][chosen[1]], dice.randint(1, 10**9)
+    row, by = trace.rows[chosen[0]][chosen[1]], rng.randint(1, 10**9)
     change(trace, *chosen, t_true=None if row[4] is None else max(0, row[4] - by), t_clk=row[3] - by)
     return trace
 
 
-def lease_ended_earlier(trace: Trace, dice: Random) -> Trace | None:
+def lease_ended_earlier(trace: Trace, rng: Random) -> Trace | None:
     """Near the end of a lease a use is wrong only where no drift explains it."""
     rows = trace.rows[Kind.TICKET_SUSPEND]
     for place, row in enumerate(rows):
         uses = [u[4] for u in trace.rows[Kind.PUBLISH] if u[:2] == row[:2] and u[4] is not None and u[2] < row[2]]
         if uses and row[4] is not None:
             since = row[4] - uses[-1]
-            change(trace, Kind.TICKET_SUSPEND, place, late_ns=int(since * dice.uniform(0.95, 1.05)))
+            change(trace, Kind.TICKET_SUSPEND, place, late_ns=int(since * rng.uniform(0.95, 1.05)))
     return trace if rows else None
 
 
-def epoch_altered(trace: Trace, dice: Random) -> Trace | None:
-    chosen = pick(trace, dice, *TICKETS)
+def epoch_altered(trace: Trace, rng: Random) -> Trace | None:
+    chosen = pick(trace, rng, *TICKETS)
     if chosen is None:
         return None
-    change(trace, *chosen, epoch=dice.randint(0, 3), value=dice.choice([None, 1, 2]))
+    change(trace, *chosen, epoch=rng.randint(0, 3), value=rng.choice([None, 1, 2]))
     return trace
 
 
-def published_under_another_ticket(trace: Trace, dice: Random) -> Trace | None:
-    chosen = pick(trace, dice, Kind.PUBLISH)
+def published_under_another_ticket(trace: Trace, rng: Random) -> Trace | None:
+    chosen = pick(trace, rng, Kind.PUBLISH)
     if chosen is None:
         return None
-    change(trace, *chosen, ticket=dice.randint(0, 3), epoch=dice.randint(0, 3))
+    change(trace, *chosen, ticket=rng.randint(0, 3), epoch=rng.randint(0, 3))
     return trace
 
 
 # --- what the run says of itself ---
 
 
-def run_remembers_or_forgets(trace: Trace, dice: Random) -> Trace | None:
+def run_remembers_or_forgets(trace: Trace, rng: Random) -> Trace | None:
     trace.run.durable = not trace.run.durable
     return trace
 
 
-def nothing_may_be_lost(trace: Trace, dice: Random) -> Trace | None:
+def nothing_may_be_lost(trace: Trace, rng: Random) -> Trace | None:
     trace.run.reach_min = 1.0
-    trace.run.parameters = trace.run.parameters | {"agreement": dice.choice(["all", "most"])}
+    trace.run.parameters = trace.run.parameters | {"agreement": rng.choice(["all", "most"])}
     if trace.run.phases is not None:
-        trace.run.phases = msgspec.structs.replace(trace.run.phases, deadline_ns=dice.randint(0, 10**8))
+        trace.run.phases = msgspec.structs.replace(trace.run.phases, deadline_ns=rng.randint(0, 10**8))
     return trace
 
 
-def nobody_founded(trace: Trace, dice: Random) -> Trace | None:
-    trace.run.groups = {grp: nodes[: dice.randint(0, 1)] for grp, nodes in trace.run.groups.items()}
+def nobody_founded(trace: Trace, rng: Random) -> Trace | None:
+    trace.run.groups = {grp: nodes[: rng.randint(0, 1)] for grp, nodes in trace.run.groups.items()}
     return trace
 
 
-def nothing_happened(trace: Trace, dice: Random) -> Trace | None:
-    for kind in (Kind.PUBLISH, Kind.DELIVER, *TICKETS, Kind.NOTE)[dice.randint(0, 2) :]:
+def nothing_happened(trace: Trace, rng: Random) -> Trace | None:
+    for kind in (Kind.PUBLISH, Kind.DELIVER, *TICKETS, Kind.NOTE)[rng.randint(0, 2) :]:
         trace.rows[kind].clear()
     renumber(trace)
     return trace

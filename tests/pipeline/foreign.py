@@ -64,85 +64,85 @@ BAD_LINES = ('{"pid": 1, "seq"', "no json", "[1, 2]", '{"pid": 1, "seq": 1, "l":
 
 def drawn(seed: int) -> Case:
     """Draw a case."""
-    dice = Random(seed)
-    publishers = _publishers(dice)
-    groups = dice.choice((["all"], ["a", "b"], ["a", "b/c", "ü 1", "d=e"]))
-    weights = [dice.choice((1, 1, 50)) for _ in publishers]
-    count = dice.choice((1, 2, 3, 4))
+    rng = Random(seed)
+    publishers = _publishers(rng)
+    groups = rng.choice((["all"], ["a", "b"], ["a", "b/c", "ü 1", "d=e"]))
+    weights = [rng.choice((1, 1, 50)) for _ in publishers]
+    count = rng.choice((1, 2, 3, 4))
     files, seqs, clock = [], dict.fromkeys(range(len(publishers)), 0), 1_000
     for number in range(count):
-        lacks = tuple(name for name in ("grp", "inc", "k", "r", "payload") if dice.random() < 0.25)
+        lacks = tuple(name for name in ("grp", "inc", "k", "r", "payload") if rng.random() < 0.25)
         entries = []
-        for _ in range(dice.choice((1, 12, 40))):
-            at = dice.choices(range(len(publishers)), weights)[0]
+        for _ in range(rng.choice((1, 12, 40))):
+            at = rng.choices(range(len(publishers)), weights)[0]
             seqs[at] += 1
-            clock += dice.choice((0, 0, 1, 3))
-            entries.append(Entry(_event(dice, publishers[at], seqs[at], clock, groups, lacks)))
-        files.append(_with_trouble(dice, number, entries, lacks))
-    _repeat_later(dice, files)
-    stops = [at for at in range(1, count) if dice.random() < 0.3]
+            clock += rng.choice((0, 0, 1, 3))
+            entries.append(Entry(_event(rng, publishers[at], seqs[at], clock, groups, lacks)))
+        files.append(_with_trouble(rng, number, entries, lacks))
+    _repeat_later(rng, files)
+    stops = [at for at in range(1, count) if rng.random() < 0.3]
     return Case(
-        files, dice.randrange(count) if dice.random() < 0.3 else None, stops,
-        dice.randrange(12) if dice.random() < 0.4 else None, dice.choice(("evidence", "evidence", "frontier")),
+        files, rng.randrange(count) if rng.random() < 0.3 else None, stops,
+        rng.randrange(12) if rng.random() < 0.4 else None, rng.choice(("evidence", "evidence", "frontier")),
     )  # fmt: skip
 
 
-def _publishers(dice: Random) -> list[Fields]:
-    kind = dice.choice(("small", "small", "large", "uuid", "named", "mixed"))
-    small: list[Fields] = [{"pid": pid} for pid in dice.sample(range(40), 3)]
-    large: list[Fields] = [{"pid": dice.getrandbits(bits)} for bits in (16, 40, 63, 64)]
-    uuids: list[Fields] = [{"pid": str(UUID(int=dice.getrandbits(128)))} for _ in range(3)]
-    stem = f"host-{dice.choice('äbc')}-{'x' * dice.choice((0, 9))}"
+def _publishers(rng: Random) -> list[Fields]:
+    kind = rng.choice(("small", "small", "large", "uuid", "named", "mixed"))
+    small: list[Fields] = [{"pid": pid} for pid in rng.sample(range(40), 3)]
+    large: list[Fields] = [{"pid": rng.getrandbits(bits)} for bits in (16, 40, 63, 64)]
+    uuids: list[Fields] = [{"pid": str(UUID(int=rng.getrandbits(128)))} for _ in range(3)]
+    stem = f"host-{rng.choice('äbc')}-{'x' * rng.choice((0, 9))}"
     named: list[Fields] = [{"publisher": f"{stem}{at}"} for at in range(3)]
     kinds: dict[str, list[Fields]] = {"small": small, "large": large, "uuid": uuids, "named": named}
     return kinds.get(kind, [*small, *large, *uuids, *named])
 
 
-def _event(dice: Random, who: Fields, seq: int, clock: int, groups: list[str], lacks: tuple[str, ...]) -> Fields:
-    row: Fields = who | {"seq": seq, "l": clock, "grp": dice.choice(groups), "inc": 1, "k": dice.choice((0, 0, 1, 5))}
-    row |= {"r": clock - dice.randrange(3), "payload": f"{seq}-{dice.randrange(10**6)}".encode()}
+def _event(rng: Random, who: Fields, seq: int, clock: int, groups: list[str], lacks: tuple[str, ...]) -> Fields:
+    row: Fields = who | {"seq": seq, "l": clock, "grp": rng.choice(groups), "inc": 1, "k": rng.choice((0, 0, 1, 5))}
+    row |= {"r": clock - rng.randrange(3), "payload": f"{seq}-{rng.randrange(10**6)}".encode()}
     for name in ("grp", "inc", "k", "r", "payload"):
-        if name in lacks or dice.random() < 0.05:
+        if name in lacks or rng.random() < 0.05:
             row[name] = None
     return row
 
 
-def _with_trouble(dice: Random, number: int, entries: list[Entry], lacks: tuple[str, ...]) -> LogFile:
+def _with_trouble(rng: Random, number: int, entries: list[Entry], lacks: tuple[str, ...]) -> LogFile:
     """Put duplicates, heartbeats and rows without a place between the others, and choose how they are written."""
-    suffix = dice.choice((".parquet", ".parquet", ".ndjson", ".ndjson.gz", ".jsonl"))
+    suffix = rng.choice((".parquet", ".parquet", ".ndjson", ".ndjson.gz", ".jsonl"))
     is_text = suffix != ".parquet"
     whole = [entry.fields for entry in entries if entry.fields is not None]
-    for row in dice.sample(whole, len(whole) // dice.choice((3, 10, 1000))):
-        changed = row | {"payload": b"again"} if dice.random() < 0.5 and "payload" not in lacks else dict(row)
-        entries.insert(dice.randrange(len(entries) + 1), Entry(changed))
-    texts = dice.random() < 0.4
+    for row in rng.sample(whole, len(whole) // rng.choice((3, 10, 1000))):
+        changed = row | {"payload": b"again"} if rng.random() < 0.5 and "payload" not in lacks else dict(row)
+        entries.insert(rng.randrange(len(entries) + 1), Entry(changed))
+    texts = rng.random() < 0.4
     if texts or is_text:
-        for change in dice.sample(BAD_ROWS, dice.choice((0, 1, 4))):
+        for change in rng.sample(BAD_ROWS, rng.choice((0, 1, 4))):
             if not set(change) & set(lacks) and (is_text or not set(change) & {"k_hi"}):
-                entries.insert(dice.randrange(len(entries) + 1), Entry(whole[0] | {"publisher": None} | change, True))
+                entries.insert(rng.randrange(len(entries) + 1), Entry(whole[0] | {"publisher": None} | change, True))
     if is_text:
-        for line in dice.sample(BAD_LINES, dice.choice((0, 0, 2))):
-            entries.insert(dice.randrange(len(entries) + 1), Entry(None, True, line=line))
-        if dice.random() < 0.3:
+        for line in rng.sample(BAD_LINES, rng.choice((0, 0, 2))):
+            entries.insert(rng.randrange(len(entries) + 1), Entry(None, True, line=line))
+        if rng.random() < 0.3:
             entries.append(Entry({"pid": 1, "l": whole[-1]["l"], "kind": "heartbeat"}, is_heartbeat=True))
-    types = {name: "text" if texts else dice.choice(("whole", "whole", "double", "decimal"))
+    types = {name: "text" if texts else rng.choice(("whole", "whole", "double", "decimal"))
              for name in ("pid", "inc", "seq", "l", "k", "r")}  # fmt: skip
-    extra = tuple(name for name in ("note", "file", "raw", "reason", "Row") if dice.random() < 0.3)
-    name = f"{dice.choice(('', 'of today, 100%/', 'x=1/'))}part-{number:03d}{suffix}"
+    extra = tuple(name for name in ("note", "file", "raw", "reason", "Row") if rng.random() < 0.3)
+    name = f"{rng.choice(('', 'of today, 100%/', 'x=1/'))}part-{number:03d}{suffix}"
     return LogFile(name, entries, lacks, types, extra)
 
 
-def _repeat_later(dice: Random, files: list[LogFile]) -> None:
+def _repeat_later(rng: Random, files: list[LogFile]) -> None:
     """Write some rows of a file again, as they are, into a later one; a torn file may follow."""
     for before, after in pairwise(files):
         same = [entry for entry in before.entries if entry.fields and not entry.is_bad and not entry.is_heartbeat]
         shared = {name for name in ("grp", "inc", "k", "r", "payload") if name in after.lacks}
-        if dice.random() < 0.4:
-            again = dice.sample(same, min(2, len(same)))
+        if rng.random() < 0.4:
+            again = rng.sample(same, min(2, len(same)))
             after.entries.extend(
                 e for e in again if not any(e.fields and e.fields[name] is not None for name in shared)
             )
-    if dice.random() < 0.15:
+    if rng.random() < 0.15:
         files.append(LogFile("torn.parquet", [Entry(None, True)], (), {}, ()))
 
 
@@ -232,20 +232,20 @@ class Wanted(NamedTuple):
 def wanted(files: list[LogFile], repeated: list[LogFile]) -> Wanted:
     """Sort what was meant, by the definition of the order; `repeated` are files that were read twice."""
     entries = [entry for file in (*files, *repeated) for entry in file.entries]
-    sound = [meant(e.fields) for e in entries if e.fields is not None and not e.is_bad and not e.is_heartbeat]
+    is_valid = [meant(e.fields) for e in entries if e.fields is not None and not e.is_bad and not e.is_heartbeat]
     least: dict[tuple[Any, ...], Fields] = {}
-    for row in sound:
+    for row in is_valid:
         who = row["grp"], row["who"], row["inc"], row["seq"]
         if who not in least or _rank(row) < _rank(least[who]):
             least[who] = row
     order = []
-    for grp in sorted({row["grp"] for row in sound}):
+    for grp in sorted({row["grp"] for row in is_valid}):
         line = sorted((row for row in least.values() if row["grp"] == grp), key=_rank)
         order += [
             (grp, pos, str(row["who"][1]), row["inc"], row["seq"], row["payload"]) for pos, row in enumerate(line)
         ]
     bad = sum(entry.is_bad for entry in entries)
-    return Wanted(order, len(sound) - len(least), bad, sum(entry.is_heartbeat for entry in entries))
+    return Wanted(order, len(is_valid) - len(least), bad, sum(entry.is_heartbeat for entry in entries))
 
 
 def meant(fields: Fields) -> Fields:

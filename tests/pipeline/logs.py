@@ -17,19 +17,19 @@ FIRST_LANDING = 1_700_000_000
 
 def made_log(seed: int, publishers: int = 5, events: int = 400, groups: int = 2) -> list[Row]:
     """Events in the order they were published; clocks differ by less than 5 ticks and hear of each other."""
-    dice = Random(seed)
-    offset = [dice.randrange(5) for _ in range(publishers)]
+    rng = Random(seed)
+    offset = [rng.randrange(5) for _ in range(publishers)]
     last = [(0, 0)] * publishers
     seq = [0] * publishers
     rows = []
     for at in range(events):
-        pid = dice.randrange(publishers)
+        pid = rng.randrange(publishers)
         r = 1000 + at // 3 + offset[pid]
-        heard = max(last[pid], last[dice.randrange(publishers)] if dice.random() < 0.5 else (0, 0))
+        heard = max(last[pid], last[rng.randrange(publishers)] if rng.random() < 0.5 else (0, 0))
         last[pid] = (r, 0) if r > heard[0] else (heard[0], heard[1] + 1)
         seq[pid] += 1
         rows.append(
-            {"grp": f"g{dice.randrange(groups)}", "pid": pid, "inc": 1, "seq": seq[pid], "r": r,
+            {"grp": f"g{rng.randrange(groups)}", "pid": pid, "inc": 1, "seq": seq[pid], "r": r,
              "l": last[pid][0], "k": last[pid][1], "payload": f"{pid}-{seq[pid]}".encode()}
         )  # fmt: skip
     return rows
@@ -50,8 +50,8 @@ def in_order(rows: list[Row]) -> list[tuple[str, int, bytes]]:
 
 def write_files(directory: Path, rows: list[Row], files: int, jitter: int, seed: int = 0) -> None:
     """Write rows into files in the order they land: each up to `jitter` events late."""
-    dice = Random(seed)
-    landed = [row for _, row in sorted(enumerate(rows), key=lambda entry: entry[0] + dice.randrange(jitter + 1))]
+    rng = Random(seed)
+    landed = [row for _, row in sorted(enumerate(rows), key=lambda entry: entry[0] + rng.randrange(jitter + 1))]
     directory.mkdir(parents=True, exist_ok=True)
     size = -(-len(landed) // files)
     for number in range(files):

@@ -29,7 +29,7 @@ from tests.pipeline.damage import (
 from whence.check.judge import ORACLES, judge
 from whence.check.verdict import Verdict
 from whence.pipeline.verify import verify
-from whence.sim.lab import recipe_of
+from whence.sim.lab import spec_of
 from whence.sim.run import run
 from whence.sim.scenarios import simulation
 from whence.sim.swarm import SWARMS, draw
@@ -56,7 +56,7 @@ def clean_traces(seed: int) -> Iterator[tuple[str, Trace]]:
         faults = "swarm" if level in ("eventual", "fifo", "optimistic", "causal", "total") else "none"
         for kind in dict.fromkeys(("none", faults)):
             nodes = 5 if level == "optimistic" else 4
-            trace = run(simulation(level, nodes, 8, seed, kind), recipe_of(level, None)).trace
+            trace = run(simulation(level, nodes, 8, seed, kind), spec_of(level, None)).trace
             yield f"{level}-{kind}-{seed}", without_traffic(trace)
     yield f"causal-world-{seed}", causal_world(seed, 4, 60, partial=seed % 2 == 0)
     yield f"any-world-{seed}", any_world(seed, 4, 60)
@@ -67,7 +67,7 @@ def planted_traces(seed: int, every: int) -> Iterator[tuple[str, Trace]]:
     bugs = [(level, bug) for level in SWARMS for bug in mutants_of(level)]
     for number, (level, bug) in enumerate(bugs):
         if number % every == seed % every:
-            trace = run(draw(level, seed + number), recipe_of(level, bug.name), keep_crash=True).trace
+            trace = run(draw(level, seed + number), spec_of(level, bug.name), keep_crash=True).trace
             yield f"planted-{level}-{bug.name}-{seed}", without_traffic(trace)
 
 
@@ -84,9 +84,9 @@ def traces(count: int, seed: int) -> dict[str, Trace]:
         if small(trace) and len(made) < 2 * count // 5:
             made[name] = trace
             bases.append((name, trace))
-    dice, number = Random(seed), 0
+    rng, number = Random(seed), 0
     while len(made) < count:
-        way, (name, trace) = WAYS[number % len(WAYS)], dice.choice(bases)
+        way, (name, trace) = WAYS[number % len(WAYS)], rng.choice(bases)
         number += 1
         worse = damaged(trace, way, number)
         if worse is not None:

@@ -18,7 +18,7 @@ from whence.pipeline.logs import log_files, read_mapping
 from whence.pipeline.merge import WRITERS_MAX, events_of_groups, layout_of, merged, merged_by_group, write_merged
 from whence.pipeline.session import SMALL_BYTES, configure_for_size
 from whence.pipeline.sort_key import KEY_BITS, KeyPacking, key_packing
-from whence.sim.lab import recipe_of
+from whence.sim.lab import spec_of
 from whence.sim.run import run as simulate
 from whence.sim.scenarios import simulation
 from whence.trace.schema import Kind
@@ -51,9 +51,9 @@ def test_the_merge_is_one_exchange_and_one_sort(spark: SparkSession, tmp_path: P
 def test_logs_of_more_than_64_megabytes_are_merged_alike(spark: SparkSession, tmp_path: Path) -> None:
     """Beyond the size of a small job, with compiled code and plans that adapt: the same order, to the byte."""
     rows = made_log(8, events=400_000, groups=5)
-    dice = Random(8)
+    rng = Random(8)
     for row in rows:
-        row["payload"] = b"%d-%d " % (row["pid"], row["seq"]) + dice.randbytes(180)
+        row["payload"] = b"%d-%d " % (row["pid"], row["seq"]) + rng.randbytes(180)
     write_files(tmp_path / "logs", rows, 6, 100_000)
     size = sum(Path(file).stat().st_size for file in log_files(tmp_path / "logs"))
     assert size > SMALL_BYTES
@@ -88,9 +88,9 @@ def test_many_groups_share_parts_and_a_large_one_is_spread_over_several(spark: S
 
 
 def test_keys_that_do_not_fit_into_one_long_are_ordered_all_the_same(spark: SparkSession, tmp_path: Path) -> None:
-    dice = Random(7)
-    rows = [row | {"k_hi": dice.getrandbits(62) >> dice.choice((0, 50)), "k_mid": dice.getrandbits(2),
-                   "k_lo": dice.getrandbits(63)} for row in made_log(7, events=200)]  # fmt: skip
+    rng = Random(7)
+    rows = [row | {"k_hi": rng.getrandbits(62) >> rng.choice((0, 50)), "k_mid": rng.getrandbits(2),
+                   "k_lo": rng.getrandbits(63)} for row in made_log(7, events=200)]  # fmt: skip
     for row in rows[::3]:
         row["k_hi"] = rows[0]["k_hi"]
     write_files(tmp_path / "logs", rows, 2, 0)
@@ -112,19 +112,19 @@ def packed_key(packing: KeyPacking, words: list[int]) -> int:
 @pytest.mark.parametrize("seed", range(40))
 def test_leaving_out_bits_that_never_differ_keeps_the_order(seed: int) -> None:
     """Exactly where they fit into one long, and up to ties where they do not."""
-    dice = Random(seed)
+    rng = Random(seed)
     masks = [
-        dice.getrandbits(63)
-        & (dice.getrandbits(63) if seed % 2 else -1)
-        & -(1 << dice.randrange(64)) >> dice.choice((0, 30, 60))
+        rng.getrandbits(63)
+        & (rng.getrandbits(63) if seed % 2 else -1)
+        & -(1 << rng.randrange(64)) >> rng.choice((0, 30, 60))
         for _ in range(3)
     ]
-    same = [dice.getrandbits(63) & ~mask for mask in masks]
-    rows = [[fixed | dice.getrandbits(63) & mask for fixed, mask in zip(same, masks, strict=True)] for _ in range(60)]
+    same = [rng.getrandbits(63) & ~mask for mask in masks]
+    rows = [[fixed | rng.getrandbits(63) & mask for fixed, mask in zip(same, masks, strict=True)] for _ in range(60)]
     varying = [0, 0, 0]
     for row in rows:
         varying = [bits | word ^ first for bits, word, first in zip(varying, row, rows[0], strict=True)]
-    packing = key_packing(varying, dice.choice((0, 1, 40)))
+    packing = key_packing(varying, rng.choice((0, 1, 40)))
     ordered = sorted(rows)
     ones = [packed_key(packing, row) for row in ordered]
     assert ones == sorted(ones)
@@ -346,7 +346,7 @@ def test_the_mapping_of_the_documents_reads_lines_of_json_as_others_write_them(
 
 @pytest.mark.parametrize("level", ["fifo", "total"])
 def test_a_trace_is_a_log_by_its_keys_or_by_true_time(spark: SparkSession, tmp_path: Path, level: str) -> None:
-    trace = simulate(simulation(level, 6, 20, 1, "none"), recipe_of(level, None)).trace
+    trace = simulate(simulation(level, 6, 20, 1, "none"), spec_of(level, None)).trace
     write_trace(tmp_path / "traces", trace)
     done = merge_logs(spark, tmp_path / "traces", tmp_path / "out", 2)
     rows = list(trace.records(Kind.PUBLISH))

@@ -27,7 +27,7 @@ from whence.pipeline.report import (
     report_page,
 )
 from whence.pipeline.verify import Verified
-from whence.sim.lab import recipe_of
+from whence.sim.lab import spec_of
 from whence.sim.run import run
 from whence.sim.scenarios import simulation
 from whence.sim.summary import summarize
@@ -48,11 +48,10 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Tr
     """Six runs in one directory: two levels under faults, one with groups, one about tickets, and two live ones."""
     directory = tmp_path_factory.mktemp("measured")
     made = {
-        level: run(simulation(level, 12, 60, 3, "swarm"), recipe_of(level, None)).trace
-        for level in ("eventual", "fifo")
+        level: run(simulation(level, 12, 60, 3, "swarm"), spec_of(level, None)).trace for level in ("eventual", "fifo")
     }
     subtrees = simulation("causal", 12, 24, 3, "none", {"groups": "subtrees"})
-    made["causal"] = run(subtrees, recipe_of("causal", None)).trace
+    made["causal"] = run(subtrees, spec_of("causal", None)).trace
     by_hand = {"tickets": tickets_kept(), "live": live_trace(), "half-told": live_trace((0, 1), asks=True)}
     for run_id, trace in by_hand.items():
         trace.run.run_id = run_id

@@ -7,10 +7,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from whence.pipeline.source import LiveStreamReader, use_live_source
 from whence.trace.schema import COLUMNS_OF, Kind
-from whence.trace.spool import Spool
+from whence.trace.segments import TraceSegmentWriter
 
 
-def told(spool: Spool, node: int, first: int, count: int) -> None:
+def told(spool: TraceSegmentWriter, node: int, first: int, count: int) -> None:
     """A node that publishes and delivers its own events, so many of each."""
     for seq in range(first, first + count):
         for at, kind in enumerate((Kind.PUBLISH, Kind.DELIVER)):
@@ -28,10 +28,10 @@ def numbers(rows: DataFrame) -> list[tuple[int, int]]:
 
 def test_a_batch_reads_what_is_there_and_leaves_a_torn_record_for_later(spark: SparkSession, tmp_path: Path) -> None:
     use_live_source(spark)
-    spool = Spool(tmp_path, "alps", "fifo", 0, 1)
+    spool = TraceSegmentWriter(tmp_path, "alps", "fifo", 0, 1)
     told(spool, 0, 1, 3)
     spool.close()
-    Spool(tmp_path, "other", "fifo", 5, 1).close()
+    TraceSegmentWriter(tmp_path, "other", "fifo", 5, 1).close()
     segment = next(tmp_path.glob("spool-*-0-1-*"))
     whole = segment.read_bytes()
     segment.write_bytes(whole[:-3])
@@ -48,12 +48,12 @@ def test_a_stream_reads_every_row_once_across_restarts(spark: SparkSession, tmp_
     """Segments grow, nodes come, segments follow each other, and the query is stopped and started in between."""
     use_live_source(spark)
     spools = tmp_path / "spools"
-    first = Spool(spools, "alps", "fifo", 0, 1, segment_bytes=300)
-    second: Spool | None = None
+    first = TraceSegmentWriter(spools, "alps", "fifo", 0, 1, segment_bytes=300)
+    second: TraceSegmentWriter | None = None
     for turn in range(2):
         told(first, 0, 1 + 4 * turn, 4)
         if turn:
-            second = second or Spool(spools, "alps", "fifo", 1, 1)
+            second = second or TraceSegmentWriter(spools, "alps", "fifo", 1, 1)
             told(second, 1, 1, 2)
         live = spark.readStream.format("whence").option("group", "alps").load(str(spools))
         query = live.writeStream.format("parquet").option("path", str(tmp_path / "out"))
@@ -68,7 +68,7 @@ def test_a_stream_reads_every_row_once_across_restarts(spark: SparkSession, tmp_
 
 
 def test_offsets_are_bytes_of_segments_and_vanished_ones_are_passed_over(tmp_path: Path) -> None:
-    spool = Spool(tmp_path, "alps", "fifo", 0, 1, segment_bytes=200, segments_max=2)
+    spool = TraceSegmentWriter(tmp_path, "alps", "fifo", 0, 1, segment_bytes=200, segments_max=2)
     reader = LiveStreamReader(tmp_path, "alps")
     assert reader.latestOffset(reader.initialOffset()).keys() == {path.name for path in tmp_path.glob("*.rows")}
     told(spool, 0, 1, 2)

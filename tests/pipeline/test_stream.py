@@ -89,12 +89,12 @@ def test_what_comes_after_its_place_goes_to_the_late_table(spark: SparkSession, 
 def test_rows_without_a_place_are_set_aside_and_counted(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     """A directory for each publisher, of whom only one has payloads; lines that are none; keys out of range."""
     logs = tmp_path / "logs"
-    sound = [{"pid": pid, "seq": seq, "l": 10 * seq} for pid in (1, 2) for seq in range(1, 4)]
+    is_valid = [{"pid": pid, "seq": seq, "l": 10 * seq} for pid in (1, 2) for seq in range(1, 4)]
     wrong: list[dict[str, Any]] = [
         {"seq": 9, "l": 15}, {"pid": 1, "seq": 9}, {"pid": -40, "seq": 9, "l": 15}, {"pid": 1, "seq": -9, "l": 15},
     ]  # fmt: skip
     for pid in (1, 2):
-        rows = [row for row in sound if row["pid"] == pid] + (wrong if pid == 2 else [])
+        rows = [row for row in is_valid if row["pid"] == pid] + (wrong if pid == 2 else [])
         rows = [row | {"payload": f"{row['seq']}"} if pid == 2 else row for row in rows]
         where = logs / f"p{pid}" / f"log.{'ndjson' if kind == 'json' else kind}"
         where.parent.mkdir(parents=True)
@@ -349,12 +349,12 @@ def test_a_stream_killed_at_any_moment_releases_every_row_once(spark: SparkSessi
         str(tmp_path / "out"), "--work", str(tmp_path / "work"), "--once", "--flush", "--files-per-batch", "1",
         "--delta", "20", "--master", "local[1]", "--json", *(f"--conf={name}={value}" for name, value in BRIEF.items()),
     ]  # fmt: skip
-    dice = Random(seed)
+    rng = Random(seed)
     for _ in range(6 if seed else 2):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
         wait_for_steps(process, tmp_path / "out", len(committed_steps(tmp_path / "out")) + 1)
         with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(dice.random() * 1.5)
+            process.wait(rng.random() * 1.5)
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         assert process.returncode == -signal.SIGKILL

@@ -10,7 +10,7 @@ from whence.cli.app import run as command
 from whence.errors import UsageError
 from whence.pipeline import sweep
 from whence.pipeline.sweep import read_plan, run_sweep, seed_of, summary_table
-from whence.sim.lab import recipe_of
+from whence.sim.lab import spec_of
 from whence.sim.run import run
 from whence.sim.scenarios import simulation
 from whence.sim.summary import summarize
@@ -47,7 +47,7 @@ def test_a_sweep_runs_what_is_missing_and_keeps_errors(
     assert sorted((row["config"], row["number"]) for row in rows) == sorted(each[:2] for each in plan)
     assert spark.read.parquet(str(tmp_path / "out" / "results" / "job-00001")).count() == 4
     one = next(row for row in rows if row["error"] is None and row["level"] == "fifo")
-    again = summarize(run(simulation("fifo", 4, 5, one["seed"], "none", {"fanout": 3}), recipe_of("fifo", None)).trace)
+    again = summarize(run(simulation("fifo", 4, 5, one["seed"], "none", {"fanout": 3}), spec_of("fifo", None)).trace)
     assert (one["delivered"], one["latency_ms_p99"]) == (again["delivered"], again["latency_ms"].p99)
     summary = summary_table(done).collect()
     assert all(row["broken_low"] is None or row["broken_low"] <= 0 < row["broken_high"] < 1 for row in summary)

@@ -19,7 +19,7 @@ from whence.pipeline.events import FILES_READ, find_input, read_events
 from whence.pipeline.session import SMALL_BYTES, configure_for_size
 from whence.pipeline.verify import Verified, verify
 from whence.sim.canary import CANARY
-from whence.sim.lab import recipe_of
+from whence.sim.lab import spec_of
 from whence.sim.run import run
 from whence.sim.scenarios import simulation
 from whence.sim.swarm import SWARMS, draw
@@ -146,7 +146,7 @@ def with_rows_missing() -> Trace:
 
 def keys_swapped() -> Trace:
     """Two events that took each other's keys, everywhere alike: no sequence shows it, and readers sort by the key."""
-    trace = run(simulation("total", 6, 25, 2, "none"), recipe_of("total", None)).trace
+    trace = run(simulation("total", 6, 25, 2, "none"), spec_of("total", None)).trace
     for kind in (Kind.PUBLISH, Kind.DELIVER):
         names = COLUMNS_OF[kind]
         rows, first = trace.rows[kind], slice(names.index(M_PID), names.index(M_SEQ) + 1)
@@ -165,7 +165,7 @@ SMALL = (0, 2, 3, 4, 5, 6, 7)
 def planted(level: str, mutant: Mutant, seeds: Iterable[int]) -> Trace | None:
     """The first schedule in which a planted bug shows, if it does in these."""
     for seed in seeds:
-        trace = run(draw(level, seed), recipe_of(level, mutant.name), keep_crash=True).trace
+        trace = run(draw(level, seed), spec_of(level, mutant.name), keep_crash=True).trace
         if judge(trace, [mutant.law])[0].outcome is Outcome.BROKEN:
             return trace
     return None
@@ -179,7 +179,7 @@ def made_traces(long_mode: bool) -> dict[str, Trace]:
         traces[f"swapped-{seed}"] = swapped(causal_world(seed, 4, 60, partial=seed % 2 == 1), Random(seed))
     for level in ("eventual", "fifo", "canary"):
         for seed in SMALL[: 2 * schedules]:
-            traces[f"{level}-{seed}"] = run(draw(level, seed), recipe_of(level, None)).trace
+            traces[f"{level}-{seed}"] = run(draw(level, seed), spec_of(level, None)).trace
     bugs = [(level, mutant) for level in SWARMS for mutant in mutants_of(level) if mutant.law in ORACLES]
     some = [bug for bug in bugs if bug[0] == "fifo" or bug[1].name == "counts_bundles"] + bugs[:8]
     for level, mutant in bugs if long_mode else some:
@@ -187,7 +187,7 @@ def made_traces(long_mode: bool) -> dict[str, Trace]:
         if shown_in is not None:
             traces[f"planted-{level}-{mutant.name}"] = shown_in
     for level in QUIET:
-        traces[f"{level}-quiet"] = run(simulation(level, 6, 25, 1, "none"), recipe_of(level, None)).trace
+        traces[f"{level}-quiet"] = run(simulation(level, 6, 25, 1, "none"), spec_of(level, None)).trace
     by_hand = (
         keys_swapped,
         tickets_misused,
@@ -203,7 +203,7 @@ def made_traces(long_mode: bool) -> dict[str, Trace]:
         traces[f"by-clocks-{skew_ns}"] = tickets_by_clocks(skew_ns)
     for level in ("optimistic", "causal", "cbcast", "barriers", "neighbourhood", "total"):
         if level in SWARMS:
-            traces[f"{level}-1"] = run(draw(level, 1), recipe_of(level, None)).trace
+            traces[f"{level}-1"] = run(draw(level, 1), spec_of(level, None)).trace
     return traces | {make.__name__: make() for make in by_hand}
 
 
@@ -276,7 +276,7 @@ def test_a_thousand_clean_traces_of_all_levels_raise_no_alarm(spark: SparkSessio
     levels = [level for level in SWARMS if level != CANARY]
     for number in range(100 * batch, 100 * (batch + 1)):
         level = levels[number % len(levels)]
-        trace = run(draw(level, number), recipe_of(level, None)).trace
+        trace = run(draw(level, number), spec_of(level, None)).trace
         trace.run.run_id = f"{level}-{number}"
         write_trace(tmp_path, trace)
     done = verify(spark, [tmp_path], certify=batch % 2 == 0)

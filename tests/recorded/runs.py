@@ -18,7 +18,7 @@ from whence.sim.workload import Workload
 from whence.trace.gathering import gather
 from whence.trace.memory import Trace, digest_of
 from whence.trace.schema import EV, INC, NODE, WHO
-from whence.trace.spool import Spool
+from whence.trace.segments import TraceSegmentWriter
 
 TABLE = Path(__file__).with_name("digests.json")
 
@@ -81,7 +81,9 @@ def gathered(trace: Trace) -> Trace:
             lives.setdefault((row[at[NODE]], row[at[INC]]), []).append((row[at[EV]], kind, row))
     with TemporaryDirectory() as place:
         for (node, inc), told in sorted(lives.items()):
-            spool = Spool(Path(place) / str(node), grp, trace.run.level, node, inc, segment_bytes=4096, about=about)
+            spool = TraceSegmentWriter(
+                Path(place) / str(node), grp, trace.run.level, node, inc, segment_bytes=4096, about=about
+            )
             for number, (_, kind, row) in enumerate(sorted(told, key=lambda each: each[0])):
                 spool.add(kind, row)
                 if number % 16 == 0:

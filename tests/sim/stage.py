@@ -35,11 +35,11 @@ def number_in(item: Item) -> int:
     return item.bundles[0].first
 
 
-def told(number: int, *, to: Sequence[int] = (1,), record: bool = True, boot: int = 0) -> Ready:
+def told(number: int, *, to: Sequence[int] = (1,), record: bool = True, incarnation: int = 0) -> Ready:
     """Make a Ready that persists, sends and delivers one number."""
     return Ready(
         persist=[b"%d" % number] if record else [],
-        send=[Send(tuple(to), letter(number), boot)],
+        send=[Send(tuple(to), letter(number), incarnation)],
         deliver=[Delivery(packed(PUBLISHER, number, [b"x"]))],
     )
 
@@ -113,7 +113,7 @@ class Stage:
         *,
         sync_ns: int = SYNC_NS,
         clock: Clock | None = None,
-        dice_seed: int = 0,
+        rng_seed: int = 0,
     ) -> None:
         self.loop = Loop()
         self.effective: Counter[str] = Counter()
@@ -124,7 +124,7 @@ class Stage:
         """Peers that were told process 0 did not take their copy."""
         network = Network(self.loop, NetworkModel(latency=ONE_MS), RandomStreams(1), self.effective)
         world = World(self.loop, network, self.rows, GROUP, self.effective, sync_ns)
-        self.process = driver(0, world, clock or Clock(), Random(dice_seed))
+        self.process = driver(0, world, clock or Clock(), Random(rng_seed))
         self.members: list[Scripted] = []
         network.attach(0, self.process)
         for peer in (1, 2):
@@ -155,9 +155,11 @@ class Stage:
             self.member.script.append(ready)
             self.process.publish([b"x"])
 
-    def post(self, *numbers: int, to_boot: int = 0, source: int = 1) -> None:
+    def post(self, *numbers: int, to_incarnation: int = 0, source: int = 1) -> None:
         """Let a copy of one packet reach process 0 now."""
-        self.post_bytes(encode(GROUP, Process(source, 1), [letter(number) for number in numbers], to_boot), source)
+        self.post_bytes(
+            encode(GROUP, Process(source, 1), [letter(number) for number in numbers], to_incarnation), source
+        )
 
     def post_bytes(self, frame: bytes, source: int = 1) -> None:
         """Let these bytes reach process 0 now."""

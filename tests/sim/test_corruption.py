@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from tests.core.levels.total.group import Group
-from whence.core.level import Surroundings
+from whence.core.level import BuildContext
 from whence.core.membership.full_view import Directory
 from whence.core.registry import LEVELS
 from whence.errors import UsageError
@@ -58,7 +58,7 @@ def test_no_act_of_a_member_corrupts_it() -> None:
 @pytest.mark.parametrize("level", ["eventual", "fifo", "optimistic", "causal"])
 def test_members_of_other_levels_promise_nothing_about_corrupt_memory_and_are_spared(level: str) -> None:
     chosen = LEVELS[level]
-    around = Surroundings(Random(1).random, 0, Directory())
+    around = BuildContext(Random(1).random, 0, Directory())
     member = chosen.build(Process(0, 1), chosen.settings_from({}), around)
     with pytest.raises(UsageError, match="only members of level total"):
         corrupt_state(member, 0, 0)

@@ -229,7 +229,7 @@ def effects_of(stage: Stage) -> list[tuple[str, int]]:
 def test_a_doomed_process_stops_between_any_two_effects_and_has_done_a_prefix_of_them() -> None:
     lengths = []
     for seed in range(60):
-        stage = Stage(dice_seed=seed)
+        stage = Stage(rng_seed=seed)
         stage.process.doom("lost")
         stage.do(rich_ready())
         stage.at(20 * MS)
@@ -398,9 +398,9 @@ def test_what_is_addressed_to_another_life_is_dropped_and_written_down() -> None
     stage = Stage()
     stage.process.crash("lost")
     stage.start()
-    stage.post(1, to_boot=1)
-    stage.post(2, to_boot=2)
-    stage.post(3, to_boot=0)
+    stage.post(1, to_incarnation=1)
+    stage.post(2, to_incarnation=2)
+    stage.post(3, to_incarnation=0)
     assert [about for _, _, about in stage.told("receive")] == [(Process(1, 1), 2), (Process(1, 1), 3)]
     assert [(row["peer"], row["reason"]) for row in stage.records(Kind.DROP)] == [(1, "other_boot")]
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from whence.errors import UsageError
-from whence.sim.lab import recipe_of
+from whence.sim.lab import spec_of
 from whence.sim.run import run
 from whence.sim.scenarios import simulation
 from whence.sim.workload import Workload, workload_from
@@ -56,6 +56,6 @@ def test_with_recovery_none_nothing_is_asked_for_again() -> None:
     asked = {}
     for recovery in ("none", "R1"):
         made = simulation("optimistic", 12, 200, 77, "swarm", {"recovery": recovery, "rounds": 3}, Workload(rate=100.0))
-        notes = run(made, recipe_of("optimistic", None)).trace.records(Kind.NOTE)
+        notes = run(made, spec_of("optimistic", None)).trace.records(Kind.NOTE)
         asked[recovery] = sum(note["reason"] == "recovery_asked" for note in notes)
     assert asked["none"] == 0 < asked["R1"]

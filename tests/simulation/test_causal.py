@@ -23,7 +23,7 @@ from whence.core.levels.causal.tree.topology import OverlaySettings, overlay_of
 from whence.sim.cluster import Cluster
 from whence.sim.explore import explore, judged
 from whence.sim.faults import ScenarioScheduler
-from whence.sim.lab import recipe_of
+from whence.sim.lab import spec_of
 from whence.sim.recorder import Recorder
 from whence.sim.run import describe, run
 from whence.sim.scenario import Fault
@@ -63,8 +63,8 @@ def test_a_planted_bug_is_caught_by_the_promise_it_must_break(name: str, long_mo
     caught = hunted("causal", name, long_mode)
     assert caught.caught
     assert caught.seed is not None
-    sound = {verdict.promise: verdict.outcome for verdict in judged(draw("causal", caught.seed))[1]}
-    assert sound[find("causal", name).law] is Outcome.HOLDS
+    is_valid = {verdict.promise: verdict.outcome for verdict in judged(draw("causal", caught.seed))[1]}
+    assert is_valid[find("causal", name).law] is Outcome.HOLDS
 
 
 @pytest.mark.parametrize("seed", [596, 1113, 5540, 6023, 101_586])
@@ -160,13 +160,13 @@ def size_of(member: object) -> int:
 def sizes_at_rest(nodes: int, messages: int) -> tuple[float, int]:
     """Return the mean bytes of an inner node after a run has settled, and of its journal."""
     planned = scenario("causal", nodes, 4, messages, ordered_links=True)
-    recipe = recipe_of("causal")
-    cluster = Cluster(planned, recipe, Trace(describe(planned, recipe)).rows)
+    spec = spec_of("causal")
+    cluster = Cluster(planned, spec, Trace(describe(planned, spec)).rows)
     cluster.start()
     ScenarioScheduler(cluster, planned).plan()
     cluster.loop.run(planned.end_at_ns)
     members: list[Any] = [process.member for process in cluster.processes.values()]
-    assert all(gauge.value == 0 for member in members for gauge in member.gauges() if gauge.rests)
+    assert all(gauge.value == 0 for member in members for gauge in member.gauges() if gauge.must_drain)
     inner = [cluster.processes[node] for node in range(7, 15)]  # their neighbourhoods are whole in all trees used here
     return sum(size_of(process.member) for process in inner) / len(inner), max(each.disk.size for each in inner)
 

@@ -14,7 +14,7 @@ from whence.check.verdict import Findings, Outcome
 from whence.core.levels.optimistic.level import OptimisticLevel
 from whence.core.levels.optimistic.member import named
 from whence.sim.explore import explore, judged
-from whence.sim.lab import recipe_of
+from whence.sim.lab import spec_of
 from whence.sim.run import run
 from whence.sim.scenario import Act, Clocks, Fault, Publish, Scenario
 from whence.sim.scenarios import simulation
@@ -132,7 +132,7 @@ def test_a_calm_cluster_delivers_everything_to_everybody() -> None:
 
 def test_a_member_without_a_ticket_is_refused_and_says_so_in_the_trace() -> None:
     scenario = simulation("optimistic", 6, 20, 3, "none", {"tickets": 6})
-    outcome = run(structs.replace(scenario, acts=[]), recipe_of("optimistic", None))
+    outcome = run(structs.replace(scenario, acts=[]), spec_of("optimistic", None))
     assert not outcome.trace.rows[Kind.PUBLISH]
     assert outcome.effective["publish_refused"] == 20
     assert {row[-3] for row in outcome.trace.rows[Kind.REJECT]} == {"NotCoordinatorError"}

@@ -17,7 +17,7 @@ from whence.cli.explore import breaks_the_same
 from whence.sim import run as runs
 from whence.sim.crash import PROMISE
 from whence.sim.explore import broken_verdicts, explore, hunt, judged
-from whence.sim.lab import recipe_of
+from whence.sim.lab import spec_of
 from whence.sim.shrink import size_of
 from whence.sim.swarm import draw
 
@@ -43,7 +43,7 @@ def test_a_member_that_raises_breaks_a_promise_of_its_own_and_is_named() -> None
         r"failed with KeyError: \(.*mutants/orders.py, line \d+, in FailsAtAHole.admit", violation.sentence
     )
     with pytest.raises(KeyError):
-        runs.run(draw(LEVEL, first_crash()), recipe_of(LEVEL, BUG))
+        runs.run(draw(LEVEL, first_crash()), spec_of(LEVEL, BUG))
 
 
 def test_a_crash_is_told_by_what_its_process_did_last() -> None:

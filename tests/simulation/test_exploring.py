@@ -10,7 +10,7 @@ from whence.errors import UsageError
 from whence.sim.canary import CANARY
 from whence.sim.crash import PROMISE as CRASH
 from whence.sim.explore import MUTANT_SCHEDULES_MAX, Batch, Caught, explore, hunt, judged
-from whence.sim.lab import recipe_of
+from whence.sim.lab import spec_of
 from whence.sim.swarm import draw
 from whence_lab.mutants import MUTANTS, find, mutants_of
 
@@ -43,9 +43,9 @@ def test_a_planted_bug_is_caught_by_the_promise_it_must_break(level: str, name: 
     assert caught.caught
     assert caught.seed is not None
     assert 1 <= caught.seed <= MUTANT_SCHEDULES_MAX
-    sound = {verdict.promise: verdict.outcome for verdict in judged(draw(level, caught.seed))[1]}
-    assert sound.get(find(level, name).law, Outcome.HOLDS) is Outcome.HOLDS
-    assert CRASH not in sound
+    is_valid = {verdict.promise: verdict.outcome for verdict in judged(draw(level, caught.seed))[1]}
+    assert is_valid.get(find(level, name).law, Outcome.HOLDS) is Outcome.HOLDS
+    assert CRASH not in is_valid
 
 
 def test_a_hunt_counts_its_schedules_from_the_seed_it_begins_with() -> None:
@@ -133,9 +133,9 @@ def test_the_canary_promises_what_fifo_does() -> None:
 
 def test_unknown_levels_and_bugs_are_refused_by_name() -> None:
     with pytest.raises(UsageError, match="nonesuch"):
-        recipe_of("nonesuch", None)
+        spec_of("nonesuch", None)
     with pytest.raises(UsageError, match="nonesuch"):
-        recipe_of("fifo", "nonesuch")
+        spec_of("fifo", "nonesuch")
     with pytest.raises(UsageError, match="forgets_what_it_saw"):
-        recipe_of("fifo", "forgets_what_it_saw")
+        spec_of("fifo", "forgets_what_it_saw")
     assert {bug.name for bug in MUTANTS} >= {bug.name for bug in mutants_of("fifo")}

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from whence.core.level import Recipe
+from whence.core.level import LevelSpec
 from whence.core.levels.gossip.level import GOSSIP
 from whence.sim.random_streams import RandomStreams
 from whence.sim.run import run
@@ -42,11 +42,9 @@ PAPER = [Setting(125, 5, "full", 0.995), Setting(250, 6, "full", 0.999)]
 
 
 def scenario_of(setting: Setting, seed: int) -> Scenario:
-    dice = RandomStreams(seed).of("reach")
+    rng = RandomStreams(seed).of("reach")
     starts = [(WARM_UP_ROUNDS + 3 * at) * ROUND_NS for at in range(EVENTS)]
-    publishes = [
-        Publish(at_ns=start + dice.randrange(ROUND_NS), node=dice.randrange(setting.nodes)) for start in starts
-    ]
+    publishes = [Publish(at_ns=start + rng.randrange(ROUND_NS), node=rng.randrange(setting.nodes)) for start in starts]
     return Scenario(
         level="eventual",
         seed=seed,
@@ -57,9 +55,9 @@ def scenario_of(setting: Setting, seed: int) -> Scenario:
     )
 
 
-def reaches(setting: Setting, seeds: int, recipe: Recipe | None = None) -> list[float]:
+def reaches(setting: Setting, seeds: int, spec: LevelSpec | None = None) -> list[float]:
     """Return the part of the group that an event reached, its mean over the events of each seed."""
-    delivered = [len(run(scenario_of(setting, seed), recipe).trace.rows[Kind.DELIVER]) for seed in range(seeds)]
+    delivered = [len(run(scenario_of(setting, seed), spec).trace.rows[Kind.DELIVER]) for seed in range(seeds)]
     return [count / (EVENTS * setting.nodes) for count in delivered]
 
 

@@ -227,9 +227,9 @@ def test_columns_we_do_not_know_and_other_widths_are_fine(run: Path) -> None:
 
 def test_a_trace_cut_off_anywhere_is_refused(run: Path) -> None:
     whole = a_file(run).read_bytes()
-    dice = Random(1)
+    rng = Random(1)
     for _ in range(150):
-        a_file(run).write_bytes(whole[: dice.randrange(len(whole))])
+        a_file(run).write_bytes(whole[: rng.randrange(len(whole))])
         assert str(a_file(run)) in refusal(run)
 
 
@@ -237,11 +237,11 @@ def test_bytes_changed_anywhere_are_refused_or_harmless(run: Path, long_mode: bo
     """Nothing but TraceError ever comes out of a damaged file, and pages that differ are never taken for whole."""
     whole, before = a_file(run).read_bytes(), read_trace(run).rows
     footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
-    dice = Random(2)
+    rng = Random(2)
     for _ in range(20_000 if long_mode else 600):
         damaged = bytearray(whole)
-        place = dice.randrange(len(whole))
-        damaged[place] ^= dice.randint(1, 255)
+        place = rng.randrange(len(whole))
+        damaged[place] ^= rng.randint(1, 255)
         a_file(run).write_bytes(damaged)
         try:
             read = read_trace(run)

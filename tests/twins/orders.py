@@ -83,7 +83,7 @@ class DumbFifo:
     def _open(self, process: Process, now: int, out: list[Outcome]) -> bool:
         lives = sorted(life for life in self.past if life.pid == process.pid)
         refused = process in self.closed or any(
-            process.boot < gone.boot for gone in self.closed if gone.pid == process.pid
+            process.incarnation < gone.incarnation for gone in self.closed if gone.pid == process.pid
         )
         crowded = len(lives) == self.limits.boots_per_sender_max
         if refused or (crowded and process < lives[0]):

@@ -38,7 +38,7 @@ from whence.store.consumer_offsets import ConsumerOffsets
 from whence.store.log import Log
 from whence.trace.memory import Row
 from whence.trace.schema import COLUMNS_OF, Kind
-from whence.trace.spool import Spool, read_segment
+from whence.trace.segments import TraceSegmentWriter, read_segment
 from whence.types import Bundle, Process
 from whence.wire.codec import encode
 
@@ -98,7 +98,7 @@ def simulated(readies: Sequence[Ready]) -> list[Effect]:
 
 
 ELSEWHERE = NodeServices(
-    send=lambda group, to, item, boot: len(encode(group, ME, [item], boot)),
+    send=lambda group, to, item, incarnation: len(encode(group, ME, [item], incarnation)),
     member_changed=lambda group: None,
     check_act=lambda group, act: None,
     members=lambda group: [ME.pid],
@@ -122,12 +122,10 @@ class Unsent:
 
 
 async def live(readies: Sequence[Ready], at: Path) -> list[Effect]:
-    recipe = LEVELS["fifo"]
-    context = GroupContext(
-        GROUP, "fifo", recipe, recipe.settings_from(settings_of("fifo", [], {})), ME, Random(1).random
-    )
+    spec = LEVELS["fifo"]
+    context = GroupContext(GROUP, "fifo", spec, spec.settings_from(settings_of("fifo", [], {})), ME, Random(1).random)
     inbox = Inbox("fifo", 1 << 16, Overflow.PAUSE, receive=True, on_batch=lambda batch: None)
-    spool = Spool(at / "spool", GROUP, "fifo", *ME)
+    spool = TraceSegmentWriter(at / "spool", GROUP, "fifo", *ME)
     commit, offsets = Commit(Log(at / "journal")), ConsumerOffsets.at(at / "steps")
     driver = Driver(
         context,

@@ -54,14 +54,14 @@ def news() -> st.SearchStrategy[bytes]:
     peer = st.builds(
         NEWS.pack,
         st.integers(0, limits.PEER_ID_MAX),
-        st.integers(0, limits.BOOT_MAX),
+        st.integers(0, limits.INCARNATION_MAX),
         st.integers(0, limits.ROUNDS_MAX),
     )
     return st.lists(peer, max_size=4).map(b"".join)
 
 
 def processes() -> st.SearchStrategy[Process]:
-    return st.builds(Process, st.integers(0, limits.PEER_ID_MAX), st.integers(0, limits.BOOT_MAX))
+    return st.builds(Process, st.integers(0, limits.PEER_ID_MAX), st.integers(0, limits.INCARNATION_MAX))
 
 
 def payload_lists() -> st.SearchStrategy[list[bytes]]:
@@ -85,7 +85,7 @@ def _gossip() -> st.SearchStrategy[Gossip]:
 
 def addresses() -> st.SearchStrategy[bytes]:
     one = st.builds(
-        lambda process, host, port: Address(process.pid, process.boot, host, port),
+        lambda process, host, port: Address(process.pid, process.incarnation, host, port),
         processes(),
         st.text(st.characters(codec="ascii"), max_size=8),
         st.integers(0, 65535),
@@ -105,11 +105,11 @@ def digests(entry: Layout, numbers: int) -> st.SearchStrategy[bytes]:
 
 def _told() -> st.SearchStrategy[Told]:
     return st.builds(
-        lambda past, boot, first, payloads, has: Told(
-            past, past if has else [], packed(Process(len(past) - 1, boot), first, payloads)
+        lambda past, incarnation, first, payloads, has: Told(
+            past, past if has else [], packed(Process(len(past) - 1, incarnation), first, payloads)
         ),
         st.lists(st.integers(0, limits.SEQ_MAX), min_size=1, max_size=4),
-        st.integers(0, limits.BOOT_MAX),
+        st.integers(0, limits.INCARNATION_MAX),
         st.integers(1, limits.SEQ_MAX - 6),
         payload_lists(),
         st.booleans(),

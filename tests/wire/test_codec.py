@@ -40,12 +40,17 @@ def test_every_item_comes_back_as_it_was_sent(kind: type[Item], data: st.DataObj
     assert decode(encode("demo", ME, [item])).items == [item]
 
 
-@given(wire.groups(), wire.processes(), st.lists(wire.items(), min_size=1, max_size=4), st.integers(0, limits.BOOT_MAX))
+@given(
+    wire.groups(),
+    wire.processes(),
+    st.lists(wire.items(), min_size=1, max_size=4),
+    st.integers(0, limits.INCARNATION_MAX),
+)
 def test_a_packet_comes_back_with_all_it_says_of_itself(
-    group: str, sender: Process, items: list[Item], to_boot: int
+    group: str, sender: Process, items: list[Item], to_incarnation: int
 ) -> None:
-    packet = decode(encode(group, sender, items, to_boot))
-    assert packet == Packet(group, sender.pid, sender.boot, to_boot, items)  # type: ignore[arg-type]
+    packet = decode(encode(group, sender, items, to_incarnation))
+    assert packet == Packet(group, sender.pid, sender.incarnation, to_incarnation, items)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", NUMBERS.values())
@@ -94,8 +99,8 @@ def test_a_group_name_that_is_no_text_is_the_peers_fault() -> None:
         ("x" * (limits.GROUP_NAME_CHARS_MAX + 1), 1, 1, 0, [Subscribe(joining=True)]),
         ("g", limits.PEER_ID_MAX + 1, 1, 0, [Subscribe(joining=True)]),
         ("g", -1, 1, 0, [Subscribe(joining=True)]),
-        ("g", 1, limits.BOOT_MAX + 1, 0, [Subscribe(joining=True)]),
-        ("g", 1, 1, limits.BOOT_MAX + 1, [Subscribe(joining=True)]),
+        ("g", 1, limits.INCARNATION_MAX + 1, 0, [Subscribe(joining=True)]),
+        ("g", 1, 1, limits.INCARNATION_MAX + 1, [Subscribe(joining=True)]),
         ("g", 1, 1, 0, []),
         ("g", 1, 1, 0, [Subscribe(joining=True)] * (limits.PACKET_ITEMS_MAX + 1)),
         ("g", 1, 1, 0, [Subscribe(joining=True)], "more"),
@@ -121,17 +126,19 @@ def test_the_fullest_packet_is_read_and_one_bundle_more_is_refused() -> None:
 
 def test_a_packet_that_is_read_at_once_is_too_short_for_more_bundles_than_it_may_have() -> None:
     smallest = packed(Process(0, 0), 1, [b""])
-    encoded = [msgspec.msgpack.encode((smallest.pid, smallest.boot, smallest.first, smallest.sizes, smallest.body))]
+    encoded = [
+        msgspec.msgpack.encode((smallest.pid, smallest.incarnation, smallest.first, smallest.sizes, smallest.body))
+    ]
     assert len(encoded[0]) == BUNDLE_BYTES_MIN, "the stamp, if it is empty, may be left out"
     assert msgspec.msgpack.decode(encoded[0], type=Bundle) == smallest
     assert SHORT_BYTES < BUNDLE_BYTES_MIN * (limits.PACKET_BUNDLES_MAX + 1)
 
 
 @given(st.integers(0, 2 * SHORT_BYTES), st.booleans())
-def test_short_and_long_packets_are_read_alike(size: int, sound: bool) -> None:
-    bundle = replace(packed(ME, 1, [bytes(size)]), sizes=(size + 1 - sound).to_bytes(4, "little"))
+def test_short_and_long_packets_are_read_alike(size: int, is_valid: bool) -> None:
+    bundle = replace(packed(ME, 1, [bytes(size)]), sizes=(size + 1 - is_valid).to_bytes(4, "little"))
     body = body_of("g", 3, 1, 0, [Told([0] * 4, [], bundle)])
-    if sound:
+    if is_valid:
         assert decode_body(body).items == [Told([0] * 4, [], bundle)]
     else:
         assert "contradict" in refused(body)
@@ -144,7 +151,7 @@ def test_short_and_long_packets_are_read_alike(size: int, sound: bool) -> None:
         Gossip(b"", [packed(ME, 1, [b"x"])], b"", b""),
         Gossip(b"", [], b"\x00" * (NEWS.size - 1), b""),
         Gossip(b"", [], b"", b"\x00" * (NEWS.size + 1)),
-        Gossip(b"", [], NEWS.pack(1, 1, 1) + NEWS.pack(1, limits.BOOT_MAX + 1, 1), b""),
+        Gossip(b"", [], NEWS.pack(1, 1, 1) + NEWS.pack(1, limits.INCARNATION_MAX + 1, 1), b""),
         Welcome(b"x", b""),
         Welcome(NEWS.pack(2**16 - 1, 2**32 - 1, 255), b""),
         gossip_of(Bundle(1, 1, 1, b"\x02\x00\x00\x00", b"x")),

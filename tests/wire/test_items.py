@@ -41,7 +41,7 @@ EVER_GIVEN = [
     (76, "Lookup"),
     (77, "Named"),
     (78, "FenceAsk"),
-    (79, "FenceTell"),
+    (79, "FenceAnswer"),
     (80, "Lost"),
     (81, "RivalCopy"),
     (82, "NearCopy"),

@@ -14,7 +14,7 @@ class Origin(Struct, frozen=True, gc=False):
     """What all events of a batch share."""
 
     sender: int
-    boot: int
+    incarnation: int
     first: int
     level: str
     position: int
@@ -48,7 +48,7 @@ class Delivery(Struct, frozen=True, gc=False):
     def event(self) -> EventId:
         """Return its identity."""
         origin = self._origin
-        return EventId(origin.sender, origin.boot, origin.first + self._offset)
+        return EventId(origin.sender, origin.incarnation, origin.first + self._offset)
 
     @property
     def level(self) -> str:
@@ -168,8 +168,8 @@ class Batch(Struct, eq=False, gc=False):
         rtt_ns = self._rtt_ns(bundle.pid)
         latency_ns = None if rtt_ns is None else rtt_ns // 2 + self.held_ns
         return Origin(
-            bundle.pid, bundle.boot, bundle.first, self.level, self.position, self.held_ns, latency_ns, self.gaps,
-            self.resets, self._mark, self.redelivered, self._ordinal,
+            bundle.pid, bundle.incarnation, bundle.first, self.level, self.position, self.held_ns, latency_ns,
+            self.gaps, self.resets, self._mark, self.redelivered, self._ordinal,
             self._inbox,
         )  # fmt: skip
 

@@ -21,7 +21,7 @@ from whence.api.receipts import Durability, Receipt, check_stores
 from whence.core.levels.optimistic.member import named
 from whence.core.levels.optimistic.tickets.status import Status
 from whence.errors import ClosedError, EventsLostError, JoinError, OutcomeUnknownError, UsageError
-from whence.limits import BOOT_MAX, PEER_ID_MAX
+from whence.limits import INCARNATION_MAX, PEER_ID_MAX
 from whence.net.driver import Driver
 from whence.types import Level, Process
 
@@ -289,15 +289,17 @@ class Group:
     cjoin, cleave = acquire_ticket, release_ticket
     """The older names of both, which are the paper's."""
 
-    def declare_dead(self, pid: int, boot: int) -> None:
+    def declare_dead(self, pid: int, incarnation: int) -> None:
         """Say as an operator that a life of a peer is over for good: it counts as its word in this process.
 
         Helps where more than k witnesses are gone, and only then (`ticket().waits_for`); given wrongly, two may act at
         once. Raises UsageError if it was heard of a moment ago, or the level has no tickets.
         """
-        if pid not in range(PEER_ID_MAX + 1) or boot not in range(BOOT_MAX + 1):
-            raise UsageError(f"a process is a pid up to {PEER_ID_MAX} and a boot up to {BOOT_MAX}, not {pid}:{boot}")
-        self._driver.act("declare_dead", named(Process(pid, boot)))
+        if pid not in range(PEER_ID_MAX + 1) or incarnation not in range(INCARNATION_MAX + 1):
+            raise UsageError(
+                f"a process is a pid up to {PEER_ID_MAX} and a boot up to {INCARNATION_MAX}, not {pid}:{incarnation}"
+            )
+        self._driver.act("declare_dead", named(Process(pid, incarnation)))
 
     async def noted(self, kind: str, timeout_s: float = 30.0) -> None:
         """Wait until the member has noted something at least once, such as ticket_acquire. Raises JoinError."""

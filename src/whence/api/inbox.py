@@ -193,7 +193,9 @@ class Inbox:
             return
         bundle = late.bundle
         for seq, payload in enumerate(bundle.payloads(), bundle.first):
-            self._late.append(LateEvent(payload, bundle.pid, EventId(bundle.pid, bundle.boot, seq), late.late_ns))
+            self._late.append(
+                LateEvent(payload, bundle.pid, EventId(bundle.pid, bundle.incarnation, seq), late.late_ns)
+            )
         while len(self._late) > LATE_MAX:
             self._late.popleft()
             self.late_dropped += 1
@@ -415,7 +417,7 @@ class Inbox:
         self.events -= gone.count
         self.dropped += gone.count
         self._bytes -= len(bundle.body)
-        here = Span(bundle.pid, bundle.boot, bundle.first, bundle.last)
+        here = Span(bundle.pid, bundle.incarnation, bundle.first, bundle.last)
         if self.recorder is not None:
             self.recorder.skipped([here])
         if not self.offsets.counts:
@@ -486,9 +488,9 @@ def _bounded(spans: Iterable[Span], resets: dict[str, None]) -> tuple[list[Span]
     gaps: dict[tuple[int, int, int], Span] = {}
     """By process and the number after the last."""
     for span in spans:
-        before = gaps.pop((span.pid, span.boot, span.first), None)
+        before = gaps.pop((span.pid, span.incarnation, span.first), None)
         joined = span if before is None else span._replace(first=before.first)
-        gaps[joined.pid, joined.boot, joined.last + 1] = joined
+        gaps[joined.pid, joined.incarnation, joined.last + 1] = joined
     if len(gaps) > GAPS_MAX:
         resets = {**resets, GAPS_LOST: None}
     return list(gaps.values())[-GAPS_MAX:], resets

@@ -146,7 +146,7 @@ def who(node: int, inc: int) -> str:
 
 def what(event: EventId) -> str:
     """Return the name of an event for sentences."""
-    return f"event {event.seq} of {who(event.pid, event.boot)}"
+    return f"event {event.seq} of {who(event.pid, event.incarnation)}"
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:

@@ -26,10 +26,10 @@ def declare_dead(
     has ended: else two may act for one ticket. Example: whence declare-dead 5:17 --group alps --pid 1
     Exit code 0: accepted. 2: the node refuses, or none runs here.
     """
-    dead, boot = parse_process(process)
+    dead, incarnation = parse_process(process)
     path = the_node(pid, socket)
-    asyncio.run(send_declaration(path, DeclareDead(group, dead, boot)))
+    asyncio.run(send_declaration(path, DeclareDead(group, dead, incarnation)))
     if json:
-        print_json(0, group=group, pid=dead, boot=boot)
+        print_json(0, group=group, pid=dead, incarnation=incarnation)
     else:
-        print_message(f"process {dead}, incarnation {boot}, counts as dead in group {group!r}")
+        print_message(f"process {dead}, incarnation {incarnation}, counts as dead in group {group!r}")

@@ -30,7 +30,7 @@ from whence.cli.output import (
 from whence.errors import UsageError
 from whence.sim.explore import Batch, Caught, broken_verdicts, hunt_all, judged, replayed
 from whence.sim.explore import explore as explore_schedules
-from whence.sim.lab import mutants_of, recipe_of
+from whence.sim.lab import mutants_of, spec_of
 from whence.sim.run import Outcome
 from whence.sim.scenario import Scenario
 from whence.sim.shrink import shrink, size_of
@@ -160,7 +160,7 @@ def _print_story(console: Console, outcome: Outcome, broken: list[Verdict], into
 
 
 def _hunt(level: str, mutant: str, seed: int, schedules: int, workers: int, *, json: bool) -> None:
-    recipe_of(level, None if mutant == "all" else mutant)
+    spec_of(level, None if mutant == "all" else mutant)
     bugs = {bug.name: bug.bug for bug in mutants_of(level)}
     names = None if mutant == "all" else [mutant]
     with progress(quiet=json) as bar:

@@ -11,7 +11,7 @@ from whence.errors import TraceError, UsageError
 from whence.sim.scenario import SECOND_NS
 from whence.trace.gathering import Gathering
 from whence.trace.memory import Phases, Run, Trace
-from whence.trace.spool import NO_TRACE, ROWS_LOST
+from whence.trace.segments import NO_TRACE, ROWS_LOST
 
 INCOMPLETE = {NO_TRACE: "took part, and left no trace here: give its directory too", ROWS_LOST: "lost rows"}
 

@@ -16,7 +16,7 @@ import typer
 from whence.api.node import Node, join
 from whence.cli.output import parse_settings, print_message
 from whence.errors import NameTakenError, UsageError, printable
-from whence.limits import BOOT_MAX, PEER_ID_MAX
+from whence.limits import INCARNATION_MAX, PEER_ID_MAX
 from whence.net.settings import NetSettings, net_settings_from
 from whence.store.directory import owner_of
 from whence.types import Process
@@ -146,10 +146,16 @@ def parse_founders(text: str | None) -> list[int]:
 
 def parse_process(text: str) -> Process:
     """Return an incarnation of a process, given as PID:BOOT. Raises UsageError."""
-    pid, colon, boot = text.partition(":")
-    if not (colon and pid.isdecimal() and boot.isdecimal() and int(pid) <= PEER_ID_MAX and int(boot) <= BOOT_MAX):
+    pid, colon, incarnation = text.partition(":")
+    if not (
+        colon
+        and pid.isdecimal()
+        and incarnation.isdecimal()
+        and int(pid) <= PEER_ID_MAX
+        and int(incarnation) <= INCARNATION_MAX
+    ):
         raise UsageError(f"a process is PID:BOOT, such as 5:17, not {text!r}")
-    return Process(int(pid), int(boot))
+    return Process(int(pid), int(incarnation))
 
 
 def make_node(

@@ -17,7 +17,7 @@ from whence.cli.output import (
     verdict_table,
     verdicts_by_name,
 )
-from whence.sim.lab import recipe_of
+from whence.sim.lab import spec_of
 from whence.sim.run import run
 from whence.sim.scenarios import simulation
 from whence.sim.summary import summarize
@@ -59,7 +59,7 @@ def simulate(
     if out is not None:
         from whence.trace.writer import write_trace  # before the run, whose result would be lost without it
 
-    recipe = recipe_of(level)
+    spec = spec_of(level)
     workload = workload_from(
         {"rate": rate, "payload": payload, "publishers": publishers, "coordinators": coordinators,
          "bandwidth": bandwidth}
@@ -67,7 +67,7 @@ def simulate(
     scenario = simulation(level, nodes, events, seed, faults, parse_settings(settings or []), workload)
     with progress(quiet=json) as bar:
         task = bar.add_task("simulating", total=100)
-        outcome = run(scenario, recipe, on_slice=lambda _, done: bar.update(task, completed=round(100 * done)))
+        outcome = run(scenario, spec, on_slice=lambda _, done: bar.update(task, completed=round(100 * done)))
     trace = outcome.trace
     trace.run.digest = digest_of(trace)
     verdicts = judge(trace)

@@ -8,14 +8,14 @@ from msgspec import Struct
 from whence.core.member import Member
 from whence.core.membership.full_view import Directory
 from whence.core.offsets import Offsets
-from whence.core.ready import Dice, Item
+from whence.core.ready import Item, RandomSource
 from whence.types import Instant, Process
 
 
-class Surroundings(Struct, frozen=True):
+class BuildContext(Struct, frozen=True):
     """What the driver lends a member."""
 
-    dice: Dice
+    rng: RandomSource
     now: Instant
     directory: Directory
     remembers: bool = True
@@ -26,13 +26,13 @@ class Surroundings(Struct, frozen=True):
     """The driver knows that no life came before this one, whatever its incarnation: nothing of one is under way."""
 
 
-class Recipe(Protocol):
+class LevelSpec(Protocol):
     """How a driver makes the members of a level, whatever they consist of."""
 
     def settings_from(self, given: Mapping[str, Any]) -> Any:
         """Make the level's settings from values by name. Raises SettingError."""
 
-    def build(self, me: Process, settings: Any, around: Surroundings) -> Member:
+    def build(self, me: Process, settings: Any, around: BuildContext) -> Member:
         """Compose a member that has not joined yet."""
 
     def first_peers(self, settings: Any) -> int:
@@ -123,11 +123,11 @@ class Speaking(Protocol):
     items: tuple[type[Item], ...]
 
 
-def remembers(recipe: object) -> bool:
+def remembers(spec: object) -> bool:
     """Tell whether the members of a recipe go on in a later life where the application was."""
-    return isinstance(recipe, Remembering) and recipe.durable
+    return isinstance(spec, Remembering) and spec.durable
 
 
-def offsets_of(recipe: object) -> type[Offsets]:
+def offsets_of(spec: object) -> type[Offsets]:
     """Return how the members of a recipe count what was taken."""
-    return recipe.offsets if isinstance(recipe, Remembering) else Offsets
+    return spec.offsets if isinstance(spec, Remembering) else Offsets

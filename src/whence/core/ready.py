@@ -18,16 +18,16 @@ from typing import TypeAlias
 
 from msgspec import Struct, field
 
-from whence.types import ANY_BOOT, Bundle, Instant, Span
+from whence.types import ANY_INCARNATION, Bundle, Instant, Span
 
-Dice: TypeAlias = Callable[[], float]
+RandomSource: TypeAlias = Callable[[], float]
 """Draws uniformly from [0, 1). The driver owns the stream, so that a run can be repeated."""
 
 
 class Item(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
     """What two members exchange. Each kind is a subclass beside the protocol that speaks it, with a number for good."""
 
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Tell whether the fields agree with each other; each alone was checked when it was read."""
         return True
 
@@ -45,7 +45,7 @@ class Send(Struct, frozen=True, gc=False):
 
     to: tuple[int, ...]
     item: Item
-    boot: int = ANY_BOOT
+    incarnation: int = ANY_INCARNATION
     """Only this life of the peer may read it."""
 
 
@@ -138,7 +138,7 @@ class Gauge(Struct, frozen=True, gc=False):
     name: str
     value: int
     bound: int
-    rests: bool = False
+    must_drain: bool = False
     """Must be empty once nothing has been published for long."""
 
 

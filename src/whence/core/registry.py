@@ -1,12 +1,17 @@
 """The levels by name: the only place that lists them. A new level is a folder in core/levels/ and a line here."""
 
-from whence.core.level import Recipe, remembers
+from whence.core.level import LevelSpec, remembers
 from whence.core.levels.causal.level import CausalLevel
 from whence.core.levels.gossip.level import GOSSIP
 from whence.core.levels.optimistic.level import OptimisticLevel
 from whence.core.levels.total.level import TotalLevel
 
-LEVELS: dict[str, Recipe] = {**GOSSIP, "optimistic": OptimisticLevel(), "total": TotalLevel(), "causal": CausalLevel()}
+LEVELS: dict[str, LevelSpec] = {
+    **GOSSIP,
+    "optimistic": OptimisticLevel(),
+    "total": TotalLevel(),
+    "causal": CausalLevel(),
+}
 """Every level that a live group can have, by name."""
 
 

@@ -48,7 +48,7 @@ class Storage(Protocol):
 class Transport(Protocol):
     """How items leave."""
 
-    def send(self, to: tuple[int, ...], item: Item, boot: int) -> int:
+    def send(self, to: tuple[int, ...], item: Item, incarnation: int) -> int:
         """Send an item to some peers, to one life of them or any; return its size on the wire."""
 
 
@@ -329,7 +329,7 @@ class Runner:
             self.tell(ready)
         recorder = self._recorder
         for send in ready.send:
-            size = self._transport.send(send.to, send.item, send.boot)
+            size = self._transport.send(send.to, send.item, send.incarnation)
             if recorder is not None:
                 recorder.sent(send.to, send.item, size)
         for step in ready.deliver:

@@ -56,10 +56,10 @@ class Acknowledgements:
 
     def taken(self, bundle: Bundle) -> None:
         """Note that the application has taken a bundle."""
-        if bundle.pid == self._me.pid and bundle.boot == self._me.boot:
+        if bundle.pid == self._me.pid and bundle.incarnation == self._me.incarnation:
             self._own(bundle)
             return
-        progress = self._taken.get((bundle.pid, bundle.boot)) or self._begin(bundle.process)
+        progress = self._taken.get((bundle.pid, bundle.incarnation)) or self._begin(bundle.process)
         last = bundle.last
         if last > progress.last:
             progress.last, progress.at = last, self._loop.time()
@@ -68,7 +68,7 @@ class Acknowledgements:
     def peer_up(self, peer: Process) -> None:
         """Tell a publisher that is here again how far the application is."""
         for progress in self._taken.values():
-            if progress.publisher.pid == peer.pid and progress.publisher.boot >= peer.boot:
+            if progress.publisher.pid == peer.pid and progress.publisher.incarnation >= peer.incarnation:
                 self._plan(progress, REPORT_BYTES)  # a later life is of a group opened again
 
     def _begin(self, publisher: Process) -> Progress:

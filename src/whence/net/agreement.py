@@ -14,7 +14,7 @@ from whence.net.peers import PeerPresence
 
 def shared(context: GroupContext) -> dict[str, object]:
     """Return the settings that all members must share, at levels that have such."""
-    tell = context.recipe.shared if isinstance(context.recipe, Shared) else None
+    tell = context.spec.shared if isinstance(context.spec, Shared) else None
     return tell(context.settings) if tell is not None else {}
 
 

@@ -10,7 +10,7 @@ from functools import partial
 
 from whence.core.levels.optimistic.tickets.records import EPOCH_MAX
 from whence.errors import StorageError
-from whence.limits import BOOT_MAX
+from whence.limits import INCARNATION_MAX
 
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
@@ -66,7 +66,9 @@ def incarnation_now(pid: int) -> int:
     """
     elapsed = (time.time_ns() - _FIRST_S * 1_000_000_000) * _PER_S // 1_000_000_000
     incarnation = max(1, elapsed, _drawn.get(pid, 0) + 1)
-    if incarnation > BOOT_MAX:
-        raise StorageError(f"incarnations end at {BOOT_MAX}, in January 2058, and the clock is beyond: set it right")
+    if incarnation > INCARNATION_MAX:
+        raise StorageError(
+            f"incarnations end at {INCARNATION_MAX}, in January 2058, and the clock is beyond: set it right"
+        )
     _drawn[pid] = incarnation
     return incarnation

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from whence.core.level import Recipe
+from whence.core.level import LevelSpec
 from whence.core.offsets import Offsets
 from whence.core.ready import Delivery, Gap, Item, Late
 from whence.errors import WhenceError
@@ -63,10 +63,10 @@ class GroupContext(NamedTuple):
 
     group: str
     level: str
-    recipe: Recipe
+    spec: LevelSpec
     settings: Any
     me: Process
-    dice: Callable[[], float]
+    rng: Callable[[], float]
     is_first_life: bool = False
     """No life of this process came before, as far as its data directory knows."""
     lives: tuple[int, ...] = ()

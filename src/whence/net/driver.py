@@ -13,7 +13,7 @@ from functools import partial
 
 from whence.core.dissemination.direct import Push
 from whence.core.flow import BundleLimits, Flow, Outbox, Sources
-from whence.core.level import ClockWatching, HoldingBytes, Surroundings, offsets_of
+from whence.core.level import BuildContext, ClockWatching, HoldingBytes, offsets_of
 from whence.core.level import remembers as does_remember
 from whence.core.levels.causal.group_started import OWN_LOST, own_lost
 from whence.core.levels.optimistic.tickets.status import Status
@@ -34,7 +34,7 @@ from whence.net.recorder import TraceRecorder
 from whence.net.settling import Settling
 from whence.net.waiters import Waiters
 from whence.trace.schema import ACK_MANUAL, Kind
-from whence.types import ANY_BOOT, Bundle, Process
+from whence.types import ANY_INCARNATION, Bundle, Process
 from whence.wire.items import Packet
 
 log = logging.getLogger("whence.net")
@@ -61,31 +61,31 @@ class Driver:
         self.keeps_journal = storage is not None
         if self._commit is not None:
             self._commit.compaction = self._compaction
-        remembers = storage is not None and does_remember(context.recipe)
+        remembers = storage is not None and does_remember(context.spec)
         self._compacting = Compaction()
         self.durable = durable
         """Bundles are kept on disk until everybody has them, whether or not the member keeps them itself."""
         self._loop = asyncio.get_running_loop()
-        self._clock = wall_ns if context.recipe.reads_wall_clock() else steady_ns
+        self._clock = wall_ns if context.spec.reads_wall_clock() else steady_ns
         self._changed = asyncio.Event()
         self._watched = 0
         """How many wait for a change."""
         self._ticks_joined = 0
-        recipe = context.recipe
+        spec = context.spec
         self.acknowledgements = Acknowledgements(context.me, self._acknowledge, self._taken_here, self.guarded)
         self._unsettled: deque[Bundle] = deque()
         """Bundles promised to be kept until everybody has them."""
         self._slips = (
-            SlipWatch(recipe.clock_slip_ns_max(context.settings)) if isinstance(recipe, ClockWatching) else None
+            SlipWatch(spec.clock_slip_ns_max(context.settings)) if isinstance(spec, ClockWatching) else None
         )  # fmt: skip
-        around = Surroundings(
-            context.dice, self._clock(), Directory(), remembers=storage is not None,
+        around = BuildContext(
+            context.rng, self._clock(), Directory(), remembers=storage is not None,
             epoch_floor=epoch_floor() if storage is None else 0, is_first_life=context.is_first_life,
         )  # fmt: skip
-        self.member: Member = context.recipe.build(context.me, context.settings, around)
+        self.member: Member = context.spec.build(context.me, context.settings, around)
         resuming = self.member if remembers and isinstance(self.member, Resuming) else None
         store = storage.offsets if storage is not None and remembers else None
-        self.offsets = offsets_of(recipe)(store, resuming, manual=sink.manual)
+        self.offsets = offsets_of(spec)(store, resuming, manual=sink.manual)
         self.offsets.on_taken = self.acknowledgements.taken
         sink.offsets, sink.recorder = self.offsets, recorder
         if recorder is not None and store is not None and sink.manual:
@@ -108,7 +108,7 @@ class Driver:
         self.ports.accepted = self.flow.published
 
     def _make_flow(self, sink: Sink, outbox: Outbox) -> Flow:
-        context, recipe, node = self.context, self.context.recipe, self._node
+        context, spec, node = self.context, self.context.spec, self._node
         sources = Sources(
             clock=time.monotonic,
             members=lambda: len(node.members(context.group)),
@@ -118,7 +118,7 @@ class Driver:
             refusal=self.refusal if self._refusing is not None else None,
         )
         limits = BundleLimits.of(by_name(context.settings))
-        held_bytes = recipe.held_bytes_max(context.settings) if isinstance(recipe, HoldingBytes) else None
+        held_bytes = spec.held_bytes_max(context.settings) if isinstance(spec, HoldingBytes) else None
         flow = Flow(context.me.pid, self.member, limits, sink, outbox, sources, held_bytes_max=held_bytes)
         try:
             node.check_act(context.group, "publish")
@@ -166,7 +166,7 @@ class Driver:
         """Take a packet of this group."""
         if self.left or self.failure is not None:
             return
-        if packet.to_boot != ANY_BOOT and packet.to_boot != self.context.me.boot:
+        if packet.to_incarnation != ANY_INCARNATION and packet.to_incarnation != self.context.me.incarnation:
             self.ports.count("drop", "other_boot", peer=packet.pid)
             return
         if self._recorder is not None:
@@ -315,12 +315,12 @@ class Driver:
 
     def forget_peer(self, peer: int) -> None:
         """Wait no more for a peer that is gone."""
-        self.flow.credit.forget(peer, stays=does_remember(self.context.recipe))
+        self.flow.credit.forget(peer, stays=does_remember(self.context.spec))
         self.waiters.look()
 
     def _acknowledge(self, publisher: Process, reached: Reached) -> None:
         if not self.left:
-            self._node.send(self.group, (publisher.pid,), reached, publisher.boot)
+            self._node.send(self.group, (publisher.pid,), reached, publisher.incarnation)
 
     def _taken_here(self, bundle: Bundle) -> None:
         self.reached(self.context.me.pid, bundle.last)

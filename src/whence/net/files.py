@@ -16,7 +16,7 @@ from whence.net.settings import NetSettings
 from whence.store.consumer_offsets import ConsumerOffsets
 from whence.store.directory import DataDirectory
 from whence.store.log import Log
-from whence.trace.spool import Spool
+from whence.trace.segments import TraceSegmentWriter
 
 log = logging.getLogger("whence.net")
 
@@ -31,8 +31,8 @@ class GroupFiles:
         """What each open group keeps for its next life."""
         self._data, self._trace = data, trace
         self._settings, self._counts = settings, counts
-        self._spools: dict[str, Spool] = {}
-        self._rested: WeakSet[Spool] = WeakSet()
+        self._spools: dict[str, TraceSegmentWriter] = {}
+        self._rested: WeakSet[TraceSegmentWriter] = WeakSet()
         self._untaken: WeakSet[ConsumerOffsets] = WeakSet()
         """Of groups that were closed: what their applications still take is told and counted there."""
 
@@ -60,9 +60,9 @@ class GroupFiles:
         if self._trace is None:
             return None
         about = {
-            "durable": remembers(context.recipe), "founders": list(founders), "settings": by_name(context.settings),
+            "durable": remembers(context.spec), "founders": list(founders), "settings": by_name(context.settings),
         }  # fmt: skip
-        self._spools[context.group] = spool = Spool(
+        self._spools[context.group] = spool = TraceSegmentWriter(
             self._trace, context.group, context.level, *context.me, self._settings.trace_segment_bytes,
             self._settings.trace_segments_max, on_lost=self._rows_lost, about=about,
         )  # fmt: skip

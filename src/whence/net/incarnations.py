@@ -23,8 +23,8 @@ class Incarnations:
     def begin(self, group: str) -> Process:
         """Return what the process is called in a group that it opens: as the node the first time, then a later life."""
         before = self.by_group.get(group)
-        boot = self.me.boot if before is None else max(before.boot + 1, self._next(self.me.pid))
-        self.by_group[group] = Process(self.me.pid, boot)
+        incarnation = self.me.incarnation if before is None else max(before.incarnation + 1, self._next(self.me.pid))
+        self.by_group[group] = Process(self.me.pid, incarnation)
         return self.by_group[group]
 
     def is_first(self, group: str) -> bool:

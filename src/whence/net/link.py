@@ -152,7 +152,7 @@ class Link(asyncio.BufferedProtocol):
             self.transport.write(encode("", self.greeting.me, [item]))
 
     def _take_greeting(self, packet: Packet) -> None:
-        sender = Process(packet.pid, packet.boot)
+        sender = Process(packet.pid, packet.incarnation)
         if packet.group:
             raise RemoteProtocolError("a packet of a group came before the greeting")
         for item in packet.items:

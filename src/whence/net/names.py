@@ -25,16 +25,16 @@ def refusal(peer: Peer | None, process: Process, instance: bytes, now: Instant) 
     if peer is None or known is None or _is_same(peer, process, instance):
         return None
     if peer.lost_at is not None:
-        if process.boot > known.boot or now - peer.lost_at > REMEMBERED_NS:
+        if process.incarnation > known.incarnation or now - peer.lost_at > REMEMBERED_NS:
             return None
-        return Refused(Why.SUPERSEDED if process.boot < known.boot else Why.REUSED, known.boot)
-    if process.boot < known.boot:
-        return Refused(Why.SUPERSEDED, known.boot)
+        return Refused(Why.SUPERSEDED if process.incarnation < known.incarnation else Why.REUSED, known.incarnation)
+    if process.incarnation < known.incarnation:
+        return Refused(Why.SUPERSEDED, known.incarnation)
     if peer.answered_at is not None and now - peer.answered_at <= ANSWERED_NS:
-        return Refused(Why.TAKEN, known.boot)
+        return Refused(Why.TAKEN, known.incarnation)
     if peer.asked_at is None:
         peer.asked_at = now
-    return Refused(Why.CALL_AGAIN, known.boot)
+    return Refused(Why.CALL_AGAIN, known.incarnation)
 
 
 def answered(peer: Peer, asked: Instant, now: Instant) -> None:

@@ -224,15 +224,15 @@ class LiveNode:
     ) -> tuple[Driver, list[bytes]]:
         """Return a driver and what earlier lives left. Raises UsageError, SettingError, StorageError."""
         settings = self._checked(group, level, given, durable=durable)
-        recipe = LEVELS[level]
+        spec = LEVELS[level]
         telemetry = Telemetry(group, level, self.me.pid) if self.settings.otel else None
-        if group in self._incarnations.by_group and remembers(recipe):
+        if group in self._incarnations.by_group and remembers(spec):
             raise UsageError(f"group {group!r} remembers its members across restarts; restart this process to return")
         me = self._incarnations.begin(group)
         storage, records = self.files.open_storage(group)
         is_first = self._incarnations.is_first(group)
         context = GroupContext(
-            group, level, recipe, settings, me, self._random.random, is_first, self._incarnations.known()
+            group, level, spec, settings, me, self._random.random, is_first, self._incarnations.known()
         )  # fmt: skip
         recorder = self.files.open_trace(context, founders)
         driver = Driver(context, self._services(group), sink, self.outboxes, recorder, storage, durable=durable)
@@ -240,7 +240,7 @@ class LiveNode:
         self.drivers[group] = driver
         self._presence.open(driver, founders)
         if recorder is not None and not is_first:
-            goes_on = storage is not None and remembers(recipe)
+            goes_on = storage is not None and remembers(spec)
             recorder.write(Kind.RESTART, value=storage.offsets.taken if storage is not None and goes_on else None)
         return driver, records
 
@@ -262,11 +262,11 @@ class LiveNode:
             )
         if not self.permits.may(self.me.pid, group, "read"):
             raise UsageError(f"process {self.me.pid} has no permission to read group {group!r}")
-        recipe = LEVELS[level]
-        if isinstance(recipe, NeedsData) and not self._keeps_data:
-            raise UsageError(recipe.why_data)
-        settings = recipe.settings_from(given)
-        check_place = recipe.check_place if isinstance(recipe, Placed) else None
+        spec = LEVELS[level]
+        if isinstance(spec, NeedsData) and not self._keeps_data:
+            raise UsageError(spec.why_data)
+        settings = spec.settings_from(given)
+        check_place = spec.check_place if isinstance(spec, Placed) else None
         if check_place is not None:
             check_place(self.me.pid, settings)
         return settings
@@ -276,9 +276,9 @@ class LiveNode:
         send = self._send_to_readers if group in self.permits.closed else self.outboxes.send
         return NodeServices(send, self._presence.member_changed, self.check_act, self._presence.members)
 
-    def _send_to_readers(self, group: str, to: Sequence[int], item: Item, boot: int) -> int:
+    def _send_to_readers(self, group: str, to: Sequence[int], item: Item, incarnation: int) -> int:
         """Queue an item for those peers that may read a closed group; return its size on the wire."""
-        return self.outboxes.send(group, [pid for pid in to if self.permits.may(pid, group, "read")], item, boot)
+        return self.outboxes.send(group, [pid for pid in to if self.permits.may(pid, group, "read")], item, incarnation)
 
     async def leave(self, group: str, timeout_s: float = 5.0) -> None:
         """Leave a group: say farewell, wait until it has spread, stop. A fixed member goes away and stays one."""
@@ -305,7 +305,7 @@ class LiveNode:
 
 def _begun(context: GroupContext, records: Sequence[bytes]) -> bool:
     """Tell whether earlier lives left something to take up; where members are fixed, a member must have written it."""
-    fixed = remembers(context.recipe)
+    fixed = remembers(context.spec)
     return any(record[:1] == OF_MEMBER for record in records) if fixed else bool(records)
 
 

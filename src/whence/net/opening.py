@@ -125,9 +125,9 @@ class GroupOpening:
         knows: it died before it had written anything, so that it said nothing in the group either."""
         context = self._driver.context
         former = [founder for founder in said.presence.founding() if founder.pid == self._me]
-        known = self._driver.keeps_journal and any(founder.boot in context.lives for founder in former)
+        known = self._driver.keeps_journal and any(founder.incarnation in context.lives for founder in former)
         pids = sorted(founder.pid for founder in said.presence.founding())
-        return known and pids == sorted(self._named) and remembers(context.recipe)
+        return known and pids == sorted(self._named) and remembers(context.spec)
 
     def _join(self, members: list[int]) -> None:
         context = self._driver.context

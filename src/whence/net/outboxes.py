@@ -18,7 +18,7 @@ from whence.core.ready import Item
 from whence.net.clock import steady_ns
 from whence.net.link import WRITE_HIGH_BYTES, Link
 from whence.net.settings import NetSettings
-from whence.types import ANY_BOOT, Process
+from whence.types import ANY_INCARNATION, Process
 from whence.wire.codec import Frame, encode_parts
 
 if TYPE_CHECKING:
@@ -126,9 +126,9 @@ class Outboxes:
 
     # --- sending ---
 
-    def send(self, group: str, to: Iterable[int], item: Item, boot: int = ANY_BOOT) -> int:
+    def send(self, group: str, to: Iterable[int], item: Item, incarnation: int = ANY_INCARNATION) -> int:
         """Queue an item for some peers; return its size on the wire."""
-        frame = encode_parts(group, self._names.get(group) or self._me, item, boot)
+        frame = encode_parts(group, self._names.get(group) or self._me, item, incarnation)
         size = sum(map(len, frame))
         peers = self._peers.by_pid
         datagrams = self.datagrams if isinstance(item, Gossip) else None

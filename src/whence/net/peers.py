@@ -72,7 +72,7 @@ class Peer:
             self.asked_at = self.answered_at = None
         self.process, self.instance, self.lost_at = process, instance, None
         self.link, self.failures, self.retry_at, self.stalled_since, self.echoed_ns = link, 0, 0.0, None, 0
-        if before is None or process.boot > before.boot:
+        if before is None or process.incarnation > before.incarnation:
             self.detector = Detector(self._settings.detector)
         self.detector.heard(now)
 

@@ -64,9 +64,9 @@ class LivePorts:
 
     # --- the network ---
 
-    def send(self, to: tuple[int, ...], item: Item, boot: int) -> int:
+    def send(self, to: tuple[int, ...], item: Item, incarnation: int) -> int:
         """Queue an item; return its size on the wire."""
-        return self.node.send(self._group, to, item, boot)
+        return self.node.send(self._group, to, item, incarnation)
 
     # --- the clock ---
 

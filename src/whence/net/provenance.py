@@ -47,11 +47,11 @@ def without_contradicted(packet: Packet, me: Process, published: int, connected:
 
 def _contradicted(bundle: Bundle, sender: int, me: Process, published: int, connected: Lookup) -> bool:
     if bundle.pid == me.pid:
-        return (bundle.boot, bundle.last) > (me.boot, published)
+        return (bundle.incarnation, bundle.last) > (me.incarnation, published)
     if bundle.pid == sender:
         return False
     origin = connected(bundle.pid)
-    return origin is not None and bundle.boot >= origin.boot
+    return origin is not None and bundle.incarnation >= origin.incarnation
 
 
 def _only(item: Push | Gossip, kept: Sequence[bool]) -> Item:

@@ -8,7 +8,7 @@ from whence.core.ready import UNMARKED, Gauge, Item, Late, Mark, Note
 from whence.net.clock import wall_ns
 from whence.trace.rows import HighWater, Rare, rare_row
 from whence.trace.schema import Kind
-from whence.trace.spool import Spool
+from whence.trace.segments import TraceSegmentWriter
 from whence.types import Bundle, EventId, Process, Span
 
 MEASURE_NS, VIEW_NS = 10_000_000_000, 1_000_000_000
@@ -18,7 +18,7 @@ MEASURE_NS, VIEW_NS = 10_000_000_000, 1_000_000_000
 class TraceRecorder:
     """Writes down one member of one group."""
 
-    def __init__(self, spool: Spool, me: Process, group: str) -> None:
+    def __init__(self, spool: TraceSegmentWriter, me: Process, group: str) -> None:
         self.spool = spool
         self._me = me
         self._group = group
@@ -29,11 +29,11 @@ class TraceRecorder:
     def published(self, bundle: Bundle, mark: Mark | None) -> None:
         """Write a row for each event of the member's own bundle."""
         physical, k_hi, k_mid, k_lo, ticket, epoch = UNMARKED if mark is None else mark.columns()
-        clk, (pid, boot), stamp_bytes = wall_ns(), self._me, len(bundle.stamp)
+        clk, (pid, incarnation), stamp_bytes = wall_ns(), self._me, len(bundle.stamp)
         for seq, payload in enumerate(bundle.payloads(), bundle.first):
             self.spool.add(
                 Kind.PUBLISH,
-                (pid, boot, self._ev, clk, None, self._group, bundle.pid, bundle.boot, seq, None,
+                (pid, incarnation, self._ev, clk, None, self._group, bundle.pid, bundle.incarnation, seq, None,
                  physical, k_hi, k_mid, k_lo, stamp_bytes, len(payload), crc32(payload), ticket, epoch, None),
             )  # fmt: skip
             self._ev += 1
@@ -41,16 +41,16 @@ class TraceRecorder:
 
     def sent(self, to: tuple[int, ...], item: Item, size: int) -> None:
         """Write a row for each copy that goes out."""
-        payload_bytes, clk, (pid, boot) = item.payload_bytes(), wall_ns(), self._me
+        payload_bytes, clk, (pid, incarnation) = item.payload_bytes(), wall_ns(), self._me
         for target in to:
-            row = (pid, boot, self._ev, clk, None, self._group, target, size - payload_bytes, payload_bytes)
+            row = (pid, incarnation, self._ev, clk, None, self._group, target, size - payload_bytes, payload_bytes)
             self.spool.add(Kind.SEND, row)
             self._ev += 1
 
     def received(self, sender: int, items: list[Item], size: int) -> None:
         """Write a row for a packet that came."""
-        payload_bytes, (pid, boot) = sum(item.payload_bytes() for item in items), self._me
-        row = (pid, boot, self._ev, wall_ns(), None, self._group, sender, size - payload_bytes, payload_bytes)
+        payload_bytes, (pid, incarnation) = sum(item.payload_bytes() for item in items), self._me
+        row = (pid, incarnation, self._ev, wall_ns(), None, self._group, sender, size - payload_bytes, payload_bytes)
         self.spool.add(Kind.RECV, row)
         self._ev += 1
 
@@ -58,11 +58,11 @@ class TraceRecorder:
         """Write a row for each event that the application is handed: some of a bundle, from an offset on."""
         physical, k_hi, k_mid, k_lo, ticket, epoch = UNMARKED if mark is None else mark.columns()
         k_lo = None if k_lo is None else k_lo + offset
-        clk, (pid, boot) = wall_ns(), self._me
+        clk, (pid, incarnation) = wall_ns(), self._me
         for seq, payload in enumerate(payloads, bundle.first + offset):
             self.spool.add(
                 Kind.DELIVER,
-                (pid, boot, self._ev, clk, None, self._group, bundle.pid, bundle.boot, seq,
+                (pid, incarnation, self._ev, clk, None, self._group, bundle.pid, bundle.incarnation, seq,
                  self._pos, hold_ns, physical, k_hi, k_mid, k_lo, len(payload), crc32(payload), ticket, epoch, None),
             )  # fmt: skip
             self._ev += 1
@@ -71,19 +71,19 @@ class TraceRecorder:
 
     def skipped(self, spans: Sequence[Span]) -> None:
         """Write a row for events that the application will never be handed."""
-        ids = tuple(EventId(s.pid, s.boot, seq) for s in spans for seq in range(s.first, s.last + 1))
+        ids = tuple(EventId(s.pid, s.incarnation, seq) for s in spans for seq in range(s.first, s.last + 1))
         self.write(Kind.GAP, ids=ids)
 
     def late(self, step: Late) -> None:
         """Write a row for each event that came too late for its place."""
         bundle = step.bundle
         for seq in range(bundle.first, bundle.last + 1):
-            self.write(Kind.LATE, event=EventId(bundle.pid, bundle.boot, seq), late_ns=step.late_ns)
+            self.write(Kind.LATE, event=EventId(bundle.pid, bundle.incarnation, seq), late_ns=step.late_ns)
 
     def noted(self, note: Note) -> None:
         """Write a row for what the member said of itself."""
         bundle = note.bundle
-        event = None if bundle is None else EventId(bundle.pid, bundle.boot, bundle.first)
+        event = None if bundle is None else EventId(bundle.pid, bundle.incarnation, bundle.first)
         self.write(
             Kind(note.kind), event=event, peer=note.peer, reason=note.reason, ticket=note.ticket, epoch=note.epoch,
             value=note.value, late_ns=note.late_ns,

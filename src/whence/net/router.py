@@ -51,14 +51,20 @@ class PacketRouter:
         """Take a packet of a connection. Raises RemoteProtocolError for one in another's name."""
         peer = link.peer
         assert peer is not None
-        if packet.pid != peer.pid or packet.boot < peer.boot:  # a group opened again is a later life of its own
+        if (
+            packet.pid != peer.pid or packet.incarnation < peer.incarnation
+        ):  # a group opened again is a later life of its own
             self._counts["forged_sender"] += 1
             raise RemoteProtocolError(f"{peer.pid} sent a packet in the name of {packet.pid}")
         if packet.group == NODE:
             for item in packet.items:
                 self._between_nodes(peer.pid, item)
         else:
-            self.to_group(packet, peer if packet.boot == peer.boot else Process(packet.pid, packet.boot), size)
+            self.to_group(
+                packet,
+                peer if packet.incarnation == peer.incarnation else Process(packet.pid, packet.incarnation),
+                size,
+            )
 
     def to_group(self, packet: Packet, sender: Process, size: int) -> None:
         """Hand a packet to its group's member."""
@@ -69,7 +75,7 @@ class PacketRouter:
         elif group in self._permits.closed and not self._permits.admits(packet):
             self._refuse(driver, packet)
         elif isinstance(item, Reached):
-            if packet.to_boot == driver.context.me.boot:
+            if packet.to_incarnation == driver.context.me.incarnation:
                 driver.reached(packet.pid, item.last, item.waited_us / 1e6)
         elif isinstance(item, Presence):
             self._presence.hear(driver, sender, item)

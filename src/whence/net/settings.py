@@ -10,7 +10,7 @@ from whence.core.level import Live
 from whence.core.links.detector import DetectorSettings
 from whence.core.registry import LEVELS
 from whence.errors import SettingError
-from whence.trace.spool import SEGMENT_BYTES, SEGMENTS_MAX
+from whence.trace.segments import SEGMENT_BYTES, SEGMENTS_MAX
 
 
 class NetSettings(Struct, frozen=True, kw_only=True):
@@ -101,9 +101,9 @@ def settings_of(
 
     Raises SettingError where the level cannot do without founders, and for what only a simulator can do.
     """
-    recipe: object = LEVELS.get(level)
+    spec: object = LEVELS.get(level)
     _check_live(given)
-    chosen: dict[str, object] = recipe.live_settings(founders, given) if isinstance(recipe, Live) else {}
+    chosen: dict[str, object] = spec.live_settings(founders, given) if isinstance(spec, Live) else {}
     if udp and EVERYBODY_KNOWN.items() <= chosen.items():
         chosen["spread"] = "gossip"
         if given.get("spread", "gossip") != "gossip":

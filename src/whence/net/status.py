@@ -18,7 +18,7 @@ def status(live: LiveNode) -> dict[str, Any]:
     """Return everything worth knowing of a node now."""
     return {
         "pid": live.me.pid,
-        "boot": live.me.boot,
+        "boot": live.me.incarnation,
         "cluster": live.settings.cluster,
         "address": list(live.connections.endpoint),
         "uptime_s": round((steady_ns() - live.started_ns) / 1e9, 3),
@@ -34,7 +34,7 @@ def _peer(live: LiveNode, peer: Peer) -> dict[str, Any]:
     return {
         "pid": peer.pid,
         "connected": peer.link is not None,
-        "boot": peer.process.boot if peer.link is not None and peer.process is not None else None,
+        "boot": peer.process.incarnation if peer.link is not None and peer.process is not None else None,
         "address": f"{address.host}:{address.port}" if address is not None else None,
         "rtt_ms": round(rtt_ns / 1e6, 3) if rtt_ns is not None else None,
         "waiting_bytes": peer.waiting_bytes(),
@@ -78,14 +78,15 @@ def _overlay(driver: Driver) -> dict[str, Any] | None:
 
 
 def _ticket(told: Status | None) -> dict[str, Any] | None:
-    """Return how a process stands in its cluster; processes as pid:boot."""
+    """Return how a process stands in its cluster; processes as pid:incarnation."""
     if told is None:
         return None
     fields: dict[str, Any] = msgspec.structs.asdict(told)
     owners = [
-        msgspec.structs.asdict(owned) | {"owner": f"{owned.owner.pid}:{owned.owner.boot}"} for owned in told.owners
+        msgspec.structs.asdict(owned) | {"owner": f"{owned.owner.pid}:{owned.owner.incarnation}"}
+        for owned in told.owners
     ]
-    return fields | {"waits_for": [f"{pid}:{boot}" for pid, boot in told.waits_for], "owners": owners}
+    return fields | {"waits_for": [f"{pid}:{incarnation}" for pid, incarnation in told.waits_for], "owners": owners}
 
 
 def _by_name(metrics: list[Metric]) -> dict[str, Any]:

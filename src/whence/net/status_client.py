@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 
 from whence.errors import JoinError, UsageError
-from whence.limits import BOOT_MAX, PEER_ID_MAX
+from whence.limits import INCARNATION_MAX, PEER_ID_MAX
 
 STATUS = b"status\n"
 """The request for the status; any other is JSON."""
@@ -25,7 +25,7 @@ class DeclareDead(msgspec.Struct, frozen=True):
 
     group: str
     pid: Annotated[int, msgspec.Meta(ge=0, le=PEER_ID_MAX)]
-    boot: Annotated[int, msgspec.Meta(ge=0, le=BOOT_MAX)]
+    incarnation: Annotated[int, msgspec.Meta(ge=0, le=INCARNATION_MAX)]
 
 
 def status_directory() -> Path:

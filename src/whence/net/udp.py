@@ -43,13 +43,18 @@ class Datagrams(asyncio.DatagramProtocol):
             return
         peer = self._peers.by_pid.get(packet.pid)
         link = peer.link if peer is not None else None
-        known = link is not None and link.peer is not None and link.peer.boot <= packet.boot and bool(packet.group)
+        known = (
+            link is not None
+            and link.peer is not None
+            and link.peer.incarnation <= packet.incarnation
+            and bool(packet.group)
+        )
         if not known or link is None or _host_of(link) != address[0]:
             self._counts["datagram_refused"] += 1
         else:
             link.fresh = True
             self._counts["datagrams_taken"] += 1
-            self._take(packet, Process(packet.pid, packet.boot), len(data))
+            self._take(packet, Process(packet.pid, packet.incarnation), len(data))
 
     def error_received(self, error: Exception) -> None:
         """Count what the network refused; the peer's level does not rely on any one datagram."""

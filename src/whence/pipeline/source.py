@@ -22,7 +22,7 @@ from whence.errors import UsageError
 from whence.pipeline.columns import KIND, TRACE_DDL
 from whence.trace.memory import Row
 from whence.trace.schema import Kind
-from whence.trace.spool import rows_between, segments, whole_until
+from whence.trace.segments import rows_between, segments, whole_until
 from whence.trace.writer import table_of
 
 NAME: Final = "whence"

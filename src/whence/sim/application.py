@@ -28,42 +28,42 @@ class Application:
     """What one process hands its events to, through all its lives."""
 
     __slots__ = (
-        "_boot",
-        "_dice",
         "_died_with",
         "_heard",
         "_in_batches",
         "_in_hand",
+        "_incarnation",
         "_is_away",
         "_offsets",
         "_planned",
         "_queue",
         "_record",
+        "_rng",
         "_store",
         "_world",
     )  # fmt: skip
 
     def __init__(
-        self, world: World, record: Recorder, dice: Random, heard: Callable[[Bundle], None], is_away: Callable[[], bool]
+        self, world: World, record: Recorder, rng: Random, heard: Callable[[Bundle], None], is_away: Callable[[], bool]
     ) -> None:
         """`heard` is told of every bundle that was handed out; `is_away` tells whether the process stands still."""
-        self._world, self._record, self._dice, self._heard, self._is_away = world, record, dice, heard, is_away
+        self._world, self._record, self._rng, self._heard, self._is_away = world, record, rng, heard, is_away
         self._store = ConsumerOffsets(bytearray(ConsumerOffsets.BYTES))
         self._queue: deque[tuple[Delivery, int]] = deque()
         """What was delivered and not handed out: bundles, and how many events of each were."""
         self._in_hand: list[EventId] = []
         self._planned = self._in_batches = False
-        self._boot = 0
+        self._incarnation = 0
         self._offsets = Offsets(None)
 
     # --- lives ---
 
-    def begin(self, boot: int, member: Member) -> Offsets:
+    def begin(self, incarnation: int, member: Member) -> Offsets:
         """Begin a life with its member; return what counts how far it is."""
         assert self._world.offsets is not None
-        self._boot = boot
+        self._incarnation = incarnation
         self._offsets = self._world.offsets(self._store, member if isinstance(member, Resuming) else None)
-        self._in_batches = self._dice.random() < BATCHES_PART
+        self._in_batches = self._rng.random() < BATCHES_PART
         return self._offsets
 
     def die(self, damage: str) -> None:
@@ -99,12 +99,12 @@ class Application:
 
     def _plan(self) -> None:
         self._planned = True
-        pause = self._dice.choice(PAUSES) * self._world.take_ns
-        self._world.loop.at(self._world.loop.now + pause, self._ask, self._boot)
+        pause = self._rng.choice(PAUSES) * self._world.take_ns
+        self._world.loop.at(self._world.loop.now + pause, self._ask, self._incarnation)
 
-    def _ask(self, boot: int) -> None:
+    def _ask(self, incarnation: int) -> None:
         """Ask for more: what was in hand is taken."""
-        if boot != self._boot or not self._planned:
+        if incarnation != self._incarnation or not self._planned:
             return
         self._planned = False
         if self._is_away():
@@ -129,7 +129,7 @@ class Application:
         end = min(begin + events, bundle.count)
         self._write(step, begin, end)
         self._offsets.hand(bundle, end - begin)
-        self._in_hand += [EventId(bundle.pid, bundle.boot, bundle.first + at) for at in range(begin, end)]
+        self._in_hand += [EventId(bundle.pid, bundle.incarnation, bundle.first + at) for at in range(begin, end)]
         if end < bundle.count:
             self._queue[0] = (step, end)
             return
@@ -145,5 +145,5 @@ class Application:
         payloads = bundle.payloads()
         for at in range(begin, end):
             size = bundle.sizes[4 * at : 4 * at + 4]
-            alone = Bundle(bundle.pid, bundle.boot, bundle.first + at, size, payloads[at], bundle.stamp)
+            alone = Bundle(bundle.pid, bundle.incarnation, bundle.first + at, size, payloads[at], bundle.stamp)
             self._record.delivered(Delivery(alone, step.hold_ns, step.mark))

@@ -16,7 +16,7 @@ class DeliversOnArrival(Fifo):
     """Delivers what comes first, and once."""
 
     def admit(self, bundle: Bundle, now: Instant, ready: Ready) -> None:
-        progress = self._senders.find(bundle.pid, bundle.boot) or self._open(bundle, now, ready)
+        progress = self._senders.find(bundle.pid, bundle.incarnation) or self._open(bundle, now, ready)
         if progress is not None and bundle.first not in progress.held:
             progress.held[bundle.first] = None  # type: ignore[assignment]
             ready.deliver.append(Delivery(bundle))
@@ -27,4 +27,4 @@ def _delivers_on_arrival(me: Process, settings: Settings) -> Order:
     return DeliversOnArrival(me, settings.limits, settings.fifo.hold_rounds * settings.gossip.round_ns)
 
 
-RECIPE = GOSSIP["fifo"]._replace(order=_delivers_on_arrival)
+SPEC = GOSSIP["fifo"]._replace(order=_delivers_on_arrival)

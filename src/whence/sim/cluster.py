@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from whence.core.level import Addressed, Recipe, Speaking, Surroundings, offsets_of, remembers
+from whence.core.level import Addressed, BuildContext, LevelSpec, Speaking, offsets_of, remembers
 from whence.core.member import Member
 from whence.core.membership.full_view import Directory
 from whence.sim.clock import Clock
@@ -30,28 +30,28 @@ def founders_of(scenario: Scenario) -> Sequence[int]:
 class Cluster:
     """All processes of one run."""
 
-    def __init__(self, scenario: Scenario, recipe: Recipe, rows: dict[Kind, list[Row]]) -> None:
+    def __init__(self, scenario: Scenario, spec: LevelSpec, rows: dict[Kind, list[Row]]) -> None:
         self.loop = Loop()
         self.effective: Counter[str] = Counter()
         self.processes: dict[int, SimProcess] = {}
         self._scenario = scenario
-        self._recipe = recipe
-        self._settings = recipe.settings_from(scenario.settings)
+        self._spec = spec
+        self._settings = spec.settings_from(scenario.settings)
         self._streams = RandomStreams(scenario.seed)
         self._directory = Directory()
         self.network = Network(self.loop, scenario.network, self._streams, self.effective)
         self._world = World(
             self.loop, self.network, rows, scenario.group, self.effective, scenario.sync_ns, scenario.take_ns
         )
-        self._world.wall_clock = recipe.reads_wall_clock()
-        self._durable = remembers(recipe)
+        self._world.wall_clock = spec.reads_wall_clock()
+        self._durable = remembers(spec)
         """Members remember across crashes: they are restored, and need not join."""
         if self._durable:
-            self._world.offsets = offsets_of(recipe)
-        if isinstance(recipe, Speaking):
-            self._world.decode = decoder_with(recipe.items)
-        if isinstance(recipe, Addressed):
-            self._world.destinations = lambda group: recipe.destinations(self._settings, group)
+            self._world.offsets = offsets_of(spec)
+        if isinstance(spec, Speaking):
+            self._world.decode = decoder_with(spec.items)
+        if isinstance(spec, Addressed):
+            self._world.destinations = lambda group: spec.destinations(self._settings, group)
         self._founders = founders_of(scenario)
 
     def start(self, order: Iterable[int] | None = None) -> None:
@@ -128,13 +128,13 @@ class Cluster:
         return process
 
     def _member(self, me: Process, now: int) -> Member:
-        rng = self._streams.of("member", me.pid, me.boot).random
-        return self._recipe.build(me, self._settings, Surroundings(rng, now, self._directory))
+        rng = self._streams.of("member", me.pid, me.incarnation).random
+        return self._spec.build(me, self._settings, BuildContext(rng, now, self._directory))
 
     def _first_peers(self, pid: int) -> list[Process]:
         """Draw the peers a founder starts with: its right neighbour, so that all are connected, and others."""
         founders, size = self._founders, len(self._founders)
-        wanted = min(self._recipe.first_peers(self._settings), size - 1)
+        wanted = min(self._spec.first_peers(self._settings), size - 1)
         draw = self._streams.of("founding", pid).random
         chosen: dict[int, None] = {founders[(founders.index(pid) + 1) % size]: None} if size > 1 else {}
         while len(chosen) < wanted:
@@ -146,4 +146,6 @@ class Cluster:
     def _contacts(self, pid: int) -> list[int]:
         """Draw founders to ask; some of them may be down."""
         others = [other for other in self._founders if other != pid]
-        return self._streams.of("contacts", pid, self.processes[pid].boot).sample(others, min(CONTACTS, len(others)))
+        return self._streams.of("contacts", pid, self.processes[pid].incarnation).sample(
+            others, min(CONTACTS, len(others))
+        )

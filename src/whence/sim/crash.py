@@ -43,7 +43,7 @@ def crash_of(error: Exception, at_ns: int | None = None) -> Crash:
     return Crash(
         error=f"{type(error).__name__}: {error}", where=f"{path}, line {line}, in {code.co_qualname}",
         kind=f"{type(error).__name__} in {path} {code.co_qualname}",
-        node=process.pid if process else 0, inc=process.boot if process else 1, at_ns=at_ns,
+        node=process.pid if process else 0, inc=process.incarnation if process else 1, at_ns=at_ns,
     )  # fmt: skip
 
 

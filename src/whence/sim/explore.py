@@ -21,7 +21,7 @@ from whence.check.verdict import Outcome, Verdict
 from whence.sim import run as runs
 from whence.sim.crash import PROMISE as CRASH
 from whence.sim.crash import crash_of, crash_verdict
-from whence.sim.lab import mutants_of, recipe_of
+from whence.sim.lab import mutants_of, spec_of
 from whence.sim.scenario import Scenario
 from whence.sim.swarm import draw
 from whence.trace.memory import digest_of
@@ -108,7 +108,7 @@ def explore(
     on_progress: Callable[[Batch], None] | None = None,
 ) -> Batch:
     """Run and judge schedules seed, seed + 1, …; stop at a violation, keeping the lowest seed that shows one."""
-    recipe_of(level, mutant)
+    spec_of(level, mutant)
     total = Batch()
     starts = iter(range(seed, seed + schedules, BATCH))
     with _pool(workers) as submit:
@@ -158,7 +158,7 @@ def judged(
 
     An exception of a member or an oracle is not raised: then the only verdict is that on `crash`.
     """
-    outcome = runs.run(scenario, recipe_of(scenario.level, mutant), keep_crash=True)
+    outcome = runs.run(scenario, spec_of(scenario.level, mutant), keep_crash=True)
     if outcome.crash is None:
         try:
             return outcome, judge(outcome.trace, promises)
@@ -196,7 +196,7 @@ def _explore_batch(level: str, mutant: str | None, seeds: range) -> Batch:
 def _same_again(scenario: Scenario, mutant: str | None, outcome: runs.Outcome) -> Verdict:
     """Judge whether the same scenario, run again with its processes made in another order, leaves the same trace."""
     again = runs.run(
-        scenario, recipe_of(scenario.level, mutant), start_order=reversed(range(scenario.nodes)), keep_crash=True
+        scenario, spec_of(scenario.level, mutant), start_order=reversed(range(scenario.nodes)), keep_crash=True
     )  # fmt: skip
     return compare(digest_of(outcome.trace), digest_of(again.trace))
 

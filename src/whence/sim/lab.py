@@ -7,17 +7,17 @@ from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from typing import Any, Protocol, cast
 
-from whence.core.level import Recipe
+from whence.core.level import LevelSpec
 from whence.core.registry import LEVELS
 from whence.errors import UsageError
 from whence.sim.canary import CANARY
-from whence.sim.canary import RECIPE as CANARY_RECIPE
+from whence.sim.canary import SPEC as CANARY_SPEC
 from whence.sim.scenario import Scenario
 
 RIVALS = ("cbcast", "barriers", "neighbourhood")
 """The levels that only the lab has."""
 
-SIMULATED_ONLY: dict[str, Recipe] = {CANARY: CANARY_RECIPE}
+SIMULATED_ONLY: dict[str, LevelSpec] = {CANARY: CANARY_SPEC}
 """Levels of the simulator itself."""
 
 CATALOGUE = "whence_lab.catalogue"
@@ -36,14 +36,14 @@ class Bug(Protocol):
 class Lab(Protocol):
     """What the lab has to offer a simulation."""
 
-    LEVELS: Mapping[str, Recipe]
+    LEVELS: Mapping[str, LevelSpec]
     """Rivals, and levels of ours with reference versions of some parts."""
     SWARMS: Mapping[str, Callable[[str, int], Scenario]]
 
     def mutants_of(self, level: str) -> list[Any]:
         """Return the bugs that can be planted in a level."""
 
-    def recipe_with(self, level: str, mutant: str) -> Recipe:
+    def spec_with(self, level: str, mutant: str) -> LevelSpec:
         """Return a level's recipe with a bug planted. Raises UsageError for an unknown one."""
 
 
@@ -71,12 +71,12 @@ def check_level(level: str, known: Collection[str]) -> None:
         raise UsageError(f"level {level!r} is unknown; there are: {', '.join(known)}")
 
 
-def recipe_of(level: str, mutant: str | None = None) -> Recipe:
+def spec_of(level: str, mutant: str | None = None) -> LevelSpec:
     """Return the recipe of a level, with a bug planted if one is named. Raises UsageError if there is none."""
     if level in SIMULATED_ONLY:
         return SIMULATED_ONLY[level]
     if mutant is not None:
-        return required(f"the planted bug {mutant!r}").recipe_with(level, mutant)
+        return required(f"the planted bug {mutant!r}").spec_with(level, mutant)
     if level in RIVALS:
         return required(f"level {level!r}").LEVELS[level]
     check_level(level, (*LEVELS, *RIVALS))

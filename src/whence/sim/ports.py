@@ -31,9 +31,9 @@ class SimPorts:
 
     # --- the network ---
 
-    def send(self, to: tuple[int, ...], item: Item, boot: int) -> int:
+    def send(self, to: tuple[int, ...], item: Item, incarnation: int) -> int:
         """Send an item; return its size on the wire."""
-        frame = encode(self._world.group, self._me, [item], boot)
+        frame = encode(self._world.group, self._me, [item], incarnation)
         self._payload_bytes = item.payload_bytes()
         self._world.network.send(self._me.pid, to, frame, self._payload_bytes)
         return len(frame)
@@ -94,7 +94,7 @@ class SimPorts:
     def noted(self, note: Note) -> None:
         """Write down what the member says of itself."""
         bundle = note.bundle
-        event = None if bundle is None else EventId(bundle.pid, bundle.boot, bundle.first)
+        event = None if bundle is None else EventId(bundle.pid, bundle.incarnation, bundle.first)
         kind = Kind(note.kind)
         self._record.write(
             kind, event=event, peer=note.peer, reason=note.reason, ticket=note.ticket, epoch=note.epoch,
@@ -152,6 +152,6 @@ class SimRunner(Runner):
 
     def _part_of(self, ready: Ready) -> Ready:
         """Return some of the effects, in their order: whoever carries them out may stop between any two."""
-        sends = [Send((target,), send.item, send.boot) for send in ready.send for target in send.to]
-        done = self.process.dice.randrange(len(sends) + len(ready.deliver))
+        sends = [Send((target,), send.item, send.incarnation) for send in ready.send for target in send.to]
+        done = self.process.rng.randrange(len(sends) + len(ready.deliver))
         return Ready(send=sends[:done], deliver=ready.deliver[: max(0, done - len(sends))])

@@ -19,7 +19,7 @@ from whence.sim.recorder import Recorder
 from whence.sim.storage import SimStorage
 from whence.sim.world import World
 from whence.trace.schema import Kind
-from whence.types import ANY_BOOT, Bundle, Process
+from whence.types import ANY_INCARNATION, Bundle, Process
 
 INBOX_COPIES_MAX = 4096
 """What a paused process's socket buffers take. Full: further copies are lost, as a kernel would."""
@@ -44,13 +44,13 @@ class SimProcess:
         "_wake_token",
         "_world",
         "application",
-        "boot",
         "clock",
-        "dice",
         "disk",
+        "incarnation",
         "joined",
         "member",
         "pid",
+        "rng",
         "stalls",
         "up",
     )
@@ -58,10 +58,10 @@ class SimProcess:
     runner_type: type[SimRunner] = SimRunner
     storage_type: type[SimStorage] = SimStorage
 
-    def __init__(self, pid: int, world: World, clock: Clock, dice: Random, taking: Random | None = None) -> None:
+    def __init__(self, pid: int, world: World, clock: Clock, rng: Random, taking: Random | None = None) -> None:
         """Make a process; `taking` draws how its application takes events, where members remember what it took."""
         self.pid = pid
-        self.boot = 0
+        self.incarnation = 0
         self.member: Member | None = None
         self.up = False
         self.joined = False
@@ -74,7 +74,7 @@ class SimProcess:
         """Where members remember; elsewhere what is delivered is handed out at once, and dies with the process."""
         if taking is not None:
             self.application = Application(world, self._record, taking, self._heard, lambda: self._paused)
-        self.dice = dice
+        self.rng = rng
         self._wake_token = 0
         self._paused = False
         self._overslept = False
@@ -90,15 +90,15 @@ class SimProcess:
 
     def start(self, member: Callable[[Process, int], Member]) -> Member:
         """Begin a new life with a member made for it."""
-        self.boot += 1
-        me = Process(self.pid, self.boot)
+        self.incarnation += 1
+        me = Process(self.pid, self.incarnation)
         self.up, self.joined = True, False
-        self._record.begin_life(self.boot)
-        if self.boot > 1:
+        self._record.begin_life(self.incarnation)
+        if self.incarnation > 1:
             self._record.write(Kind.RESTART)
         self.member = member(me, self.now())
         ports = SimPorts(self, me, self._world, self._record, self._heard)
-        offsets = self.application.begin(self.boot, self.member) if self.application is not None else None
+        offsets = self.application.begin(self.incarnation, self.member) if self.application is not None else None
         runner = self.runner_type(self.member, Ports(ports, ports, ports, self._storage, ports, offsets))
         runner.process = self
         self._runner = runner
@@ -108,7 +108,7 @@ class SimProcess:
         """Stop at once; memory is gone, and of the disk what `damage` says. Return False if it was down already."""
         if not self.up:
             return False
-        if self.disk.crash(damage, self.dice):
+        if self.disk.crash(damage, self.rng):
             self._world.effective[f"disk_{damage}"] += 1
         self.record_gauges()
         self._record.write(Kind.CRASH, reason=damage)
@@ -251,7 +251,7 @@ class SimProcess:
         except RemoteProtocolError:
             self._record.write(Kind.REJECT, peer=copy.source, reason="no_packet")
             return
-        if packet.to_boot != ANY_BOOT and packet.to_boot != self.boot:
+        if packet.to_incarnation != ANY_INCARNATION and packet.to_incarnation != self.incarnation:
             self._record.write(Kind.DROP, peer=packet.pid, reason="other_boot")
             return
         clock = self.clock
@@ -259,7 +259,9 @@ class SimProcess:
         self._record.received(
             steady + clock.jumped_ns, packet.group, packet.pid, len(copy.frame) - copy.payload_bytes, copy.payload_bytes
         )
-        sender = tuple.__new__(Process, (packet.pid, packet.boot))  # half the price of calling it, and paid per copy
+        sender = tuple.__new__(
+            Process, (packet.pid, packet.incarnation)
+        )  # half the price of calling it, and paid per copy
         for item in packet.items:
             if self._runner is runner:  # it may have stopped at an earlier item
                 runner.feed(runner.member.receive, sender, item)

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import structs
 
-from whence.core.levels.optimistic.member import BOOTS
+from whence.core.levels.optimistic.member import INCARNATIONS
 from whence.limits import PEER_ID_MAX
 from whence.sim.scenario import Act, Scenario
 
@@ -52,7 +52,7 @@ def with_process_ids(scenario: Scenario) -> Scenario:
 
 def _argument(act: Act, ids: list[int]) -> int:
     if act.name == "declare_dead":
-        return ids[act.argument // BOOTS] * BOOTS + act.argument % BOOTS
+        return ids[act.argument // INCARNATIONS] * INCARNATIONS + act.argument % INCARNATIONS
     return ids[act.argument] if act.name in PROCESS_ACTS else act.argument
 
 

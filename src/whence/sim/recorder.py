@@ -20,27 +20,37 @@ class Recorder:
     """The rows of one process through all its lives."""
 
     __slots__ = (
-        "_boot", "_clock", "_delivered", "_ev", "_group", "_highest", "_loop", "_pid", "_pos", "_received", "_rows",
+        "_clock",
+        "_delivered",
+        "_ev",
+        "_group",
+        "_highest",
+        "_incarnation",
+        "_loop",
+        "_pid",
+        "_pos",
+        "_received",
+        "_rows",
         "_sent",
     )  # fmt: skip
 
     def __init__(self, pid: int, group: str, rows: dict[Kind, list[Row]], loop: Loop, clock: Clock) -> None:
         self._pid = pid
-        self._boot = 0
+        self._incarnation = 0
         self._group = group
         self._rows = rows
         self._sent, self._received, self._delivered = rows[Kind.SEND], rows[Kind.RECV], rows[Kind.DELIVER]
         self._loop = loop
         self._clock = clock
         self._ev = 0
-        """Rows of this life so far: with process and boot it names a row."""
+        """Rows of this life so far: with process and incarnation it names a row."""
         self._pos = 0
         """Deliveries of this life so far."""
         self._highest = HighWater()
 
-    def begin_life(self, boot: int) -> None:
+    def begin_life(self, incarnation: int) -> None:
         """Count rows and deliveries from zero."""
-        self._boot = boot
+        self._incarnation = incarnation
         self._ev = self._pos = 0
 
     def published(self, bundle: Bundle, mark: Mark | None, dests: tuple[int, ...] | None) -> None:
@@ -51,8 +61,8 @@ class Recorder:
         physical, k_hi, k_mid, k_lo, ticket, epoch = UNMARKED if mark is None else mark.columns()
         for seq, payload in enumerate(bundle.payloads(), bundle.first):
             rows.append(
-                (self._pid, self._boot, self._ev, clk, true, self._group, bundle.pid, bundle.boot, seq, dests,
-                 physical, k_hi, k_mid, k_lo, stamp_bytes, len(payload), crc32(payload), ticket, epoch, None)
+                (self._pid, self._incarnation, self._ev, clk, true, self._group, bundle.pid, bundle.incarnation, seq,
+                 dests, physical, k_hi, k_mid, k_lo, stamp_bytes, len(payload), crc32(payload), ticket, epoch, None)
             )  # fmt: skip
             self._ev += 1
             if k_lo is not None:
@@ -62,16 +72,16 @@ class Recorder:
         """Write a row for each copy that leaves."""
         true, ev = self._loop.now, self._ev
         clk = self._clock.wall(true)
-        pid, boot, group, rows = self._pid, self._boot, self._group, self._sent
+        pid, incarnation, group, rows = self._pid, self._incarnation, self._group, self._sent
         for target in targets:
-            rows.append((pid, boot, ev, clk, true, group, target, stamp_bytes, payload_bytes))
+            rows.append((pid, incarnation, ev, clk, true, group, target, stamp_bytes, payload_bytes))
             ev += 1
         self._ev = ev
 
     def received(self, clk: int, group: str, sender: int, stamp_bytes: int, payload_bytes: int) -> None:
         """Write a row for a copy that came in."""
         self._received.append(
-            (self._pid, self._boot, self._ev, clk, self._loop.now, group, sender, stamp_bytes, payload_bytes)
+            (self._pid, self._incarnation, self._ev, clk, self._loop.now, group, sender, stamp_bytes, payload_bytes)
         )  # fmt: skip
         self._ev += 1
 
@@ -83,17 +93,17 @@ class Recorder:
         if step.mark is None and len(bundle.sizes) == 4:  # one event that the level says nothing of: the most frequent
             body = bundle.body
             rows.append(
-                (self._pid, self._boot, ev, clk, true, self._group, bundle.pid, bundle.boot, bundle.first, pos,
-                 step.hold_ns, None, None, None, None, len(body), crc32(body), None, None, None)
+                (self._pid, self._incarnation, ev, clk, true, self._group, bundle.pid, bundle.incarnation, bundle.first,
+                 pos, step.hold_ns, None, None, None, None, len(body), crc32(body), None, None, None)
             )  # fmt: skip
             self._ev, self._pos = ev + 1, pos + 1
             return
-        pid, boot, group, hold_ns = self._pid, self._boot, self._group, step.hold_ns
-        origin, origin_boot = bundle.pid, bundle.boot
+        pid, incarnation, group, hold_ns = self._pid, self._incarnation, self._group, step.hold_ns
+        origin, origin_incarnation = bundle.pid, bundle.incarnation
         physical, k_hi, k_mid, k_lo, ticket, epoch = UNMARKED if step.mark is None else step.mark.columns()
         for seq, payload in enumerate(bundle.payloads(), bundle.first):
             rows.append(
-                (pid, boot, ev, clk, true, group, origin, origin_boot, seq, pos, hold_ns,
+                (pid, incarnation, ev, clk, true, group, origin, origin_incarnation, seq, pos, hold_ns,
                  physical, k_hi, k_mid, k_lo, len(payload), crc32(payload), ticket, epoch, None)
             )  # fmt: skip
             ev += 1
@@ -108,21 +118,23 @@ class Recorder:
         while left and at:
             at -= 1
             row = self._delivered[at]
-            if row[:2] == (self._pid, self._boot):
+            if row[:2] == (self._pid, self._incarnation):
                 left -= 1
                 del self._delivered[at]
                 self._rows[Kind.NOTE].append(rare_row(row[:6], Rare(event=EventId(*row[6:9]), reason="untaken")))
 
     def skipped(self, gap: Gap) -> None:
         """Write one row with all that the application is told it will not be given in its place."""
-        ids = tuple(EventId(span.pid, span.boot, seq) for span in gap.spans for seq in range(span.first, span.last + 1))
+        ids = tuple(
+            EventId(span.pid, span.incarnation, seq) for span in gap.spans for seq in range(span.first, span.last + 1)
+        )
         self.write(Kind.GAP, ids=ids)
 
     def late(self, step: Late) -> None:
         """Write a row for each event that missed its place."""
         bundle = step.bundle
         for seq in range(bundle.first, bundle.last + 1):
-            self.write(Kind.LATE, event=EventId(bundle.pid, bundle.boot, seq), late_ns=step.late_ns)
+            self.write(Kind.LATE, event=EventId(bundle.pid, bundle.incarnation, seq), late_ns=step.late_ns)
 
     def measure(self, gauges: Iterable[Gauge]) -> None:
         """Keep how full every buffer was at its fullest."""
@@ -136,12 +148,12 @@ class Recorder:
     def at_rest(self, gauges: Iterable[Gauge]) -> None:
         """Write down every buffer that should be empty by now."""
         for gauge in gauges:
-            if gauge.rests:
+            if gauge.must_drain:
                 self.write(Kind.NOTE, reason=f"{gauge.name}_at_rest", value=gauge.value, bound=0)
 
     def write(self, kind: Kind, **told: Unpack[Rare]) -> None:
         """Write one row of a kind that is seldom."""
         true = self._loop.now
-        where = (self._pid, self._boot, self._ev, self._clock.wall(true), true, self._group)
+        where = (self._pid, self._incarnation, self._ev, self._clock.wall(true), true, self._group)
         self._rows[kind].append(rare_row(where, told))
         self._ev += 1

@@ -8,12 +8,12 @@ from zlib import crc32
 from msgspec import Struct, json, to_builtins
 
 from whence import __version__
-from whence.core.level import Recipe, remembers
+from whence.core.level import LevelSpec, remembers
 from whence.core.settings import by_name
 from whence.sim.cluster import Cluster, founders_of
 from whence.sim.crash import Crash, crash_of
 from whence.sim.faults import ScenarioScheduler
-from whence.sim.lab import recipe_of
+from whence.sim.lab import spec_of
 from whence.sim.process_ids import with_process_ids
 from whence.sim.scenario import Scenario
 from whence.trace.memory import Phases, Run, Trace
@@ -37,7 +37,7 @@ class Outcome(Struct, frozen=True):
 
 def run(
     scenario: Scenario,
-    recipe: Recipe | None = None,
+    spec: LevelSpec | None = None,
     *,
     start_order: Iterable[int] | None = None,
     on_slice: Callable[[Trace, float], None] | None = None,
@@ -51,9 +51,9 @@ def run(
     began = perf_counter()
     founders = founders_of(scenario)
     scenario = with_process_ids(scenario)
-    recipe = recipe or recipe_of(scenario.level)
-    trace = Trace(describe(scenario, recipe))
-    cluster = Cluster(scenario, recipe, trace.rows)
+    spec = spec or spec_of(scenario.level)
+    trace = Trace(describe(scenario, spec))
+    cluster = Cluster(scenario, spec, trace.rows)
     scheduler = ScenarioScheduler(cluster, scenario)
     crash = None
     try:
@@ -72,9 +72,9 @@ def run(
     return Outcome(trace, cluster.effective, cluster.loop.steps, perf_counter() - began, crash)
 
 
-def describe(scenario: Scenario, recipe: Recipe) -> Run:
+def describe(scenario: Scenario, spec: LevelSpec) -> Run:
     """Return the description of a run: what a reader needs to judge it and to run it again."""
-    settings = recipe.settings_from(scenario.settings)
+    settings = spec.settings_from(scenario.settings)
     phases = None
     if scenario.live_until_ns:
         phases = Phases(
@@ -90,7 +90,7 @@ def describe(scenario: Scenario, recipe: Recipe) -> Run:
         seed=scenario.seed,
         nodes=list(founders_of(scenario)),
         groups={scenario.group: list(founders_of(scenario))},
-        durable=remembers(recipe),
+        durable=remembers(spec),
         parameters=by_name(settings) | {"network": to_builtins(scenario.network)},
         reach_min=scenario.reach_min,
         **{name: by_name(settings).get(name) for name in ("tick_ns", "epsilon", "delta")},

@@ -17,7 +17,7 @@ from zlib import crc32
 from msgspec import DecodeError, Struct, json
 
 from whence.errors import StorageError, UsageError
-from whence.limits import BOOT_MAX
+from whence.limits import INCARNATION_MAX
 from whence.store.lock import locked
 from whence.store.log import WHAT_TO_DO, sync_directory
 
@@ -66,8 +66,8 @@ class DataDirectory:
     def begin_life(self, at_least: int) -> int:
         """Return an incarnation greater than all before, and write it down. Raises StorageError."""
         incarnation = max(self._identity.incarnation + 1, at_least)
-        if incarnation > BOOT_MAX:
-            raise StorageError(f"{self.path} has seen incarnation {incarnation}, and they end at {BOOT_MAX}")
+        if incarnation > INCARNATION_MAX:
+            raise StorageError(f"{self.path} has seen incarnation {incarnation}, and they end at {INCARNATION_MAX}")
         self._write(incarnation, self._identity.groups)
         return incarnation
 

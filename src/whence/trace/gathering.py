@@ -28,7 +28,7 @@ from whence.trace.schema import (
     WHO,
     Kind,
 )
-from whence.trace.spool import NAME, NO_TRACE, ROWS_LOST, is_damaged, read_segment, segments
+from whence.trace.segments import NAME, NO_TRACE, ROWS_LOST, is_damaged, read_segment, segments
 
 _EVENT = slice(COLUMNS_OF[Kind.PUBLISH].index(M_PID), COLUMNS_OF[Kind.PUBLISH].index(M_SEQ) + 1)
 _HANDED = slice(COLUMNS_OF[Kind.DELIVER].index(M_PID), COLUMNS_OF[Kind.DELIVER].index(M_SEQ) + 1)

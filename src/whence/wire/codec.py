@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from whence.core.ready import Item
 from whence.errors import LimitError, RemoteProtocolError
 from whence.limits import PACKET_BUNDLES_MAX, PACKET_BYTES_MAX, PACKET_ITEMS_MAX
-from whence.types import ANY_BOOT, Boot, GroupId, PeerId, Process
+from whence.types import ANY_INCARNATION, GroupId, Incarnation, PeerId, Process
 from whence.wire.frame import begun, opened, sealed
 from whence.wire.items import AnyItem, Packet
 
@@ -27,8 +27,8 @@ class _Closed(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, 
 
     group: GroupId
     pid: PeerId
-    boot: Boot
-    to_boot: Boot
+    incarnation: Incarnation
+    to_incarnation: Incarnation
     items: Annotated[list[Raw], Meta(min_length=1, max_length=PACKET_ITEMS_MAX)]
 
 
@@ -51,9 +51,9 @@ _decode_closed = msgspec.msgpack.Decoder(_Closed).decode
 _decode_item = msgspec.msgpack.Decoder[AnyItem](AnyItem).decode
 
 
-def encode(group: str, sender: Process, items: list[Item], to_boot: int = ANY_BOOT) -> bytes:
+def encode(group: str, sender: Process, items: list[Item], to_incarnation: int = ANY_INCARNATION) -> bytes:
     """Return the frame that carries items from a process to members of its group. Raises LimitError."""
-    body = _encode((group, sender.pid, sender.boot, to_boot, items))
+    body = _encode((group, sender.pid, sender.incarnation, to_incarnation, items))
     if len(body) > PACKET_BYTES_MAX:
         raise _too_long(len(body))
     return sealed(body)
@@ -63,19 +63,19 @@ Frame: TypeAlias = tuple[bytes, ...]
 """A frame in pieces that go out one after another: what is large is not copied to make it one."""
 
 
-def encode_parts(group: str, sender: Process, item: Item, to_boot: int = ANY_BOOT) -> Frame:
+def encode_parts(group: str, sender: Process, item: Item, to_incarnation: int = ANY_INCARNATION) -> Frame:
     """Return the frame of one item. The payloads of an item that ends with a bundle are a piece of their own.
 
     Raises LimitError.
     """
     bundle = getattr(item, "bundle", None)
     if bundle is None or len(bundle.body) < APART_BYTES or item.__struct_fields__[-1] != "bundle":
-        body = _encode((group, sender.pid, sender.boot, to_boot, (item,)))
+        body = _encode((group, sender.pid, sender.incarnation, to_incarnation, (item,)))
         if len(body) > PACKET_BYTES_MAX:
             raise _too_long(len(body))
         return (sealed(body),)
     hollow = replace(item, bundle=replace(bundle, body=b""))
-    around = _encode((group, sender.pid, sender.boot, to_boot, (hollow,)))
+    around = _encode((group, sender.pid, sender.incarnation, to_incarnation, (hollow,)))
     cut = len(around) - len(_encode(bundle.stamp))
     before, after = around[: cut - len(_NO_BYTES)] + _BIN32.pack(0xC6, len(bundle.body)), around[cut:]
     if (size := len(before) + len(bundle.body) + len(after)) > PACKET_BYTES_MAX:
@@ -109,7 +109,7 @@ def decode_body(body: bytes | memoryview) -> Packet:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _no_packet(error) from None
     for item in packet.items:
-        if not item.sound():
+        if not item.is_valid():
             raise _contradicts(item)
     return packet
 
@@ -121,7 +121,7 @@ def _decode_long(body: bytes | memoryview, decode_item: Callable[[Raw], AnyItem]
         closed = _decode_closed(body)
         for raw in closed.items:
             item = decode_item(raw)
-            if not item.sound():
+            if not item.is_valid():
                 raise _contradicts(item)
             bundles += item.bundle_count()
             if bundles > PACKET_BUNDLES_MAX:
@@ -129,7 +129,7 @@ def _decode_long(body: bytes | memoryview, decode_item: Callable[[Raw], AnyItem]
             items.append(item)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _no_packet(error) from None
-    return Packet(closed.group, closed.pid, closed.boot, closed.to_boot, items)
+    return Packet(closed.group, closed.pid, closed.incarnation, closed.to_incarnation, items)
 
 
 def _no_packet(error: Exception) -> RemoteProtocolError:

@@ -24,7 +24,7 @@ from whence.core.links.presence import Presence
 from whence.core.links.reached import Reached
 from whence.core.membership.partial_view import Subscribe, Welcome
 from whence.core.ready import Item
-from whence.types import Boot, GroupId, PeerId
+from whence.types import GroupId, Incarnation, PeerId
 
 NUMBERS: dict[int, type[Item]] = {
     1: Gossip,
@@ -113,7 +113,7 @@ class Packet(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, g
 
     group: GroupId
     pid: PeerId
-    boot: Boot
-    to_boot: Boot
+    incarnation: Incarnation
+    to_incarnation: Incarnation
     """The life of the receiver that may read it, or ANY_BOOT."""
     items: Annotated[list[AnyItem], Meta(min_length=1, max_length=limits.PACKET_ITEMS_MAX)]

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from whence.sim.cluster import Cluster
 from whence.sim.faults import ScenarioScheduler
-from whence.sim.lab import recipe_of
+from whence.sim.lab import spec_of
 from whence.sim.network import Latency, NetworkModel
 from whence.sim.run import describe
 from whence.sim.scenario import SECOND_NS, Publish, Scenario
@@ -53,9 +53,9 @@ class Forest(Struct, frozen=True):
 def run(planned: Scenario) -> Forest:
     """Build the nodes of a scenario, run it, and count."""
     began = process_time()
-    recipe = recipe_of(planned.level)
-    trace = Trace(describe(planned, recipe))
-    cluster = Cluster(planned, recipe, trace.rows)
+    spec = spec_of(planned.level)
+    trace = Trace(describe(planned, spec))
+    cluster = Cluster(planned, spec, trace.rows)
     cluster.start()
     ScenarioScheduler(cluster, planned).plan()
     built = process_time()

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from whence.sim.cluster import Cluster
 from whence.sim.faults import ScenarioScheduler
-from whence.sim.lab import recipe_of
+from whence.sim.lab import spec_of
 from whence.sim.network import Latency, NetworkModel
 from whence.sim.random_streams import RandomStreams
 from whence.sim.run import describe
@@ -55,15 +55,15 @@ def scenario(
     level: str, nodes: int, publishers: int, messages: int, groups: str = "all", seed: int = 1, **settings: Any
 ) -> Scenario:
     """Make a fault-free run: each publisher sends so many messages at 100 a second; one publisher is the root."""
-    dice = RandomStreams(seed).of("publishers")
-    who = [0] if publishers == 1 else dice.sample(range(nodes), publishers)
+    rng = RandomStreams(seed).of("publishers")
+    who = [0] if publishers == 1 else rng.sample(range(nodes), publishers)
     counts = {"all": 1, "subtrees": sum(2 * node + 1 < nodes for node in range(nodes))}
     publishes = []
     for node in who:
-        start = dice.randrange(EVERY_NS)
+        start = rng.randrange(EVERY_NS)
         above = [0] if groups == "all" else _ancestors(node, counts["subtrees"])
         publishes += [
-            Publish(at_ns=start + at * EVERY_NS, node=node, group=dice.choice(above), size=PAYLOAD_BYTES)
+            Publish(at_ns=start + at * EVERY_NS, node=node, group=rng.choice(above), size=PAYLOAD_BYTES)
             for at in range(messages)
         ]
     return Scenario(
@@ -84,8 +84,8 @@ def compared(scheme: str, nodes: int, publishers: int, groups: str = "all") -> B
 
 def measure(planned: Scenario, warm_ns: int = 0) -> Bytes:
     """Run a scenario and count what is sent after a time."""
-    recipe = recipe_of(planned.level)
-    cluster = Cluster(planned, recipe, Trace(describe(planned, recipe)).rows)
+    spec = spec_of(planned.level)
+    cluster = Cluster(planned, spec, Trace(describe(planned, spec)).rows)
     cluster.start()
     ScenarioScheduler(cluster, planned).plan()
     members: list[Any] = [process.member for process in cluster.processes.values()]

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from whence.core.level import Recipe
+from whence.core.level import LevelSpec
 from whence.errors import UsageError
 from whence_lab.mutants import gossip, merge, mesh, node, optimistic, orders, taking, tickets, tree, views
 
@@ -18,7 +18,7 @@ class Mutant(Struct, frozen=True):
     """The promise that must be found broken; `crash` where it makes a member fail."""
     bug: str
     """What the code does wrong, in a sentence."""
-    plant: Callable[[Any], Recipe]
+    plant: Callable[[Any], LevelSpec]
     """Takes the level's own recipe and returns it with the bug."""
     levels: tuple[str, ...] = ("eventual", "fifo")
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from whence.core.dissemination.direct import Direct, Kept
 from whence.core.dissemination.gossip import Carried, PrCast, name_of
-from whence.core.levels.gossip.level import Parts
+from whence.core.levels.gossip.level import GossipLevel
 from whence.core.ready import Ready
 from whence.types import Bundle
 
@@ -64,11 +64,11 @@ class NeverMends(Direct):
         return False
 
 
-def _plant(kind: type[PrCast]) -> Callable[[Parts], Parts]:
+def _plant(kind: type[PrCast]) -> Callable[[GossipLevel], GossipLevel]:
     return lambda parts: parts._replace(spread=kind)
 
 
-def _never_mends(parts: Parts) -> Parts:
+def _never_mends(parts: GossipLevel) -> GossipLevel:
     return parts._replace(direct=NeverMends)
 
 

@@ -199,7 +199,7 @@ class Restamps(Publisher):
     def relay(self, bundle: Bundle, stamp: object, topic: int, now: Instant, ready: Ready) -> None:
         stamps = self._clock.stamps
         anew = stamps.write(stamps.local(self._clock.rt))
-        passed_on = Bundle(bundle.pid, bundle.boot, bundle.first, bundle.sizes, bundle.body, anew)
+        passed_on = Bundle(bundle.pid, bundle.incarnation, bundle.first, bundle.sizes, bundle.body, anew)
         super().relay(passed_on, stamp, topic, now, ready)
 
 

@@ -110,8 +110,8 @@ class SendsOnce(Outbox):
     def restart(self, node: int, now: Instant, ready: Ready) -> None:
         pass
 
-    def heard(self, node: int, boot: int, now: Instant, ready: Ready) -> None:
-        self.peers[node].boot = boot
+    def heard(self, node: int, incarnation: int, now: Instant, ready: Ready) -> None:
+        self.peers[node].incarnation = incarnation
         self.suspects.heard(node)
 
     def _repeat(self, node: int, peer: Peer, ready: Ready) -> None:
@@ -235,15 +235,15 @@ class NotForItself(MeshMember):
 
 
 def _member(kind: type[MeshMember]) -> Callable[[CausalLevel], CausalLevel]:
-    return lambda recipe: recipe._replace(mesh=kind)
+    return lambda spec: spec._replace(mesh=kind)
 
 
 def _state(kind: type[State]) -> Callable[[CausalLevel], CausalLevel]:
-    return lambda recipe: recipe._replace(mesh_state=kind)
+    return lambda spec: spec._replace(mesh_state=kind)
 
 
 def _outbox(kind: type[Outbox]) -> Callable[[CausalLevel], CausalLevel]:
-    return lambda recipe: recipe._replace(mesh_outbox=kind)
+    return lambda spec: spec._replace(mesh_outbox=kind)
 
 
 _BUGS: tuple[tuple[str, str, str, Callable[[CausalLevel], CausalLevel]], ...] = (

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from whence.core.levels.gossip.level import Parts
+from whence.core.levels.gossip.level import GossipLevel
 from whence.core.ready import Ready
 from whence.core.staged import Node
 from whence.types import Bundle, Instant, Process
@@ -29,7 +29,7 @@ class SameLifeAgain(Node):
             self.me = me
 
 
-def _plant(kind: type[Node]) -> Callable[[Parts], Parts]:
+def _plant(kind: type[Node]) -> Callable[[GossipLevel], GossipLevel]:
     return lambda parts: parts._replace(node=kind)
 
 

@@ -175,7 +175,7 @@ class TellsTooMuch(TwoLayerDelivery):
 
 
 def _order(kind: type[TwoLayerDelivery]) -> Callable[[OptimisticLevel], OptimisticLevel]:
-    return lambda recipe: recipe._replace(delivery=kind)
+    return lambda spec: spec._replace(delivery=kind)
 
 
 _ORDER: tuple[tuple[str, str, str, type[TwoLayerDelivery]], ...] = (

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from whence.core.dissemination.seen import Seen
 from whence.core.levels.gossip.arrival import Arrival
 from whence.core.levels.gossip.fifo import Fifo
-from whence.core.levels.gossip.level import Parts, Settings
+from whence.core.levels.gossip.level import GossipLevel, Settings
 from whence.core.ready import Delivery, Gap, Ready
 from whence.core.stages import Order
 from whence.limits import Limits
@@ -59,7 +59,7 @@ class DeliversWhatItSkipped(Fifo):
         self._skipped: dict[tuple[int, int, int], None] = {}
 
     def admit(self, bundle: Bundle, now: Instant, ready: Ready) -> None:
-        if (bundle.pid, bundle.boot, bundle.first) in self._skipped:
+        if (bundle.pid, bundle.incarnation, bundle.first) in self._skipped:
             ready.deliver.append(Delivery(bundle))
         else:
             super().admit(bundle, now, ready)
@@ -70,14 +70,14 @@ class DeliversWhatItSkipped(Fifo):
             if isinstance(step, Gap):
                 for span in step.spans:
                     for seq in range(span.first, span.last + 1):
-                        self._skipped[span.pid, span.boot, seq] = None
+                        self._skipped[span.pid, span.incarnation, seq] = None
 
 
 class MixesLives(Fifo):
     """Takes a restarted sender for the one it was."""
 
     def admit(self, bundle: Bundle, now: Instant, ready: Ready) -> None:
-        earlier = [self._senders.find(bundle.pid, boot) for boot in range(1, bundle.boot)]
+        earlier = [self._senders.find(bundle.pid, incarnation) for incarnation in range(1, bundle.incarnation)]
         if all(progress is None or bundle.last >= progress.expected for progress in earlier):
             super().admit(bundle, now, ready)
 
@@ -87,7 +87,7 @@ class CountsBundles(Fifo):
 
     def admit(self, bundle: Bundle, now: Instant, ready: Ready) -> None:
         super().admit(bundle, now, ready)
-        progress = self._senders.find(bundle.pid, bundle.boot)
+        progress = self._senders.find(bundle.pid, bundle.incarnation)
         if progress is not None and progress.expected == bundle.last + 1:
             progress.expected = bundle.first + 1
 
@@ -112,14 +112,14 @@ class FailsAtAHole(Fifo):
     def admit(self, bundle: Bundle, now: Instant, ready: Ready) -> None:
         super().admit(bundle, now, ready)
         if self._waiting:
-            raise KeyError((bundle.pid, bundle.boot, bundle.first - 1))
+            raise KeyError((bundle.pid, bundle.incarnation, bundle.first - 1))
 
 
-def _arrival(kind: type[Arrival]) -> Callable[[Parts], Parts]:
+def _arrival(kind: type[Arrival]) -> Callable[[GossipLevel], GossipLevel]:
     return lambda parts: parts._replace(order=lambda me, settings: kind(me, settings.limits))
 
 
-def _fifo(kind: type[Fifo]) -> Callable[[Parts], Parts]:
+def _fifo(kind: type[Fifo]) -> Callable[[GossipLevel], GossipLevel]:
     def order(me: Process, settings: Settings) -> Order:
         return kind(me, settings.limits, settings.fifo.hold_rounds * settings.gossip.round_ns)
 

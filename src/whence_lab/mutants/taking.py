@@ -53,7 +53,7 @@ class ForgetsWhatWasTaken(Offsets):
 
 
 def _offsets(kind: type[Offsets]) -> Callable[[CausalLevel], CausalLevel]:
-    return lambda recipe: recipe._replace(offsets=kind)
+    return lambda spec: spec._replace(offsets=kind)
 
 
 _BUGS: tuple[tuple[str, str, str, Callable[[CausalLevel], CausalLevel]], ...] = (

@@ -24,7 +24,7 @@ from whence.core.levels.optimistic.tickets.turn import Turn
 from whence.core.levels.optimistic.tickets.walk import Post, Walk
 from whence.core.levels.optimistic.tickets.witness import Witness
 from whence.core.ready import Item, Ready, Send
-from whence.types import ANY_BOOT, Instant, Process
+from whence.types import ANY_INCARNATION, Instant, Process
 
 # --- leases ---
 
@@ -135,8 +135,8 @@ def _post_to_any_life(turn: Turn, to: Process, item: Item) -> None:
     if to == turn.me:
         turn.to_self.append(item)
     elif to.pid != turn.me.pid:
-        boot = ANY_BOOT if isinstance(item, items.Renew | items.RequestFence) else to.boot
-        turn.ready.send.append(Send((to.pid,), item, boot))
+        incarnation = ANY_INCARNATION if isinstance(item, items.Renew | items.RequestFence) else to.incarnation
+        turn.ready.send.append(Send((to.pid,), item, incarnation))
 
 
 # --- registered changes ---

@@ -283,13 +283,18 @@ class HoldsWithoutBound(Inbox):
 class ReadsOutOfTurn(PredictedCoding):
     """Reads a header by what the link carried last, though copies before it were lost (E22)."""
 
-    def read(self, peer: int, boot: int, data: bytes) -> Header | None:
+    def read(self, peer: int, incarnation: int, data: bytes) -> Header | None:
         link = self._incoming.get(peer)
-        if link is not None and link.boot == boot and data[0] & (1 << FORM_BITS) - 1 == self.form and not self._ordered:
+        if (
+            link is not None
+            and link.incarnation == incarnation
+            and data[0] & (1 << FORM_BITS) - 1 == self.form
+            and not self._ordered
+        ):
             reader = Reader(data, 1)
             if reader.take() == link.session:
                 link.turn = reader.take()
-        return super().read(peer, boot, data)
+        return super().read(peer, incarnation, data)
 
 
 # --- durability and the application ---
@@ -370,23 +375,23 @@ def _shortsighted(settings: OverlaySettings) -> Overlay:
 
 
 def _member(kind: type[TreeMember]) -> Callable[[CausalLevel], CausalLevel]:
-    return lambda recipe: recipe._replace(member=kind)
+    return lambda spec: spec._replace(member=kind)
 
 
 def _processing(kind: type[Processing]) -> Callable[[CausalLevel], CausalLevel]:
-    return lambda recipe: recipe._replace(processing=kind)
+    return lambda spec: spec._replace(processing=kind)
 
 
 def _state(kind: type[State]) -> Callable[[CausalLevel], CausalLevel]:
-    return lambda recipe: recipe._replace(state=kind)
+    return lambda spec: spec._replace(state=kind)
 
 
 def _outbox(kind: type[Outbox]) -> Callable[[CausalLevel], CausalLevel]:
-    return lambda recipe: recipe._replace(outbox=kind)
+    return lambda spec: spec._replace(outbox=kind)
 
 
 def _inbox(kind: type[Inbox]) -> Callable[[CausalLevel], CausalLevel]:
-    return lambda recipe: recipe._replace(inbox=kind)
+    return lambda spec: spec._replace(inbox=kind)
 
 
 _BUGS: tuple[tuple[str, str, str, Callable[[CausalLevel], CausalLevel]], ...] = (
@@ -410,22 +415,22 @@ _BUGS: tuple[tuple[str, str, str, Callable[[CausalLevel], CausalLevel]], ...] = 
     ("never_probes", "bounds", "never asks after a lost acknowledgement", _outbox(NeverProbes)),
     (
         "keeps_news_to_itself", "agreement", "neither passes vectors on nor asks for what is missing",
-        lambda recipe: recipe._replace(outbox=KeepsNewsToItself, inbox=AsksNobody),
+        lambda spec: spec._replace(outbox=KeepsNewsToItself, inbox=AsksNobody),
     ),
     (
         "merges_duplicates", "agreement", "takes a duplicate's past for its own, and asks nobody",
-        lambda recipe: recipe._replace(processing=MergesDuplicates, inbox=AsksNobody),
+        lambda spec: spec._replace(processing=MergesDuplicates, inbox=AsksNobody),
     ),
     ("tells_the_newest_past", "liveness", "sends the present past with old messages", _outbox(TellsTheNewestPast)),
     ("waives_the_suspected", "causal", "does not wait for those it suspects", _inbox(WaivesTheSuspected)),
     ("no_fence", "causal", "jumps over nodes that still lack something (f >= 2)", _inbox(NoFence)),
     (
         "sees_one_hop_too_little", "causal", "knows only 2f hops around it",
-        lambda recipe: recipe._replace(overlay=_shortsighted),
+        lambda spec: spec._replace(overlay=_shortsighted),
     ),
     (
         "reads_out_of_turn", "causal", "reads headers by the wrong link state",
-        lambda recipe: recipe._replace(coding=ReadsOutOfTurn),
+        lambda spec: spec._replace(coding=ReadsOutOfTurn),
     ),
     ("any_path_is_safe", "no_duplicates", "takes copies that cannot be recognised", _state(AnyPathIsSafe)),
     ("holds_copies_without_bound", "bounds", "holds as many copies as come", _inbox(HoldsWithoutBound)),

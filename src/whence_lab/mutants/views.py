@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from whence.core.levels.gossip.level import Parts
+from whence.core.levels.gossip.level import GossipLevel
 from whence.core.membership.partial_view import Known, PartialView
 from whence.core.ready import Ready
 from whence.types import Instant
@@ -18,11 +18,11 @@ class NeverForgetsTheDead(PartialView):
 class KnowsItself(PartialView):
     """Takes its own announcement for a stranger's."""
 
-    def _learn(self, pid: int, boot: int, rounds: int) -> None:
+    def _learn(self, pid: int, incarnation: int, rounds: int) -> None:
         if pid == self.me.pid and pid not in self._view:
             self._peers.append(pid)
-            self._view[pid] = Known(boot, self._round + rounds)
-        super()._learn(pid, boot, rounds)
+            self._view[pid] = Known(incarnation, self._round + rounds)
+        super()._learn(pid, incarnation, rounds)
 
 
 class ViewWithoutBound(PartialView):
@@ -53,7 +53,7 @@ class AlwaysTheSameTargets(PartialView):
         return tuple(sorted(self._peers)[:count])
 
 
-def _plant(kind: type[PartialView]) -> Callable[[Parts], Parts]:
+def _plant(kind: type[PartialView]) -> Callable[[GossipLevel], GossipLevel]:
     return lambda parts: parts._replace(partial=kind)
 
 

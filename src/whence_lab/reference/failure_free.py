@@ -15,7 +15,7 @@ from enum import Enum
 from typing import NamedTuple, TypeAlias
 
 from whence.core.levels.optimistic.tickets.records import TicketEpoch, covered
-from whence.core.ready import Dice
+from whence.core.ready import RandomSource
 
 
 class Neighbour(NamedTuple):
@@ -110,7 +110,7 @@ TRANSITIONS: dict[State, tuple[State, ...]] = {
 class FailureFreePeer:
     """One process."""
 
-    def __init__(self, pid: int, tickets: int, dice: Dice, send: Send) -> None:
+    def __init__(self, pid: int, tickets: int, rng: RandomSource, send: Send) -> None:
         self.pid = pid
         self.state = State.OUTSIDE
         self.ticket_epoch = NOBODY
@@ -118,7 +118,7 @@ class FailureFreePeer:
         self.pred = Neighbour(pid, self.ticket_epoch)
         self.top = 0
         self._tickets = tickets
-        self._dice = dice
+        self._rng = rng
         self._send = send
         self._nonce = 0
         self._deferred: list[tuple[int, Message]] = []
@@ -184,7 +184,7 @@ class FailureFreePeer:
             self._send(joiner, Reject(nonce))
             return
         self.top += 1
-        ticket_epoch = TicketEpoch(free[int(self._dice() * len(free))], self.top)
+        ticket_epoch = TicketEpoch(free[int(self._rng() * len(free))], self.top)
         before, self.succ = self.succ, Neighbour(joiner, ticket_epoch)
         self._send(joiner, AckCjoin(nonce, ticket_epoch, Neighbour(self.pid, self.ticket_epoch), before))
 

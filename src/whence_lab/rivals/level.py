@@ -17,7 +17,7 @@ RIVAL_ITEMS: tuple[type[Item], ...] = (RivalCopy, NearCopy, NearAck)
 """Numbered like all items, and read by the simulator alone."""
 
 
-class Rival(NamedTuple):
+class RivalLevel(NamedTuple):
     """The recipe of a rival."""
 
     make: Callable[[Process, Place, Settings], RivalMember]
@@ -48,8 +48,8 @@ class Rival(NamedTuple):
 
 
 RIVALS = {
-    "cbcast": Rival(lambda me, place, settings: RivalMember(me, place, Cbcast(place), settings.limits)),
-    "barriers": Rival(lambda me, place, settings: RivalMember(me, place, Barriers(place), settings.limits)),
-    "neighbourhood": Rival(lambda me, place, settings: Neighbourhood(me, place, settings.limits)),
+    "cbcast": RivalLevel(lambda me, place, settings: RivalMember(me, place, Cbcast(place), settings.limits)),
+    "barriers": RivalLevel(lambda me, place, settings: RivalMember(me, place, Barriers(place), settings.limits)),
+    "neighbourhood": RivalLevel(lambda me, place, settings: Neighbourhood(me, place, settings.limits)),
 }
 """By level."""

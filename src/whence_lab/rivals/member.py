@@ -39,9 +39,9 @@ class RivalCopy(Item, frozen=True, tag=81):
     header: Annotated[bytes, Meta(max_length=HEADER_BYTES_MAX)]
     bundle: Bundle
 
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Tell whether the bundle is one."""
-        return self.bundle.sound()
+        return self.bundle.is_valid()
 
     def bundle_count(self) -> int:
         """Return one."""
@@ -194,6 +194,6 @@ class RivalMember:
     def gauges(self) -> list[Gauge]:
         """Return what is held until its turn, and until what it follows."""
         return [
-            Gauge("early_copies", len(self._early), WAITING_MAX, rests=True),
-            Gauge("held_messages", self.order.waiting(), WAITING_MAX, rests=True),
+            Gauge("early_copies", len(self._early), WAITING_MAX, must_drain=True),
+            Gauge("held_messages", self.order.waiting(), WAITING_MAX, must_drain=True),
         ]

@@ -45,9 +45,9 @@ class NearCopy(Item, frozen=True, tag=82):
     path: Annotated[bytes, Meta(max_length=256)]
     bundle: Bundle
 
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Tell whether the bundle is one."""
-        return self.bundle.sound()
+        return self.bundle.is_valid()
 
     def bundle_count(self) -> int:
         """Return one."""
@@ -146,8 +146,8 @@ class Neighbourhood(RivalMember):
     def gauges(self) -> list[Gauge]:
         """Return what waits to be sent, and what is under way."""
         return [
-            Gauge("queued_messages", len(self._queue), QUEUE_MAX, rests=True),
-            Gauge("passing_messages", len(self._passing), QUEUE_MAX * NODES, rests=True),
+            Gauge("queued_messages", len(self._queue), QUEUE_MAX, must_drain=True),
+            Gauge("passing_messages", len(self._passing), QUEUE_MAX * NODES, must_drain=True),
         ]
 
     def _send_next(self, ready: Ready) -> None:

@@ -51,17 +51,19 @@ def test_a_kn_stamp_survives_its_bytes_and_a_snapshot(r: int, c: int, kn: list[i
 
 @given(st.tuples(*[st.integers(0, 2**15 - 1)] * 2), st.tuples(*[st.integers(0, (1 << LIFE_BITS) - 1)] * 2), st.data())
 def test_the_low_part_orders_by_publisher_life_and_number(
-    pids: tuple[int, int], boots: tuple[int, int], data: st.DataObject
+    pids: tuple[int, int], incarnations: tuple[int, int], data: st.DataObject
 ) -> None:
     seqs = [data.draw(st.integers(1, 2**40 - 1)) for _ in range(2)]
-    one, other = zip(pids, boots, seqs, strict=True)
+    one, other = zip(pids, incarnations, seqs, strict=True)
     assert (one < other) == (low_key(*one) < low_key(*other))
     assert 0 < low_key(*one) < 1 << 63
 
 
 @given(st.integers(0, 2**15 - 1), st.integers(1, 2**31 - 256), st.integers(1, 255), st.integers(1, 2**40 - 1))
-def test_lives_that_follow_each_other_have_different_low_parts(pid: int, boot: int, later: int, seq: int) -> None:
-    assert low_key(pid, boot, seq) != low_key(pid, boot + later, seq)
+def test_lives_that_follow_each_other_have_different_low_parts(
+    pid: int, incarnation: int, later: int, seq: int
+) -> None:
+    assert low_key(pid, incarnation, seq) != low_key(pid, incarnation + later, seq)
 
 
 def test_what_does_not_fit_the_key_is_refused_where_it_is_written() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.core.parts import ME, ROUND_NS, delivered_in, dice_of, news_of, node_of, one, view_of
+from tests.core.parts import ME, ROUND_NS, delivered_in, news_of, node_of, one, rng_of, view_of
 from whence import limits
 from whence.core.dissemination.direct import HAVE, WANT, Direct, DirectSettings, Have, Push, Want
 from whence.core.dissemination.gossip import GossipSettings
@@ -17,7 +17,7 @@ PEER = Process(2, 1)
 def direct_of(peers: tuple[int, ...] = (2, 3, 4), bounds: Limits | None = None, **settings: int) -> Direct:
     gossip = GossipSettings(round_ns=ROUND_NS, jitter=0.0)
     chosen = DirectSettings(spread="direct", **settings)
-    return Direct(view_of(peers), gossip, chosen, bounds or Limits(), dice_of(0), 0)
+    return Direct(view_of(peers), gossip, chosen, bounds or Limits(), rng_of(0), 0)
 
 
 def mine(first: int, payload: bytes = b"x") -> Bundle:
@@ -122,7 +122,7 @@ def test_a_question_is_answered_with_what_is_kept_within_the_stated_bytes() -> N
     told(direct, Push([one(3, seq, b"x" * 40) for seq in range(1, 9)]))
     _, ready = told(direct, Want(WANT.pack(3, 1, 4) + WANT.pack(9, 9, 1)))
     [send] = ready.send
-    assert (send.to, send.boot) == ((2,), 1)
+    assert (send.to, send.incarnation) == ((2,), 1)
     assert isinstance(send.item, Push)
     assert [bundle.first for bundle in send.item.bundles] == [4, 5]
     assert told(direct, Want(WANT.pack(3, 1, 9)))[1].send == []

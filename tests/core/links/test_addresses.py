@@ -53,21 +53,21 @@ def test_entries_survive_the_wire_in_as_many_pieces_as_they_need() -> None:
     pieces = pack(many)
     assert [address for piece in pieces for address in unpack(piece)] == many
     assert max(map(len, pieces)) <= ADDRESSES_BYTES_MAX
-    assert all(Addresses(piece, b"").sound() for piece in pieces)
+    assert all(Addresses(piece, b"").is_valid() for piece in pieces)
 
 
 @pytest.mark.parametrize(
     "packed",
-    [b"\x00", pack([ME])[0][:-1], pack([Address(1, limits.BOOT_MAX + 1, "a", 1)])[0]],
+    [b"\x00", pack([ME])[0][:-1], pack([Address(1, limits.INCARNATION_MAX + 1, "a", 1)])[0]],
 )
 def test_entries_that_are_cut_or_out_of_range_are_not_sound(packed: bytes) -> None:
-    assert not Addresses(packed, b"").sound()
+    assert not Addresses(packed, b"").is_valid()
 
 
 def test_a_question_names_pids() -> None:
     assert asking([3, limits.PEER_ID_MAX]).asks() == [3, limits.PEER_ID_MAX]
-    assert asking(range(1000)).sound()
-    assert not Addresses(b"", b"\x01").sound()
+    assert asking(range(1000)).is_valid()
+    assert not Addresses(b"", b"\x01").is_valid()
 
 
 @pytest.mark.parametrize("host", ["b\u00fccher.example", "a..b", "\x1b[2J", "h" * 254, "a b"])
@@ -75,13 +75,13 @@ def test_what_is_no_host_name_is_never_learned_and_costs_nobody_who_passes_it_on
     packed = pack([Address(1, 1, "good", 5)])[0]
     name = host.encode()
     packed += _ENTRY.pack(2, 1, 5, len(name)) + name
-    assert Addresses(packed, b"").sound()
+    assert Addresses(packed, b"").is_valid()
     book = Book(ME)
     assert [address.pid for address in unpack(packed) if book.learn(address)] == [1]
 
 
 def test_a_peers_own_word_replaces_what_others_said_of_it() -> None:
     book = Book(ME)
-    book.learn(Address(1, limits.BOOT_MAX, "elsewhere", 5))
+    book.learn(Address(1, limits.INCARNATION_MAX, "elsewhere", 5))
     assert book.learn(Address(1, 2, "here", 5), own=True)
     assert book.find(1) == Address(1, 2, "here", 5)

@@ -62,8 +62,8 @@ def test_a_wrong_first_word_is_refused_for_its_reason(reason: str, say: Callable
 
 SECOND: list[tuple[str, Process, Item]] = [
     ("replay", PEER, Confirm(THEIRS, *ME)),
-    ("misdirected", PEER, Confirm(MINE, ME.pid, ME.boot - 1)),
-    ("misdirected", PEER, Confirm(MINE, 9, ME.boot)),
+    ("misdirected", PEER, Confirm(MINE, ME.pid, ME.incarnation - 1)),
+    ("misdirected", PEER, Confirm(MINE, 9, ME.incarnation)),
     ("changed its name", Process(3, 7), Confirm(MINE, *ME)),
     ("changed its name", Process(2, 8), Confirm(MINE, *ME)),
     ("out of place", PEER, hello()),

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.core.parts import ME, ROUND_NS, dice_of, news_of
+from tests.core.parts import ME, ROUND_NS, news_of, rng_of
 from whence.core.membership.full_view import Directory, FullView
 from whence.core.membership.partial_view import PartialView, Subscribe, ViewSettings, Welcome
 from whence.core.ready import Ready
@@ -14,7 +14,7 @@ YOU = Process(2, 1)
 
 def full_of(directory: Directory, seed: object = 0) -> FullView:
     settings = ViewSettings(view="full", farewell_rounds=4)
-    return FullView(ME, settings, ROUND_NS, dice_of(seed), lambda: b"past", directory)
+    return FullView(ME, settings, ROUND_NS, rng_of(seed), lambda: b"past", directory)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 5)), max_size=30))

@@ -14,7 +14,7 @@ YOU = Process(2, 1)
 PEERS = range(2, 8)
 
 ENTRIES = st.lists(
-    st.tuples(st.integers(0, 12), st.sampled_from([0, 1, 2, limits.BOOT_MAX]), st.integers(0, 255)), max_size=10
+    st.tuples(st.integers(0, 12), st.sampled_from([0, 1, 2, limits.INCARNATION_MAX]), st.integers(0, 255)), max_size=10
 )
 NEWS = ENTRIES.map(lambda entries: news_of(*entries))
 SENDERS = st.builds(Process, st.integers(0, 12), st.integers(0, 2))
@@ -118,7 +118,7 @@ def test_a_member_announces_itself_every_so_many_rounds() -> None:
     for _ in range(7):
         view.next_round(Ready())
         announced.append(heard(view.news()[0]).get(ME.pid))
-    assert announced == [(ME.boot, 12), None, None, (ME.boot, 12), None, None, (ME.boot, 12)]
+    assert announced == [(ME.incarnation, 12), None, None, (ME.incarnation, 12), None, None, (ME.incarnation, 12)]
 
 
 def test_a_leaver_no_longer_announces_itself() -> None:
@@ -126,7 +126,7 @@ def test_a_leaver_no_longer_announces_itself() -> None:
     view.leave(0)
     subs, unsubs = view.news()
     assert ME.pid not in heard(subs)
-    assert heard(unsubs)[ME.pid][0] == ME.boot
+    assert heard(unsubs)[ME.pid][0] == ME.incarnation
 
 
 def test_a_farewell_removes_its_peer_and_is_passed_on() -> None:
@@ -159,7 +159,7 @@ def test_an_expired_farewell_means_nothing() -> None:
 
 
 def test_a_newer_life_replaces_the_older_and_outlives_its_farewell() -> None:
-    """ "A process id with a newer boot replaces the old one."""
+    """ "A process id with a newer incarnation replaces the old one."""
     view = view_of(PEERS)
     view.hear(YOU, news_of((5, 3, 9)), b"")
     view.hear(YOU, news_of((5, 2, 9)), news_of((5, 2, 9)))
@@ -176,7 +176,7 @@ def test_a_newer_life_replaces_the_older_and_outlives_its_farewell() -> None:
 
 def test_nobody_else_can_say_our_farewell_or_announce_us() -> None:
     view = view_of(PEERS)
-    view.hear(YOU, news_of((ME.pid, 9, 9)), news_of((ME.pid, ME.boot, 9)))
+    view.hear(YOU, news_of((ME.pid, 9, 9)), news_of((ME.pid, ME.incarnation, 9)))
     assert ME.pid not in peers_of(view)
     assert ME.pid not in heard(view.news()[1])
 
@@ -308,7 +308,7 @@ def test_a_newcomer_is_welcomed_with_a_sample_and_a_snapshot() -> None:
     newcomer = Process(40, 3)
     assert view.receive(newcomer, Subscribe(joining=True), 0, ready) is None
     (send,) = ready.send
-    assert (send.to, send.boot) == ((40,), 3)
+    assert (send.to, send.incarnation) == ((40,), 3)
     assert isinstance(send.item, Welcome)
     assert set(heard(send.item.peers)) == set(PEERS)
     assert send.item.snapshot == b"snapshot"

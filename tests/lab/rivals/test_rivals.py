@@ -8,7 +8,7 @@ import pytest
 from tests.core.levels.causal.tree.grove import Grove
 from whence.core.ready import Item
 from whence.errors import LimitError, NotMemberError, UsageError
-from whence.sim.lab import recipe_of
+from whence.sim.lab import spec_of
 from whence.types import Process, packed
 from whence_lab.rivals.member import RivalCopy
 from whence_lab.rivals.neighbourhood import NearAck, NearCopy
@@ -18,11 +18,11 @@ RIVALS = ("cbcast", "barriers", "neighbourhood")
 
 class RivalGrove(Grove):
     def __init__(self, level: str, **settings: Any) -> None:
-        recipe: Any = recipe_of(level)
-        self.recipe = recipe
-        self.settings = recipe.settings_from(settings)
+        spec: Any = spec_of(level)
+        self.spec = spec
+        self.settings = spec.settings_from(settings)
         self.now = 0
-        self.boots, self.members, self.journals = {}, {}, {}
+        self.incarnations, self.members, self.journals = {}, {}, {}
         self.flying, self.delivered, self.returned, self.notes = [], {}, {}, []
         self.steps, self.rewritten = Counter(), Counter()
         self.taken, self.untaken, self.asleep = {}, {}, set()
@@ -79,7 +79,7 @@ def test_a_neighbourhood_publisher_has_one_message_under_way() -> None:
 @pytest.mark.parametrize("level", RIVALS)
 def test_rivals_refuse_what_they_cannot_do(level: str) -> None:
     grove = RivalGrove(level, tree="line", tree_nodes=3)
-    grove.boots[0] = 1
+    grove.incarnations[0] = 1
     member: Any = grove._build(0)
     with pytest.raises(NotMemberError):
         member.publish([b"x"], 0)

@@ -21,7 +21,7 @@ def space_time_diagram(story: Story) -> str:
 
 def short(event: EventId) -> str:
     """Name an event in few characters: publisher:number, with the publisher's incarnation after the first."""
-    return f"{event.pid}:{event.seq}" if event.boot <= 1 else f"{event.pid}({event.boot}):{event.seq}"
+    return f"{event.pid}:{event.seq}" if event.incarnation <= 1 else f"{event.pid}({event.incarnation}):{event.seq}"
 
 
 class _Picture:

@@ -153,11 +153,11 @@ class StampClock(Protocol[Kind]):
         """Take up a state and guard it. Raises ValueError if it is none."""
 
 
-def low_key(pid: int, boot: int, seq: int) -> int:
+def low_key(pid: int, incarnation: int, seq: int) -> int:
     """Return k_lo, which tells events with equal stamps apart. Raises LimitError if a part does not fit its bits."""
     if pid > MERGED_PEER_ID_MAX:
         raise LimitError("peer ids in the merge key", MERGED_PEER_ID_MAX, pid)
-    return pid << _PID_SHIFT | (boot & _LIFE_MASK) << _LIFE_SHIFT | seq
+    return pid << _PID_SHIFT | (incarnation & _LIFE_MASK) << _LIFE_SHIFT | seq
 
 
 assert MERGED_PEER_ID_MAX < 1 << 15

@@ -23,17 +23,17 @@ from whence.core.dissemination.gossip import BUNDLE_FRAME_BYTES, GossipSettings
 from whence.core.dissemination.seen import Seen
 from whence.core.dissemination.senders import Senders
 from whence.core.membership.partial_view import News, PartialView, whole
-from whence.core.ready import Dice, Gauge, Item, Note, Ready, Send
+from whence.core.ready import Gauge, Item, Note, RandomSource, Ready, Send
 from whence.errors import SettingError
 from whence.limits import Limits
 from whence.types import Bundle, Instant, Process
 
 HAVE = Layout("<HIQQQ")
-"""A sender in a digest: pid, boot, and three of its numbers: the first that is kept here, the first after it that was
-not seen, and the first of all that was not seen."""
+"""A sender in a digest: pid, incarnation, and three of its numbers: the first that is kept here, the first after it
+that was not seen, and the first of all that was not seen."""
 
 WANT = Layout("<HIQ")
-"""A sender in a question: pid, boot, the first number that is missing."""
+"""A sender in a question: pid, incarnation, the first number that is missing."""
 
 DIGEST_SENDERS_MAX = 2048
 
@@ -48,9 +48,9 @@ class Push(Item, frozen=True, tag=116):
 
     bundles: Annotated[list[Bundle], Meta(min_length=1, max_length=limits.PACKET_BUNDLES_MAX)]
 
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Tell whether every payload has its bytes."""
-        return all(map(Bundle.sound, self.bundles))
+        return all(map(Bundle.is_valid, self.bundles))
 
     def bundle_count(self) -> int:
         """Return how many bundles it carries."""
@@ -68,7 +68,7 @@ class Have(Item, frozen=True, tag=117):
     subs: News
     unsubs: News
 
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Tell whether digest and news are whole."""
         return _is_digest(self.senders, HAVE.size) and whole(self.subs) and whole(self.unsubs)
 
@@ -78,13 +78,13 @@ class Want(Item, frozen=True, tag=118):
 
     senders: Annotated[bytes, Meta(max_length=WANT.size * DIGEST_SENDERS_MAX)]
 
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Tell whether the question is whole."""
         return _is_digest(self.senders, WANT.size)
 
 
 def _is_digest(packed: bytes, size: int) -> bool:
-    """Tell whether a digest is whole entries whose boots fit 31 bits: no top byte of one has its top bit set."""
+    """Tell whether a digest is whole entries whose incarnations fit 31 bits: no top byte of one has its top bit set."""
     return len(packed) % size == 0 and packed[5::size].isascii()
 
 
@@ -146,15 +146,15 @@ class Direct:
         gossip: GossipSettings,
         settings: DirectSettings,
         bounds: Limits,
-        dice: Dice,
+        rng: RandomSource,
         start: Instant,
     ) -> None:
         self._members = members
         self._gossip = gossip
         self._settings = settings
         self._limits = bounds
-        self._dice = dice
-        self._next_round = start + int(dice() * gossip.round_ns)
+        self._rng = rng
+        self._next_round = start + int(rng() * gossip.round_ns)
         self._round = 0
         self._told_round = 0
         self._senders: Senders[Kept] = Senders(bounds, Kept)
@@ -190,7 +190,7 @@ class Direct:
         if now < self._next_round:
             return
         gossip = self._gossip
-        length_ns = int(gossip.round_ns * (1.0 + gossip.jitter * (2.0 * self._dice() - 1.0)))
+        length_ns = int(gossip.round_ns * (1.0 + gossip.jitter * (2.0 * self._rng() - 1.0)))
         due = self._next_round + length_ns
         self._next_round = due if due > now else now + length_ns
         self._round += 1
@@ -231,9 +231,9 @@ class Direct:
 
     def _take(self, bundle: Bundle, ready: Ready) -> bool:
         """Remember and keep a bundle; return False if it was seen before or cannot be remembered."""
-        kept = self._senders.find(bundle.pid, bundle.boot)
+        kept = self._senders.find(bundle.pid, bundle.incarnation)
         if kept is None:
-            kept = self._open(bundle.pid, bundle.boot)
+            kept = self._open(bundle.pid, bundle.incarnation)
             if kept is None:
                 ready.notes.append(Note("drop", "senders_max", bundle))
                 return False
@@ -248,15 +248,15 @@ class Direct:
             self._forget_oldest()
         return True
 
-    def _open(self, pid: int, boot: int) -> Kept | None:
-        if self._senders.refuses(pid, boot) is not None:
+    def _open(self, pid: int, incarnation: int) -> Kept | None:
+        if self._senders.refuses(pid, incarnation) is not None:
             return None
         crowded_out = self._senders.crowded_out(pid)
         if crowded_out is not None:
             closing = self._senders.find(*crowded_out)
             self._kept_bytes -= sum([len(bundle.body) for bundle in closing.bundles]) if closing is not None else 0
             self._senders.close(crowded_out)
-        return self._senders.open(pid, boot)
+        return self._senders.open(pid, incarnation)
 
     def _forget_oldest(self) -> None:
         process = self._order_kept.popleft()
@@ -265,9 +265,9 @@ class Direct:
             self._kept_bytes -= len(kept.bundles.popleft().body)
 
     def _active(self) -> Iterator[tuple[Process, Kept]]:
-        for (pid, boot), kept in self._senders:
+        for (pid, incarnation), kept in self._senders:
             if kept.bundles:
-                yield Process(pid, boot), kept
+                yield Process(pid, incarnation), kept
 
     def _digest(self) -> bytes:
         entries = []
@@ -282,24 +282,24 @@ class Direct:
         The sender itself is asked first, where it is in reach: nobody else need be believed. Then, in turn, the peer.
         """
         wanted = []
-        for pid, boot, first, end, complete in HAVE.iter_unpack(have.senders):
-            if (pid, boot) == self._members.me:
+        for pid, incarnation, first, end, complete in HAVE.iter_unpack(have.senders):
+            if (pid, incarnation) == self._members.me:
                 self._confirmed[sender.pid] = complete
                 continue
-            kept = self._senders.find(pid, boot) or self._open(pid, boot)
+            kept = self._senders.find(pid, incarnation) or self._open(pid, incarnation)
             if kept is None or kept.asked_round == self._round or not 1 <= first <= limits.SEQ_MAX:
                 continue
             missing = kept.missing(first)
             if missing < end and missing <= limits.SEQ_MAX and self._is_stuck(kept, missing):
                 kept.asked_round = self._round
                 kept.asked += 1
-                want = WANT.pack(pid, boot, missing)
-                if kept.asked % 2 and pid != sender.pid and self._members.reaches(Process(pid, boot)):
-                    ready.send.append(Send((pid,), Want(want), boot))
+                want = WANT.pack(pid, incarnation, missing)
+                if kept.asked % 2 and pid != sender.pid and self._members.reaches(Process(pid, incarnation)):
+                    ready.send.append(Send((pid,), Want(want), incarnation))
                 else:
                     wanted.append(want)
         if wanted:
-            ready.send.append(Send((sender.pid,), Want(b"".join(wanted)), sender.boot))
+            ready.send.append(Send((sender.pid,), Want(b"".join(wanted)), sender.incarnation))
         if len(self._confirmed) > limits.VIEW_MAX:
             del self._confirmed[next(iter(self._confirmed))]
 
@@ -313,11 +313,11 @@ class Direct:
     def _answer(self, sender: Process, want: Want, ready: Ready) -> None:
         room = self._settings.mend_bytes
         chosen: list[Bundle] = []
-        for pid, boot, missing in WANT.iter_unpack(want.senders):
-            kept = self._senders.find(pid, boot)
+        for pid, incarnation, missing in WANT.iter_unpack(want.senders):
+            kept = self._senders.find(pid, incarnation)
             for bundle in kept.bundles if kept is not None else ():
                 if bundle.last >= missing and len(chosen) < limits.PACKET_BUNDLES_MAX and (room > 0 or not chosen):
                     room -= len(bundle.body) + len(bundle.sizes) + len(bundle.stamp) + BUNDLE_FRAME_BYTES
                     chosen.append(bundle)
         if chosen:
-            ready.send.append(Send((sender.pid,), Push(chosen), sender.boot))
+            ready.send.append(Send((sender.pid,), Push(chosen), sender.incarnation))

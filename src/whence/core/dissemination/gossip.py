@@ -14,14 +14,14 @@ from msgspec import Meta, Struct
 
 from whence import limits
 from whence.core.membership.partial_view import News, PartialView, whole
-from whence.core.ready import Dice, Gauge, Item, Note, Ready, Send
+from whence.core.ready import Gauge, Item, Note, RandomSource, Ready, Send
 from whence.errors import SettingError
 from whence.types import Bundle, Instant, Process
 
 BUNDLE_FRAME_BYTES = 32
 """What a bundle takes on the wire beyond its own bytes, at most: its array, name and three lengths."""
 
-_BOOT_BITS, _SEQ_BITS = limits.BOOT_MAX.bit_length(), limits.SEQ_MAX.bit_length()
+_INCARNATION_BITS, _SEQ_BITS = limits.INCARNATION_MAX.bit_length(), limits.SEQ_MAX.bit_length()
 
 
 class Gossip(Item, frozen=True, tag=1):
@@ -32,11 +32,11 @@ class Gossip(Item, frozen=True, tag=1):
     subs: News
     unsubs: News
 
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Tell whether every bundle has an age and every payload its bytes, and the news are whole."""
         if len(self.ages) != len(self.bundles) or not whole(self.subs) or not whole(self.unsubs):
             return False
-        return all(map(Bundle.sound, self.bundles))
+        return all(map(Bundle.is_valid, self.bundles))
 
     def bundle_count(self) -> int:
         """Return how many bundles it carries."""
@@ -95,13 +95,13 @@ class Carried(Struct, gc=False):
 class PrCast:
     """Gossip over a partial or full view."""
 
-    __slots__ = ("_carried", "_dice", "_members", "_next_round", "_seen", "_settings", "_silent_rounds")
+    __slots__ = ("_carried", "_members", "_next_round", "_rng", "_seen", "_settings", "_silent_rounds")
 
-    def __init__(self, members: PartialView, settings: GossipSettings, dice: Dice, start: Instant) -> None:
+    def __init__(self, members: PartialView, settings: GossipSettings, rng: RandomSource, start: Instant) -> None:
         self._members = members
         self._settings = settings
-        self._dice = dice
-        self._next_round = start + int(dice() * settings.round_ns)
+        self._rng = rng
+        self._next_round = start + int(rng() * settings.round_ns)
         self._carried: dict[int, Carried] = {}
         self._seen: dict[int, None] = {}
         self._silent_rounds = 0
@@ -119,7 +119,9 @@ class PrCast:
         fresh = []
         seen = self._seen
         for age, bundle in zip(item.ages, item.bundles, strict=True):
-            name = (bundle.pid << _BOOT_BITS | bundle.boot) << _SEQ_BITS | bundle.first  # name_of, without a call
+            name = (
+                bundle.pid << _INCARNATION_BITS | bundle.incarnation
+            ) << _SEQ_BITS | bundle.first  # name_of, without a call
             if name not in seen:
                 self._carry(bundle, age, ready)
                 fresh.append(bundle)
@@ -130,7 +132,7 @@ class PrCast:
         if now < self._next_round:
             return
         settings = self._settings
-        stretch = 1.0 + settings.jitter * (2.0 * self._dice() - 1.0)
+        stretch = 1.0 + settings.jitter * (2.0 * self._rng() - 1.0)
         length_ns = int(settings.round_ns * stretch)
         due = self._next_round + length_ns
         self._next_round = due if due > now else now + length_ns
@@ -145,7 +147,7 @@ class PrCast:
     def gauges(self) -> list[Gauge]:
         """Return how much is being passed on and remembered."""
         return [
-            Gauge("gossip_buffer", len(self._carried), self._settings.buffer_bundles, rests=True),
+            Gauge("gossip_buffer", len(self._carried), self._settings.buffer_bundles, must_drain=True),
             Gauge("gossip_history", len(self._seen), self._settings.history),
         ]
 
@@ -212,7 +214,7 @@ class PrCast:
 
 def name_of(bundle: Bundle) -> int:
     """Return what tells a bundle from all others, as one number: it is looked up for every bundle of every item."""
-    return (bundle.pid << _BOOT_BITS | bundle.boot) << _SEQ_BITS | bundle.first
+    return (bundle.pid << _INCARNATION_BITS | bundle.incarnation) << _SEQ_BITS | bundle.first
 
 
 def _fitting(carried: list[Carried]) -> int:

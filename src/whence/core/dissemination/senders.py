@@ -19,17 +19,17 @@ class Senders(Generic[State]):
         self._fresh = fresh
         self._lives: dict[int, dict[int, State]] = {}
 
-    def find(self, pid: int, boot: int) -> State | None:
+    def find(self, pid: int, incarnation: int) -> State | None:
         """Return what is remembered of a process, if anything."""
         lives = self._lives.get(pid)
-        return None if lives is None else lives.get(boot)
+        return None if lives is None else lives.get(incarnation)
 
-    def refuses(self, pid: int, boot: int) -> str | None:
+    def refuses(self, pid: int, incarnation: int) -> str | None:
         """Return why a new process cannot be remembered, or None if it can."""
         lives = self._lives.get(pid)
         if lives is None:
             return "senders_max" if len(self._lives) >= self._limits.senders_max else None
-        if len(lives) >= self._limits.boots_per_sender_max and boot < min(lives):
+        if len(lives) >= self._limits.boots_per_sender_max and incarnation < min(lives):
             return "closed_life"
         return None
 
@@ -38,18 +38,18 @@ class Senders(Generic[State]):
         lives = self._lives.get(pid, {})
         return Process(pid, min(lives)) if len(lives) >= self._limits.boots_per_sender_max else None
 
-    def open(self, pid: int, boot: int) -> State:
+    def open(self, pid: int, incarnation: int) -> State:
         """Begin to remember a process that is not refused."""
-        return self._lives.setdefault(pid, {}).setdefault(boot, self._fresh())
+        return self._lives.setdefault(pid, {}).setdefault(incarnation, self._fresh())
 
     def close(self, process: Process) -> None:
         """Forget the oldest life of a peer to open a newer one: then it, and all before it, are refused for good."""
-        del self._lives[process.pid][process.boot]
+        del self._lives[process.pid][process.incarnation]
 
     def __iter__(self) -> Iterator[tuple[Process, State]]:
         for pid, lives in self._lives.items():
-            for boot, state in lives.items():
-                yield Process(pid, boot), state
+            for incarnation, state in lives.items():
+                yield Process(pid, incarnation), state
 
     def __len__(self) -> int:
         return len(self._lives)

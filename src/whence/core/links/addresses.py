@@ -18,7 +18,7 @@ from whence.core.links.greeting import is_host
 from whence.core.ready import Item
 
 _ENTRY = Layout("<HIHB")
-"""pid, boot, port, length of the host's name that follows."""
+"""pid, incarnation, port, length of the host's name that follows."""
 
 ADDRESSES_BYTES_MAX = 1 << 15
 ASKED_MAX = 64
@@ -30,7 +30,7 @@ class Address(NamedTuple):
     """Where one life of a peer listens."""
 
     pid: int
-    boot: int
+    incarnation: int
     host: str
     port: int
 
@@ -38,12 +38,12 @@ class Address(NamedTuple):
 def pack(addresses: Iterable[Address]) -> list[bytes]:
     """Return entries end to end, in as many pieces as items need."""
     pieces, piece = [], bytearray()
-    for pid, boot, host, port in addresses:
+    for pid, incarnation, host, port in addresses:
         name = host.encode()
         if len(piece) + _ENTRY.size + len(name) > ADDRESSES_BYTES_MAX:
             pieces.append(bytes(piece))
             piece.clear()
-        piece += _ENTRY.pack(pid, boot, port, len(name)) + name
+        piece += _ENTRY.pack(pid, incarnation, port, len(name)) + name
     if piece:
         pieces.append(bytes(piece))
     return pieces
@@ -55,13 +55,13 @@ def unpack(packed: bytes) -> Iterator[Address]:
     while at < len(packed):
         if at + _ENTRY.size > len(packed):
             raise ValueError("an address is cut off")
-        pid, boot, port, length = _ENTRY.unpack_from(packed, at)
+        pid, incarnation, port, length = _ENTRY.unpack_from(packed, at)
         at += _ENTRY.size
         name = packed[at : at + length]
-        if len(name) != length or boot > limits.BOOT_MAX:
+        if len(name) != length or incarnation > limits.INCARNATION_MAX:
             raise ValueError("an address is cut off or out of range")
         at += length
-        yield Address(pid, boot, name.decode("ascii", "replace"), port)  # what is no host name is not learned
+        yield Address(pid, incarnation, name.decode("ascii", "replace"), port)  # what is no host name is not learned
 
 
 class Addresses(Item, frozen=True, tag=112):
@@ -71,7 +71,7 @@ class Addresses(Item, frozen=True, tag=112):
     asked: Annotated[bytes, Meta(max_length=2 * ASKED_MAX)]
     """pids, two bytes each."""
 
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Tell whether every entry is whole."""
         try:
             for _ in unpack(self.known):
@@ -102,7 +102,7 @@ class Book:
         known = self._known.get(address.pid)
         if address.pid == self._me or not address.port or not is_host(address.host):
             return False
-        if known is not None and (address == known or (address.boot < known.boot and not own)):
+        if known is not None and (address == known or (address.incarnation < known.incarnation and not own)):
             return False
         if known is None and len(self._known) >= ADDRESSES_MAX:
             return False

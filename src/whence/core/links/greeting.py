@@ -1,8 +1,8 @@
 """The greeting: both ends of a new connection say who they are, and prove that they speak to each other now.
 
-Promises: a connection counts only after the peer named itself (pid, boot), speaks our version, belongs to our cluster
-and has repeated the number we drew for this connection. Bytes recorded elsewhere or earlier carry another number, a
-connection that reached the wrong process is meant for another name: both are refused.
+Promises: a connection counts only after the peer named itself (pid, incarnation), speaks our version, belongs to our
+cluster and has repeated the number we drew for this connection. Bytes recorded elsewhere or earlier carry another
+number, a connection that reached the wrong process is meant for another name: both are refused.
 Assumes: nothing of the network. Who may claim which pid is the business of TLS (net/tls.py), not of this file.
 The sentence that decides: a link is up when the peer has confirmed the number of our own hello.
 Costs: one and a half round trips and some 120 bytes for each connection.
@@ -17,7 +17,7 @@ from msgspec import Meta
 from whence import limits
 from whence.core.ready import Item
 from whence.errors import RemoteProtocolError
-from whence.types import Boot, PeerId, Process
+from whence.types import Incarnation, PeerId, Process
 
 VERSION = 3
 """Of everything below the groups. Two versions do not talk to each other."""
@@ -61,7 +61,7 @@ class Confirm(Item, frozen=True, tag=111):
 
     echo: Nonce
     pid: PeerId
-    boot: Boot
+    incarnation: Incarnation
 
 
 class Why(IntEnum):
@@ -78,31 +78,31 @@ class Why(IntEnum):
 
 
 class Refused(Item, frozen=True, tag=120):
-    """You cannot be who you say you are; `boot` is the life that is known here."""
+    """You cannot be who you say you are; `incarnation` is the life that is known here."""
 
     why: Annotated[int, Meta(ge=0, le=255)]
-    boot: Boot
+    incarnation: Incarnation
 
     def sentence(self, me: Process, peer: Process) -> str:
         """Say it to whoever runs the process that was refused."""
         match self.why:
             case Why.TAKEN:
                 return (
-                    f"another process {me.pid} runs, in life {self.boot}, and answers process {peer.pid}: two cannot "
-                    "share a number; give this one another pid"
+                    f"another process {me.pid} runs, in life {self.incarnation}, and answers process {peer.pid}: two "
+                    "cannot share a number; give this one another pid"
                 )
             case Why.CALL_AGAIN:
                 return f"process {peer.pid} is connected to another process {me.pid}, and asks whether it still runs"
             case Why.SUPERSEDED:
                 return (
-                    f"process {peer.pid} knows life {self.boot} of process {me.pid}, later than this one ({me.boot}): "
-                    "it was started again elsewhere, or the clock here was set back; end this process, or set the "
-                    "clock right and start it again"
+                    f"process {peer.pid} knows life {self.incarnation} of process {me.pid}, later than this one "
+                    f"({me.incarnation}): it was started again elsewhere, or the clock here was set back; end this "
+                    "process, or set the clock right and start it again"
                 )
             case Why.REUSED:
                 return (
-                    f"process {peer.pid} knows another process {me.pid} with the same life {self.boot}: start this one "
-                    "again, or give it another pid"
+                    f"process {peer.pid} knows another process {me.pid} with the same life {self.incarnation}: start "
+                    "this one again, or give it another pid"
                 )
             case _:
                 return f"process {peer.pid} refuses process {me.pid} for a reason that a later version knows"
@@ -181,14 +181,14 @@ class Greeting:
             self.told, self.is_own = item, True
             raise RemoteProtocolError("this process has called itself")
         if sender.pid == self.me.pid:
-            if sender.boot <= self.me.boot:  # it was there first
-                self.refusal = Refused(Why.TAKEN, sender.boot)
+            if sender.incarnation <= self.me.incarnation:  # it was there first
+                self.refusal = Refused(Why.TAKEN, sender.incarnation)
                 raise RemoteProtocolError(self.refusal.sentence(self.me, sender))
-            self.retort = Refused(Why.TAKEN, self.me.boot)
+            self.retort = Refused(Why.TAKEN, self.me.incarnation)
             raise RemoteProtocolError(f"the peer calls itself {sender.pid}, which is our own pid")
         if item.host and not is_host(item.host):
             raise RemoteProtocolError(f"the peer says that it is reached at {item.host!r}, which is no host name")
-        if not 1 <= sender.boot <= limits.BOOT_MAX:
+        if not 1 <= sender.incarnation <= limits.INCARNATION_MAX:
             raise RemoteProtocolError("the peer has no boot: real ones begin at 1")
         if self._expected is not None and sender.pid != self._expected:
             raise RemoteProtocolError(f"{self._expected} was called, and {sender.pid} answered")
@@ -202,6 +202,6 @@ class Greeting:
             raise RemoteProtocolError("the peer changed its name in the middle of the greeting")
         if item.echo != self.nonce:
             raise RemoteProtocolError("the peer confirmed another connection's hello: a replay")
-        if (item.pid, item.boot) != self.me:
-            raise RemoteProtocolError(f"the peer meant process {item.pid} in life {item.boot}: misdirected")
+        if (item.pid, item.incarnation) != self.me:
+            raise RemoteProtocolError(f"the peer meant process {item.pid} in life {item.incarnation}: misdirected")
         self.stage = Stage.UP

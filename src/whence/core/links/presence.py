@@ -42,7 +42,7 @@ class Presence(Item, frozen=True, tag=115):
     settings: Annotated[bytes, Meta(max_length=SETTINGS_BYTES_MAX)] = b""
     """Those that all members must share, as JSON: so that who differs can be told in what. Empty: too long to tell."""
 
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Tell whether the place is one and the founders are whole."""
         size = FOUNDER.size
         whole = len(self.founders) % size == 0 and self.founders[5::size].isascii()
@@ -50,7 +50,7 @@ class Presence(Item, frozen=True, tag=115):
 
     def founding(self) -> list[Process]:
         """Return the founders."""
-        return [Process(pid, boot) for pid, boot in FOUNDER.iter_unpack(self.founders)]
+        return [Process(pid, incarnation) for pid, incarnation in FOUNDER.iter_unpack(self.founders)]
 
 
 def presence(level: str, place: Place, founders: Iterable[Process] = (), settings: bytes = b"") -> Presence:

@@ -6,7 +6,7 @@ The driver keeps one directory for all members that it hosts; joining still asks
 from collections.abc import Callable, Sequence
 
 from whence.core.membership.partial_view import PartialView, ViewSettings
-from whence.core.ready import Dice, Gauge, Ready
+from whence.core.ready import Gauge, RandomSource, Ready
 from whence.types import Instant, Process
 
 
@@ -39,11 +39,11 @@ class FullView(PartialView):
         me: Process,
         settings: ViewSettings,
         round_ns: int,
-        dice: Dice,
+        rng: RandomSource,
         snapshot: Callable[[], bytes],
         directory: Directory,
     ) -> None:
-        super().__init__(me, settings, round_ns, dice, snapshot)
+        super().__init__(me, settings, round_ns, rng, snapshot)
         self._directory = directory
 
     def found(self, peers: Sequence[Process], now: Instant) -> None:
@@ -90,7 +90,7 @@ class FullView(PartialView):
 
     def targets(self, count: int) -> tuple[int, ...]:
         """Draw distinct members other than oneself, uniformly."""
-        pids, dice, me = self._directory.pids, self._dice, self.me.pid
+        pids, rng, me = self._directory.pids, self._rng, self.me.pid
         size = len(pids)
         if count >= size - 1:
             others = tuple(pid for pid in pids if pid != me)
@@ -98,7 +98,7 @@ class FullView(PartialView):
                 return others
         drawn: list[int] = []
         while len(drawn) < count:
-            pid = pids[int(dice() * size)]
+            pid = pids[int(rng() * size)]
             if pid != me and pid not in drawn:
                 drawn.append(pid)
         return tuple(drawn)

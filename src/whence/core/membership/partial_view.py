@@ -19,19 +19,19 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from whence import limits
-from whence.core.ready import Dice, Gauge, Item, Ready, Send
+from whence.core.ready import Gauge, Item, RandomSource, Ready, Send
 from whence.errors import SettingError
 from whence.types import Instant, Process
 
 NEWS = Layout("<HIB")
-"""One peer in the news: pid, boot, rounds left to live."""
+"""One peer in the news: pid, incarnation, rounds left to live."""
 
 News = Annotated[bytes, Meta(max_length=NEWS.size * (limits.VIEW_MAX + 1))]
 """Peers end to end: the fullest list and oneself. Packed: a list would decode into 32 bytes for each small number."""
 
 
 def whole(news: bytes) -> bool:
-    """Tell whether news are whole entries whose boots fit 31 bits: no top byte of one has its top bit set."""
+    """Tell whether news are whole entries whose incarnations fit 31 bits: no top byte of one has its top bit set."""
     if not news:
         return True
     size = NEWS.size
@@ -51,7 +51,7 @@ class Welcome(Item, frozen=True, tag=3):
     peers: News
     snapshot: Annotated[bytes, Meta(max_length=limits.SNAPSHOT_BYTES_MAX)]
 
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Tell whether the news are whole."""
         return whole(self.peers)
 
@@ -112,7 +112,7 @@ class ViewSettings(Struct, frozen=True, kw_only=True):
 class Known(Struct, gc=False):
     """A peer's life as last heard of, until the round when that news is too old to pass on."""
 
-    boot: int
+    incarnation: int
     until: int
 
 
@@ -123,13 +123,13 @@ class PartialView:
         "_announce_at",
         "_asked",
         "_contacts",
-        "_dice",
         "_failures",
         "_heard_round",
         "_leaving_rounds",
         "_lost",
         "_peers",
         "_retry_at",
+        "_rng",
         "_round",
         "_round_ns",
         "_seeking",
@@ -145,12 +145,12 @@ class PartialView:
     items: tuple[type[Item], ...] = (Subscribe, Welcome)
 
     def __init__(
-        self, me: Process, settings: ViewSettings, round_ns: int, dice: Dice, snapshot: Callable[[], bytes]
+        self, me: Process, settings: ViewSettings, round_ns: int, rng: RandomSource, snapshot: Callable[[], bytes]
     ) -> None:
         self.me = me
         self._settings = settings
         self._round_ns = round_ns
-        self._dice = dice
+        self._rng = rng
         self._snapshot = snapshot
         self._round = 0
         self._peers: list[int] = []
@@ -159,7 +159,7 @@ class PartialView:
         self._subs: dict[int, Known] = {}
         self._unsubs: dict[int, Known] = {}
         self._lost: dict[int, int] = {}
-        """Peers that stopped answering: (pid, boot) to try again some day."""
+        """Peers that stopped answering: (pid, incarnation) to try again some day."""
         self._failures: dict[int, int] = {}
         self._contacts: tuple[int, ...] = ()
         self._seeking = False
@@ -176,8 +176,8 @@ class PartialView:
     def found(self, peers: Sequence[Process], now: Instant) -> None:
         """Start with peers that are known to start too."""
         self._contacts = tuple(pid for pid, _ in peers if pid != self.me.pid)
-        for pid, boot in peers:
-            self._learn(pid, boot, self._settings.sub_rounds)
+        for pid, incarnation in peers:
+            self._learn(pid, incarnation, self._settings.sub_rounds)
         self._shorten()
 
     def join(self, contacts: Sequence[int], now: Instant, ready: Ready) -> None:
@@ -195,7 +195,7 @@ class PartialView:
     def leave(self, now: Instant) -> None:
         """Say farewell in the coming rounds."""
         self._leaving_rounds = max(1, self._settings.farewell_rounds // 2)
-        self._unsubs[self.me.pid] = Known(self.me.boot, self._round + self._settings.farewell_rounds)
+        self._unsubs[self.me.pid] = Known(self.me.incarnation, self._round + self._settings.farewell_rounds)
         self.changed = True
 
     def gone(self) -> bool:
@@ -211,7 +211,7 @@ class PartialView:
             sample = self._sample(self._settings.view_size)
             snapshot = self._snapshot() if item.joining else b""
             self.hear(sender, self._arrival_of(sender), b"")
-            ready.send.append(Send((sender.pid,), Welcome(sample, snapshot), sender.boot))
+            ready.send.append(Send((sender.pid,), Welcome(sample, snapshot), sender.incarnation))
         return None
 
     # --- what gossip carries ---
@@ -233,10 +233,10 @@ class PartialView:
             self._failures.pop(sender.pid, None)
         if not subs and not unsubs:
             return
-        for pid, boot, rounds in NEWS.iter_unpack(unsubs):
-            self._bid_farewell(pid, boot, rounds)
-        for pid, boot, rounds in NEWS.iter_unpack(subs):
-            self._learn(pid, boot, rounds)
+        for pid, incarnation, rounds in NEWS.iter_unpack(unsubs):
+            self._bid_farewell(pid, incarnation, rounds)
+        for pid, incarnation, rounds in NEWS.iter_unpack(subs):
+            self._learn(pid, incarnation, rounds)
         self._shorten()
 
     def next_round(self, ready: Ready) -> None:
@@ -260,12 +260,12 @@ class PartialView:
 
     def targets(self, count: int) -> tuple[int, ...]:
         """Draw distinct peers, uniformly."""
-        peers, dice = self._peers, self._dice
+        peers, rng = self._peers, self._rng
         size = len(peers)
         if count >= size:
             return tuple(peers)
         for at in range(count):
-            other = at + int(dice() * (size - at))
+            other = at + int(rng() * (size - at))
             peers[at], peers[other] = peers[other], peers[at]
         return tuple(peers[:count])
 
@@ -279,20 +279,20 @@ class PartialView:
         if failures < self._settings.failures_max:
             self._failures[peer] = failures
             return
-        self._lost[peer] = self._view[peer].boot
+        self._lost[peer] = self._view[peer].incarnation
         self._forget(peer)
         self._subs.pop(peer, None)
         while len(self._lost) > self._settings.view_size:
             self._drop_random(self._lost)
         spare = [pid for pid in self._subs if pid not in self._view]
         if spare:
-            pid = spare[int(self._dice() * len(spare))]
-            self._learn(pid, self._subs[pid].boot, self._subs[pid].until - self._round)
+            pid = spare[int(self._rng() * len(spare))]
+            self._learn(pid, self._subs[pid].incarnation, self._subs[pid].until - self._round)
 
     def reaches(self, process: Process) -> bool:
         """Tell whether this life of a peer is in the view and has not failed to answer."""
         known = self._view.get(process.pid)
-        return known is not None and known.boot == process.boot and process.pid not in self._failures
+        return known is not None and known.incarnation == process.incarnation and process.pid not in self._failures
 
     # --- peers that say themselves where they stand ---
 
@@ -355,58 +355,60 @@ class PartialView:
 
     def _ask(self, candidates: list[int], ready: Ready) -> None:
         if candidates:
-            ready.send.append(Send((candidates[int(self._dice() * len(candidates))],), Subscribe(joining=False)))
+            ready.send.append(Send((candidates[int(self._rng() * len(candidates))],), Subscribe(joining=False)))
 
     # --- the view itself ---
 
-    def _learn(self, pid: int, boot: int, rounds: int) -> None:
+    def _learn(self, pid: int, incarnation: int, rounds: int) -> None:
         """Add a peer to the view and to the rumours, unless it is old news, gone, or oneself."""
         if pid == self.me.pid:
             return
         until = self._round + min(rounds, self._settings.sub_rounds)
         known = self._view.get(pid)
         if known is not None:
-            if boot == known.boot:
+            if incarnation == known.incarnation:
                 if until > known.until:
                     known.until = until
                 return
-            if boot < known.boot:
+            if incarnation < known.incarnation:
                 return
         farewell = self._unsubs.get(pid)
         if farewell is not None:
-            if farewell.boot >= boot:
+            if farewell.incarnation >= incarnation:
                 return
             del self._unsubs[pid]
         if known is None:
             self._peers.append(pid)
-        self._view[pid] = Known(boot, until)
+        self._view[pid] = Known(incarnation, until)
         if len(self._peers) < self._settings.view_size:
-            self._subs[pid] = Known(boot, until)
+            self._subs[pid] = Known(incarnation, until)
         self._failures.pop(pid, None)
         self._lost.pop(pid, None)
         self.changed = True
 
-    def _bid_farewell(self, pid: int, boot: int, rounds: int) -> None:
+    def _bid_farewell(self, pid: int, incarnation: int, rounds: int) -> None:
         """Forget a peer that left, and pass its farewell on."""
         if pid == self.me.pid or rounds <= 0:
             return
         known = self._view.get(pid)
-        if known is not None and known.boot <= boot:
+        if known is not None and known.incarnation <= incarnation:
             self._forget(pid)
         rumour = self._subs.get(pid)
-        if rumour is not None and rumour.boot <= boot:
+        if rumour is not None and rumour.incarnation <= incarnation:
             del self._subs[pid]
         self._lost.pop(pid, None)
         farewell = self._unsubs.get(pid)
-        if (farewell is None or farewell.boot < boot) and (known is None or known.boot <= boot):
-            self._unsubs[pid] = Known(boot, self._round + min(rounds, self._settings.farewell_rounds))
+        if (farewell is None or farewell.incarnation < incarnation) and (
+            known is None or known.incarnation <= incarnation
+        ):
+            self._unsubs[pid] = Known(incarnation, self._round + min(rounds, self._settings.farewell_rounds))
             self.changed = True
 
     def _shorten(self) -> None:
         """Keep every list within its bound, dropping at random."""
         settings = self._settings
         while len(self._peers) > settings.view_size:
-            pid = self._peers[int(self._dice() * len(self._peers))]
+            pid = self._peers[int(self._rng() * len(self._peers))]
             self._forget(pid)
         while len(self._subs) > settings.subs_max:
             self._drop_random(self._subs)
@@ -420,11 +422,11 @@ class PartialView:
 
     def _drop_random(self, known: dict[int, Known] | dict[int, int]) -> None:
         others = [pid for pid in known if pid != self.me.pid]
-        del known[others[int(self._dice() * len(others))]]
+        del known[others[int(self._rng() * len(others))]]
 
     def _packed(self, known: dict[int, Known]) -> bytes:
         pack, now = NEWS.pack, self._round
-        return b"".join([pack(pid, entry.boot, entry.until - now) for pid, entry in known.items()])
+        return b"".join([pack(pid, entry.incarnation, entry.until - now) for pid, entry in known.items()])
 
     def _arrival_of(self, process: Process) -> bytes:
         return NEWS.pack(*process, self._settings.sub_rounds)
@@ -432,4 +434,4 @@ class PartialView:
     def _sample(self, count: int) -> bytes:
         view, now = self._view, self._round
         peers = self.targets(count)
-        return b"".join([NEWS.pack(pid, view[pid].boot, max(1, view[pid].until - now)) for pid in peers])
+        return b"".join([NEWS.pack(pid, view[pid].incarnation, max(1, view[pid].until - now)) for pid in peers])

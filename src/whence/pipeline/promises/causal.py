@@ -139,7 +139,7 @@ def _violation(
     promise: str, step: Step, process: Process, grp: str, ids: list[EventId], evs: list[int], sentence: str,
     absence: bool = False, doubtful: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
-    events = [{"pid": each.pid, "inc": each.boot, "seq": each.seq} for each in ids]
+    events = [{"pid": each.pid, "inc": each.incarnation, "seq": each.seq} for each in ids]
     return {
         "promise": promise, NODE: process[0], INC: step.inc, GRP: grp, "events": events, "evs": evs,
         "sentence": sentence, "rests_on_absence": absence, "doubtful": doubtful,

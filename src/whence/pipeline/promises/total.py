@@ -152,6 +152,6 @@ def _witness(
     (_, first), (inc, second) = rows[process, events[0]], rows[process, events[1]]
     return {
         NODE: process[0], INC: inc,
-        "events": [{"pid": ids[event].pid, "inc": ids[event].boot, "seq": ids[event].seq} for event in events],
+        "events": [{"pid": ids[event].pid, "inc": ids[event].incarnation, "seq": ids[event].seq} for event in events],
         "evs": [first, second], "sentence": sentence, "rests_on_absence": False, "doubtful": False,
     }  # fmt: skip

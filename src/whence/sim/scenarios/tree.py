@@ -6,7 +6,7 @@ from whence.core.levels.causal.tree.overlay import Overlay
 from whence.core.levels.causal.tree.topology import overlay_of
 from whence.errors import UsageError
 from whence.sim.fault_plan import FaultPlan
-from whence.sim.lab import recipe_of
+from whence.sim.lab import spec_of
 from whence.sim.network import Latency, NetworkModel
 from whence.sim.random_streams import RandomStreams
 from whence.sim.scenario import MS, SECOND_NS, Fault, Publish, Scenario
@@ -34,7 +34,7 @@ def rival_simulation(request: Request) -> Scenario:
 def _simulation(request: Request, sync_ns: int) -> Scenario:
     nodes = request.nodes
     settings: dict[str, Any] = {"tree": "binary", "tree_nodes": nodes} | request.settings
-    values: Any = recipe_of(request.level).settings_from(settings)
+    values: Any = spec_of(request.level).settings_from(settings)
     overlay = overlay_of(values.overlay)
     if overlay.size != nodes:
         raise UsageError(f"--nodes: the tree has {overlay.size} nodes, not {nodes}")
@@ -89,7 +89,7 @@ def crash_recovery(seed: int, nodes: int = 31, events: int = 120) -> Scenario:
     end = events * 2 // 3 * SPACING_NS
     live_from = end + SETTLE_NS
     live_until = live_from + events // 3 * SPACING_NS
-    values: Any = recipe_of("causal").settings_from(settings)
+    values: Any = spec_of("causal").settings_from(settings)
     overlay = overlay_of(values.overlay)
     publishes = [
         Publish(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.twins.orders import DumbFifo, Outcome
 from whence.core.levels.gossip.fifo import SEQ_END, Fifo
 from whence.core.ready import Delivery, Gap, Ready
-from whence.limits import BOOT_MAX, PEER_ID_MAX, SEQ_MAX, Limits
+from whence.limits import INCARNATION_MAX, PEER_ID_MAX, SEQ_MAX, Limits
 from whence.types import Bundle, Process, Span, packed
 
 ME = Process(1, 1)
@@ -36,7 +36,8 @@ def outcomes(ready: Ready) -> list[Outcome]:
         else:
             assert isinstance(each, Gap)
             out += [
-                ("gap", Process(span.pid, span.boot), list(range(span.first, span.last + 1))) for span in each.spans
+                ("gap", Process(span.pid, span.incarnation), list(range(span.first, span.last + 1)))
+                for span in each.spans
             ]
     for note in ready.notes:
         assert note.bundle is not None
@@ -164,8 +165,8 @@ def test_a_newcomer_waits_for_nothing_that_was_delivered_before_it_came(expected
     assert numbers == list(range(expected, CUTS[-1])), "a bundle that lies across the edge is cut"
 
 
-def entry(pid: int, boot: int, expected: int) -> bytes:
-    return pid.to_bytes(4, "little") + boot.to_bytes(4, "little") + expected.to_bytes(8, "little")
+def entry(pid: int, incarnation: int, expected: int) -> bytes:
+    return pid.to_bytes(4, "little") + incarnation.to_bytes(4, "little") + expected.to_bytes(8, "little")
 
 
 @pytest.mark.parametrize(
@@ -174,7 +175,7 @@ def entry(pid: int, boot: int, expected: int) -> bytes:
         b"x",
         bytes(15),
         entry(PEER_ID_MAX + 1, 1, 1),
-        entry(1, BOOT_MAX + 1, 1),
+        entry(1, INCARNATION_MAX + 1, 1),
         entry(1, 1, 0),
         entry(2, 1, 5) + entry(1, 1, SEQ_END + 1),
     ],
@@ -211,7 +212,7 @@ def test_a_process_that_published_its_last_number_is_still_part_of_a_snapshot() 
 def test_a_closed_life_gives_out_what_it_held_and_takes_no_more() -> None:
     fifo, ready = Fifo(ME, Limits(boots_per_sender_max=1), HOLD_NS), Ready()
     fifo.admit(bundle_of(YOU, 1), 0, Ready())
-    newer = Process(YOU.pid, YOU.boot + 1)
+    newer = Process(YOU.pid, YOU.incarnation + 1)
     fifo.admit(bundle_of(newer, 0), 1, ready)
     fifo.admit(bundle_of(YOU, 0), 2, ready)
     assert outcomes(ready) == [
@@ -227,7 +228,7 @@ def test_a_closed_life_gives_out_all_it_held_with_every_gap_between() -> None:
     fifo, ready = Fifo(ME, Limits(boots_per_sender_max=1), HOLD_NS), Ready()
     for number in (1, 3, 5):
         fifo.admit(bundle_of(YOU, number), 0, Ready())
-    fifo.admit(bundle_of(Process(YOU.pid, YOU.boot + 1), 1), 1, ready)
+    fifo.admit(bundle_of(Process(YOU.pid, YOU.incarnation + 1), 1), 1, ready)
     told = [numbers for _, process, numbers in outcomes(ready) if process == YOU]
     assert told == [[1], [2, 3, 4], [5], [6, 7, 8], [9], [10]]
     assert [gauge.value for gauge in fifo.gauges() if gauge.name == "held_bundles"] == [1]

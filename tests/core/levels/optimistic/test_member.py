@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from whence.core.level import Surroundings
+from whence.core.level import BuildContext
 from whence.core.levels.optimistic.level import OptimisticLevel
 from whence.core.levels.optimistic.member import OptimisticMember, named
 from whence.core.membership.full_view import Directory
@@ -15,7 +15,7 @@ from whence.types import Process
 def founder() -> OptimisticMember:
     """Return one of the first members of a cluster."""
     level = OptimisticLevel()
-    member = level.build(Process(1, 1), level.settings_from({}), Surroundings(Random(1).random, 0, Directory()))
+    member = level.build(Process(1, 1), level.settings_from({}), BuildContext(Random(1).random, 0, Directory()))
     member.found([Process(pid, 1) for pid in (0, 2, 3)], 0)
     return member
 
@@ -43,7 +43,7 @@ def test_an_unknown_act_is_answered_with_those_there_are() -> None:
 
 def test_only_a_member_asks_for_a_ticket_and_is_told_so_by_the_new_name() -> None:
     level = OptimisticLevel()
-    outside = level.build(Process(1, 1), level.settings_from({}), Surroundings(Random(1).random, 0, Directory()))
+    outside = level.build(Process(1, 1), level.settings_from({}), BuildContext(Random(1).random, 0, Directory()))
     with pytest.raises(UsageError, match="only a member may acquire_ticket, and this process is outside"):
         outside.act("cjoin", 0, 0)
 

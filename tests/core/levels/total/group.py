@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from random import Random
 
-from whence.core.level import Surroundings
+from whence.core.level import BuildContext
 from whence.core.levels.total.member import TotalMember
 from whence.core.levels.total.merge_buffer import MergeBuffer
 from whence.core.levels.total.settings import TotalSettings
@@ -45,9 +45,9 @@ class Group:
         for pid in pids:
             self.do(pid, self.members[pid].found([Process(other, 1) for other in pids], self.now))
 
-    def start(self, pid: int, boot: int) -> TotalMember:
-        around = Surroundings(Random(1).random, self.now, Directory())
-        member = LEVELS["total"].build(Process(pid, boot), self.settings, around)
+    def start(self, pid: int, incarnation: int) -> TotalMember:
+        around = BuildContext(Random(1).random, self.now, Directory())
+        member = LEVELS["total"].build(Process(pid, incarnation), self.settings, around)
         assert isinstance(member, TotalMember)
         self.members[pid] = member
         self.delivered[pid], self.keys[pid], self.late[pid] = [], [], []
@@ -75,8 +75,8 @@ class Group:
             for target in send.to:
                 if target in self.down or (pid, target) in self.cut or isinstance(send.item, self.lost):
                     continue
-                packet = decode(encode("g", me, [send.item], send.boot))
-                if send.boot in (0, self.members[target].me.boot):
+                packet = decode(encode("g", me, [send.item], send.incarnation))
+                if send.incarnation in (0, self.members[target].me.incarnation):
                     self.do(target, self.members[target].receive(me, packet.items[0], self.now))
 
     def publish(self, pid: int, *payloads: bytes) -> None:

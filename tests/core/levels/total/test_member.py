@@ -7,7 +7,7 @@ import pytest
 from tests.core.levels.total.group import MS, SMALL, Group, metric
 from tests.fuzz import mutate
 from whence.core.clocks.stamp import low_key
-from whence.core.level import Surroundings
+from whence.core.level import BuildContext
 from whence.core.levels.total.items import Alive, Batch, Bye, Follow, LateBundle, Opened, Stream
 from whence.core.membership.full_view import Directory
 from whence.core.ready import Item, Ready
@@ -195,7 +195,7 @@ def test_a_member_takes_any_item_from_anyone_at_any_time(pid: int, release: str,
         )
         now = 1_000 * MS
         me = Process(pid, 1)
-        member = LEVELS["total"].build(me, settings, Surroundings(random.random, now, Directory()))
+        member = LEVELS["total"].build(me, settings, BuildContext(random.random, now, Directory()))
         if number % 3:
             member.found([], now)
         else:
@@ -217,7 +217,7 @@ def test_a_member_takes_any_item_from_anyone_at_any_time(pid: int, release: str,
             except (NotMemberError, StalledError):
                 continue
             for send in ready.send:
-                assert decode(encode("g", me, [send.item], send.boot)).items == [send.item]
+                assert decode(encode("g", me, [send.item], send.incarnation)).items == [send.item]
             member.tick(now)
             assert all(gauge.value <= gauge.bound for gauge in member.gauges()), member.gauges()
 
@@ -226,7 +226,7 @@ def near(random: Random, tick: int) -> Item:
     """Draw an item that has to do with the group: a stamp of about now, positions and sessions that may be open."""
     stamp = (tick + random.choice((-90, -30, -3, 0, 2, 9))).to_bytes(6, "big")
     bundles = [mutate.some_bundle(random, Process(random.randrange(5), 1), random.randint(1, 9)) for _ in range(3)]
-    bundles = [type(each)(each.pid, each.boot, each.first, each.sizes, each.body, stamp) for each in bundles]
+    bundles = [type(each)(each.pid, each.incarnation, each.first, each.sizes, each.body, stamp) for each in bundles]
     start = random.randrange(6)
     return random.choice(
         (

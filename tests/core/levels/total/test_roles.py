@@ -59,11 +59,11 @@ def test_named_mergers_are_different_numbers(text: str) -> None:
 
 
 def test_a_role_table_that_contradicts_itself_is_no_item() -> None:
-    assert not Mergers(0, [1], []).sound()
-    assert not Mergers(1, [], []).sound()
-    assert not Mergers(1, [1], [1]).sound()
-    assert Mergers(0, [], []).sound()
-    assert Mergers(1, [1], [2]).sound()
+    assert not Mergers(0, [1], []).is_valid()
+    assert not Mergers(1, [], []).is_valid()
+    assert not Mergers(1, [1], [1]).is_valid()
+    assert Mergers(0, [], []).is_valid()
+    assert Mergers(1, [1], [2]).is_valid()
 
 
 @pytest.mark.parametrize("pids", [(5, 6, 7), (1000, 3, 32767), (9,), (2, 1)])

@@ -31,7 +31,7 @@ class GroupStarted(Struct, frozen=True, tag=32, array_like=True, gc=False):
 
 def group_started(processes: Sequence[int], founders: Sequence[Process], spread: str) -> GroupStarted:
     """Return the record of a group that starts now."""
-    return GroupStarted(list(processes), [(founder.pid, founder.boot) for founder in founders], spread)
+    return GroupStarted(list(processes), [(founder.pid, founder.incarnation) for founder in founders], spread)
 
 
 def founders_in(entries: Sequence[object], processes: Sequence[int], spread: str) -> list[Process]:

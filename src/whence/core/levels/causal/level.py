@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from whence.core.level import Surroundings
+from whence.core.level import BuildContext
 from whence.core.levels.causal.mesh.member import MeshMember
 from whence.core.levels.causal.mesh.outbox import Outbox as MeshOutbox
 from whence.core.levels.causal.mesh.state import State as MeshState
@@ -87,7 +87,7 @@ class CausalLevel(NamedTuple):
                 raise SettingError(f"spread: a mesh has at most {CLOCK_NODES_MAX} nodes, not {overlay.size}")
         return settings
 
-    def build(self, me: Process, settings: Settings, around: Surroundings) -> TreeMember | MeshMember:
+    def build(self, me: Process, settings: Settings, around: BuildContext) -> TreeMember | MeshMember:
         """Compose a member that has not started yet. Raises SettingError for one that has no place."""
         self._check_member(me.pid, settings)
         if settings.is_mesh:

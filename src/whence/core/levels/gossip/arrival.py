@@ -35,16 +35,16 @@ class Arrival:
 
     def admit(self, bundle: Bundle, now: Instant, ready: Ready) -> None:
         """Deliver a bundle unless it was seen before."""
-        seen = self._senders.find(bundle.pid, bundle.boot)
+        seen = self._senders.find(bundle.pid, bundle.incarnation)
         if seen is None:
-            refusal = self._senders.refuses(bundle.pid, bundle.boot)
+            refusal = self._senders.refuses(bundle.pid, bundle.incarnation)
             if refusal is not None:
                 ready.notes.append(Note("drop", refusal, bundle))
                 return
             crowded_out = self._senders.crowded_out(bundle.pid)
             if crowded_out is not None:
                 self._senders.close(crowded_out)
-            seen = self._senders.open(bundle.pid, bundle.boot)
+            seen = self._senders.open(bundle.pid, bundle.incarnation)
         if seen.add(bundle.first, bundle.last, self._limits.spans_per_sender_max):
             ready.deliver.append(Delivery(bundle))
             self._most_runs = max(self._most_runs, len(seen.firsts))

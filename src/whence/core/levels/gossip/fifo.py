@@ -21,7 +21,7 @@ from whence.limits import Limits
 from whence.types import Bundle, Instant, Process, Span
 
 _ENTRY = Layout("<IIQ")
-"""A sender in a snapshot: pid, boot, next number expected."""
+"""A sender in a snapshot: pid, incarnation, next number expected."""
 
 
 SEQ_END = wire_limits.SEQ_MAX + 1
@@ -84,7 +84,7 @@ class Fifo:
 
     def admit(self, bundle: Bundle, now: Instant, ready: Ready) -> None:
         """Deliver a bundle that is next and all that waited for it; hold one that is early."""
-        progress = self._senders.find(bundle.pid, bundle.boot) or self._open(bundle, now, ready)
+        progress = self._senders.find(bundle.pid, bundle.incarnation) or self._open(bundle, now, ready)
         if progress is None:
             return
         expected = progress.expected
@@ -114,7 +114,7 @@ class Fifo:
 
     def snapshot(self) -> bytes:
         """Return the next number expected of every sender."""
-        entries = [_ENTRY.pack(pid, boot, progress.expected) for (pid, boot), progress in self._senders]
+        entries = [_ENTRY.pack(pid, incarnation, progress.expected) for (pid, incarnation), progress in self._senders]
         return b"".join(entries[: wire_limits.SNAPSHOT_BYTES_MAX // _ENTRY.size])
 
     def adopt(self, snapshot: bytes) -> None:
@@ -122,28 +122,32 @@ class Fifo:
         if len(snapshot) % _ENTRY.size:
             raise ValueError(f"a snapshot is a multiple of {_ENTRY.size} bytes, not {len(snapshot)}")
         entries = list(_ENTRY.iter_unpack(snapshot))
-        for pid, boot, expected in entries:
-            if pid > wire_limits.PEER_ID_MAX or boot > wire_limits.BOOT_MAX or not 1 <= expected <= SEQ_END:
-                raise ValueError(f"no process {pid}, {boot} can be expected to send event {expected}")
-        for pid, boot, expected in entries:
-            if (pid, boot) != self._me and self._senders.refuses(pid, boot) is None:
+        for pid, incarnation, expected in entries:
+            if (
+                pid > wire_limits.PEER_ID_MAX
+                or incarnation > wire_limits.INCARNATION_MAX
+                or not 1 <= expected <= SEQ_END
+            ):
+                raise ValueError(f"no process {pid}, {incarnation} can be expected to send event {expected}")
+        for pid, incarnation, expected in entries:
+            if (pid, incarnation) != self._me and self._senders.refuses(pid, incarnation) is None:
                 crowded_out = self._senders.crowded_out(pid)
-                if crowded_out is not None and self._senders.find(pid, boot) is None:
+                if crowded_out is not None and self._senders.find(pid, incarnation) is None:
                     self._senders.close(crowded_out)
-                self._senders.open(pid, boot).expected = expected
+                self._senders.open(pid, incarnation).expected = expected
 
     def gauges(self) -> list[Gauge]:
         """Return how much is remembered and held."""
         return [
             Gauge("senders", len(self._senders), self._limits.senders_max),
-            Gauge("held_bundles", self._held_bundles, self._limits.held_bundles_max, rests=True),
-            Gauge("held_bytes", self._held_bytes, self._limits.held_bytes_max, rests=True),
+            Gauge("held_bundles", self._held_bundles, self._limits.held_bundles_max, must_drain=True),
+            Gauge("held_bytes", self._held_bytes, self._limits.held_bytes_max, must_drain=True),
             Gauge("hold_deadlines", len(self._waiting), self._waiting_max),
         ]
 
     def _open(self, bundle: Bundle, now: Instant, ready: Ready) -> Progress | None:
         """Begin with a sender; an older life of the same peer may have to be closed for it."""
-        refusal = self._senders.refuses(bundle.pid, bundle.boot)
+        refusal = self._senders.refuses(bundle.pid, bundle.incarnation)
         if refusal is not None:
             ready.notes.append(Note("drop", refusal, bundle))
             return None
@@ -153,7 +157,7 @@ class Fifo:
             if progress is not None and progress.held:
                 self._skip_to(closing, progress, max(progress.held), now, ready)
             self._senders.close(closing)
-        return self._senders.open(bundle.pid, bundle.boot)
+        return self._senders.open(bundle.pid, bundle.incarnation)
 
     def _hold(self, progress: Progress, bundle: Bundle, now: Instant, ready: Ready) -> None:
         progress.held[bundle.first] = Held(bundle, now)

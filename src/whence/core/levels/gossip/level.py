@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from whence.core.dissemination.direct import EVERYBODY_KNOWN, Direct, DirectSettings
 from whence.core.dissemination.gossip import GossipSettings, PrCast
-from whence.core.level import Surroundings
+from whence.core.level import BuildContext
 from whence.core.levels.gossip.arrival import Arrival
 from whence.core.levels.gossip.fifo import Fifo, FifoSettings
 from whence.core.membership.full_view import FullView
@@ -34,7 +34,7 @@ class Settings(Struct, frozen=True, kw_only=True):
             raise SettingError(f"view_size ({self.views.view_size}) must exceed fanout ({self.gossip.fanout})")
 
 
-class Parts(NamedTuple):
+class GossipLevel(NamedTuple):
     """The recipe of the gossip levels: one part for each stage. A planted bug is one part replaced by a wrong one."""
 
     order: Callable[[Process, Settings], Order]
@@ -48,16 +48,16 @@ class Parts(NamedTuple):
         """Make settings from values by name. Raises SettingError."""
         return settings_from(given)
 
-    def build(self, me: Process, settings: Settings, around: Surroundings) -> Node:
+    def build(self, me: Process, settings: Settings, around: BuildContext) -> Node:
         """Compose a member that has not joined yet."""
         order = self.order(me, settings)
-        basics = (me, settings.views, settings.gossip.round_ns, around.dice, order.snapshot)
+        basics = (me, settings.views, settings.gossip.round_ns, around.rng, order.snapshot)
         members = self.partial(*basics) if settings.views.view == "partial" else self.full(*basics, around.directory)
         spread: Spread
         if settings.direct.spread == "direct":
-            spread = self.direct(members, settings.gossip, settings.direct, settings.limits, around.dice, around.now)
+            spread = self.direct(members, settings.gossip, settings.direct, settings.limits, around.rng, around.now)
         else:
-            spread = self.spread(members, settings.gossip, around.dice, around.now)
+            spread = self.spread(members, settings.gossip, around.rng, around.now)
         return self.node(me, order, spread, members, settings.limits)
 
     def first_peers(self, settings: Settings) -> int:
@@ -89,9 +89,9 @@ def _fifo(me: Process, settings: Settings) -> Order:
     return Fifo(me, settings.limits, settings.fifo.hold_rounds * settings.gossip.round_ns)
 
 
-GOSSIP: dict[str, Parts] = {
-    "eventual": Parts(_arrival),
-    "fifo": Parts(_fifo),
+GOSSIP: dict[str, GossipLevel] = {
+    "eventual": GossipLevel(_arrival),
+    "fifo": GossipLevel(_fifo),
 }
 """The levels on top of PrCast."""
 

@@ -99,7 +99,7 @@ class TwoLayerDelivery:
             found = self._buffer.find(item.ranges)
             found = found[: self._answers.take(len(found), now)]
             if found and sender.pid != self._me.pid:
-                ready.send.append(Send((sender.pid,), Recovered(found), sender.boot))
+                ready.send.append(Send((sender.pid,), Recovered(found), sender.incarnation))
         elif isinstance(item, Recovered):
             for bundle in item.bundles:
                 self._admit_recovered(bundle, now, ready)

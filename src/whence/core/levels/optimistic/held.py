@@ -101,6 +101,6 @@ class HeldBundles:
         """Return how much is held."""
         limits = self._limits
         return [
-            Gauge("held_bundles", len(self.waiting) + len(self.recovered), limits.held_bundles_max, rests=True),
-            Gauge("held_bytes", self.bytes, limits.held_bytes_max, rests=True),
+            Gauge("held_bundles", len(self.waiting) + len(self.recovered), limits.held_bundles_max, must_drain=True),
+            Gauge("held_bytes", self.bytes, limits.held_bytes_max, must_drain=True),
         ]

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from whence.core.dissemination.direct import EVERYBODY_KNOWN, Direct
 from whence.core.dissemination.gossip import PrCast
-from whence.core.level import Surroundings
+from whence.core.level import BuildContext
 from whence.core.levels.optimistic.delivery import TwoLayerDelivery
 from whence.core.levels.optimistic.member import OptimisticMember
 from whence.core.levels.optimistic.settings import OptimisticSettings
@@ -43,19 +43,19 @@ class OptimisticLevel(NamedTuple):
         }
         return parse({**derived, **given}, OptimisticSettings)
 
-    def build(self, me: Process, settings: OptimisticSettings, around: Surroundings) -> OptimisticMember:
+    def build(self, me: Process, settings: OptimisticSettings, around: BuildContext) -> OptimisticMember:
         """Compose a member that has not joined yet."""
         round_ns, layer = settings.gossip.round_ns, settings.layer
         delivery = self.delivery(me, settings.tickets.tickets, layer, round_ns, settings.limits)
-        basics = (me, settings.views, round_ns, around.dice, delivery.snapshot)
+        basics = (me, settings.views, round_ns, around.rng, delivery.snapshot)
         members = PartialView(*basics) if settings.views.view == "partial" else FullView(*basics, around.directory)
         spread: Spread
         if settings.direct.spread == "direct":
-            spread = Direct(members, settings.gossip, settings.direct, settings.limits, around.dice, around.now)
+            spread = Direct(members, settings.gossip, settings.direct, settings.limits, around.rng, around.now)
         else:
-            spread = self.spread(members, settings.gossip, around.dice, around.now)
+            spread = self.spread(members, settings.gossip, around.rng, around.now)
         handover_ns = (layer.hold_rounds + layer.recover_rounds) * round_ns
-        tickets = self.tickets(me, settings.tickets, around.dice, delivery.clock.__getitem__, handover_ns)
+        tickets = self.tickets(me, settings.tickets, around.rng, delivery.clock.__getitem__, handover_ns)
         tickets.acceptor.floor = around.epoch_floor
         tickets.coordinator.on_session = delivery.handover.begin
         delivery.requests.targets = members.targets

@@ -17,12 +17,12 @@ from whence.core.ready import Gauge, Item, Note, Ready
 from whence.core.staged import Life, Node
 from whence.core.stages import Spread
 from whence.errors import UsageError, WhenceError
-from whence.limits import BOOT_MAX, Limits
+from whence.limits import INCARNATION_MAX, Limits
 from whence.types import Bundle, Instant, Process
 
 _RECOVERY = (Recover, Recovered)
-BOOTS = BOOT_MAX + 1
-"""The argument of `declare_dead` is pid × BOOTS + boot."""
+INCARNATIONS = INCARNATION_MAX + 1
+"""The argument of `declare_dead` is pid × INCARNATIONS + incarnation."""
 
 ACT_ALIASES = {"cjoin": "acquire_ticket", "cleave": "release_ticket"}
 """The paper's names of acts, as scenario files have them."""
@@ -30,7 +30,7 @@ ACT_ALIASES = {"cjoin": "acquire_ticket", "cleave": "release_ticket"}
 
 def named(process: Process) -> int:
     """Return a process as the argument of `declare_dead`."""
-    return process.pid * BOOTS + process.boot
+    return process.pid * INCARNATIONS + process.incarnation
 
 
 class OptimisticMember(Node):
@@ -93,7 +93,7 @@ class OptimisticMember(Node):
             case "release_ticket":
                 self._tickets.release(now, ready)
             case "declare_dead":
-                self._tickets.declare_dead(Process(argument // BOOTS, argument % BOOTS), now)
+                self._tickets.declare_dead(Process(argument // INCARNATIONS, argument % INCARNATIONS), now)
             case _:
                 raise UsageError(
                     f"members of this level know acquire_ticket, release_ticket and declare_dead, not {name!r}"

@@ -33,7 +33,7 @@ class Recover(Item, frozen=True, tag=61):
 
     ranges: Annotated[bytes, Meta(min_length=_RANGE.size, max_length=_RANGE.size * RANGES_MAX)]
 
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Tell whether the ranges are whole."""
         return len(self.ranges) % _RANGE.size == 0
 
@@ -43,9 +43,9 @@ class Recovered(Item, frozen=True, tag=62):
 
     bundles: Annotated[list[Bundle], Meta(min_length=1, max_length=ANSWER_BUNDLES_MAX)]
 
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Tell whether every payload has its bytes."""
-        return all(map(Bundle.sound, self.bundles))
+        return all(map(Bundle.is_valid, self.bundles))
 
     def bundle_count(self) -> int:
         """Return how many bundles it carries."""

@@ -27,7 +27,7 @@ class GuardedClock:
         """The tick of the present input."""
         self.stamps: StampClock[object] = settings.stamp_clock()
         self.stamps.start(self.rt)
-        self.lived_before = me.boot > 1
+        self.lived_before = me.incarnation > 1
         """An earlier life of this process may have published."""
         self.stalled = False
         """Nothing may be published now."""
@@ -84,9 +84,9 @@ class GuardedClock:
     def key_of(self, stamp: object, bundle: Bundle) -> MergeKey:
         """Return a bundle's place in the order. Raises LimitError if a part does not fit."""
         k_hi, k_mid = self.stamps.packed(stamp)
-        return k_hi, k_mid, low_key(bundle.pid, bundle.boot, bundle.first)
+        return k_hi, k_mid, low_key(bundle.pid, bundle.incarnation, bundle.first)
 
     def observe(self, bundle: Bundle) -> None:
         """Let everything published from now on come after a bundle."""
-        if bundle.pid != self._me.pid or bundle.boot != self._me.boot:
+        if bundle.pid != self._me.pid or bundle.incarnation != self._me.incarnation:
             self.stamps.observe(self.rt, self.stamps.read(bundle.stamp, self.rt))

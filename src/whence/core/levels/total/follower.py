@@ -104,7 +104,7 @@ class Follower:
         bundle, stamps, rt = item.bundle, self._clock.stamps, self._clock.rt
         try:
             stamp = stamps.read(bundle.stamp, rt)
-            k_lo = low_key(bundle.pid, bundle.boot, bundle.first)
+            k_lo = low_key(bundle.pid, bundle.incarnation, bundle.first)
         except (ValueError, LimitError):
             self._metrics.reject("stamp", bundle, ready)
             return

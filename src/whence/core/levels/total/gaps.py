@@ -26,27 +26,27 @@ class GapDetector:
         self.from_the_start = False
         """Whether the stream was followed from the beginning of the group."""
         self._next: dict[tuple[int, int], int] = {}
-        """The number each process continues with, by pid and boot."""
+        """The number each process continues with, by pid and incarnation."""
         self._lives: dict[int, int] = {}
         """The last life that was seen of each peer."""
 
     def before(self, bundle: Bundle) -> Span | None:
         """Take a bundle of the stream; return the numbers just before it that the stream left out."""
-        pid, boot, first = bundle.pid, bundle.boot, bundle.first
-        process = (pid, boot)
+        pid, incarnation, first = bundle.pid, bundle.incarnation, bundle.first
+        process = (pid, incarnation)
         expected = self._next.get(process)
         if expected is None:
             expected = self._first_of(bundle)
         following = first + (len(bundle.sizes) >> 2)
         self._next[process] = max(expected, following)
-        return Span(pid, boot, expected, first - 1) if first > expected else None
+        return Span(pid, incarnation, expected, first - 1) if first > expected else None
 
     def _first_of(self, bundle: Bundle) -> int:
         known = self._lives.get(bundle.pid)
-        self._lives[bundle.pid] = max(known or 0, bundle.boot)
+        self._lives[bundle.pid] = max(known or 0, bundle.incarnation)
         if len(self._next) >= PUBLISHERS_MAX:
             del self._next[next(iter(self._next))]
-        if self.from_the_start or (known is not None and known < bundle.boot):
+        if self.from_the_start or (known is not None and known < bundle.incarnation):
             return 1
         return bundle.first
 

@@ -26,7 +26,7 @@ VERSION_MAX = 2**31 - 1
 KEY_BYTES = 24
 _KEY = Layout(">QQQ")
 PUBLICATION_ID = Layout("<HIQ")
-"""A publication in an acknowledgement: pid, boot, number of its first event."""
+"""A publication in an acknowledgement: pid, incarnation, number of its first event."""
 
 Stamp: TypeAlias = Annotated[bytes, Meta(max_length=limits.STAMP_BYTES_MAX)]
 Body: TypeAlias = Annotated[bytes, Meta(max_length=limits.BUNDLE_BYTES_MAX)]
@@ -72,9 +72,9 @@ class Batch(Item, frozen=True, array_like=True, tag=21, gc=False):
     bundle: Bundle
     topic: Topic
 
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Tell whether the bundle's fields agree."""
-        return self.bundle.sound()
+        return self.bundle.is_valid()
 
     def bundle_count(self) -> int:
         """Return 1."""
@@ -90,7 +90,7 @@ class Ack(Item, frozen=True, array_like=True, tag=22, gc=False):
 
     ids: Annotated[bytes, Meta(max_length=ACKED_MAX * PUBLICATION_ID.size)]
 
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Tell whether every id is whole."""
         return len(self.ids) % PUBLICATION_ID.size == 0
 
@@ -107,7 +107,7 @@ class Follow(Item, frozen=True, array_like=True, tag=23, gc=False):
     missing_until: Position
     """What lies between the follower's position and this one has not come: send it again. 0: nothing is missing."""
 
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Tell whether the key is whole."""
         return len(self.after) in (0, KEY_BYTES)
 
@@ -122,7 +122,7 @@ class Opened(Item, frozen=True, array_like=True, tag=24, gc=False):
     last: KeyBytes
     """Everything from the position on has a larger key: what a newcomer resumes after before it has delivered."""
 
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Tell whether the key is whole."""
         return len(self.last) == KEY_BYTES
 
@@ -135,9 +135,9 @@ class Stream(Item, frozen=True, array_like=True, tag=25, gc=False):
     end: Position
     bundles: Annotated[list[Bundle], Meta(max_length=STREAM_BUNDLES_MAX)]
 
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Tell whether the positions and the bundles agree."""
-        return len(self.bundles) <= self.end - self.start and all(bundle.sound() for bundle in self.bundles)
+        return len(self.bundles) <= self.end - self.start and all(bundle.is_valid() for bundle in self.bundles)
 
     def bundle_count(self) -> int:
         """Return the number of bundles."""
@@ -154,9 +154,9 @@ class LateBundle(Item, frozen=True, array_like=True, tag=26, gc=False):
     bundle: Bundle
     late_ticks: Position
 
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Tell whether the bundle's fields agree."""
-        return self.bundle.sound()
+        return self.bundle.is_valid()
 
     def bundle_count(self) -> int:
         """Return 1."""
@@ -185,7 +185,7 @@ class Mergers(Item, frozen=True, array_like=True, tag=29, gc=False):
     mergers: Annotated[list[PeerId], Meta(max_length=limits.MERGERS_MAX)]
     relays: Annotated[list[PeerId], Meta(max_length=limits.MERGERS_MAX)]
 
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Tell whether there are mergers if it knows, and nobody has two parts."""
         pids = [*self.mergers, *self.relays]
         return bool(self.version) == bool(self.mergers) and len(set(pids)) == len(pids)
@@ -193,7 +193,7 @@ class Mergers(Item, frozen=True, array_like=True, tag=29, gc=False):
 
 def ids_of(bundles: Sequence[Bundle]) -> bytes:
     """Return publications as an acknowledgement has them."""
-    return b"".join([PUBLICATION_ID.pack(bundle.pid, bundle.boot, bundle.first) for bundle in bundles])
+    return b"".join([PUBLICATION_ID.pack(bundle.pid, bundle.incarnation, bundle.first) for bundle in bundles])
 
 
 ALL_ITEMS = (Offer, Ack, Stream, Batch, Follow, Opened, LateBundle, Alive, Bye, Mergers)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from whence.core.level import Surroundings
+from whence.core.level import BuildContext
 from whence.core.levels.total.member import TotalMember
 from whence.core.levels.total.settings import TotalSettings
 from whence.core.settings import parse
@@ -22,7 +22,7 @@ class TotalLevel(NamedTuple):
         """Make settings from values by name. Raises SettingError."""
         return parse(given, TotalSettings)
 
-    def build(self, me: Process, settings: TotalSettings, around: Surroundings) -> TotalMember:
+    def build(self, me: Process, settings: TotalSettings, around: BuildContext) -> TotalMember:
         """Compose a member that has not joined yet."""
         member = self.member(me, settings, around.now)
         if around.is_first_life:

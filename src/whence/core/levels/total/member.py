@@ -140,7 +140,7 @@ class TotalMember:
         server = None if roles.merger is None else roles.merger.server
         if isinstance(item, Offer):
             size = len(item.body).to_bytes(4, "little")
-            bundle = Bundle(sender.pid, sender.boot, item.first, size, item.body, item.stamp)
+            bundle = Bundle(sender.pid, sender.incarnation, item.first, size, item.body, item.stamp)
             roles.take_publication(sender, bundle, 0, now, ready)
         elif isinstance(item, Batch):
             roles.take_publication(sender, item.bundle, item.topic, now, ready)

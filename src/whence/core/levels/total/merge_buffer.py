@@ -223,8 +223,8 @@ class MergeBuffer:
         """Return how much is held and remembered."""
         limits = self._limits
         return [
-            Gauge("buffer_bundles", len(self._heap), limits.buffer_bundles_max, rests=True),
-            Gauge("buffer_bytes", self._bytes, limits.buffer_bytes_max, rests=True),
+            Gauge("buffer_bundles", len(self._heap), limits.buffer_bundles_max, must_drain=True),
+            Gauge("buffer_bytes", self._bytes, limits.buffer_bytes_max, must_drain=True),
             Gauge("remembered", self._remembered, limits.remembered_max),
         ]
 

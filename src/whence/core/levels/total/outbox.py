@@ -19,7 +19,7 @@ from whence.core.ready import Gauge, Item, Ready, Send, Unheard
 from whence.types import Bundle, Instant
 
 PublicationId: TypeAlias = tuple[int, int, int]
-"""Pid, boot, number of the first event."""
+"""Pid, incarnation, number of the first event."""
 
 SPARE_TIMERS = 64
 """Timers of publications that are acknowledged already; when there are more than these and one for each publication
@@ -86,7 +86,7 @@ class Outbox:
         item: Item = Offer(bundle.first, bundle.stamp, bundle.body) if short else Batch(bundle, topic)
         while len(pending) >= self._pending_max:
             self._give_up(next(iter(pending)), now, ready)
-        publication = (bundle.pid, bundle.boot, bundle.first)
+        publication = (bundle.pid, bundle.incarnation, bundle.first)
         if publication in pending:
             self._drop(publication)
         size = len(bundle.body)
@@ -145,7 +145,7 @@ class Outbox:
 
     def arrived_in_stream(self, bundle: Bundle) -> None:
         """Learn that a publication of ours came in the stream: it has its place, acknowledged or not."""
-        publication = (bundle.pid, bundle.boot, bundle.first)
+        publication = (bundle.pid, bundle.incarnation, bundle.first)
         self.expected.pop(publication, None)
         self._trust(publication)
 
@@ -173,7 +173,7 @@ class Outbox:
 
     def gauges(self) -> list[Gauge]:
         """Return how much is on its way."""
-        return [Gauge("outbox_bundles", len(self._pending), self._pending_max, rests=True)]
+        return [Gauge("outbox_bundles", len(self._pending), self._pending_max, must_drain=True)]
 
     def _give_up(self, publication: PublicationId, now: Instant, ready: Ready) -> None:
         unheard = self._pending[publication].unheard

@@ -64,7 +64,7 @@ class Publisher:
         chain = stamps.chain(stamp)
         if chain > metrics.k_max:
             metrics.k_max = chain
-        bundle = Bundle(me.pid, me.boot, self.published + 1, sizes, body, stamps.write(stamp))
+        bundle = Bundle(me.pid, me.incarnation, self.published + 1, sizes, body, stamps.write(stamp))
         key = clock.key_of(stamp, bundle)
         self.published += len(sizes) >> 2
         ready.published, ready.mark = Returned(bundle), Mark(((key[0] >> REST_BITS) + self._origin, *key))

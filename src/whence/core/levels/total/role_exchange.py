@@ -86,7 +86,7 @@ class RoleExchange:
 
     def tell(self, member: Process, ready: Ready) -> None:
         """Tell a member who merges."""
-        ready.send.append(Send((member.pid,), self._item(), member.boot))
+        ready.send.append(Send((member.pid,), self._item(), member.incarnation))
 
     def tick(self, now: Instant, followers: Sequence[int] | None, ready: Ready) -> RoleTable | None:
         """Ask again, or as a merger tell everybody; return a newer table if this member is the one to make it.

@@ -204,8 +204,8 @@ class Roles:
         else:
             metrics.drop("not_merger", bundle, ready)
             return
-        ack = Ack(PUBLICATION_ID.pack(bundle.pid, bundle.boot, bundle.first))
-        ready.send.append(Send((sender.pid,), ack, sender.boot))
+        ack = Ack(PUBLICATION_ID.pack(bundle.pid, bundle.incarnation, bundle.first))
+        ready.send.append(Send((sender.pid,), ack, sender.incarnation))
 
     def unreachable(self, peer: int, now: Instant, ready: Ready) -> None:
         """Learn that something sent to a peer did not arrive: switch to another merger, or forget a follower."""

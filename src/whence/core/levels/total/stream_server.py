@@ -19,10 +19,10 @@ from whence.types import Instant, Process
 class FollowerSession:
     """How far a follower was sent the stream."""
 
-    __slots__ = ("boot", "heard_at", "position", "session", "topics")
+    __slots__ = ("heard_at", "incarnation", "position", "session", "topics")
 
-    def __init__(self, boot: int, session: int, topics: int, position: int, now: Instant) -> None:
-        self.boot = boot
+    def __init__(self, incarnation: int, session: int, topics: int, position: int, now: Instant) -> None:
+        self.incarnation = incarnation
         self.session = session
         self.topics = topics
         self.position = position
@@ -47,15 +47,17 @@ class StreamServer:
         follower = self._followers.get(sender.pid)
         if asked.position == 0:
             self._open(sender, asked, last, now, ready)
-        elif follower is None or (follower.boot, follower.session) != (sender.boot, asked.session):
-            ready.send.append(Send((sender.pid,), Bye(), sender.boot))  # unknown here: it must open another session
+        elif follower is None or (follower.incarnation, follower.session) != (sender.incarnation, asked.session):
+            ready.send.append(
+                Send((sender.pid,), Bye(), sender.incarnation)
+            )  # unknown here: it must open another session
         else:
             follower.heard_at = now
             reached = asked.position - 1
             missing_until = min(asked.missing_until, follower.position)
             if reached < missing_until and reached < self.log.start:
                 self.forget(sender.pid)
-                ready.send.append(Send((sender.pid,), Bye(), sender.boot))  # the log no longer has it
+                ready.send.append(Send((sender.pid,), Bye(), sender.incarnation))  # the log no longer has it
             elif reached < missing_until:
                 self._send_pieces((sender.pid,), reached, missing_until, follower.topics, ready)
 
@@ -65,9 +67,9 @@ class StreamServer:
         after = key_from_bytes(asked.after)
         position = self.log.end if after is None else self.log.after(after)
         whole = after is None or after >= self.log.floor
-        self._followers[sender.pid] = FollowerSession(sender.boot, asked.session, asked.topics, position, now)
+        self._followers[sender.pid] = FollowerSession(sender.incarnation, asked.session, asked.topics, position, now)
         opened = Opened(asked.session, position, whole, key_to_bytes(after or last))
-        ready.send.append(Send((sender.pid,), opened, sender.boot))
+        ready.send.append(Send((sender.pid,), opened, sender.incarnation))
         self.pump(ready)
 
     def forget(self, pid: int) -> None:

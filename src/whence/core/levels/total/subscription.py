@@ -42,7 +42,7 @@ class Subscription:
         self._at = mergers.index(home)
         self._session = 0
         self._position = 0
-        self._boot = 0
+        self._incarnation = 0
         self._heard_at = self._began_at = 0
         self.answered_at: Instant | None = None
         """When a merger last said anything, or when it was first asked."""
@@ -112,7 +112,7 @@ class Subscription:
         self.stage = Stage.OPEN
         if self.last is None:
             self.last = key_from_bytes(item.last)
-        self._position, self._boot = item.position, sender.boot
+        self._position, self._incarnation = item.position, sender.incarnation
         self._heard_at = self.answered_at = now
         self._missing_since = None
         self._early.clear()
@@ -122,7 +122,7 @@ class Subscription:
         """Return the bundles of the next piece and of those that waited for it; hold a piece that is early."""
         if sender.pid != self.merger or self.stage is not Stage.OPEN:
             return []
-        if sender.boot != self._boot:
+        if sender.incarnation != self._incarnation:
             self.begin(now, ready)
             return []
         if item.topics != self.topics:
@@ -188,4 +188,4 @@ class Subscription:
     def _report(self, now: Instant, ready: Ready, missing_until: int = 0) -> None:
         self._beat_at = now + self._beat_ns
         item = Follow(self._session, b"", self.topics, self._position + 1, missing_until)
-        ready.send.append(Send((self.merger,), item, self._boot))
+        ready.send.append(Send((self.merger,), item, self._incarnation))

@@ -115,7 +115,7 @@ def test_a_publication_that_was_written_but_not_told_returns_after_the_crash() -
     grove.journals[0] += ready.persist
     grove.crash(0)
     grove.restart(0)
-    name = EventId(bundle.pid, bundle.boot, bundle.first)
+    name = EventId(bundle.pid, bundle.incarnation, bundle.first)
     assert (grove.returned[0], grove.delivered[0]) == ([name], [name])
     later = grove.publish(0)
     grove.settle()
@@ -340,7 +340,7 @@ def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(LimitError, match="least number of events"):
         member.publish([], 0)
     unborn = Grove(spread="direct", tree_nodes=2)
-    unborn.boots[0] = 1
+    unborn.incarnations[0] = 1
     with pytest.raises(NotMemberError, match="not started"):
         unborn._build(0).publish([b"x"], 0)
     for given_settings, complaint in (
@@ -351,7 +351,7 @@ def test_what_cannot_be_is_refused() -> None:
         with pytest.raises(SettingError, match=complaint):
             Grove(spread="direct", **given_settings)
     outside = Grove(spread="direct", processes="10 20")
-    outside.boots[2] = 1
+    outside.incarnations[2] = 1
     with pytest.raises(SettingError, match="process 2 is not one of the founders 10, 20"):
         outside._build(2)
 
@@ -406,7 +406,7 @@ def test_a_journal_of_other_processes_is_refused() -> None:
     ):
         given_settings: dict[str, Any] = {"spread": "direct", **others}
         other = Grove(**given_settings)
-        other.boots[10] = 1
+        other.incarnations[10] = 1
         with pytest.raises(StorageError, match=complaint):
             other._build(10).restore(grove.journals[10][:1], 0)
     with pytest.raises(StorageError, match="no causal group of this kind wrote"):

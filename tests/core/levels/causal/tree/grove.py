@@ -4,13 +4,13 @@ from collections import Counter
 from random import Random
 from typing import Any
 
-from whence.core.level import Surroundings
+from whence.core.level import BuildContext
 from whence.core.levels.causal.level import CausalLevel
 from whence.core.levels.causal.tree.member import TreeMember
 from whence.core.member import Resuming
 from whence.core.membership.full_view import Directory
 from whence.core.ready import Delivery, Item, Ready, Returned
-from whence.sim.lab import recipe_of
+from whence.sim.lab import spec_of
 from whence.types import Bundle, EventId, Process
 from whence.wire.codec import decoder_with, encode
 from whence_lab.rivals.level import RIVAL_ITEMS
@@ -23,13 +23,13 @@ DECODE = decoder_with(RIVAL_ITEMS)
 class Grove:
     """All members of a tree; copies wait until the test lets them through."""
 
-    around = Surroundings(Random(1).random, 0, Directory())
+    around = BuildContext(Random(1).random, 0, Directory())
 
-    def __init__(self, recipe: CausalLevel | None = None, **settings: Any) -> None:
-        self.recipe: Any = recipe or recipe_of("causal")
-        self.settings = self.recipe.settings_from({"coding": "whole", **settings})
+    def __init__(self, spec: CausalLevel | None = None, **settings: Any) -> None:
+        self.spec: Any = spec or spec_of("causal")
+        self.settings = self.spec.settings_from({"coding": "whole", **settings})
         self.now = 0
-        self.boots: dict[int, int] = {}
+        self.incarnations: dict[int, int] = {}
         self.members: dict[int, Any] = {}
         self.journals: dict[int, list[bytes]] = {}
         self.flying: list[tuple[Process, int, Item]] = []
@@ -47,25 +47,25 @@ class Grove:
 
     def start(self, *nodes: int) -> "Grove":
         for node in nodes:
-            self.boots[node] = 1
+            self.incarnations[node] = 1
             self.members[node] = self._build(node)
             self.journals[node] = []
             self.apply(node, self.members[node].found([], self.now))
         return self
 
     def _build(self, node: int) -> TreeMember:
-        member: TreeMember = self.recipe.build(Process(node, self.boots[node]), self.settings, self.around)
+        member: TreeMember = self.spec.build(Process(node, self.incarnations[node]), self.settings, self.around)
         assert member.view() is None
         return member
 
     def publish(self, node: int, group: int = 0, payload: bytes = b"x") -> EventId:
         bundle, ready = self.members[node].publish_to(group, [payload], self.now)
         self.apply(node, ready)
-        return EventId(bundle.pid, bundle.boot, bundle.first)
+        return EventId(bundle.pid, bundle.incarnation, bundle.first)
 
     def apply(self, node: int, ready: Ready) -> None:
         self.journals.setdefault(node, []).extend(ready.persist)
-        sender = Process(node, self.boots[node])
+        sender = Process(node, self.incarnations[node])
         for send in ready.send:
             for target in send.to:
                 item = DECODE(encode("g", sender, [send.item])).items[0]
@@ -74,7 +74,7 @@ class Grove:
         for step in [*published, *ready.deliver]:
             self.steps[node] += 1
             assert isinstance(step, Delivery | Returned)
-            name = EventId(step.bundle.pid, step.bundle.boot, step.bundle.first)
+            name = EventId(step.bundle.pid, step.bundle.incarnation, step.bundle.first)
             if isinstance(step, Returned):
                 self.returned.setdefault(node, []).append(name)
             else:
@@ -87,7 +87,7 @@ class Grove:
         """Let an application take all it was handed."""
         self.asleep.discard(node)
         for bundle in self.untaken.pop(node, []):
-            self.delivered.setdefault(node, []).append(EventId(bundle.pid, bundle.boot, bundle.first))
+            self.delivered.setdefault(node, []).append(EventId(bundle.pid, bundle.incarnation, bundle.first))
             member = self.members.get(node)
             if isinstance(member, Resuming):
                 self.taken.setdefault(node, Counter())[member.place_of(bundle.pid)] += 1
@@ -100,7 +100,7 @@ class Grove:
         self.flying = [copy for copy in self.flying if copy[1] != node]
 
     def restart(self, node: int) -> None:
-        self.boots[node] += 1
+        self.incarnations[node] += 1
         member = self.members[node] = self._build(node)
         if isinstance(member, Resuming):
             taken = self.taken.get(node, Counter())
@@ -160,5 +160,5 @@ class Grove:
             (node, gauge.name, gauge.value)
             for node, member in self.members.items()
             for gauge in member.gauges()
-            if gauge.rests and gauge.value
+            if gauge.must_drain and gauge.value
         ]

@@ -24,7 +24,7 @@ from whence.core.levels.causal.tree.state import NOBODY, Record, State
 from whence.core.levels.causal.tree.topology import OverlaySettings, overlay_of
 from whence.core.varint import Reader, packed
 from whence.errors import SettingError
-from whence.sim.lab import recipe_of
+from whence.sim.lab import spec_of
 from whence.types import Bundle, Process
 from whence.types import packed as bundled
 from whence.wire.codec import decode, encode
@@ -164,14 +164,14 @@ def test_a_header_of_a_star_of_a_hundred_can_be_read() -> None:
 
 
 def test_a_tree_whose_headers_nobody_could_read_is_refused_at_the_door() -> None:
-    recipe: Any = recipe_of("causal")
+    spec: Any = spec_of("causal")
     for tree, nodes, f, fits in (
         ("star", 100, 1, True), ("star", 200, 1, False), ("binary", 200, 3, True), ("star", 100, 2, True),
         ("star", 120, 2, False),
     ):  # fmt: skip
-        settings = recipe.settings_from({"tree": tree, "tree_nodes": nodes, "f": f})
+        settings = spec.settings_from({"tree": tree, "tree_nodes": nodes, "f": f})
         if fits:
-            recipe.check_place(1, settings)
+            spec.check_place(1, settings)
         else:
             with pytest.raises(SettingError, match=r"tree: with .* bytes, and no other reads more than 131072: take"):
-                recipe.check_place(1, settings)
+                spec.check_place(1, settings)

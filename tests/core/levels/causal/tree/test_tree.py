@@ -114,7 +114,7 @@ def test_a_publication_that_was_written_but_not_told_returns_after_the_crash() -
     grove.journals[0] += ready.persist
     grove.crash(0)
     grove.restart(0)
-    name = EventId(bundle.pid, bundle.boot, bundle.first)
+    name = EventId(bundle.pid, bundle.incarnation, bundle.first)
     assert (grove.returned[0], grove.delivered[0]) == ([name], [name])
     later = grove.publish(0)
     grove.settle()
@@ -280,7 +280,7 @@ def test_a_publication_over_a_limit_is_refused_by_its_name(payloads: Sequence[by
 
 def test_the_tree_is_fixed_and_only_its_groups_and_acts_are_known() -> None:
     grove = Grove(tree="line", tree_nodes=2)
-    grove.boots[0] = 1
+    grove.incarnations[0] = 1
     member = grove._build(0)
     with pytest.raises(NotMemberError):
         member.publish([b"x"], 0)
@@ -383,7 +383,7 @@ def test_a_journal_of_other_processes_or_another_tree_is_refused(others: dict[st
     grove = Grove(tree="line", processes="10 20 30").start(10)
     grove.publish(10)
     other = Grove(**{"tree": "line", "processes": "10 20 30", **others})
-    other.boots[10] = 2
+    other.incarnations[10] = 2
     with pytest.raises(StorageError, match=complaint):
         other._build(10).restore(grove.journals[10], 0)
 

@@ -8,7 +8,7 @@ from msgspec import structs
 from whence.core.levels.optimistic.tickets.manager import TicketManager
 from whence.core.levels.optimistic.tickets.settings import TicketSettings
 from whence.core.ready import Item, Note, Ready
-from whence.types import ANY_BOOT, Process
+from whence.types import ANY_INCARNATION, Process
 
 ROUND_NS = 1_000_000
 TICKETS = 6
@@ -41,7 +41,7 @@ class TicketCluster:
             for target in send.to:
                 self.said.append(send.item)
                 if not self.lost(pid, target, send.item):
-                    self.bag.append((self.managers[pid].me, target, send.boot, send.item))
+                    self.bag.append((self.managers[pid].me, target, send.incarnation, send.item))
 
     def acquire(self, pid: int) -> None:
         self.managers[pid].acquire(self.now)
@@ -57,9 +57,9 @@ class TicketCluster:
     def settle(self) -> None:
         """Deliver everything in the bag, and what that causes."""
         while self.bag:
-            sender, target, boot, item = self.bag.pop(0)
+            sender, target, incarnation, item = self.bag.pop(0)
             manager = self.managers.get(target)
-            if manager is not None and boot in (ANY_BOOT, manager.me.boot):
+            if manager is not None and incarnation in (ANY_INCARNATION, manager.me.incarnation):
                 ready = Ready()
                 manager.receive(sender, item, self.now, ready)
                 self.take(target, ready)

@@ -133,9 +133,9 @@ def test_who_knows_only_of_coordinators_that_do_not_answer_asks_the_seeds_for_ot
 
 def test_a_seed_that_did_not_answer_as_a_coordinator_is_not_asked_as_a_seed() -> None:
     settings = TicketSettings(tickets=TICKETS, seeds="1,2,3,4")
-    dice = Random(3)
+    rng = Random(3)
     coordinators = KnownCoordinators(Process(9, 1))
-    applicant = Applicant(Process(9, 1), settings, dice.random, coordinators)
+    applicant = Applicant(Process(9, 1), settings, rng.random, coordinators)
     applicant.want(0)
     coordinators.hear_hint(Process(2, 1))
     while applicant.ask(0) != 2:

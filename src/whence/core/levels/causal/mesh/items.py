@@ -24,9 +24,9 @@ class Told(Item, frozen=True, tag=84):
     taken: Annotated[list[Number], Meta(max_length=CLOCK_NODES_MAX)]
     bundle: Bundle
 
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Tell whether the clocks agree, and the bundle is one."""
-        return len(self.taken) in (0, len(self.past)) and self.bundle.sound()
+        return len(self.taken) in (0, len(self.past)) and self.bundle.is_valid()
 
     def bundle_count(self) -> int:
         """Return one."""

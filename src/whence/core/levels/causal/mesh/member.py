@@ -142,7 +142,7 @@ class MeshMember:
         """Return the last event of this life in the own messages up to a number."""
         told = self.state.kept.get(number)
         bundle = told.bundle if told is not None else self.state.settled_last
-        return bundle.last if bundle is not None and bundle.boot == self.me.boot else 0
+        return bundle.last if bundle is not None and bundle.incarnation == self.me.incarnation else 0
 
     def unanswered(self) -> tuple[int, ...]:
         """Return who has not said in this life how much it has of what was published here."""
@@ -186,14 +186,14 @@ class MeshMember:
     def receive(self, sender: Process, item: Item, now: Instant) -> Ready:
         """Take an item from another node."""
         ready = Ready()
-        node, boot = sender
+        node, incarnation = sender
         peer = self._peers.get(node)
         if peer is None or not self._up:
             ready.notes.append(Note("drop", "stranger", peer=node))
             return ready
         peer.heard_at = now
-        if boot > peer.boot or self._suspects.now:
-            self.outbox.heard(node, boot, now, ready)
+        if incarnation > peer.incarnation or self._suspects.now:
+            self.outbox.heard(node, incarnation, now, ready)
         if isinstance(item, Told):
             self._receive_message(node, item, now, ready)
         else:
@@ -222,11 +222,11 @@ class MeshMember:
 
     def _acknowledged(self, sender: Process, taken: int, came: int, now: Instant, ready: Ready) -> None:
         """Learn how many own messages an application has, and how many came to one life of its process."""
-        node, boot = sender
+        node, incarnation = sender
         if max(taken, came) > self.state.published:
             ready.notes.append(Note("reject", OWN_LOST, peer=node))
         else:
-            self.outbox.acknowledged(node, taken, self.outbox.came_to(node, boot, came), now, ready)
+            self.outbox.acknowledged(node, taken, self.outbox.came_to(node, incarnation, came), now, ready)
 
     def unreachable(self, peer: int, now: Instant) -> Ready:
         """Suspect a node that did not take what it was sent."""
@@ -269,9 +269,9 @@ class MeshMember:
         """Return how much is kept for others and held; all but what is spare must go in the end."""
         state, settings = self.state, self._settings
         return [
-            Gauge("records", len(state.kept), settings.records_max // 4 + SETTLED_TOGETHER, rests=True),
-            Gauge("retained_bytes", state.retained_bytes, settings.retained_bytes_max + (1 << 20), rests=True),
-            Gauge("held_copies", self._held_count, settings.held_copies_max, rests=True),
+            Gauge("records", len(state.kept), settings.records_max // 4 + SETTLED_TOGETHER, must_drain=True),
+            Gauge("retained_bytes", state.retained_bytes, settings.retained_bytes_max + (1 << 20), must_drain=True),
+            Gauge("held_copies", self._held_count, settings.held_copies_max, must_drain=True),
             Gauge("spare", state.spare_count, SPARE_MESSAGES),
         ]
 

@@ -26,8 +26,19 @@ NEVER = 1 << 62
 class Peer:
     """How things stand with one other node."""
 
-    __slots__ = ("acked", "answered", "backoff", "begun", "boot", "came", "heard_at", "place", "retry_at", "sent",
-                 "since")  # fmt: skip
+    __slots__ = (
+        "acked",
+        "answered",
+        "backoff",
+        "begun",
+        "came",
+        "heard_at",
+        "incarnation",
+        "place",
+        "retry_at",
+        "sent",
+        "since",
+    )  # fmt: skip
 
     def __init__(self, retry_ns: int, place: int) -> None:
         self.place = place
@@ -40,7 +51,7 @@ class Peer:
         """So many came to its present life."""
         self.sent = 0
         """It was sent so many, since it was last begun anew."""
-        self.boot = 0
+        self.incarnation = 0
         """The life that was last heard of."""
         self.begun = 0
         """The life that was sent everything from the beginning because it follows another."""
@@ -151,10 +162,10 @@ class Outbox:
             if not self._slowest:
                 self.settle()
 
-    def came_to(self, node: int, boot: int, came: int) -> int:
+    def came_to(self, node: int, incarnation: int, came: int) -> int:
         """Return how many messages came to a node's present life, as one of its lives said: what an earlier one said
         tells nothing of this one, which lost what its application had not taken."""
-        return came if boot == self.peers[node].boot else 0
+        return came if incarnation == self.peers[node].incarnation else 0
 
     def settle(self) -> None:
         """Drop what everybody has, the application here too."""
@@ -213,25 +224,25 @@ class Outbox:
         """Ask a node what it has."""
         ready.send.append(Send((node,), Probe(self.peers[node].acked + 1)))
 
-    def heard(self, node: int, boot: int, now: Instant, ready: Ready) -> None:
+    def heard(self, node: int, incarnation: int, now: Instant, ready: Ready) -> None:
         """Take a sign of life: of a new one, or of a node that may be suspected.
 
         One that follows another gets everything from the beginning: that one may have lost what its application had not
         taken. The first that is heard of was sent what there is; if it follows another, it says that it is back.
         """
         peer = self.peers[node]
-        follows = 0 < peer.boot < boot
-        peer.boot = max(peer.boot, boot)
+        follows = 0 < peer.incarnation < incarnation
+        peer.incarnation = max(peer.incarnation, incarnation)
         if follows:
-            peer.came, peer.begun = peer.acked, boot
+            peer.came, peer.begun = peer.acked, incarnation
         if self.suspects.heard(node) or follows:
             self.restart(node, now, ready)
 
     def back(self, node: int, now: Instant, ready: Ready) -> None:
         """Learn that a node is up again: it gets what it lacks, unless it was sent that before."""
         peer = self.peers[node]
-        if peer.begun < peer.boot:
-            peer.came, peer.begun = peer.acked, peer.boot
+        if peer.begun < peer.incarnation:
+            peer.came, peer.begun = peer.acked, peer.incarnation
             self.restart(node, now, ready)
 
     def _await_answer(self, peer: Peer, now: Instant) -> None:

@@ -96,7 +96,7 @@ class HeaderCoding:
         pairs = self._place.overlay.pairs(target)
         return {key: value for key, value in numbers.items() if key in pairs}
 
-    def read(self, peer: int, boot: int, data: bytes) -> Header | None:
+    def read(self, peer: int, incarnation: int, data: bytes) -> Header | None:
         """Decode a header; None if it belongs to a lost session. Raises ValueError if it is malformed."""
         if not data or data[0] & ~CUT != WHOLE:
             raise ValueError("not a header of a coding this member reads")

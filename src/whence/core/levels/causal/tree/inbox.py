@@ -70,7 +70,7 @@ class Inbox:
         if not number:
             ready.notes.append(Note("reject", "not_for_me", bundle, sender))
             return
-        uid = (bundle.pid, bundle.boot, bundle.first)
+        uid = (bundle.pid, bundle.incarnation, bundle.first)
         waiting = Waiting(sender, header, bundle, uid, number, now, header.deps)
         if self.settle(waiting, now, ready):
             if self.held:

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from whence.core.levels.causal.items import Number
 from whence.core.ready import Item
-from whence.types import Boot, Bundle, PeerId, Seq
+from whence.types import Bundle, Incarnation, PeerId, Seq
 
 HEADER_BYTES_MAX = 1 << 17
 """A whole header has a number for every pair in a neighbourhood: 10,000 in a star of 100 nodes. A tree whose headers
@@ -28,9 +28,9 @@ class Copy(Item, frozen=True, tag=70):
     header: HeaderBytes
     bundle: Bundle
 
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Tell whether the bundle is one."""
-        return self.bundle.sound()
+        return self.bundle.is_valid()
 
     def bundle_count(self) -> int:
         """Return one."""
@@ -46,7 +46,7 @@ class Trail(Item, frozen=True, tag=71):
 
     header: HeaderBytes
     pid: PeerId
-    boot: Boot
+    incarnation: Incarnation
     first: Seq
 
 
@@ -68,7 +68,7 @@ class Named(Item, frozen=True, tag=77):
     source: PeerId
     number: Number
     pid: PeerId
-    boot: Boot
+    incarnation: Incarnation
     first: Seq
 
 

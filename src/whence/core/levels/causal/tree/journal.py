@@ -35,7 +35,7 @@ class IdsAdded(Struct, frozen=True, tag=2, array_like=True, gc=False):
     """A duplicate brought further vectors of a message."""
 
     pid: int
-    boot: int
+    incarnation: int
     first: int
     vectors: Vectors
 
@@ -44,7 +44,7 @@ class IdResolved(Struct, frozen=True, tag=3, array_like=True, gc=False):
     """A third node said which message has a number."""
 
     pid: int
-    boot: int
+    incarnation: int
     first: int
     source: int
     number: int

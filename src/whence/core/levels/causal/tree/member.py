@@ -146,7 +146,7 @@ class TreeMember:
     def receive(self, sender: Process, item: Item, now: Instant) -> Ready:
         """Take an item from a peer."""
         ready = Ready()
-        pid, boot = sender
+        pid, incarnation = sender
         outbox = self.outbox
         peer = self._overlay.place_of.get(pid, NOBODY)
         known = outbox.peers.get(peer)
@@ -154,25 +154,25 @@ class TreeMember:
             ready.notes.append(Note("drop", "stranger", peer=pid))
             return ready
         known.heard_at = now
-        if boot > known.boot or self._suspects.now:
-            outbox.heard(peer, boot, now, ready)
+        if incarnation > known.incarnation or self._suspects.now:
+            outbox.heard(peer, incarnation, now, ready)
         if isinstance(item, Copy):
-            header = self._header(peer, boot, item.header, ready)
+            header = self._header(peer, incarnation, item.header, ready)
             if header is not None:
                 self.inbox.take(peer, header, item.bundle, now, ready)
         elif isinstance(item, Ack):
             outbox.acknowledged(peer, item, now, ready)
         elif isinstance(item, Trail):
-            header = self._header(peer, boot, item.header, ready)
+            header = self._header(peer, incarnation, item.header, ready)
             if header is not None:
-                self.inbox.take_trail(peer, header, (item.pid, item.boot, item.first), now, ready)
+                self.inbox.take_trail(peer, header, (item.pid, item.incarnation, item.first), now, ready)
         else:
             self._receive_question(peer, item, now, ready)
         return self._wake(ready)
 
-    def _header(self, peer: int, boot: int, data: bytes, ready: Ready) -> Header | None:
+    def _header(self, peer: int, incarnation: int, data: bytes, ready: Ready) -> Header | None:
         try:
-            header = self.coding.read(peer, boot, data)
+            header = self.coding.read(peer, incarnation, data)
         except ValueError:
             ready.notes.append(Note("reject", "no_head", peer=peer))
             return None
@@ -246,12 +246,12 @@ class TreeMember:
         state, settings = self.state, self._settings
         numbers = settings.records_max * len(self._place.reach)
         return [
-            Gauge("records", len(state.records), settings.records_max + 1, rests=True),
-            Gauge("retained_bytes", state.retained_bytes, settings.retained_bytes_max + (1 << 20), rests=True),
-            Gauge("held_copies", len(self.inbox.held), settings.held_copies_max, rests=True),
-            Gauge("numbers_not_done", sum(map(len, state.own.values())), numbers, rests=True),
-            Gauge("numbers_open", sum(map(len, state.open.values())), numbers, rests=True),
-            Gauge("numbers_ahead", sum(map(len, state.ahead.values())), numbers, rests=True),
+            Gauge("records", len(state.records), settings.records_max + 1, must_drain=True),
+            Gauge("retained_bytes", state.retained_bytes, settings.retained_bytes_max + (1 << 20), must_drain=True),
+            Gauge("held_copies", len(self.inbox.held), settings.held_copies_max, must_drain=True),
+            Gauge("numbers_not_done", sum(map(len, state.own.values())), numbers, must_drain=True),
+            Gauge("numbers_open", sum(map(len, state.open.values())), numbers, must_drain=True),
+            Gauge("numbers_ahead", sum(map(len, state.ahead.values())), numbers, must_drain=True),
             Gauge("past", len(state.past), len(self._place.pairs)),
         ]
 

@@ -26,12 +26,12 @@ AGAIN_MAX = 16
 class Peer:
     """What is known of one node in reach."""
 
-    __slots__ = ("answered", "backlog", "backoff", "boot", "heard_at", "retry_at", "sent", "since", "top")
+    __slots__ = ("answered", "backlog", "backoff", "heard_at", "incarnation", "retry_at", "sent", "since", "top")
 
     def __init__(self, retry_ns: int) -> None:
         self.answered = False
         """Whether it acknowledged anything since this process started."""
-        self.boot = 0
+        self.incarnation = 0
         self.heard_at: Instant = -NEVER
         self.since: Instant = 0
         """Since when it owes an answer."""
@@ -191,14 +191,14 @@ class Outbox:
 
     # --- peers come and go ---
 
-    def heard(self, peer: int, boot: int, now: Instant, ready: Ready) -> None:
+    def heard(self, peer: int, incarnation: int, now: Instant, ready: Ready) -> None:
         """Note that a peer was heard from: it may be a new incarnation, or be suspected."""
         known = self.peers[peer]
-        if boot > known.boot:
-            if known.boot:
+        if incarnation > known.incarnation:
+            if known.incarnation:
                 self.coding.reset(peer)
                 known.sent, known.backlog = 0, True
-            known.boot = boot
+            known.incarnation = incarnation
         if self.suspects.heard(peer):
             self.refresh(now, ready)
 

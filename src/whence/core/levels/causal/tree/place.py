@@ -60,7 +60,9 @@ class Place:
         """Replace places by process numbers, in the destinations of sends and in notes."""
         if self.overlay.renumbered:
             names = self.overlay.processes
-            ready.send = [Send(tuple([names[to] for to in send.to]), send.item, send.boot) for send in ready.send]
+            ready.send = [
+                Send(tuple([names[to] for to in send.to]), send.item, send.incarnation) for send in ready.send
+            ]
             ready.notes = [_about(note, names) for note in ready.notes]
         return ready
 

@@ -85,7 +85,7 @@ class Processing:
 
     def resolve(self, named: Named, ready: Ready) -> bool:
         """Mark a number whose message a third node named; return whether that is new."""
-        record = self.state.records.get((named.pid, named.boot, named.first))
+        record = self.state.records.get((named.pid, named.incarnation, named.first))
         if record is None or self.state.has(named.source, named.number) or named.source not in self.outbox.peers:
             return False
         self.state.resolve(record, named.source, named.number)

@@ -78,5 +78,5 @@ class Record(Struct, eq=False):
 
 def new_record(bundle: Bundle, group: int, last: int, h: int, route: Route) -> Record:
     """Return the record of a message that takes a route."""
-    uid, targets = (bundle.pid, bundle.boot, bundle.first), route.targets
+    uid, targets = (bundle.pid, bundle.incarnation, bundle.first), route.targets
     return Record(uid, bundle, group, last, h, route, targets, route.onward, route.named, dict.fromkeys(targets))

@@ -55,7 +55,7 @@ def _process(entry: MessageProcessed, processing: Processing, ready: Ready) -> N
 
 def _identify(entry: IdsAdded | IdResolved, processing: Processing) -> None:
     state = processing.state
-    record = state.records.get((entry.pid, entry.boot, entry.first))
+    record = state.records.get((entry.pid, entry.incarnation, entry.first))
     if record is None:
         return
     if isinstance(entry, IdResolved):

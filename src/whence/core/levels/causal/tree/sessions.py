@@ -42,12 +42,20 @@ class LinkState:
     """What one direction of a link has carried in a session. Both ends keep one, and they agree."""
 
     __slots__ = (
-        "boot", "changes", "known", "latest", "pending", "session", "template_index", "templates", "turn",
+        "changes",
+        "incarnation",
+        "known",
+        "latest",
+        "pending",
+        "session",
+        "template_index",
+        "templates",
+        "turn",
     )  # fmt: skip
 
-    def __init__(self, session: int, boot: int = 0) -> None:
+    def __init__(self, session: int, incarnation: int = 0) -> None:
         self.session = session
-        self.boot = boot
+        self.incarnation = incarnation
         self.turn = 0
         self.known: PairNumbers = {}
         """The highest number carried for each pair."""
@@ -93,24 +101,24 @@ class SessionCoding(HeaderCoding):
         into[0] = self.form | flags | self.encode(record, target, link, into)
         return bytes(into)
 
-    def read(self, peer: int, boot: int, data: bytes) -> Header | None:
+    def read(self, peer: int, incarnation: int, data: bytes) -> Header | None:
         """Decode a header in its turn; None if it is out of turn. Raises ValueError if it is malformed."""
         if not data or data[0] & (1 << FORM_BITS) - 1 != self.form:
-            return super().read(peer, boot, data)
+            return super().read(peer, incarnation, data)
         at, link = 1, self._incoming.get(peer)
         fresh = data[0] & FRESH
         if self._ordered:
-            if fresh and (link is None or boot >= link.boot):
-                link = self._incoming[peer] = LinkState(1 if link is None else link.session + 1, boot)
-            elif fresh or link is None or boot != link.boot:
+            if fresh and (link is None or incarnation >= link.incarnation):
+                link = self._incoming[peer] = LinkState(1 if link is None else link.session + 1, incarnation)
+            elif fresh or link is None or incarnation != link.incarnation:
                 return None
         else:
             reader = Reader(data, 1)
             session, turn = reader.below(SESSION_END), reader.below(TURN_END)
             at = reader.at
-            if fresh and (link is None or (boot, session) > (link.boot, link.session)):
-                link = self._incoming[peer] = LinkState(session, boot)
-            if link is None or (boot, session, turn) != (link.boot, link.session, link.turn):
+            if fresh and (link is None or (incarnation, session) > (link.incarnation, link.session)):
+                link = self._incoming[peer] = LinkState(session, incarnation)
+            if link is None or (incarnation, session, turn) != (link.incarnation, link.session, link.turn):
                 return None
         try:
             header = self.decode(peer, link, data, at)

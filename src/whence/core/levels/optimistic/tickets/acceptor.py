@@ -41,7 +41,7 @@ class Ballot(NamedTuple):
 
     number: int
     pid: int
-    boot: int
+    incarnation: int
 
 
 class FounderAcceptor:

@@ -8,7 +8,7 @@ ticket epoch was not refused before. Source: docs/papers/optimistic.md 4.8, 5; t
 from whence.core.levels.optimistic.tickets.known_coordinators import KnownCoordinators
 from whence.core.levels.optimistic.tickets.records import Processes, TicketEpoch
 from whence.core.levels.optimistic.tickets.settings import TicketSettings
-from whence.core.ready import Dice
+from whence.core.ready import RandomSource
 from whence.types import Instant, Process
 
 TOMBSTONES_MAX = 64
@@ -27,13 +27,15 @@ QUIET_ROUNDS = 6
 class Applicant:
     """What one process does to get a ticket."""
 
-    def __init__(self, me: Process, settings: TicketSettings, dice: Dice, coordinators: KnownCoordinators) -> None:
+    def __init__(
+        self, me: Process, settings: TicketSettings, rng: RandomSource, coordinators: KnownCoordinators
+    ) -> None:
         self.wanted = False
         self.nonce = 0
         self.next_at: Instant = 0
         self._me = me
         self._settings = settings
-        self._dice = dice
+        self._rng = rng
         self._coordinators = coordinators
         self._seeds = settings.seed_pids()
         self._tombstones: dict[TicketEpoch, None] = {}
@@ -68,7 +70,7 @@ class Applicant:
         """Return in a clause how far the request is, where witnesses are silent that are needed to found anew."""
         asking = "it is still asking for a ticket"
         if silent:
-            lives = ", ".join(f"{pid}:{boot}" for pid, boot in silent)
+            lives = ", ".join(f"{pid}:{incarnation}" for pid, incarnation in silent)
             return f"{asking}; all coordinators are gone, and their witnesses {lives} must answer or be declared dead"
         if self._unheard:
             return f"{asking}; coordinators do not answer, and their witnesses say that they live: look at the links"
@@ -99,7 +101,7 @@ class Applicant:
     def hear_unheard(self, now: Instant) -> None:
         """Know that coordinators live that are not heard here; if they are dead, that is certain a lease from now."""
         self._unheard = True
-        self._found_from = now + self._settings.lease_ns + int(4 * self._dice() * self._settings.ticket_round_ns)
+        self._found_from = now + self._settings.lease_ns + int(4 * self._rng() * self._settings.ticket_round_ns)
 
     def ask(self, now: Instant) -> int:
         """Return whom to ask now: a coordinator heard of, or else a seed, which may know others.
@@ -112,15 +114,15 @@ class Applicant:
             self._asked = None
         self._tries += 1
         wait = min(4 * 2 ** min(self._tries, 6) * self._settings.answer_ns, 4 * self._settings.ticket_round_ns)
-        self.next_at = now + int(wait * (0.5 + self._dice()))
+        self.next_at = now + int(wait * (0.5 + self._rng()))
         passed = {owner.pid for owner, until in self._passed_over.items() if until > now}
         others = [pid for pid in self._seeds if pid != self._me.pid]
         others = [pid for pid in others if pid not in passed] or others
         owners = [owner for owner in self._coordinators.others() if owner.pid not in passed or not others]
-        if owners and self._dice() < 0.8:
-            self._asked = owners[int(self._dice() * len(owners))]
+        if owners and self._rng() < 0.8:
+            self._asked = owners[int(self._rng() * len(owners))]
             return self._asked.pid
-        return others[int(self._dice() * len(others))] if others else self._me.pid
+        return others[int(self._rng() * len(others))] if others else self._me.pid
 
     def on_reject(self, sender: Process, now: Instant, *, full: bool) -> None:
         """Ask another one soon; one that has no ticket to give, only after some rounds."""
@@ -130,7 +132,7 @@ class Applicant:
             self._refused = ", and the coordinator asked last had none to give"
             self._pass_over(sender, now)
         others = [owner for owner in self._coordinators.others() if owner not in self._passed_over]
-        self.next_at = now + int(round_ns * (0.5 + self._dice()) * (0.3 if others or not full else 2))
+        self.next_at = now + int(round_ns * (0.5 + self._rng()) * (0.3 if others or not full else 2))
 
     def _pass_over(self, owner: Process, now: Instant) -> None:
         self._passed_over = {each: until for each, until in self._passed_over.items() if until > now}
@@ -146,13 +148,13 @@ class Applicant:
 
     def found_again_after(self, fails: int, now: Instant) -> None:
         """Wait before the next attempt to found, at random and longer each time."""
-        wait = self._settings.ticket_round_ns * (0.5 + self._dice() * 2 ** min(fails, 3))
+        wait = self._settings.ticket_round_ns * (0.5 + self._rng() * 2 ** min(fails, 3))
         self._found_from = now + int(wait)
         self.next_at = now + self._settings.answer_ns
 
     def _patience(self) -> int:
         """Return how long to look for a coordinator: seeds first and one after another, if none was ever heard of."""
         if self._coordinators.has_owners():
-            return int(self._settings.ticket_round_ns * (QUIET_ROUNDS + 4 * self._dice()))
+            return int(self._settings.ticket_round_ns * (QUIET_ROUNDS + 4 * self._rng()))
         rank = self._seeds.index(self._me.pid) if self._me.pid in self._seeds else len(self._seeds)
-        return int((0.5 + rank + self._dice()) * 4 * self._settings.answer_ns)
+        return int((0.5 + rank + self._rng()) * 4 * self._settings.answer_ns)

@@ -18,7 +18,7 @@ from whence.core.levels.optimistic.tickets.records import Record, TicketEpoch
 from whence.core.levels.optimistic.tickets.session import CoordinatorSession
 from whence.core.levels.optimistic.tickets.settings import TicketSettings
 from whence.core.levels.optimistic.tickets.turn import Turn
-from whence.core.ready import Dice, Gauge, Ready
+from whence.core.ready import Gauge, RandomSource, Ready
 from whence.types import Instant, Process
 
 CLOSED_MAX = 256
@@ -32,7 +32,7 @@ class Coordinator:
         self,
         session_type: type[CoordinatorSession],
         settings: TicketSettings,
-        dice: Dice,
+        rng: RandomSource,
         peers: KnownPeers,
         dead: dict[Process, Instant],
         entry_of: Callable[[int], int],
@@ -45,7 +45,7 @@ class Coordinator:
         """Told of every ticket obtained, and of the last event of its former owners; lent by the delivery."""
         self._session_type = session_type
         self._settings = settings
-        self._dice = dice
+        self._rng = rng
         self._peers = peers
         self._dead = dead
         self._entry_of = entry_of
@@ -58,7 +58,7 @@ class Coordinator:
     def open(self, record: Record, base: int, turn: Turn) -> None:
         """Begin a session with a ticket that was granted or founded."""
         self.session = self._session_type(
-            record, base, self._settings, self._peers, self._dice, self._entry_of, self._dead, turn.now
+            record, base, self._settings, self._peers, self._rng, self._entry_of, self._dead, turn.now
         )
         self.on_session(record.ticket_epoch, base, turn.now, turn.ready)
         self.session.tick(turn)
@@ -177,5 +177,5 @@ class Coordinator:
         self.session = None
         turn.note("ticket_closed", *session.ticket_epoch)
         if self._applicant.wanted:
-            self._applicant.begin_anew(turn.now + int(self._dice() * self._settings.ticket_round_ns))
+            self._applicant.begin_anew(turn.now + int(self._rng() * self._settings.ticket_round_ns))
             self._applicant.hear_active(turn.now)

@@ -15,7 +15,7 @@ from whence.core.levels.optimistic.tickets.ring import Ring
 from whence.core.levels.optimistic.tickets.settings import TicketSettings
 from whence.core.levels.optimistic.tickets.turn import Turn
 from whence.core.levels.optimistic.tickets.walk import Stage, Walk
-from whence.core.ready import Dice
+from whence.core.ready import RandomSource
 from whence.types import Instant, Process
 
 
@@ -31,7 +31,7 @@ class Exclusion:
         ring: Ring,
         settings: TicketSettings,
         dead: dict[Process, Instant],
-        dice: Dice,
+        rng: RandomSource,
         on_closed: Callable[[Walk, Turn], None],
     ) -> None:
         self.walk: Walk | None = None
@@ -40,7 +40,7 @@ class Exclusion:
         self._ring = ring
         self._settings = settings
         self._dead = dead
-        self._dice = dice
+        self._rng = rng
         self._on_closed = on_closed
         """Told of a walk that is done, while it may be acted upon."""
 
@@ -51,7 +51,7 @@ class Exclusion:
             return
         ring.count_greeting()
         free = self._registration.pending is None and self.walk is None
-        if ring.is_successor_lost() and free and self._dice() < self._settings.exclude_chance:
+        if ring.is_successor_lost() and free and self._rng() < self._settings.exclude_chance:
             turn.note("exclusion", *record.succ.ticket_epoch)
             self._new_walk().fence(turn.now, turn.post)
             self._follow(turn)

@@ -23,7 +23,7 @@ from whence.core.levels.optimistic.tickets.known_peers import KnownPeers
 from whence.core.levels.optimistic.tickets.records import Processes, Record, TicketEpoch
 from whence.core.levels.optimistic.tickets.settings import TicketSettings
 from whence.core.levels.optimistic.tickets.turn import Turn
-from whence.core.ready import Dice
+from whence.core.ready import RandomSource
 from whence.types import Instant, Process
 
 
@@ -34,7 +34,7 @@ class Founder:
         self,
         attempt_type: type[FoundingAttempt],
         settings: TicketSettings,
-        dice: Dice,
+        rng: RandomSource,
         peers: KnownPeers,
         dead: dict[Process, Instant],
         acceptor: FounderAcceptor,
@@ -47,7 +47,7 @@ class Founder:
         """Begins a session of the cluster's founder; lent by the coordinator."""
         self._attempt_type = attempt_type
         self._settings = settings
-        self._dice = dice
+        self._rng = rng
         self._peers = peers
         self._dead = dead
         self._acceptor = acceptor
@@ -65,7 +65,7 @@ class Founder:
         self._ballots += 1
         me, peers, now = turn.me, self._peers, turn.now
         self.attempt = self._attempt_type(
-            me, self._ballots, self._settings, lambda: peers.witnesses_for(me, (), {}, (), now), self._dice, self._dead,
+            me, self._ballots, self._settings, lambda: peers.witnesses_for(me, (), {}, (), now), self._rng, self._dead,
             self._epoch_seen(), learning=learning,
         )  # fmt: skip
         self.attempt.begin(turn)
@@ -172,7 +172,7 @@ class Founder:
                 self._silent = attempt.walk.waits_for() if attempt.walk is not None else self._silent
                 self._fails += 1
                 self._applicant.found_again_after(self._fails, turn.now)
-                self._learn_at = turn.now + int((1 + self._dice()) * self._settings.ticket_round_ns)
+                self._learn_at = turn.now + int((1 + self._rng()) * self._settings.ticket_round_ns)
             case _:
                 pass
 

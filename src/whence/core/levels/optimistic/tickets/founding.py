@@ -27,7 +27,7 @@ from whence.core.levels.optimistic.tickets.records import Pointer, Processes, Re
 from whence.core.levels.optimistic.tickets.settings import TicketSettings
 from whence.core.levels.optimistic.tickets.turn import Turn
 from whence.core.levels.optimistic.tickets.walk import Stage, Walk
-from whence.core.ready import Dice
+from whence.core.ready import RandomSource
 from whence.types import Instant, Process
 
 WALK_ROUNDS = 20
@@ -70,7 +70,7 @@ class FoundingAttempt:
         number: int,
         settings: TicketSettings,
         choose: Callable[[], Processes],
-        dice: Dice,
+        rng: RandomSource,
         dead: dict[Process, Instant],
         floor: int,
         *,
@@ -90,7 +90,7 @@ class FoundingAttempt:
         self._me = me
         self._settings = settings
         self._choose = choose
-        self._dice = dice
+        self._rng = rng
         self._dead = dead
         self._learning = learning
         self._seeds = settings.seed_pids()
@@ -208,7 +208,7 @@ class FoundingAttempt:
         """Close everybody of the last generation, beginning at any record of it."""
         records = [unpack(value.start) for value in self._values.values() if value.start]
         starts = [record for record in records if record.generation == self.generation] or [unpack(self.genesis)]
-        start = starts[int(self._dice() * len(starts))]
+        start = starts[int(self._rng() * len(starts))]
         self._step(Phase.WALKING)
         turn.note("total_loss_walk", *start.ticket_epoch)
         self._give_up_at = turn.now + WALK_ROUNDS * self._settings.ticket_round_ns
@@ -229,7 +229,7 @@ class FoundingAttempt:
 
     def _propose(self, top: int, last: bytes, turn: Turn) -> None:
         tickets, epoch = self._settings.tickets, self._first_epoch(top)
-        ticket_epoch = TicketEpoch(int(self._dice() * tickets), epoch)
+        ticket_epoch = TicketEpoch(int(self._rng() * tickets), epoch)
         witnesses = self._choose()
         own = Pointer(ticket_epoch, self._me, 0, witnesses)
         self.record = Record(

@@ -27,7 +27,7 @@ from whence.core.levels.optimistic.tickets.ring import Ring
 from whence.core.levels.optimistic.tickets.settings import TicketSettings
 from whence.core.levels.optimistic.tickets.turn import Turn
 from whence.core.levels.optimistic.tickets.walk import Walk
-from whence.core.ready import Dice
+from whence.core.ready import RandomSource
 from whence.types import Instant, Process
 
 ABSORBED_MAX = 16
@@ -61,7 +61,7 @@ class Grants:
         epochs: Reservation,
         peers: KnownPeers,
         settings: TicketSettings,
-        dice: Dice,
+        rng: RandomSource,
         entry_of: Callable[[int], int],
     ) -> None:
         self.last: Grant | None = None
@@ -72,7 +72,7 @@ class Grants:
         self._epochs = epochs
         self._peers = peers
         self._settings = settings
-        self._dice = dice
+        self._rng = rng
         self._entry_of = entry_of
         self._absorbed: dict[TicketEpoch, Process] = {}
         """Who released what; the latest is the one being absorbed."""
@@ -97,7 +97,7 @@ class Grants:
         free = self._grantable()
         if not free:
             return "full"
-        ticket = free[int(self._dice() * len(free))]
+        ticket = free[int(self._rng() * len(free))]
         record = self._authority.record
         base = max(record.last_of(ticket), self._entry_of(ticket))
         epoch = max(record.top, epoch_of(base), self._epochs.floor) + 1

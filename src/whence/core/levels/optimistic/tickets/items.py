@@ -38,7 +38,7 @@ class Renew(Item, frozen=True, tag=40):
     sent_at: StoryStep
     record: RecordBytes
 
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Tell whether the record can be read."""
         return readable(self.record)
 
@@ -69,7 +69,7 @@ class Update(Item, frozen=True, tag=43):
     stamp: Epoch
     ring: ProcessBytes
 
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Tell whether the ring is whole."""
         return are_processes(self.ring)
 
@@ -83,7 +83,7 @@ class AckUpdate(Item, frozen=True, tag=44):
     witnesses: ProcessBytes
     active: bool
 
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Tell whether the witnesses are whole."""
         return are_processes(self.witnesses)
 
@@ -97,7 +97,7 @@ class NotCoordinator(Item, frozen=True, tag=45):
     """There was a record, and I no longer have it: ask its witnesses."""
     record: RecordBytes
 
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Tell whether the record can be read, if there is one."""
         return _readable_or_none(self.record)
 
@@ -123,7 +123,7 @@ class Stale(Item, frozen=True, tag=63):
     epoch: Epoch
     record: RecordBytes
 
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Tell whether the record can be read, if there is one."""
         return _readable_or_none(self.record)
 
@@ -143,7 +143,7 @@ class AckExclude(Item, frozen=True, tag=49):
     leaving: bool
     record: RecordBytes
 
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Tell whether the record can be read."""
         return readable(self.record)
 
@@ -162,7 +162,7 @@ class AckFence(Item, frozen=True, tag=51):
     epoch: Epoch
     record: RecordBytes
 
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Tell whether the record can be read, if there is one."""
         return _readable_or_none(self.record)
 
@@ -180,7 +180,7 @@ class AckAcquireTicket(Item, frozen=True, tag=53):
     record: RecordBytes
     base: Entry
 
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Tell whether the record can be read."""
         return readable(self.record)
 
@@ -193,7 +193,7 @@ class RejectAcquireTicket(Item, frozen=True, tag=54):
     full: bool
     hints: Annotated[bytes, Meta(max_length=PROCESS.size * HINTS_MAX)]
 
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Tell whether the hints are whole."""
         return are_processes(self.hints)
 
@@ -205,7 +205,7 @@ class ReleaseTicket(Item, frozen=True, tag=55):
     epoch: Epoch
     record: RecordBytes
 
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Tell whether the record can be read."""
         return readable(self.record)
 
@@ -236,7 +236,7 @@ class GenerationValue(Item, frozen=True, tag=58):
     floor: Epoch
     """No epoch above it has been given, as far as this seed knows."""
 
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Tell whether the records can be read, if there are any."""
         return _readable_or_none(self.genesis) and _readable_or_none(self.start)
 
@@ -248,7 +248,7 @@ class Genesis(Item, frozen=True, tag=59):
     generation: Epoch
     record: RecordBytes
 
-    def sound(self) -> bool:
+    def is_valid(self) -> bool:
         """Tell whether the record can be read."""
         return readable(self.record)
 

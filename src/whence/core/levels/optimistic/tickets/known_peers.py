@@ -27,25 +27,25 @@ class KnownPeers:
     def hear(self, peer: Process, now: Instant) -> None:
         """Note that an incarnation of a peer was heard from."""
         known = self._heard.pop(peer.pid, None)
-        if known is not None and known[0] > peer.boot:
+        if known is not None and known[0] > peer.incarnation:
             self._heard[peer.pid] = known
             return
-        self._heard[peer.pid] = (peer.boot, now)
+        self._heard[peer.pid] = (peer.incarnation, now)
         if len(self._heard) > PEERS_MAX:
             del self._heard[next(pid for pid in self._heard if pid not in self.seeds)]
 
     def is_restarted(self, process: Process) -> bool:
         """Tell whether a later incarnation of the peer was heard from."""
         known = self._heard.get(process.pid)
-        return (known is not None and known[0] > process.boot) or (
-            process.pid == self.me.pid and process.boot != self.me.boot
+        return (known is not None and known[0] > process.incarnation) or (
+            process.pid == self.me.pid and process.incarnation != self.me.incarnation
         )
 
     def heard_lately(self, process: Process, now: Instant) -> bool:
         """Tell whether this very incarnation was heard from within some rounds."""
         known = self._heard.get(process.pid)
         patience = SILENT_ROUNDS * self._settings.ticket_round_ns
-        return known is not None and known[0] == process.boot and now - known[1] <= patience
+        return known is not None and known[0] == process.incarnation and now - known[1] <= patience
 
     def known_seeds(self, now: Instant) -> list[Process]:
         """Return the seeds whose incarnation is known, this process left out, those heard from lately first."""

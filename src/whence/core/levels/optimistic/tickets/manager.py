@@ -24,7 +24,7 @@ from whence.core.levels.optimistic.tickets.settings import TicketSettings
 from whence.core.levels.optimistic.tickets.status import OwnedTicket, Status
 from whence.core.levels.optimistic.tickets.turn import Turn
 from whence.core.levels.optimistic.tickets.witness import Witness
-from whence.core.ready import Dice, Gauge, Item, Ready
+from whence.core.ready import Gauge, Item, RandomSource, Ready
 from whence.errors import LeaseSuspendedError, NotCoordinatorError, UsageError
 from whence.types import Instant, Process
 
@@ -45,7 +45,7 @@ class TicketManager:
     attempt_type: type[FoundingAttempt] = FoundingAttempt
 
     def __init__(
-        self, me: Process, settings: TicketSettings, dice: Dice, entry_of: Callable[[int], int], handover_ns: int
+        self, me: Process, settings: TicketSettings, rng: RandomSource, entry_of: Callable[[int], int], handover_ns: int
     ) -> None:
         self.me = me
         self.dead: dict[Process, Instant] = {}
@@ -54,13 +54,13 @@ class TicketManager:
         self.coordinators = KnownCoordinators(me)
         self.witness = self.witness_type(settings.tickets, settings.lease_ns, 10 * settings.wait_ns)
         self.acceptor = self.acceptor_type()
-        self.applicant = self.applicant_type(me, settings, dice, self.coordinators)
+        self.applicant = self.applicant_type(me, settings, rng, self.coordinators)
         self.founder = Founder(
-            self.attempt_type, settings, dice, self.peers, self.dead, self.acceptor, self.applicant, self.coordinators,
+            self.attempt_type, settings, rng, self.peers, self.dead, self.acceptor, self.applicant, self.coordinators,
             self._epoch_seen,
         )  # fmt: skip
         self.coordinator = self.coordinator_type(
-            self.session_type, settings, dice, self.peers, self.dead, entry_of, self.applicant, self.coordinators,
+            self.session_type, settings, rng, self.peers, self.dead, entry_of, self.applicant, self.coordinators,
             self.founder,
         )  # fmt: skip
         self.founder.open_session = self.coordinator.open
@@ -129,7 +129,9 @@ class TicketManager:
         if process == self.me:
             raise UsageError("this process lives")
         if self.peers.heard_lately(process, now):
-            raise UsageError(f"process {process.pid}, life {process.boot}, spoke to this one a moment ago: it lives")
+            raise UsageError(
+                f"process {process.pid}, life {process.incarnation}, spoke to this one a moment ago: it lives"
+            )
         if len(self.dead) >= DEAD_MAX:
             raise UsageError(f"at most {DEAD_MAX} processes can be declared dead; restart this one")
         self.dead.setdefault(process, now)

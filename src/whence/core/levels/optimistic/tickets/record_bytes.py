@@ -24,7 +24,7 @@ from whence.core.levels.optimistic.tickets.records import (
 from whence.types import Process
 
 PROCESS = Layout("<HI")
-"""pid, boot."""
+"""pid, incarnation."""
 _POINTER = Layout("<HIHIIB")
 _HEAD = Layout("<HIHIIIIBB")
 _FLAG = Layout("<B")
@@ -44,7 +44,7 @@ def unpack_processes(data: bytes) -> Processes:
     """Return the processes in the bytes. Raises ValueError if they are not whole."""
     if len(data) % PROCESS.size:
         raise ValueError(f"processes take {PROCESS.size} bytes each, and there are {len(data)}")
-    return tuple([Process(pid, boot) for pid, boot in PROCESS.iter_unpack(data)])
+    return tuple([Process(pid, incarnation) for pid, incarnation in PROCESS.iter_unpack(data)])
 
 
 def _pack_pointer(pointer: Pointer) -> bytes:
@@ -86,8 +86,8 @@ class _Reader:
         return unpack_processes(self.data[start : self.at])
 
     def pointer(self) -> Pointer:
-        ticket, epoch, pid, boot, version, count = self.take(_POINTER)
-        return Pointer(TicketEpoch(ticket, epoch), Process(pid, boot), version, self.processes(count))
+        ticket, epoch, pid, incarnation, version, count = self.take(_POINTER)
+        return Pointer(TicketEpoch(ticket, epoch), Process(pid, incarnation), version, self.processes(count))
 
 
 @lru_cache(maxsize=2048)
@@ -96,11 +96,11 @@ def unpack(data: bytes) -> Record:
     if not readable(data):
         raise ValueError("these bytes are no record")
     reader = _Reader(data)
-    ticket, epoch, pid, boot, generation, version, top, installed, proposed = reader.take(_HEAD)
+    ticket, epoch, pid, incarnation, generation, version, top, installed, proposed = reader.take(_HEAD)
     witnesses, planned = reader.processes(installed), reader.processes(proposed)
     succ = reader.pointer()
     beyond = reader.pointer() if reader.take(_FLAG)[0] else None
-    owner = Process(pid, boot)
+    owner = Process(pid, incarnation)
     ticket_epoch = TicketEpoch(ticket, epoch)
     return Record(
         ticket_epoch, owner, generation, version, top, witnesses, planned, succ, beyond, data[reader.at :]
@@ -110,10 +110,10 @@ def unpack(data: bytes) -> Record:
 def readable(data: bytes) -> bool:
     """Tell whether the bytes are a record of numbers that members write; makes nothing larger than they are."""
     try:
-        ticket, epoch, _, boot, generation, version, top, installed, proposed = _HEAD.unpack_from(data)
+        ticket, epoch, _, incarnation, generation, version, top, installed, proposed = _HEAD.unpack_from(data)
     except TooShort:
         return False
-    if max(epoch, boot, generation, version, top) >> 31 or ticket >= TICKETS_MAX:
+    if max(epoch, incarnation, generation, version, top) >> 31 or ticket >= TICKETS_MAX:
         return False
     if max(installed, proposed) > WITNESSES_MAX:
         return False
@@ -138,10 +138,10 @@ def readable(data: bytes) -> bool:
 def _past_pointer(data: bytes, at: int) -> int | None:
     """Return where a pointer that begins here ends, or None if there is none."""
     try:
-        ticket, epoch, _, boot, version, count = _POINTER.unpack_from(data, at)
+        ticket, epoch, _, incarnation, version, count = _POINTER.unpack_from(data, at)
     except TooShort:
         return None
-    if ticket >= TICKETS_MAX or max(epoch, boot, version) >> 31 or count > WITNESSES_MAX:
+    if ticket >= TICKETS_MAX or max(epoch, incarnation, version) >> 31 or count > WITNESSES_MAX:
         return None
     start = at + _POINTER.size
     end = start + PROCESS.size * count
@@ -149,7 +149,7 @@ def _past_pointer(data: bytes, at: int) -> int | None:
 
 
 def are_processes(data: bytes, count: int | None = None) -> bool:
-    """Tell whether these are whole processes, `count` of them if given: no boot has more than 31 bits."""
+    """Tell whether these are whole processes, `count` of them if given: no incarnation has more than 31 bits."""
     size = PROCESS.size
     whole = len(data) == size * count if count is not None else len(data) % size == 0
     return whole and data[5::size].isascii()

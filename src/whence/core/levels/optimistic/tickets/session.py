@@ -29,7 +29,7 @@ from whence.core.levels.optimistic.tickets.settings import TicketSettings
 from whence.core.levels.optimistic.tickets.turn import Turn
 from whence.core.levels.optimistic.tickets.walk import Walk
 from whence.core.levels.optimistic.tickets.witness_set import WitnessSet
-from whence.core.ready import Dice
+from whence.core.ready import RandomSource
 from whence.types import Instant, Process
 
 YIELD_LEASES, HOPELESS_LEASES = 4, 16
@@ -57,7 +57,7 @@ class CoordinatorSession:
         base: int,
         settings: TicketSettings,
         peers: KnownPeers,
-        dice: Dice,
+        rng: RandomSource,
         entry_of: Callable[[int], int],
         dead: dict[Process, Instant],
         now: Instant,
@@ -69,11 +69,11 @@ class CoordinatorSession:
         self.witnesses = WitnessSet(authority, registration, peers, settings, dead)
         self.ring = ring = Ring(authority, settings)
         self.exclusion = exclusion = self.exclusion_type(
-            authority, registration, ring, settings, dead, dice, self._take_over
+            authority, registration, ring, settings, dead, rng, self._take_over
         )
         self.epochs = Reservation(peers.seeds, record.ticket_epoch.epoch, dead)
         self.grants = self.grants_type(
-            authority, registration, ring, exclusion, self.epochs, peers, settings, dice, entry_of
+            authority, registration, ring, exclusion, self.epochs, peers, settings, rng, entry_of
         )
         self._settings = settings
         self._entry_of = entry_of

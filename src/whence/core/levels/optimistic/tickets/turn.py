@@ -7,7 +7,7 @@ handled in the same turn, after the rest, by the same code as anybody's item; so
 from collections import deque
 
 from whence.core.ready import Item, Note, Ready, Send
-from whence.types import ANY_BOOT, Instant, Process
+from whence.types import ANY_INCARNATION, Instant, Process
 
 
 class Turn:
@@ -24,14 +24,14 @@ class Turn:
         if to == self.me:
             self.to_self.append(item)
         elif to.pid != self.me.pid:
-            self.ready.send.append(Send((to.pid,), item, to.boot))
+            self.ready.send.append(Send((to.pid,), item, to.incarnation))
 
     def post_pid(self, pid: int, item: Item) -> None:
         """Send an item to whichever incarnation of a peer answers."""
         if pid == self.me.pid:
             self.to_self.append(item)
         else:
-            self.ready.send.append(Send((pid,), item, ANY_BOOT))
+            self.ready.send.append(Send((pid,), item, ANY_INCARNATION))
 
     def post_all(self, to: tuple[Process, ...], item: Item) -> None:
         """Send one item to several."""

@@ -43,7 +43,7 @@ SCANNED_BYTES = 1 << 20
 NAME = re.compile(r"spool-([0-9a-f]*)-(\d+)-(\d+)-(\d+)\.rows")
 
 
-class Spool:
+class TraceSegmentWriter:
     """One process's rows of one group, on their way to disk."""
 
     def __init__(

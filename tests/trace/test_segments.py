@@ -21,7 +21,7 @@ from whence.trace.gathering import Gathering, gather
 from whence.trace.memory import Trace
 from whence.trace.reader import read_trace
 from whence.trace.schema import ACK_MANUAL, COLUMNS_OF, Kind
-from whence.trace.spool import ROWS_LOST, Spool, is_damaged, read_segment, rows_between, whole_until
+from whence.trace.segments import ROWS_LOST, TraceSegmentWriter, is_damaged, read_segment, rows_between, whole_until
 from whence.trace.writer import TraceWriter, write_trace
 from whence.wire.frame import sealed
 
@@ -32,7 +32,7 @@ def row(kind: Kind, node: int, inc: int, ev: int, **values: object) -> tuple[obj
 
 
 def spooled(directory: Path, node: int, inc: int, *rows: tuple[Kind, tuple[object, ...]]) -> None:
-    spool = Spool(directory, "alps", "fifo", node, inc)
+    spool = TraceSegmentWriter(directory, "alps", "fifo", node, inc)
     for kind, each in rows:
         spool.add(kind, each)
     spool.close()
@@ -60,7 +60,7 @@ def test_a_life_that_another_follows_has_crashed_unless_it_left(tmp_path: Path) 
 
 
 def test_rows_are_on_file_after_a_flush_and_a_torn_tail_is_left_out(tmp_path: Path) -> None:
-    spool = Spool(tmp_path, "alps", "fifo", 0, 1)
+    spool = TraceSegmentWriter(tmp_path, "alps", "fifo", 0, 1)
     spool.add(Kind.JOIN, row(Kind.JOIN, 0, 1, 0))
     spool.flush()
     [file] = tmp_path.iterdir()
@@ -71,7 +71,7 @@ def test_rows_are_on_file_after_a_flush_and_a_torn_tail_is_left_out(tmp_path: Pa
 
 
 def test_segments_are_bounded_in_size_and_number_and_what_is_missing_shows(tmp_path: Path) -> None:
-    spool = Spool(tmp_path, "alps", "fifo", 0, 1, segment_bytes=500, segments_max=3)
+    spool = TraceSegmentWriter(tmp_path, "alps", "fifo", 0, 1, segment_bytes=500, segments_max=3)
     for number in range(200):
         spool.add(Kind.NOTE, row(Kind.NOTE, 0, 1, number, reason="x"))
         spool.flush()
@@ -103,7 +103,7 @@ def test_rows_that_the_disk_does_not_take_are_lost_and_what_is_missing_shows(
 ) -> None:
     monkeypatch.setattr(Path, "open", lambda path, mode, buffering: Disk(path, mode))
     lost: list[int] = []
-    spool = Spool(
+    spool = TraceSegmentWriter(
         tmp_path, "alps", "fifo", 0, 1, segment_bytes=400, segments_max=3, on_lost=lambda n, _: lost.append(n)
     )
     for number in range(40):
@@ -121,7 +121,7 @@ def test_rows_that_the_disk_does_not_take_are_lost_and_what_is_missing_shows(
 def test_a_trace_whose_last_rows_are_lost_is_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that stays full leaves no gap behind it; an event that only others tell of must not look like a lie."""
     monkeypatch.setattr(Path, "open", lambda path, mode, buffering: Disk(path, mode))
-    spool = Spool(tmp_path, "alps", "fifo", 0, 1)
+    spool = TraceSegmentWriter(tmp_path, "alps", "fifo", 0, 1)
     for number in range(20):
         monkeypatch.setattr(Disk, "room", 0 if number >= 10 else None)
         spool.add(Kind.NOTE, row(Kind.NOTE, 0, 1, number, reason="x"))
@@ -141,7 +141,7 @@ def test_what_is_no_spool_is_named(tmp_path: Path) -> None:
         gather([tmp_path], "alps", "run", "1")
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(TraceError, match="cannot be written"):
-        Spool(tmp_path / "file" / "x", "alps", "fifo", 0, 1)
+        TraceSegmentWriter(tmp_path / "file" / "x", "alps", "fifo", 0, 1)
 
 
 def handed(inc: int, ev: int, seq: int, pid: int = 1) -> tuple[Kind, tuple[object, ...]]:
@@ -223,7 +223,7 @@ def test_a_publisher_that_left_no_trace_is_told_of_and_nobody_is_accused(tmp_pat
 
 
 def test_a_spool_that_rests_holds_no_file_and_goes_on_where_it_was(tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "t", "alps", "fifo", 1, 7)
+    spool = TraceSegmentWriter(tmp_path / "t", "alps", "fifo", 1, 7)
     before = len(os.listdir("/proc/self/fd"))
     for number in range(3):
         spool.add(Kind.NOTE, row(Kind.NOTE, 1, 7, number + 1))
@@ -238,7 +238,7 @@ def test_a_spool_that_rests_holds_no_file_and_goes_on_where_it_was(tmp_path: Pat
 def test_only_its_user_may_read_a_trace(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        Spool(tmp_path / "t", "alps", "fifo", 1, 7).close()
+        TraceSegmentWriter(tmp_path / "t", "alps", "fifo", 1, 7).close()
     finally:
         os.umask(before)
     for each in (tmp_path / "t", *(tmp_path / "t").iterdir()):
@@ -250,7 +250,7 @@ def test_a_gathered_run_says_how_to_judge_it(tmp_path: Path) -> None:
     settings = {"view": "full", "tick_ns": 1000, "epsilon": 3}
     for node in (0, 1):
         about = {"durable": True, "founders": [0, 1, 2], "settings": settings}
-        spool = Spool(tmp_path, "alps", "causal", node, 1, about=about)
+        spool = TraceSegmentWriter(tmp_path, "alps", "causal", node, 1, about=about)
         spool.add(Kind.JOIN, row(Kind.JOIN, node, 1, 0))
         spool.close()
     found = Gathering([tmp_path, tmp_path], "alps", "run", "1")
@@ -267,7 +267,7 @@ def test_gathering_holds_one_record_at_a_time_however_long_the_spools_are(tmp_pa
     """Ten times the rows, the same memory."""
     peaks = []
     for rows in (2_000, 20_000):
-        spool = Spool(tmp_path / str(rows), "alps", "fifo", 0, 1, segment_bytes=1 << 20)
+        spool = TraceSegmentWriter(tmp_path / str(rows), "alps", "fifo", 0, 1, segment_bytes=1 << 20)
         for number in range(rows):
             spool.add(Kind.NOTE, row(Kind.NOTE, 0, 1, number, reason="x" * 50))
             if number % 100 == 99:
@@ -285,7 +285,7 @@ def test_a_gathered_trace_is_written_as_it_is_read(tmp_path: Path, monkeypatch: 
     """In chunks, none lost and none twice, and the same rows as in one piece."""
     monkeypatch.setattr("whence.cli.gather.DRAIN_ROWS", 10)
     monkeypatch.setattr(TraceWriter.__init__, "__defaults__", (20,))
-    spool = Spool(tmp_path / "spools", "alps", "fifo", 0, 1)
+    spool = TraceSegmentWriter(tmp_path / "spools", "alps", "fifo", 0, 1)
     for number in range(95):
         spool.add(Kind.NOTE, row(Kind.NOTE, 0, 1, number, reason="x"))
     spool.close()
@@ -300,7 +300,7 @@ def test_what_is_gathered_again_replaces_its_own_run_and_no_other(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for grp in ("alps", "andes"):
-        spool = Spool(tmp_path / grp, grp, "fifo", 0, 1)
+        spool = TraceSegmentWriter(tmp_path / grp, grp, "fifo", 0, 1)
         spool.add(Kind.NOTE, row(Kind.NOTE, 0, 1, 0, reason="x"))
         spool.close()
 
@@ -316,7 +316,7 @@ def test_what_is_gathered_again_replaces_its_own_run_and_no_other(
 
 def written(directory: Path) -> Path:
     """Return a spool of one process with some flushes."""
-    spool = Spool(directory, "alps", "fifo", 7, 3)
+    spool = TraceSegmentWriter(directory, "alps", "fifo", 7, 3)
     for at in range(40):
         spool.add(Kind.NOTE, row(Kind.NOTE, 7, 3, at))
         spool.flush()

@@ -72,7 +72,7 @@ def test_the_causal_oracle_names_every_missing_cause_and_no_other(seed: int, nod
 
 @given(SEEDS, NODES, STEPS)
 def test_the_optimistic_oracle_names_every_event_that_came_too_late(seed: int, nodes: int, steps: int) -> None:
-    """Never deliver an event after one that follows it (two-layer delivery, section 6)."""
+    """Never deliver an event after one that follows it (optimistic 6)."""
     trace = any_world(seed, nodes, steps)
     found = {((v.node, v.inc), ("g", *v.ids[0])) for v in only(trace, "optimistic_causal").violations}
     assert found == Twin(trace).optimistic()

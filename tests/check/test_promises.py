@@ -299,7 +299,7 @@ def test_a_process_that_remembers_is_owed_what_it_missed_while_it_was_down() -> 
     assert outcome(builder, "agreement") is HOLDS
 
 
-# --- tickets (tickets and two-layer delivery, sections 4.4 and 4.12) ---
+# --- tickets (optimistic 4.4 and 4.12) ---
 
 
 def owned(builder: TraceBuilder, kind: Kind, node: int, epoch: int) -> None:

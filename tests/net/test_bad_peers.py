@@ -341,7 +341,7 @@ def test_honest_members_with_certificates_are_unharmed_by(name: str, tmp_path: P
 
 
 def test_honest_members_are_unharmed_by_an_owner_of_a_stale_epoch() -> None:
-    """Spec 4.12 of the tickets: what comes under an epoch that was overtaken is dropped, whoever says it."""
+    """optimistic 4.12: what comes under an epoch that was overtaken is dropped, whoever says it."""
 
     async def main() -> None:
         async with nodes(3) as started:

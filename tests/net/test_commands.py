@@ -134,7 +134,7 @@ def test_founders_begin_a_group_from_shells(level: str, tmp_path: Path) -> None:
 
 
 def test_an_operators_word_opens_a_cluster_that_was_stopped_whole(tmp_path: Path) -> None:
-    """Spec 4.9; without it, whoever asks for a ticket waits for witnesses that are gone."""
+    """optimistic 4.9; without it, whoever asks for a ticket waits for witnesses that are gone."""
     port = free_port()
     common = ("--founders", "0,1,2", *QUICK_TICKETS)
 

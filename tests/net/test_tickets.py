@@ -108,7 +108,7 @@ def test_a_failed_opening_for_writing_leaves_the_group_again() -> None:
 def test_a_cluster_with_other_tickets_or_clocks_is_another_one(
     level: str, mine: dict[str, object], other: dict[str, object], tmp_path: Path
 ) -> None:
-    """Spec 5: messages of another configuration are refused, here at the door."""
+    """optimistic 5: messages of another configuration are refused, here at the door."""
 
     async def main() -> None:
         async with join(1, data=tmp_path / "1") as one, join(2, data=tmp_path / "2", contacts=[one.address]) as two:
@@ -162,7 +162,7 @@ def test_without_its_witnesses_a_coordinator_is_suspended_and_says_whom_it_waits
 def test_a_cluster_stopped_whole_says_whose_word_it_needs_and_goes_on_with_an_operators(
     tmp_path: Path,
 ) -> None:
-    """Spec 4.9: beyond k losses at once only an operator knows that nobody acts on a lease of before."""
+    """optimistic 4.9: beyond k losses at once only an operator knows that nobody acts on a lease of before."""
 
     epochs: list[int] = []
 
@@ -219,7 +219,7 @@ def test_without_a_data_directory_a_group_begun_anew_counts_epochs_from_the_time
 
 
 def test_when_the_clocks_part_no_lease_is_trusted_until_it_is_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spec 1: a restored snapshot of a virtual machine freezes the steady clock; the one on the wall tells of it."""
+    """optimistic 1: a restored snapshot of a machine freezes the steady clock; the one on the wall tells of it."""
 
     async def main() -> None:
         async with nodes(3) as started:
@@ -242,7 +242,7 @@ def test_when_the_clocks_part_no_lease_is_trusted_until_it_is_renewed(monkeypatc
 
 
 def test_clusters_come_and_go_at_run_time_and_know_nothing_of_each_other() -> None:
-    """Spec 5: many per process, each with tickets of its own; who returns to one is another process there."""
+    """optimistic 5: many per process, each with tickets of its own; who returns to one is another process there."""
 
     async def main() -> None:
         async with nodes(3) as started:

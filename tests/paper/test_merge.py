@@ -253,7 +253,7 @@ class ReleasesOneTickEarly(MergeBuffer):
 
 
 def test_clocks_that_differ_by_epsilon_break_the_papers_theorem() -> None:
-    """E1: with |rt.j − rt.k| ≤ ε, Lemma 3.2 and Theorem 3.6 are false."""
+    """merge E1: with |rt.j − rt.k| ≤ ε, Lemma 3.2 and Theorem 3.6 are false."""
     caught = 0
     for number in range(COMPUTATIONS):
         random = Random(f"literal {number}")
@@ -264,7 +264,7 @@ def test_clocks_that_differ_by_epsilon_break_the_papers_theorem() -> None:
 
 
 def test_releasing_only_on_the_tick_strands_messages() -> None:
-    """E3: any clock that jumps passes over the tick."""
+    """merge E3: any clock that jumps passes over the tick."""
     stranded = 0
     for number in range(COMPUTATIONS):
         random = Random(f"equality {number}")
@@ -275,7 +275,7 @@ def test_releasing_only_on_the_tick_strands_messages() -> None:
 
 
 def test_the_tight_rule_one_tick_early_is_wrong() -> None:
-    """E4: rt ≥ l + δ releases before the last message has come."""
+    """merge E4: rt ≥ l + δ releases before the last message has come."""
     wrong = 0
     for number in range(COMPUTATIONS):
         random = Random(f"early {number}")
@@ -286,7 +286,7 @@ def test_the_tight_rule_one_tick_early_is_wrong() -> None:
 
 
 def test_without_the_guard_on_the_future_recovery_takes_arbitrarily_long() -> None:
-    """E6: an idle process whose r is ahead of its clock does not notice before its clock gets there."""
+    """merge E6: an idle process whose r is ahead of its clock does not notice before its clock gets there."""
     timing = Timing(epsilon=2, delta=1, publishers_max=3, events_per_tick_max=2)
     inverted_at = {}
     for kind in (Kn, NeverLooksAhead):
@@ -342,7 +342,7 @@ def test_clocks_modulo_b_give_the_same_stamps_if_idle_states_age(computations: i
 
 
 def test_without_ageing_an_idle_process_takes_its_old_state_for_a_new_one() -> None:
-    """E5: no B works."""
+    """merge E5: no B works."""
     assert sum(not bounded_run(NeverAges, number) for number in range(COMPUTATIONS)) > COMPUTATIONS // 10
 
 
@@ -361,7 +361,7 @@ def hierarchy(number: int, *, restamps: bool) -> int:
 
 
 def test_relaying_the_origins_key_keeps_causes_first_and_stamping_anew_does_not() -> None:
-    """E8: two messages with equal l, released by different lower mergers in the same tick."""
+    """merge E8: two messages with equal l, released by different lower mergers in the same tick."""
     assert sum(hierarchy(number, restamps=False) for number in range(COMPUTATIONS)) == 0
     assert sum(hierarchy(number, restamps=True) > 0 for number in range(COMPUTATIONS)) > COMPUTATIONS // 20
 
@@ -386,7 +386,7 @@ def restarted(quarantine_ticks_less: int) -> int:
 
 
 def test_a_restarted_publisher_waits_epsilon_ticks_and_one_less_is_wrong() -> None:
-    """E16: state lost inside ε inverts the order."""
+    """merge E16: state lost inside ε inverts the order."""
     assert restarted(0) == 0
     assert restarted(1) > 0
 
@@ -395,7 +395,7 @@ def test_a_restarted_publisher_waits_epsilon_ticks_and_one_less_is_wrong() -> No
 
 
 def test_the_small_stamps_have_a_cycle_and_cannot_merge() -> None:
-    """E7: a < c < b < a, all reachable."""
+    """merge E7: a < c < b < a, all reachable."""
     a, b, c = RcStamp(28, 36), RcStamp(30, 13), RcStamp(32, 0)
     assert rc_less(a, c, 3)
     assert rc_less(c, b, 3)
@@ -432,7 +432,7 @@ def test_the_small_stamps_order_causes_only_with_one_event_per_tick(k: int, righ
 
 
 def test_the_worked_example_of_two_processes() -> None:
-    """ε = 2; kn printed for t = −2 … 1, as in the specification."""
+    """ε = 2; kn printed for t = −2 … 1, as in merge 2."""
     timing = Timing(epsilon=2, publishers_max=2, events_per_tick_max=4)
     p, q = Kn(timing), Kn(timing)
     p.start(10)
@@ -447,7 +447,7 @@ def test_the_worked_example_of_two_processes() -> None:
 
 
 def test_shifting_makes_a_new_array_and_drops_what_leaves_it() -> None:
-    """E18: negative for a message from a faster clock."""
+    """merge E18: negative for a message from a faster clock."""
     kn = [1, 2, 3, 4]
     assert [shifted(kn, by) for by in (0, 1, -1, 9, -9)] == [kn, [2, 3, 4, 0], [0, 1, 2, 3], [0] * 4, [0] * 4]
     assert kn == [1, 2, 3, 4]

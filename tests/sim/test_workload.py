@@ -52,7 +52,7 @@ def test_a_load_that_cannot_be_is_named(given: dict[str, Any]) -> None:
 
 
 def test_with_recovery_none_nothing_is_asked_for_again() -> None:
-    """Paper 000, section 6: the curve without recovery."""
+    """J section 6: the curve without recovery."""
     asked = {}
     for recovery in ("none", "R1"):
         made = simulation("optimistic", 12, 200, 77, "swarm", {"recovery": recovery, "rounds": 3}, Workload(rate=100.0))

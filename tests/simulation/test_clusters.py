@@ -98,7 +98,7 @@ def ids_repeat(trace: Trace) -> list[tuple[int, int]]:
 @pytest.mark.no_cover
 @pytest.mark.parametrize("drift_ppm", [400_000, 0])
 def test_clocks_beyond_the_bound_cost_exclusivity_at_most(drift_ppm: int, long_mode: bool) -> None:
-    """Spec 4.12: no two events share an id and nothing is delivered against causal order, even when leases overlap.
+    """optimistic 4.12: no two events share an id, nothing is delivered against causal order, even when leases overlap.
 
     Pauses between the lease check and the send are part of the swarm (`pause_before_send`).
     """
@@ -148,7 +148,7 @@ def covered_at_the_end(scenario: Scenario) -> list[int]:
 
 
 def test_what_too_many_deaths_closed_an_operators_word_opens_again() -> None:
-    """Spec 4.9: a coordinator and two of its three witnesses end at once; every survivor is told that they are dead."""
+    """optimistic 4.9: a coordinator and two of its three witnesses end at once; every survivor is told of it."""
     given = {"tickets": 8, "rounds": 3, "view": "full"}
     ticket_round = OptimisticLevel().settings_from(given).tickets.ticket_round_ns
     stuck = 0

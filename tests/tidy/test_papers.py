@@ -186,7 +186,7 @@ def test_sections_are_found_after_the_name_of_their_paper(text: str, found: list
 
 
 def test_a_letter_that_two_papers_share_is_read_by_the_file_it_stands_in() -> None:
-    text = '"""E16: state lost inverts the order."""'
+    text = '"""merge E16: state lost inverts the order."""'
     assert cited_traps(LOCAMU, "tests/paper/test_merge.py", text) == []
     assert cited_traps(LOCAMU, "tests/core/test_causal.py", text) == [Citation("tests/core/test_causal.py:1", "E16")]
 

@@ -1,7 +1,7 @@
 """Optimistic causal order: never deliver an event after one that follows it; what is skipped is skipped for good.
 
 A process may leave events out, but f is not delivered after e when e follows f, and an event reported in a gap row is
-not delivered later (two-layer delivery, section 6: order is kept across owners of a ticket because what comes late is
+not delivered later (optimistic 6: order is kept across owners of a ticket because what comes late is
 dropped). Needs no completeness: both deliveries are in the trace. One mask operation per delivery.
 """
 

@@ -1,6 +1,6 @@
 """Ticket coverage: after healing every ticket has an owner or a coordinator, keeps it, and is granted to who asks.
 
-Tickets whose owners failed come back (tickets, 4.2 invariants 1 and 2, 4.8 and 4.9): in the liveness phase each ticket
+Tickets whose owners failed come back (optimistic 4.1, invariants 1 and 2; 4.8, 4.9): in the liveness phase each ticket
 of the cluster is acted for at some time; nobody loses one that it did not give back; and who asked long before, and did
 not give up, has one, unless all are taken. Promised only while no more processes ended, by crash or leave, within one
 repair than the cluster plans for (its `k`): beyond that the protocol stays safe and may wait for an operator. A process

@@ -1,9 +1,9 @@
 """Ticket exclusivity: at most one process acts for a ticket at any instant, epochs only grow, only its owner uses it.
 
 In true time, the intervals from ticket_acquire to ticket_release, ticket_suspend or crash of different processes never
-overlap for one ticket; an epoch belongs to one process, and a later owner has a greater one (tickets, sections 4.4 and
+overlap for one ticket; an epoch belongs to one process, and a later owner has a greater one (optimistic 4.4 and
 4.12: the epoch is the fencing token). Who acts for a ticket owns it or may give it away: a ticket_acquire row says for
-how many tickets its process acts from then on (`value`), its own and those below it (tickets, 4.10: intervals stay
+how many tickets its process acts from then on (`value`), its own and those below it (optimistic 4.10: intervals stay
 disjoint). An event published under (ticket, epoch) is published, by its process's own program order, while that process
 holds exactly this. The same owner may suspend and resume one epoch.
 

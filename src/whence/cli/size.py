@@ -19,7 +19,7 @@ def size(
     rounds: Annotated[int, typer.Option(min=1, help="Rounds an event is spread for; both waits last as long.")] = 5,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
-    """Size a cluster at level optimistic by the paper's theorems 5.1 and 5.2 and section 4.4.
+    """Size a cluster at level optimistic by Theorems 5.1 and 5.2 and J section 4.4 (docs/papers).
 
     Example: whence size --members 25 --events-per-round 6 --down 0.08
     """

@@ -1,4 +1,4 @@
-"""The paper's ⟨r, c⟩ (Fig. 3): an experiment, never a merge order.
+"""The paper's ⟨r, c⟩ (figure 3): an experiment, never a merge order.
 
 Its `less` extends happened-before where a process has one event per tick; but it has cycles, and its reset lets r + c
 fall along a chain of causes, so that a merger which waits for r + c would deliver an effect before its cause.

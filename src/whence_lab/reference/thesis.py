@@ -3,7 +3,7 @@
 Numbers: per forwarder 4 bytes and 8 for each target. Dependencies: the difference to the last that were sent on the
 link, per forwarder with a difference 4 bytes and 8 for each number. What it takes to read them back (lengths, group,
 hops, turn) is sent too, but not counted, as in the thesis.
-Source: LoCaMu review, section 7.1.
+Source: locamu 7.1.
 """
 
 from itertools import chain

@@ -1,4 +1,4 @@
-"""PrCast: every holder passes a bundle on in each of its remaining rounds (tickets_twolayer 2.1)."""
+"""PrCast: every holder passes a bundle on in each of its remaining rounds (gossip 2.1)."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Full views: everybody knows everybody, as the paper's experiments allowed (tickets_twolayer 2.2)."""
+"""Full views: everybody knows everybody, as the paper's experiments allowed (gossip 2.2)."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Partial views: few peers, never oneself, forgetting those that left or died (tickets_twolayer 2.2)."""
+"""Partial views: few peers, never oneself, forgetting those that left or died (gossip 2.2)."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -352,7 +352,7 @@ def test_a_leaver_waits_while_the_farewells_of_others_fill_the_list() -> None:
 
 
 def test_by_default_news_live_twice_as_long_as_an_event() -> None:
-    """tickets_twolayer 2.2: the lifetime of farewells is at least 2 × term rounds; 2.1: view_size must exceed F."""
+    """gossip 2.2: the lifetime of farewells is at least 2 × term rounds; 2.1: view_size must exceed F."""
     default = Settings()
     assert default.views.farewell_rounds >= 2 * default.gossip.rounds
     assert default.views.sub_rounds >= 2 * default.gossip.rounds

@@ -109,7 +109,7 @@ class LeavesLate(FailureFreePeer):
 def test_the_printed_algorithm_lets_two_act_for_one_ticket_even_without_failures(
     printed: type[FailureFreePeer],
 ) -> None:
-    """Spec 9: both papers' versions violate their own theorem when taken literally."""
+    """optimistic 3: both papers' versions violate their own theorem when taken literally."""
     overlapping = 0
     for seed in range(400):
         try:

@@ -1,4 +1,4 @@
-"""The paper's stamps ⟨r, c, kn⟩ (Fig. 1), with the corrections that make its theorems true.
+"""The paper's stamps ⟨r, c, kn⟩ (merge 2), with the corrections that make its theorems true.
 
 r is the clock at the event, r + c the largest clock value its process knows of, and kn[t] the longest chain of events
 it knows of that happened when a clock showed r + t, for −ε ≤ t < ε. The order compares r + c first, then

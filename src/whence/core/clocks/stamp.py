@@ -7,7 +7,7 @@ each kind of stamp below extends happened-before, and its order is a plain sort 
 `hlc` (the default) needs no bound at all for that: ε and δ decide only how long a merger waits. `kn` is the paper's
 ⟨r, c, kn⟩ and right only while clocks keep ε. `rc` is the paper's ⟨r, c⟩, for experiments: it has no order to sort by.
 
-Source: Kulkarni and Ravikant, Stabilizing Causal Deterministic Merge, sections 2 and 3; hybrid logical clocks,
+Source: merge 1 to 4; K, Stabilizing Causal Deterministic Merge, sections 2 and 3; hybrid logical clocks,
 Kulkarni, Demirbas, Madappa, Avva, Leone 2014.
 """
 

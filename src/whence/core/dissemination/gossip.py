@@ -4,7 +4,7 @@ Promises: every member that stays gets every bundle with high probability, in so
 up at least once and leaves every buffer after `rounds` rounds.
 Assumes: nothing about order, loss or duplication; rounds of different members are not synchronised.
 The sentence that decides: a bundle first seen with age a is passed on in the next rounds - a rounds.
-Source: tickets_twolayer 2.1; J section 6 (fan-out 4, 5 hops, 20 events a message, history 40).
+Source: gossip 2.1; J section 6 (fan-out 4, 5 hops, 20 events a message, history 40).
 Costs per round: fan-out copies of one message with at most `gossip_bundles` bundles, one byte of age for each.
 """
 

@@ -1,4 +1,4 @@
-"""Full views: everybody knows everybody, as the paper's own experiments allowed (J section 6; tickets_twolayer 2.2).
+"""Full views: everybody knows everybody, as the paper's own experiments allowed (J section 6; gossip 2.2).
 
 The driver keeps one directory for all members that it hosts; joining still asks a contact for the snapshot.
 """

@@ -3,7 +3,7 @@
 Promises: a view never holds the member itself and never more than `view_size` peers; a peer that said farewell leaves
 every view; a member that nobody writes to, or that lost its peers in a partition, finds the group again.
 Assumes: some contact or some peer once known can be reached again.
-Source: tickets_twolayer 2.2 (lpbcast), J section 2. Ours, because lpbcast alone never forgets the dead nor heals a
+Source: gossip 2.2 (lpbcast), J section 6.1. Ours, because lpbcast alone never forgets the dead nor heals a
 split: news of a peer lives for `sub_rounds` rounds after its last word; a target that failed `failures_max` times in a
 row leaves the view; now and then one lost peer or contact is asked to let us in again.
 A peer that failed once is asked in every round until it answers or has failed for good.

@@ -1,4 +1,4 @@
-"""Each sender's events in the order it published them (tickets_twolayer 6.3, one component of the clock)."""
+"""Each sender's events in the order it published them (gossip 3.2)."""
 
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
@@ -153,7 +153,7 @@ def test_waiting_ends_at_its_time_and_not_before() -> None:
 
 @given(st.integers(1, 14))
 def test_a_newcomer_waits_for_nothing_that_was_delivered_before_it_came(expected: int) -> None:
-    """tickets_twolayer 6.6: otherwise its first event looks as if all before it were missing."""
+    """gossip 3.3: otherwise its first event looks as if all before it were missing."""
     old = Fifo(ME, Limits(), HOLD_NS)
     for seq in range(1, expected):
         old.admit(packed(YOU, seq, [b""]), 0, Ready())

@@ -173,7 +173,7 @@ def test_what_is_forced_comes_after_all_it_follows_that_is_there() -> None:
 
 
 def test_events_of_a_former_owner_are_delivered_before_the_next_ones_and_never_after() -> None:
-    """Section 6.7, traps C10, C11 and C14: epochs before numbers; the base orders the hand-over."""
+    """optimistic 6.7, traps C10, C11 and C14: epochs before numbers; the base orders the hand-over."""
     old, new, other = Member(1), Member(2), Member(3)
     first, second, unseen = old.publish(0, epoch=1), old.publish(0, epoch=1), old.publish(0, epoch=1)
     for bundle in (first, second):
@@ -254,7 +254,7 @@ def test_a_gap_whose_publisher_is_not_known_is_told_when_it_is() -> None:
 
 
 def test_a_newcomer_with_a_snapshot_misses_nothing_of_the_past() -> None:
-    """Section 6.6, trap C12: without it the first event looks as if the whole past were missing."""
+    """optimistic 6.6, trap C12: without it the first event looks as if the whole past were missing."""
     one, old, new = Member(1), Member(2), Member(3)
     for _ in range(50):
         old.hear(one.publish(0))

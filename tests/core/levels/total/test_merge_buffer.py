@@ -28,7 +28,7 @@ def named(entries: list[Entry]) -> list[tuple[int, int]]:
 
 
 class Dumb:
-    """The rules of the specification, word for word, over a list."""
+    """The rules of merge 5, word for word, over a list."""
 
     def __init__(self) -> None:
         self.held: list[Entry] = []

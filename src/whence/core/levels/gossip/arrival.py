@@ -3,7 +3,7 @@
 Promises: no event is delivered twice at one process, however often gossip brings it.
 The sentence that decides: deliver exactly what was not seen before.
 Costs per bundle: one look-up; memory per sender is the number of holes in what was seen, bounded.
-Source: tickets_twolayer 2.1 (the layer above gossip must tolerate duplicates).
+Source: gossip 2.1 (the layer above gossip must tolerate duplicates).
 """
 
 from whence.core.dissemination.seen import Seen

@@ -5,7 +5,7 @@ gap before the first event that jumps it.
 Assumes: nothing of the spread; what it loses is waited for, for `hold_rounds` rounds, and then skipped.
 The sentence that decides: a bundle is delivered when its first event is the next one expected of its sender.
 Costs per bundle: one look-up in order, one entry held out of order; no stamp beyond the event's own number.
-Source: tickets_twolayer 6.3, one component of the clock; 6.6 for newcomers.
+Source: gossip 3.2, one component of the clock of optimistic 6.3; gossip 3.3 for newcomers.
 """
 
 from collections import deque

@@ -1,7 +1,7 @@
 """How large recovery must be: the paper's theorems as functions, and what they leave out.
 
 Theorem 5.1: an event can be recovered if the buffer holds twice the events published while it must stay recoverable.
-Theorem 5.2: asking twice as many members as are down on average finds a live one. Section 4.4: a free ticket is found
+Theorem 5.2: asking twice as many members as are down on average finds a live one. J section 4.4: a free ticket is found
 while fewer than half of those not in use fail. Source: docs/papers/optimistic.md 7; J sections 4.4, 5.3; traps F32,
 C18, C19.
 """

@@ -18,7 +18,7 @@ def copy_from(last: int, ids: dict[int, dict[int, int]], deps: PairNumbers) -> H
 
 
 def test_the_column_grows_only_without_a_gap() -> None:
-    """E6: a number beyond a gap waits until the gap is filled."""
+    """merge E6: a number beyond a gap waits until the gap is filled."""
     past = past_of(1)
     past.mark(0, 2)
     past.mark(0, 3)
@@ -28,7 +28,7 @@ def test_the_column_grows_only_without_a_gap() -> None:
 
 
 def test_only_a_node_itself_raises_its_column() -> None:
-    """E10: what others believe of this node is not merged; what they know of each other is, if both are near."""
+    """merge E10: what others believe of this node is not merged; what they know of each other is, if both are near."""
     past = past_of(1)
     grown = past.merge({pair(0, 1): 5, pair(2, 3): 4, pair(5, 6): 9})
     assert grown == {pair(2, 3): 4}

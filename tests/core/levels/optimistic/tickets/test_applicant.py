@@ -1,4 +1,4 @@
-"""Who asks for a ticket gets one, whatever is lost on the way, and costs nobody else theirs (spec 4.8, 4.9; X1, X2)."""
+"""Who asks for a ticket gets one, whatever is lost, and costs nobody else theirs (optimistic 4.8, 4.9; X1, X2)."""
 
 from random import Random
 

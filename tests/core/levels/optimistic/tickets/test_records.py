@@ -56,7 +56,7 @@ def test_bytes_that_are_no_record_are_refused_and_nothing_else_is_raised(seed: i
 
 @given(st.integers(1, 40), st.data())
 def test_the_intervals_of_a_ring_cover_every_ticket_once(tickets: int, data: st.DataObject) -> None:
-    """S_p = {i, i - 1, …, j + 1}, all of them for one alone (spec 3; traps B6 and F31)."""
+    """S_p = {i, i - 1, …, j + 1}, all of them for one alone (optimistic 3; traps B6 and F31)."""
     owned = sorted(data.draw(st.sets(st.integers(0, tickets - 1), min_size=1)), reverse=True)
     ring = list(zip(owned, [*owned[1:], owned[0]], strict=True))
     assert sorted(ticket for own, succ in ring for ticket in covered(own, succ, tickets)) == list(range(tickets))

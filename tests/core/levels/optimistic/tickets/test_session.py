@@ -1,4 +1,4 @@
-"""Coordinators together: who may act, how tickets come and go, and what one lost message does (spec 4.4 to 4.9)."""
+"""Coordinators together: who may act, how tickets come and go, what one lost message does (optimistic 4.4 to 4.9)."""
 
 from random import Random
 
@@ -242,7 +242,7 @@ def test_a_restarted_witness_is_another_process() -> None:
 
 
 def test_when_all_coordinators_are_lost_another_generation_begins_above_all_epochs() -> None:
-    """Spec 4.9, trap F22: every ticket epoch of the last generation is closed first."""
+    """optimistic 4.9, trap F22: every ticket epoch of the last generation is closed first."""
     cluster = cluster_of(2)
     top = max(epoch for _, epoch, _ in cluster.acting().values())
     for pid in (0, 1):
@@ -262,7 +262,7 @@ def test_when_all_coordinators_are_lost_another_generation_begins_above_all_epoc
 
 
 def test_a_round_costs_each_coordinator_what_the_paper_allows() -> None:
-    """Spec 4.11: 2 (2k + 1) small messages and 2, per coordinator and ticket round."""
+    """optimistic 4.11: 2 (2k + 1) small messages and 2, per coordinator and ticket round."""
     cluster = cluster_of(4)
     cluster.rounds(10)
     cluster.said.clear()
@@ -311,7 +311,7 @@ def test_a_founder_that_denied_its_ticket_epoch_never_takes_it() -> None:
 
 
 def test_an_operators_word_frees_what_too_many_deaths_had_closed() -> None:
-    """Spec 4.9: more than k witnesses are gone for good; each that is declared dead counts as its fence."""
+    """optimistic 4.9: more than k witnesses are gone for good; each that is declared dead counts as its fence."""
     cluster = cluster_of(6, count=10)
     for pid in (2, 3, 4):
         cluster.crash(pid)
@@ -398,7 +398,7 @@ def test_a_leaver_is_told_that_it_gives_its_ticket_back() -> None:
 
 
 def test_a_coordinator_that_does_not_answer_is_passed_over_for_a_while() -> None:
-    """Spec 3, rule 8: the joiner turns to another one; a dead one costs it an answer's time, not rounds."""
+    """optimistic 3, rule 8: the joiner turns to another one; a dead one costs it an answer's time, not rounds."""
     me, dead, alive = Process(9, 1), Process(11, 1), Process(12, 1)
     coordinators = KnownCoordinators(me)
     applicant = Applicant(me, SETTINGS, Random(3).random, coordinators)
@@ -416,7 +416,7 @@ def test_a_coordinator_that_does_not_answer_is_passed_over_for_a_while() -> None
 
 
 def test_a_founder_whose_only_seed_it_is_acts_alone() -> None:
-    """Spec 4.9: without other seeds the witnesses are the other ring members, and there are none yet."""
+    """optimistic 4.9: without other seeds the witnesses are the other ring members, and there are none yet."""
     cluster = TicketCluster(2, structs.replace(SETTINGS, k=0, seeds="0"))
     cluster.acquire(0)
     cluster.rounds(4)

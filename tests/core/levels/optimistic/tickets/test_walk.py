@@ -182,7 +182,7 @@ def test_a_silent_coordinator_is_asked_twice_before_its_witnesses_are() -> None:
 
 
 def test_a_founder_stops_when_anybody_lives_and_goes_round_when_nobody_does() -> None:
-    """Spec 4.9: any coordinator that answers and is not leaving aborts the founding of a generation."""
+    """optimistic 4.9: any coordinator that answers and is not leaving aborts the founding of a generation."""
     path = Path(own=None)
     path.walk.ask(0, path.post)
     path.walk.on_ack_exclude(VICTIM.owner, AckExclude(5, 4, True, pack(VICTIM)), 1, path.post)

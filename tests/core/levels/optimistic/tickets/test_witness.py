@@ -94,7 +94,7 @@ def test_records_of_old_epochs_make_room_only_when_nobody_can_ask_for_them() -> 
 
 @given(st.integers(0, 2**32))
 def test_a_lease_ends_when_a_majority_of_what_was_asked_for_has_ended(seed: int) -> None:
-    """Spec 4.4: valid until ts + D on the asker's clock, counted from the send time; here against a count by hand."""
+    """optimistic 4.4: valid until D after the send time, on the asker's clock; here against a count by hand."""
     random, leases = Random(seed), Leases(LEASE_NS)
     asked: dict[Process, int] = {}
     for now in range(0, 2000, 50):

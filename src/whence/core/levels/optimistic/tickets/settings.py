@@ -27,7 +27,7 @@ class TicketSettings(Struct, frozen=True, kw_only=True):
     lease_rounds: float = 2.5
     """A lease's length in ticket rounds. Below 2 and an answer, one lost message suspends; more delays reuse."""
     drift_max: float = 0.02
-    """How much faster or slower than true time any clock may run (the paper's ρ). Exclusion rests on it."""
+    """How much faster or slower than true time any clock may run (ρ; optimistic 1). Exclusion rests on it."""
     exclude_chance: float = 0.7
     """Per round, once a successor is taken for dead; below 1 so that adjacent coordinators do not act in step."""
     drain_rounds: float = 1.0
@@ -67,7 +67,7 @@ class TicketSettings(Struct, frozen=True, kw_only=True):
 
     @property
     def lease_ns(self) -> int:
-        """Return how long a lease lasts (the paper's D)."""
+        """Return how long a lease lasts (D; optimistic 4.4)."""
         return int(self.lease_rounds * self.ticket_round_ns)
 
     @property

@@ -97,7 +97,7 @@ class PublishLimits(Struct, frozen=True, kw_only=True):
         if size > self.publish_bytes_max:
             raise LimitError("publish_bytes_max", self.publish_bytes_max, size)
         if published + events > SEQ_MAX:
-            raise LimitError("events in one life of a process", SEQ_MAX, published + events)
+            raise LimitError("events in one incarnation of a process", SEQ_MAX, published + events)
 
 
 class Limits(PublishLimits, frozen=True, kw_only=True):

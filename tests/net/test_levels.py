@@ -74,7 +74,7 @@ def settings_given(level: str) -> dict[str, Any]:
 def test_level_total_without_a_data_directory_says_what_it_needs() -> None:
     async def main() -> None:
         async with nodes(1) as (node,):
-            with pytest.raises(UsageError, match="counts the lives"):
+            with pytest.raises(UsageError, match="counts the incarnations"):
                 await node.open("alps", "total")
 
     within(main())

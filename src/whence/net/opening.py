@@ -44,7 +44,7 @@ class GroupOpening:
         self.waits_for = ""
         """What it waits for now, as a sentence of a log or an error."""
         self.returns = False
-        """The group began with an earlier life of this process."""
+        """The group began with an earlier incarnation of this process."""
         self._driver = driver
         self._group = driver.group
         self._me = driver.context.me.pid
@@ -92,7 +92,10 @@ class GroupOpening:
         if listing is not None:
             self._begin(listing.presence.founding())
         elif (former := next((said for said in members if self._lists_former(said)), None)) is not None:
-            log.info("group %r began with an earlier life of this process, which had not written anything", self._group)
+            log.info(
+                "group %r began with an earlier incarnation of this process, which had not written anything",
+                self._group,
+            )
             self.returns = True
             self._go_on(former.presence.founding())
         elif members:
@@ -121,8 +124,8 @@ class GroupOpening:
         return True
 
     def _lists_former(self, said: PeerPresence) -> bool:
-        """Tell whether a member says that the group began with an earlier life of this process that its data directory
-        knows: it died before it had written anything, so that it said nothing in the group either."""
+        """Tell whether a member says that the group began with an earlier incarnation of this process that its data
+        directory knows: it died before it had written anything, so that it said nothing in the group either."""
         context = self._driver.context
         former = [founder for founder in said.presence.founding() if founder.pid == self._me]
         known = self._driver.keeps_journal and any(founder.incarnation in context.lives for founder in former)

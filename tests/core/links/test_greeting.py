@@ -39,7 +39,7 @@ REFUSED: list[tuple[str, Callable[[Greeting], object]]] = [
     ("cluster", lambda greeting: greeting.receive(PEER, hello(cluster="other"))),
     ("our own pid", lambda greeting: greeting.receive(Process(ME.pid, 9), hello())),
     ("another process 1 runs", lambda greeting: greeting.receive(Process(ME.pid, 4), hello())),
-    ("with the same life 5", lambda greeting: greeting.receive(PEER, Refused(Why.REUSED, 5))),
+    ("with the same incarnation 5", lambda greeting: greeting.receive(PEER, Refused(Why.REUSED, 5))),
     ("a later version knows", lambda greeting: greeting.receive(PEER, Refused(99, 5))),
     ("no host name", lambda greeting: greeting.receive(PEER, hello(host="b\u00fccher.example"))),
     ("no host name", lambda greeting: greeting.receive(PEER, hello(host="a..b"))),
@@ -88,7 +88,7 @@ def test_of_two_processes_with_one_pid_the_later_is_told_and_the_earlier_tells_i
     )
     with pytest.raises(RemoteProtocolError):
         earlier.receive(later.me, later.hello())
-    with pytest.raises(RemoteProtocolError, match="another process 1 runs, in life 5"):
+    with pytest.raises(RemoteProtocolError, match="another process 1 runs, in incarnation 5"):
         later.receive(earlier.me, earlier.hello())
     assert (earlier.retort, earlier.refusal) == (Refused(Why.TAKEN, 5), None)
     assert later.refusal == Refused(Why.TAKEN, 5)

@@ -88,21 +88,21 @@ class Refused(Item, frozen=True, tag=120):
         match self.why:
             case Why.TAKEN:
                 return (
-                    f"another process {me.pid} runs, in life {self.incarnation}, and answers process {peer.pid}: two "
-                    "cannot share a number; give this one another pid"
+                    f"another process {me.pid} runs, in incarnation {self.incarnation}, and answers process {peer.pid}: "
+                    "two cannot share a number; give this one another pid"
                 )
             case Why.CALL_AGAIN:
                 return f"process {peer.pid} is connected to another process {me.pid}, and asks whether it still runs"
             case Why.SUPERSEDED:
                 return (
-                    f"process {peer.pid} knows life {self.incarnation} of process {me.pid}, later than this one "
+                    f"process {peer.pid} knows incarnation {self.incarnation} of process {me.pid}, later than this one "
                     f"({me.incarnation}): it was started again elsewhere, or the clock here was set back; end this "
                     "process, or set the clock right and start it again"
                 )
             case Why.REUSED:
                 return (
-                    f"process {peer.pid} knows another process {me.pid} with the same life {self.incarnation}: start "
-                    "this one again, or give it another pid"
+                    f"process {peer.pid} knows another process {me.pid} with the same incarnation {self.incarnation}: "
+                    "start this one again, or give it another pid"
                 )
             case _:
                 return f"process {peer.pid} refuses process {me.pid} for a reason that a later version knows"
@@ -203,5 +203,7 @@ class Greeting:
         if item.echo != self.nonce:
             raise RemoteProtocolError("the peer confirmed another connection's hello: a replay")
         if (item.pid, item.incarnation) != self.me:
-            raise RemoteProtocolError(f"the peer meant process {item.pid} in life {item.incarnation}: misdirected")
+            raise RemoteProtocolError(
+                f"the peer meant process {item.pid} in incarnation {item.incarnation}: misdirected"
+            )
         self.stage = Stage.UP

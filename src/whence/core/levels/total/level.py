@@ -40,7 +40,7 @@ class TotalLevel(NamedTuple):
     @property
     def why_data(self) -> str:
         """Say why members need a data directory."""
-        return "level total counts the lives of a process; give data=…, a directory that lasts"
+        return "level total counts the incarnations of a process; give data=…, a directory that lasts"
 
     def live_settings(self, founders: Sequence[int], given: Mapping[str, object]) -> dict[str, object]:
         """Return what a live group is opened with: connections lose nothing while they last, and who is gone is told by

@@ -130,7 +130,7 @@ class TicketManager:
             raise UsageError("this process lives")
         if self.peers.heard_lately(process, now):
             raise UsageError(
-                f"process {process.pid}, life {process.incarnation}, spoke to this one a moment ago: it lives"
+                f"process {process.pid}, incarnation {process.incarnation}, spoke to this one a moment ago: it lives"
             )
         if len(self.dead) >= DEAD_MAX:
             raise UsageError(f"at most {DEAD_MAX} processes can be declared dead; restart this one")

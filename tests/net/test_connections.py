@@ -141,7 +141,7 @@ def test_an_older_life_is_refused_where_a_newer_one_is_connected_and_told_so(mon
     async def main() -> None:
         async with join(1, settings=fast()) as one, join(2, contacts=[one.address]) as two:
             monkeypatch.setattr(incarnations, "incarnation_now", lambda pid: two.live.me.incarnation - 5)
-            with pytest.raises(NameTakenError, match=r"process 1 knows incarnation \d+ of process 2, later than this one"):
+            with pytest.raises(NameTakenError, match=r"1 knows incarnation \d+ of process 2, later than this"):
                 async with join(2, contacts=[one.address]):
                     pass
             assert one.live.counts["older_life"] > 0
@@ -179,7 +179,7 @@ def test_the_second_of_two_processes_with_one_number_is_refused_and_the_first_go
         async with join(1) as one, join(2, contacts=[one.address], **one_more) as two:
             here, there = await open_all([one, two])
             for contact in (one.address, two.address):
-                with pytest.raises(NameTakenError, match=r"another process 2 runs, in incarnation \d+.*give this one another"):
+                with pytest.raises(NameTakenError, match=r"another process 2 runs, .*incarnation \d+.*give this"):
                     async with join(2, contacts=[contact], **other):
                         pass
             assert one.live.counts["name_taken"] > 0

@@ -88,8 +88,8 @@ class Refused(Item, frozen=True, tag=120):
         match self.why:
             case Why.TAKEN:
                 return (
-                    f"another process {me.pid} runs, in incarnation {self.incarnation}, and answers process {peer.pid}: "
-                    "two cannot share a number; give this one another pid"
+                    f"another process {me.pid} runs, in incarnation {self.incarnation}, and answers process "
+                    f"{peer.pid}: two cannot share a number; give this one another pid"
                 )
             case Why.CALL_AGAIN:
                 return f"process {peer.pid} is connected to another process {me.pid}, and asks whether it still runs"

@@ -17,7 +17,7 @@ from whence.sim.lab import spec_of
 from whence.types import Bundle, Process, packed
 from whence.wire.codec import decoder_with, encode
 from whence_lab.rivals.level import RIVAL_ITEMS
-from whence_lab.rivals.member import RivalCopy
+from whence_lab.rivals.member import TreeCopy
 from whence_lab.rivals.neighbourhood import NearAck, NearCopy
 
 STEPS = 250
@@ -56,8 +56,8 @@ def some_item(random: Random, seen: list[bytes]) -> Item:
             items.Trail(header, bundle.pid, bundle.incarnation, bundle.first), items.Ack(number, listed),
             shared.Ask(number, more), shared.Probe(number), shared.Back(1), shared.Lookup(node, number, more),
             items.Named(node, number, bundle.pid, bundle.incarnation, bundle.first), items.FenceAsk(listed),
-            items.FenceAnswer(listed, listed), items.Lost(random.randrange(4)),
-            RivalCopy(random.randrange(3), random.randrange(4), header, bundle),
+            items.FenceTell(listed, listed), items.Lost(random.randrange(4)),
+            TreeCopy(random.randrange(3), random.randrange(4), header, bundle),
             NearCopy(random.randrange(3), listed, bundle), NearAck(bundle.pid, bundle.first),
             Told([0] * 6, [], bundle), some_told(random, bundle), some_told(random, bundle),
             Has(clock(random), clock(random)),

@@ -15,7 +15,7 @@ from whence.types import Bundle, Process, packed
 
 KINDS: tuple[type[Item], ...] = (
     items.Copy, items.Trail, items.Ack, shared.Ask, shared.Probe, shared.Back, shared.Lookup, items.Named,
-    items.FenceAsk, items.FenceAnswer, items.Lost,
+    items.FenceAsk, items.FenceTell, items.Lost,
 )  # fmt: skip
 
 

@@ -10,10 +10,10 @@ from whence.core.settings import parse
 from whence.types import Process
 from whence_lab.rivals.barriers import Barriers
 from whence_lab.rivals.cbcast import Cbcast
-from whence_lab.rivals.member import RivalCopy, RivalMember, Settings
+from whence_lab.rivals.member import RivalMember, Settings, TreeCopy
 from whence_lab.rivals.neighbourhood import NearAck, NearCopy, Neighbourhood
 
-RIVAL_ITEMS: tuple[type[Item], ...] = (RivalCopy, NearCopy, NearAck)
+RIVAL_ITEMS: tuple[type[Item], ...] = (TreeCopy, NearCopy, NearAck)
 """Numbered like all items, and read by the simulator alone."""
 
 

@@ -31,7 +31,7 @@ TURN_END = 1 << 40
 WAITING_MAX = 1 << 16
 
 
-class RivalCopy(Item, frozen=True, tag=81):
+class TreeCopy(Item, frozen=True, tag=81):
     """A message on one edge of its route; `turn` is its place on the link."""
 
     group: Annotated[int, Meta(ge=0, le=GROUPS_MAX - 1)]
@@ -92,7 +92,7 @@ class RivalMember:
         self._published = 0
         self._turns: dict[int, int] = {}
         self._expected: dict[int, int] = {}
-        self._early: dict[tuple[int, int], RivalCopy] = {}
+        self._early: dict[tuple[int, int], TreeCopy] = {}
 
     @property
     def cost(self) -> Cost:
@@ -140,7 +140,7 @@ class RivalMember:
         """Take a copy in its turn."""
         ready, overlay = Ready(), self._place.overlay
         peer = overlay.place_of.get(sender.pid, NOBODY)
-        if not self._up or not isinstance(item, RivalCopy) or peer not in overlay.neighbours(self._place.me):
+        if not self._up or not isinstance(item, TreeCopy) or peer not in overlay.neighbours(self._place.me):
             ready.notes.append(Note("drop", "stranger", peer=sender.pid))
             return ready
         expected = self._expected.get(peer, 0)
@@ -153,7 +153,7 @@ class RivalMember:
             self._take(peer, copy, ready)
         return self._place.addressed(ready)
 
-    def _take(self, peer: int, copy: RivalCopy, ready: Ready) -> None:
+    def _take(self, peer: int, copy: TreeCopy, ready: Ready) -> None:
         try:
             reader = Reader(copy.header)
             stamp = self.order.decode(peer, reader)
@@ -172,7 +172,7 @@ class RivalMember:
             if peer != upstream and overlay.needs(group, me, peer):
                 turn = self._turns.get(peer, 0)
                 self._turns[peer] = turn + 1
-                copy = RivalCopy(group, turn, self.order.encode(peer, stamp), bundle)
+                copy = TreeCopy(group, turn, self.order.encode(peer, stamp), bundle)
                 ready.send.append(Send((peer,), copy))
 
     def unreachable(self, peer: int, now: Instant) -> Ready:

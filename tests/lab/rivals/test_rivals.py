@@ -10,7 +10,7 @@ from whence.core.ready import Item
 from whence.errors import LimitError, NotMemberError, UsageError
 from whence.sim.lab import spec_of
 from whence.types import Process, packed
-from whence_lab.rivals.member import RivalCopy
+from whence_lab.rivals.member import TreeCopy
 from whence_lab.rivals.neighbourhood import NearAck, NearCopy
 
 RIVALS = ("cbcast", "barriers", "neighbourhood")
@@ -99,8 +99,8 @@ def test_rivals_refuse_what_they_cannot_do(level: str) -> None:
     assert member.restore([], 0).send == []
     assert member.unreachable(1, 0).send == []
     bundle = packed(Process(1, 1), 1, [b"x"])
-    strange: list[Item] = [RivalCopy(0, 0, b"\xff", bundle), NearCopy(0, b"\xff", bundle), NearAck(1, 1), Item()]
+    strange: list[Item] = [TreeCopy(0, 0, b"\xff", bundle), NearCopy(0, b"\xff", bundle), NearAck(1, 1), Item()]
     for sender in (1, 9):
         for item in strange:
             assert member.receive(Process(sender, 1), item, 0).deliver == []
-    assert member.receive(Process(1, 1), RivalCopy(0, 0, b"", bundle), 0).deliver == []
+    assert member.receive(Process(1, 1), TreeCopy(0, 0, b"", bundle), 0).deliver == []

@@ -10,7 +10,7 @@ from msgspec import structs
 from tests.core.levels.causal.tree.grove import MS, Grove
 from whence.core.levels.causal.group_started import OWN_LOST
 from whence.core.levels.causal.items import Ask, Lookup, Probe
-from whence.core.levels.causal.tree.items import Ack, Copy, FenceAnswer, FenceAsk, Named, Trail
+from whence.core.levels.causal.tree.items import Ack, Copy, FenceAsk, FenceTell, Named, Trail
 from whence.core.ready import Item
 from whence.errors import LimitError, NotMemberError, StorageError, UsageError
 from whence.limits import PEER_ID_MAX
@@ -244,7 +244,7 @@ def test_a_fence_answer_tells_only_what_was_processed() -> None:
     grove.pass_on(0, 4)
     ready = grove.members[4].receive(Process(5, 1), FenceAsk(b"\x00\x01"), 0)
     [send] = ready.send
-    assert isinstance(send.item, FenceAnswer)
+    assert isinstance(send.item, FenceTell)
     assert send.item.trail
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from whence.core.levels.causal.tree.headers import NODES, NUMBER_END
 from whence.core.levels.causal.tree.id_patterns import Vectors
 from whence.core.levels.causal.tree.inbox import Waiting
-from whence.core.levels.causal.tree.items import HEADER_BYTES_MAX, LIST_BYTES_MAX, FenceAnswer, FenceAsk
+from whence.core.levels.causal.tree.items import HEADER_BYTES_MAX, LIST_BYTES_MAX, FenceAsk, FenceTell
 from whence.core.levels.causal.tree.pairs import NODE_BITS, NODE_MASK, PairNumbers, pair
 from whence.core.levels.causal.tree.settings import TreeSettings
 from whence.core.levels.causal.tree.state import State
@@ -150,9 +150,9 @@ class Fence:
             put(listed, source)
             put(listed, number)
         if len(packed_trail) <= HEADER_BYTES_MAX:
-            ready.send.append(Send((peer,), FenceAnswer(bytes(listed), bytes(packed_trail))))
+            ready.send.append(Send((peer,), FenceTell(bytes(listed), bytes(packed_trail))))
 
-    def confirm(self, peer: int, answer: FenceAnswer, held: Iterable[Waiting]) -> None:
+    def confirm(self, peer: int, answer: FenceTell, held: Iterable[Waiting]) -> None:
         """Note what a node has processed. Held copies that jumped over it now depend on its numbers too."""
         confirmed = _pairs_in(answer.numbers)
         pairs = self._state.place.pairs

@@ -78,7 +78,7 @@ class FenceAsk(Item, frozen=True, tag=78):
     numbers: ListBytes
 
 
-class FenceAnswer(Item, frozen=True, tag=79):
+class FenceTell(Item, frozen=True, tag=79):
     """I have processed these. `trail`: the highest numbers, by pair, of those messages that I still keep."""
 
     numbers: ListBytes

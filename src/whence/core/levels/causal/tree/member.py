@@ -23,7 +23,7 @@ from whence.core.levels.causal.tree.checkpoint import entries_of
 from whence.core.levels.causal.tree.coding import Cost
 from whence.core.levels.causal.tree.headers import Header
 from whence.core.levels.causal.tree.inbox import Inbox
-from whence.core.levels.causal.tree.items import Ack, Copy, FenceAnswer, FenceAsk, Lost, Named, Trail
+from whence.core.levels.causal.tree.items import Ack, Copy, FenceAsk, FenceTell, Lost, Named, Trail
 from whence.core.levels.causal.tree.place import Place
 from whence.core.levels.causal.tree.processing import Processing
 from whence.core.levels.causal.tree.replay import replay
@@ -199,7 +199,7 @@ class TreeMember:
                     self.inbox.pump(now, ready)
             case FenceAsk():
                 self.fence.answer(peer, item, ready)
-            case FenceAnswer():
+            case FenceTell():
                 self.fence.confirm(peer, item, self.inbox.held.values())
                 self.inbox.pump(now, ready)
             case Lost():

@@ -19,7 +19,6 @@ from tests.sim.world import ONE_MS, Socket
 from whence.api.inbox import Inbox, Overflow
 from whence.core.ready import Ready
 from whence.core.registry import LEVELS
-from whence.core.runner import Done
 from whence.net.commit import Commit
 from whence.net.context import GroupContext, GroupStorage, NodeServices
 from whence.net.driver import Driver
@@ -39,7 +38,7 @@ from whence.store.log import Log
 from whence.trace.memory import Row
 from whence.trace.schema import COLUMNS_OF, Kind
 from whence.trace.segments import TraceSegmentWriter, read_segment
-from whence.types import Bundle, Process
+from whence.types import Process
 from whence.wire.codec import encode
 
 ME = Process(0, 1)
@@ -58,9 +57,9 @@ def tape(level: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> list[Ready]:
     readies: list[Ready] = []
 
     class Taping(SimRunner):
-        def apply(self, ready: Ready, stored: Done | None = None, kept: Bundle | None = None) -> None:
+        def perform(self, ready: Ready) -> None:
             readies.append(copy_of(ready))
-            super().apply(ready, stored, kept)
+            super().perform(ready)
 
     with monkeypatch.context() as patched:
         patched.setattr(SimProcess, "runner_type", Taping)

@@ -11,7 +11,7 @@ Pure: time, disk, network, application and trace are ports. Each world brings it
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias, cast
+from typing import NamedTuple, Protocol, TypeAlias, cast
 
 import msgspec
 
@@ -125,6 +125,7 @@ class Runner:
         """The member has written something down itself."""
         self._ports = ports
         self._transport, self._application, self._timer = ports.transport, ports.application, ports.timer
+        self._now = ports.timer.now
         self._storage, self._recorder = ports.storage, ports.recorder
         self._offsets = ports.offsets if ports.offsets is not None else Offsets(None)
         self._waiting: deque[tuple[Ready, Done | None]] = deque()
@@ -147,7 +148,7 @@ class Runner:
         """Give the member an input that nobody waits for. One that it refuses is counted; any other error is a bug,
         except StorageError: what earlier lives left is not to be used, and whoever opens the group is told."""
         try:
-            ready = step(*given, self._timer.now())
+            ready = step(*given, self._now())
         except (UsageError, NotMemberError) as refusal:
             self._application.refused(refusal)
             return
@@ -156,14 +157,14 @@ class Runner:
         except Exception as error:  # noqa: BLE001 - the member's state is unknown: it must not go on
             self._fail(error)
             return
-        if self._storage is None:
+        if self._storage is None or not (ready.persist or self._waiting):
             self.perform(ready)
         else:
             self.apply(ready)
 
     def ask(self, step: Callable[..., Ready], *given: object) -> None:
         """Give the member an input whose giver hears of a refusal. Raises what the member raises."""
-        self.apply(step(*given, self._timer.now()))
+        self.apply(step(*given, self._now()))
 
     def publish(
         self, payloads: Sequence[bytes], stored: Done | None = None, *, group: int | None = None, keep: bool = False
@@ -172,7 +173,7 @@ class Runner:
 
         Raises what the member raises.
         """
-        now = self._timer.now()
+        now = self._now()
         if group is None:
             bundle, ready = self.member.publish(payloads, now)
         else:
@@ -341,7 +342,7 @@ class Runner:
             self._wake_at = wake_at  # one planned too early is harmless, so nothing is planned anew for a later one
             self._timer.plan(wake_at)
 
-    def _deliver(self, step: Any) -> None:
+    def _deliver(self, step: Delivery | Gap | Late | Returned | Unheard) -> None:
         if isinstance(step, Delivery):
             self._application.deliver(step)
         elif isinstance(step, Returned):

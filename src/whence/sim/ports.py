@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class SimPorts:
     """What one life of a process does at its borders."""
 
-    __slots__ = ("_application", "_heard", "_me", "_payload_bytes", "_process", "_record", "_world")
+    __slots__ = ("_application", "_heard", "_me", "_payload_bytes", "_process", "_record", "_world", "now")
 
     def __init__(
         self, process: "SimProcess", me: Process, world: World, record: Recorder, heard: Callable[[Bundle], None]
@@ -28,6 +28,8 @@ class SimPorts:
         self._process, self._me, self._world, self._record, self._heard = process, me, world, record, heard
         self._application: Application | None = process.application
         self._payload_bytes = 0
+        self.now = process.now
+        """Return the time on the clock that members of this level are given."""
 
     # --- the network ---
 
@@ -39,10 +41,6 @@ class SimPorts:
         return len(frame)
 
     # --- the clock ---
-
-    def now(self) -> int:
-        """Return the time on the clock that members of this level are given."""
-        return self._process.now()
 
     def plan(self, wake_at: int) -> None:
         """Plan the next tick."""

@@ -7,7 +7,9 @@ from whence.core.dissemination.gossip import Gossip, GossipSettings, PrCast
 from whence.core.level import BuildContext
 from whence.core.levels.gossip.level import GOSSIP, settings_from
 from whence.core.membership.full_view import Directory
-from whence.core.membership.partial_view import NEWS, PartialView, Subscribe, ViewSettings
+from whence.core.membership.items import NEWS, Subscribe
+from whence.core.membership.partial_view import PartialView
+from whence.core.membership.settings import ViewSettings
 from whence.core.ready import Delivery, RandomSource, Ready
 from whence.core.staged import StagedMember
 from whence.types import Bundle, Process, packed

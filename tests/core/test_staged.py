@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.core.parts import ME, ROUND_NS, asked_in, ball, balls_in, delivered_in, heard, node_of, one
 from whence import limits
 from whence.core.levels.gossip.level import GOSSIP
-from whence.core.membership.partial_view import Subscribe, Welcome
+from whence.core.membership.items import Subscribe, Welcome
 from whence.core.ready import Gap, Item, Ready
 from whence.core.staged import STEPS, Lifecycle, StagedMember
 from whence.errors import LimitError, NotMemberError

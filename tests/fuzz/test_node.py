@@ -15,7 +15,7 @@ from whence.core.level import BuildContext
 from whence.core.levels.gossip.fifo import SEQ_END
 from whence.core.levels.gossip.level import GOSSIP, settings_from
 from whence.core.membership.full_view import Directory
-from whence.core.membership.partial_view import NEWS, Subscribe, Welcome
+from whence.core.membership.items import NEWS, Subscribe, Welcome
 from whence.core.ready import Delivery, Item, Ready
 from whence.core.staged import Lifecycle, StagedMember
 from whence.errors import LimitError, NotMemberError

@@ -17,7 +17,7 @@ from whence.core.levels.causal.mesh.items import CausalMessage
 from whence.core.levels.total.items import Ack, Follow, Mergers, Opened, Stream, ids_of
 from whence.core.links.addresses import Address, Addresses, pack
 from whence.core.links.presence import Place, Presence, presence
-from whence.core.membership.partial_view import NEWS, Welcome
+from whence.core.membership.items import NEWS, Welcome
 from whence.core.ready import Item
 from whence.types import Bundle, Process, packed
 from whence.wire.items import NUMBERS

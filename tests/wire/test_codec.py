@@ -13,7 +13,7 @@ from whence import limits
 from whence.core.dissemination.gossip import Gossip
 from whence.core.levels.causal.mesh.items import CausalMessage
 from whence.core.levels.causal.tree.items import Copy
-from whence.core.membership.partial_view import NEWS, Subscribe, Welcome
+from whence.core.membership.items import NEWS, Subscribe, Welcome
 from whence.core.ready import Item
 from whence.errors import LimitError, RemoteProtocolError
 from whence.types import Bundle, Process, packed

@@ -22,7 +22,7 @@ from whence.core.links.detector import Ping, Pong
 from whence.core.links.greeting import Confirm, Hello, Refused
 from whence.core.links.presence import Presence
 from whence.core.links.reached import Reached
-from whence.core.membership.partial_view import Subscribe, Welcome
+from whence.core.membership.items import Subscribe, Welcome
 from whence.core.ready import Item
 from whence.types import GroupId, Incarnation, PeerId
 

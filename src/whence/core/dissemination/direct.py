@@ -22,7 +22,8 @@ from whence import limits
 from whence.core.dissemination.gossip import BUNDLE_FRAME_BYTES, GossipSettings
 from whence.core.dissemination.seen import Seen
 from whence.core.dissemination.senders import Senders
-from whence.core.membership.partial_view import News, PartialView, whole
+from whence.core.membership.items import News, whole
+from whence.core.membership.partial_view import PartialView
 from whence.core.ready import Gauge, Item, Note, RandomSource, Ready, Send
 from whence.errors import SettingError
 from whence.limits import Limits

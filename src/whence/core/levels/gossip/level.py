@@ -11,7 +11,8 @@ from whence.core.level import BuildContext
 from whence.core.levels.gossip.arrival import Arrival
 from whence.core.levels.gossip.fifo import Fifo, FifoSettings
 from whence.core.membership.full_view import FullView
-from whence.core.membership.partial_view import PartialView, ViewSettings
+from whence.core.membership.partial_view import PartialView
+from whence.core.membership.settings import ViewSettings
 from whence.core.settings import parse
 from whence.core.staged import StagedMember
 from whence.core.stages import Order, Spread

@@ -3,7 +3,7 @@
 from whence.core.membership.contacts import ContactSearch
 from whence.core.membership.items import Subscribe
 from whence.core.membership.settings import ViewSettings
-from whence.core.ready import Ready, Send
+from whence.core.ready import Ready
 
 ROUND_NS = 10
 
@@ -18,7 +18,7 @@ def asked(search: ContactSearch, times: int) -> list[tuple[int, ...]]:
     ready = Ready()
     for _ in range(times):
         search.ask_next(0, ready)
-    assert all(isinstance(send, Send) and send.item == Subscribe(joining=True) for send in ready.send)
+    assert all(send.item == Subscribe(joining=True) for send in ready.send)
     return [send.to for send in ready.send]
 
 
@@ -37,8 +37,14 @@ def test_a_contact_has_some_rounds_to_answer() -> None:
     search = search_of(4)
     search.ask_next(7, Ready())
     assert search.retry_at == 7 + 3 * ROUND_NS
+
+
+def test_a_search_that_stops_plans_no_further_question() -> None:
+    search = search_of(4)
+    search.ask_next(7, Ready())
     search.stop()
-    assert (search.active, search.retry_at) == (False, None)
+    assert search.retry_at is None
+    assert not search.active
 
 
 def test_a_search_has_failed_when_every_try_was_in_vain_contacts_or_none() -> None:

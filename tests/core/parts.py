@@ -7,9 +7,11 @@ from whence.core.dissemination.gossip import Gossip, GossipSettings, PrCast
 from whence.core.level import BuildContext
 from whence.core.levels.gossip.level import GOSSIP, settings_from
 from whence.core.membership.full_view import Directory
-from whence.core.membership.partial_view import NEWS, PartialView, Subscribe, ViewSettings
+from whence.core.membership.items import NEWS, Subscribe
+from whence.core.membership.partial_view import PartialView
+from whence.core.membership.settings import ViewSettings
 from whence.core.ready import Delivery, RandomSource, Ready
-from whence.core.staged import Node
+from whence.core.staged import StagedMember
 from whence.types import Bundle, Process, packed
 
 ME = Process(1, 5)
@@ -69,7 +71,7 @@ def asked_in(ready: Ready) -> list[int]:
     return [pid for send in ready.send if isinstance(send.item, Subscribe) for pid in send.to]
 
 
-def node_of(level: str = "fifo", me: Process = ME, seed: object = 0, **settings: object) -> Node:
+def node_of(level: str = "fifo", me: Process = ME, seed: object = 0, **settings: object) -> StagedMember:
     """Build a member that has not joined yet."""
     around = BuildContext(rng_of(seed), 0, Directory())
     return GOSSIP[level].build(me, settings_from({**STEADY, **settings}), around)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tests.core.parts import ME, ROUND_NS, asked_in, ball, balls_in, delivered_in, heard, node_of, one
 from whence import limits
 from whence.core.levels.gossip.level import GOSSIP
-from whence.core.membership.partial_view import Subscribe, Welcome
+from whence.core.membership.items import Subscribe, Welcome
 from whence.core.ready import Gap, Item, Ready
-from whence.core.staged import STEPS, Life, Node
+from whence.core.staged import STEPS, Lifecycle, StagedMember
 from whence.errors import LimitError, NotMemberError
 from whence.types import Process
 
@@ -19,92 +19,92 @@ YOU = Process(2, 1)
 HOLD_NS = 10 * ROUND_NS
 
 
-def member(level: str = "fifo", seed: object = 0, **settings: object) -> Node:
+def member(level: str = "fifo", seed: object = 0, **settings: object) -> StagedMember:
     node = node_of(level, ME, seed, **settings)
     node.found([YOU, Process(3, 1)], 0)
     return node
 
 
-def joining() -> Node:
+def joining() -> StagedMember:
     node = node_of()
     node.join([7, 8], 0)
     return node
 
 
-def leaving() -> Node:
+def leaving() -> StagedMember:
     node = member(farewell_rounds=2)
     node.leave(0)
     return node
 
 
-def left() -> Node:
+def left() -> StagedMember:
     node = joining()
     node.leave(0)
     return node
 
 
 IN_LIFE = {
-    Life.OUTSIDE: node_of,
-    Life.JOINING: joining,
-    Life.MEMBER: member,
-    Life.LEAVING: leaving,
-    Life.LEFT: left,
+    Lifecycle.OUTSIDE: node_of,
+    Lifecycle.JOINING: joining,
+    Lifecycle.MEMBER: member,
+    Lifecycle.LEAVING: leaving,
+    Lifecycle.LEFT: left,
 }
 
-AFTER: dict[tuple[Life, str], Life] = {
-    (Life.OUTSIDE, "found"): Life.MEMBER,
-    (Life.OUTSIDE, "join"): Life.JOINING,
-    (Life.JOINING, "leave"): Life.LEFT,
-    (Life.MEMBER, "leave"): Life.LEAVING,
+AFTER: dict[tuple[Lifecycle, str], Lifecycle] = {
+    (Lifecycle.OUTSIDE, "found"): Lifecycle.MEMBER,
+    (Lifecycle.OUTSIDE, "join"): Lifecycle.JOINING,
+    (Lifecycle.JOINING, "leave"): Lifecycle.LEFT,
+    (Lifecycle.MEMBER, "leave"): Lifecycle.LEAVING,
 }
 """What each call makes of each life; every other call is refused."""
 
 
-def call(node: Node, name: str) -> Ready:
+def call(node: StagedMember, name: str) -> Ready:
     if name == "found":
         return node.found([YOU], 1)
     return node.join([7], 1) if name == "join" else node.leave(1)
 
 
 @pytest.mark.parametrize("name", ["found", "join", "leave"])
-@pytest.mark.parametrize("life", Life)
-def test_a_life_goes_only_where_the_table_lets_it(life: Life, name: str) -> None:
+@pytest.mark.parametrize("life", Lifecycle)
+def test_a_life_goes_only_where_the_table_lets_it(life: Lifecycle, name: str) -> None:
     node = IN_LIFE[life]()
-    assert node.life is life
+    assert node.lifecycle is life
     if (life, name) in AFTER:
         call(node, name)
-        assert node.life is AFTER[life, name]
-        assert node.life in STEPS[life]
+        assert node.lifecycle is AFTER[life, name]
+        assert node.lifecycle in STEPS[life]
     else:
         with pytest.raises(NotMemberError, match=life.value):
             call(node, name)
-        assert node.life is life
+        assert node.lifecycle is life
 
 
 def test_every_life_is_in_the_table_and_only_the_last_has_no_next() -> None:
-    assert set(STEPS) == set(Life)
-    assert [life for life, after in STEPS.items() if not after] == [Life.LEFT]
+    assert set(STEPS) == set(Lifecycle)
+    assert [life for life, after in STEPS.items() if not after] == [Lifecycle.LEFT]
 
 
-@pytest.mark.parametrize("life", [life for life in Life if life is not Life.MEMBER])
-def test_only_a_member_may_publish(life: Life) -> None:
+@pytest.mark.parametrize("life", [life for life in Lifecycle if life is not Lifecycle.MEMBER])
+def test_only_a_member_may_publish(life: Lifecycle) -> None:
     with pytest.raises(NotMemberError, match=life.value):
         IN_LIFE[life]().publish([b"x"], 1)
 
 
-@pytest.mark.parametrize("life", Life)
-def test_only_a_living_member_delivers_what_comes(life: Life) -> None:
+@pytest.mark.parametrize("life", Lifecycle)
+def test_only_a_living_member_delivers_what_comes(life: Lifecycle) -> None:
     node = IN_LIFE[life]()
     ready = node.receive(YOU, ball((0, one(50))), 1)
-    if life in (Life.MEMBER, Life.LEAVING):
+    if life in (Lifecycle.MEMBER, Lifecycle.LEAVING):
         assert delivered_in(ready) == [one(50)]
     else:
         assert [(note.kind, note.reason) for note in ready.notes] == [("drop", "not_member")]
 
 
 @pytest.mark.parametrize("item", [Subscribe(joining=True), Welcome(b"", b"")])
-@pytest.mark.parametrize("life", [Life.OUTSIDE, Life.LEFT])
-def test_who_is_not_in_the_group_answers_nobody(life: Life, item: Item) -> None:
+@pytest.mark.parametrize("life", [Lifecycle.OUTSIDE, Lifecycle.LEFT])
+def test_who_is_not_in_the_group_answers_nobody(life: Lifecycle, item: Item) -> None:
     node = IN_LIFE[life]()
     for ready in (node.receive(YOU, item, 1), node.tick(10 * ROUND_NS), node.unreachable(2, 1)):
         assert ready == Ready()
@@ -180,7 +180,7 @@ def test_a_newcomer_becomes_a_member_with_the_welcome_and_starts_from_its_snapsh
     new = node_of(me=Process(9, 1))
     new.join([ME.pid], 0)
     ready = new.receive(ME, send.item, 1)
-    assert new.life is Life.MEMBER
+    assert new.lifecycle is Lifecycle.MEMBER
     assert [(note.kind, note.peer) for note in ready.notes] == [("join", ME.pid)]
     assert ME.pid in (new.view() or ())
     late = new.receive(YOU, ball((9, one(50, 3)), (9, one(50, 4))), 2)
@@ -191,7 +191,7 @@ def test_a_welcome_with_a_wrong_snapshot_is_rejected_and_the_search_goes_on() ->
     node = joining()
     ready = node.receive(YOU, Welcome(b"", b"odd"), 1)
     assert [(note.kind, note.reason) for note in ready.notes] == [("reject", "snapshot")]
-    assert node.life is Life.JOINING
+    assert node.lifecycle is Lifecycle.JOINING
     assert ready.wake_at is not None
 
 
@@ -199,13 +199,13 @@ def test_a_second_welcome_changes_nothing() -> None:
     node = joining()
     node.receive(YOU, Welcome(b"", b""), 1)
     ready = node.receive(Process(3, 1), Welcome(b"", b"odd"), 2)
-    assert (ready.notes, node.life) == ([], Life.MEMBER)
+    assert (ready.notes, node.lifecycle) == ([], Lifecycle.MEMBER)
 
 
 def test_who_finds_nobody_begins_the_group_anew() -> None:
     node = node_of(join_tries_max=2)
     ready = node.join([7], 0)
-    while node.life is Life.JOINING:
+    while node.lifecycle is Lifecycle.JOINING:
         assert ready.wake_at is not None
         ready = node.tick(ready.wake_at)
     assert [(note.kind, note.reason) for note in ready.notes] == [("join", "alone")]
@@ -218,12 +218,12 @@ def test_a_leaver_says_farewell_and_is_gone_when_it_was_heard() -> None:
     assert ready.wake_at is not None
     farewells = 0
     for _ in range(20):
-        if node.life is Life.LEFT:
+        if node.lifecycle is Lifecycle.LEFT:
             break
         assert ready.wake_at is not None
         ready = node.tick(ready.wake_at)
         farewells += sum(ME.pid in heard(message.unsubs) for message in balls_in(ready))
-    assert node.life is Life.LEFT
+    assert node.lifecycle is Lifecycle.LEFT
     assert [(note.kind, note.reason) for note in ready.notes] == [("leave", None)]
     assert ready.wake_at is None
     assert farewells == 2

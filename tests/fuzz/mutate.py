@@ -34,7 +34,7 @@ from whence.core.links.detector import Ping, Pong
 from whence.core.links.greeting import NONCE_BYTES, Confirm, Hello, Refused
 from whence.core.links.presence import Place, Presence, presence
 from whence.core.links.reached import WAITED_US_MAX, Reached
-from whence.core.membership.partial_view import NEWS, Subscribe, Welcome
+from whence.core.membership.items import NEWS, Subscribe, Welcome
 from whence.core.ready import Item
 from whence.types import Bundle, Process, packed
 

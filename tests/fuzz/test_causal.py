@@ -7,7 +7,7 @@ import pytest
 from whence import limits
 from whence.core.level import BuildContext
 from whence.core.levels.causal import items as shared
-from whence.core.levels.causal.mesh.items import Has, Told
+from whence.core.levels.causal.mesh.items import CausalMessage, Has
 from whence.core.levels.causal.tree import items
 from whence.core.membership.full_view import Directory
 from whence.core.ready import Item
@@ -59,15 +59,15 @@ def some_item(random: Random, seen: list[bytes]) -> Item:
             items.FenceTell(listed, listed), items.Lost(random.randrange(4)),
             TreeCopy(random.randrange(3), random.randrange(4), header, bundle),
             NearCopy(random.randrange(3), listed, bundle), NearAck(bundle.pid, bundle.first),
-            Told([0] * 6, [], bundle), some_told(random, bundle), some_told(random, bundle),
+            CausalMessage([0] * 6, [], bundle), some_message(random, bundle), some_message(random, bundle),
             Has(clock(random), clock(random)),
         )
     )  # fmt: skip
 
 
-def some_told(random: Random, bundle: Bundle) -> Told:
+def some_message(random: Random, bundle: Bundle) -> CausalMessage:
     past = clock(random)
-    return Told(past, random.choice(([], [small(random) for _ in past])), bundle)
+    return CausalMessage(past, random.choice(([], [small(random) for _ in past])), bundle)
 
 
 def clock(random: Random) -> list[int]:

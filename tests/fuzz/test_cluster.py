@@ -16,7 +16,7 @@ from whence.core.levels.optimistic.tickets.record_bytes import pack
 from whence.core.levels.optimistic.tickets.records import Pointer, Record, TicketEpoch
 from whence.core.membership.full_view import Directory
 from whence.core.ready import Item, Ready
-from whence.core.staged import Life
+from whence.core.staged import Lifecycle
 from whence.errors import UsageError
 from whence.types import Process, packed
 from whence.wire.codec import decode, encode
@@ -122,5 +122,5 @@ def _judge(node: OptimisticMember, ready: Ready, now: int) -> None:
     for send in ready.send:
         assert send.to
         assert decode(encode("g", ME, [send.item], send.incarnation)).items == [send.item]
-    if node.life is not Life.LEFT:
+    if node.lifecycle is not Lifecycle.LEFT:
         assert ready.wake_at is None or ready.wake_at >= now - 10**6

@@ -15,9 +15,9 @@ from whence.core.level import BuildContext
 from whence.core.levels.gossip.fifo import SEQ_END
 from whence.core.levels.gossip.level import GOSSIP, settings_from
 from whence.core.membership.full_view import Directory
-from whence.core.membership.partial_view import NEWS, Subscribe, Welcome
+from whence.core.membership.items import NEWS, Subscribe, Welcome
 from whence.core.ready import Delivery, Item, Ready
-from whence.core.staged import Life, Node
+from whence.core.staged import Lifecycle, StagedMember
 from whence.errors import LimitError, NotMemberError
 from whence.types import Process
 from whence.wire.codec import decode, encode
@@ -86,7 +86,7 @@ class Run:
             directory.add(pid)
         settings = settings_from({"round_ns": ROUND_NS, "view": view, **shape})
         self.now = random.choice((0, 1_000_000))
-        self.node: Node = GOSSIP[level].build(ME, settings, BuildContext(random.random, self.now, directory))
+        self.node: StagedMember = GOSSIP[level].build(ME, settings, BuildContext(random.random, self.now, directory))
         self.delivered: set[tuple[int, int, int]] = set()
         self.seen: Counter[str] = Counter()
 
@@ -116,7 +116,7 @@ class Run:
         self.judge(ready)
 
     def judge(self, ready: Ready) -> None:
-        self.seen[self.node.life.value] += 1
+        self.seen[self.node.lifecycle.value] += 1
         for gauge in self.node.gauges():
             assert gauge.value <= gauge.bound, gauge
         for send in ready.send:
@@ -132,7 +132,7 @@ class Run:
                 assert not events & self.delivered
                 self.delivered |= events
                 self.seen["delivered"] += 1
-        if self.node.life in (Life.OUTSIDE, Life.LEFT):
+        if self.node.lifecycle in (Lifecycle.OUTSIDE, Lifecycle.LEFT):
             assert ready.wake_at is None
 
 
@@ -151,7 +151,7 @@ def test_a_member_takes_any_item_from_anyone_at_any_time(
         for _ in range(STEPS):
             run.step()
         seen += run.seen
-    assert {life.value for life in Life} | {"delivered", "not_member"} <= set(seen)
+    assert {life.value for life in Lifecycle} | {"delivered", "not_member"} <= set(seen)
 
 
 def test_the_limits_of_a_publish_are_named_even_by_a_fuzzed_member() -> None:

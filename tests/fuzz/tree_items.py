@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import inspect
 
 from whence.core.levels.causal import items as shared
-from whence.core.levels.causal.mesh.items import Has, Told
+from whence.core.levels.causal.mesh.items import CausalMessage, Has
 from whence.core.levels.causal.tree import items
 from whence.core.ready import Item
 from whence.limits import CLOCK_NODES_MAX
@@ -50,10 +50,10 @@ def some_clock(random: Random, nodes: int) -> list[int]:
     return [random.choice((0, 7, 10**9)) for _ in range(nodes)]
 
 
-def some_told(random: Random) -> Item:
+def some_message(random: Random) -> Item:
     nodes, payloads = random.randint(1, CLOCK_NODES_MAX), [random.randbytes(random.randrange(20))]
     bundle = packed(Process(random.randrange(nodes), random.randint(1, 5)), random.randint(1, 1000), payloads)
-    return Told(some_clock(random, nodes), random.choice(([], some_clock(random, nodes))), bundle)
+    return CausalMessage(some_clock(random, nodes), random.choice(([], some_clock(random, nodes))), bundle)
 
 
 def some_has(random: Random) -> Item:
@@ -61,4 +61,4 @@ def some_has(random: Random) -> Item:
     return Has(some_clock(random, nodes), some_clock(random, nodes))
 
 
-TREE_MAKERS = {kind: maker(kind) for kind in KINDS} | {Told: some_told, Has: some_has}
+TREE_MAKERS = {kind: maker(kind) for kind in KINDS} | {CausalMessage: some_message, Has: some_has}

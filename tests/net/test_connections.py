@@ -15,7 +15,7 @@ from whence.core.levels.optimistic.tickets.items import AcquireTicket
 from whence.core.links.addresses import Address, asking
 from whence.core.links.detector import DetectorSettings
 from whence.core.links.greeting import VERSION, Confirm, Hello
-from whence.core.membership.partial_view import Subscribe
+from whence.core.membership.items import Subscribe
 from whence.errors import JoinError, NameTakenError, SettingError, StorageError, TraceError, UsageError
 from whence.limits import INCARNATION_MAX
 from whence.net import clock, incarnations

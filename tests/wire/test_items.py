@@ -46,7 +46,7 @@ EVER_GIVEN = [
     (81, "TreeCopy"),
     (82, "NearCopy"),
     (83, "NearAck"),
-    (84, "Told"),
+    (84, "CausalMessage"),
     (85, "Has"),
     (40, "Renew"),
     (41, "Alive"),

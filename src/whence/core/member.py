@@ -12,7 +12,7 @@ from whence.types import Bundle, Instant, Process
 
 
 class Member(Protocol):
-    """The door a driver knocks at: one input, one Ready. Node is the usual one; a level may bring its own."""
+    """The door a driver knocks at: one input, one Ready. StagedMember is the usual one; a level may bring its own."""
 
     def found(self, peers: Sequence[Process], now: Instant) -> Ready:
         """Start as one of the first members."""

@@ -1,4 +1,5 @@
-"""One member: publish / receive / tick in, one Ready out. The order of the stages and the member's life, nothing else.
+"""A member composed of stages: publish / receive / tick in, one Ready out. It knows the order of the stages and the
+member's lifecycle, nothing else.
 
 publish: order.stamp (what it comes after) -> order.publish (deliver it here) -> spread.publish (who is told).
 receive: guard -> membership or spread (first sight? pass it on) -> order.admit (deliver now or hold).
@@ -14,8 +15,8 @@ from whence.limits import Limits
 from whence.types import Bundle, Instant, Process, pack_payloads
 
 
-class Life(Enum):
-    """Where a member is on its way through the group."""
+class Lifecycle(Enum):
+    """Where a process stands towards its group."""
 
     OUTSIDE = "outside"
     JOINING = "joining"
@@ -24,24 +25,24 @@ class Life(Enum):
     LEFT = "left"
 
 
-STEPS: dict[Life, tuple[Life, ...]] = {
-    Life.OUTSIDE: (Life.JOINING, Life.MEMBER),
-    Life.JOINING: (Life.MEMBER, Life.LEFT),
-    Life.MEMBER: (Life.LEAVING,),
-    Life.LEAVING: (Life.LEFT,),
-    Life.LEFT: (),
+STEPS: dict[Lifecycle, tuple[Lifecycle, ...]] = {
+    Lifecycle.OUTSIDE: (Lifecycle.JOINING, Lifecycle.MEMBER),
+    Lifecycle.JOINING: (Lifecycle.MEMBER, Lifecycle.LEFT),
+    Lifecycle.MEMBER: (Lifecycle.LEAVING,),
+    Lifecycle.LEAVING: (Lifecycle.LEFT,),
+    Lifecycle.LEFT: (),
 }
 """From each state, the states that may follow. A process that left comes back only as a new process."""
 
 
-class Node:
+class StagedMember:
     """One member of one group, composed of an order, a spread and a membership."""
 
-    __slots__ = ("_limits", "_members", "_order", "_published", "_spread", "life", "me")
+    __slots__ = ("_limits", "_members", "_order", "_published", "_spread", "lifecycle", "me")
 
     def __init__(self, me: Process, order: Order, spread: Spread, members: Members, limits: Limits) -> None:
         self.me = me
-        self.life = Life.OUTSIDE
+        self.lifecycle = Lifecycle.OUTSIDE
         self._order = order
         self._spread = spread
         self._members = members
@@ -50,15 +51,15 @@ class Node:
 
     def found(self, peers: Sequence[Process], now: Instant) -> Ready:
         """Start as one of the first members."""
-        if self.life is not Life.OUTSIDE:
-            raise NotMemberError(f"only a process outside can be a founder, and this one is {self.life.value}")
-        self._step(Life.MEMBER)
+        if self.lifecycle is not Lifecycle.OUTSIDE:
+            raise NotMemberError(f"only a process outside can be a founder, and this one is {self.lifecycle.value}")
+        self._step(Lifecycle.MEMBER)
         self._members.found(peers, now)
         return self._wake(Ready(notes=[Note("join")]))
 
     def join(self, contacts: Sequence[int], now: Instant) -> Ready:
         """Ask the contacts to be let in; the note `join` tells when it happened."""
-        self._step(Life.JOINING)
+        self._step(Lifecycle.JOINING)
         ready = Ready()
         self._members.join(contacts, now, ready)
         return self._wake(ready)
@@ -69,17 +70,17 @@ class Node:
 
     def leave(self, now: Instant) -> Ready:
         """Begin to leave: nothing is published any more; the farewell spreads for some rounds."""
-        if self.life is Life.JOINING:
-            self._step(Life.LEFT)
+        if self.lifecycle is Lifecycle.JOINING:
+            self._step(Lifecycle.LEFT)
             return Ready(notes=[Note("leave")])
-        self._step(Life.LEAVING)
+        self._step(Lifecycle.LEAVING)
         self._members.leave(now)
         return self._wake(Ready())
 
     def publish(self, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
         """Publish events as one bundle. Raises NotMemberError outside the group, LimitError over a limit."""
-        if self.life is not Life.MEMBER:
-            raise NotMemberError(f"only a member may publish, and this process is {self.life.value}; join first")
+        if self.lifecycle is not Lifecycle.MEMBER:
+            raise NotMemberError(f"only a member may publish, and this process is {self.lifecycle.value}; join first")
         sizes, body = pack_payloads(payloads)
         self._limits.check(len(payloads), len(body), self._published)
         bundle = Bundle(*self.me, self._published + 1, sizes, body, self._order.stamp(now))
@@ -92,10 +93,10 @@ class Node:
     def receive(self, sender: Process, item: Item, now: Instant) -> Ready:
         """Take an item from a peer."""
         ready = Ready()
-        life = self.life
+        lifecycle = self.lifecycle
         if isinstance(item, self._members.items):
             self._receive_membership(sender, item, now, ready)
-        elif life is Life.MEMBER or life is Life.LEAVING:
+        elif lifecycle is Lifecycle.MEMBER or lifecycle is Lifecycle.LEAVING:
             fresh = self._spread.receive(sender, item, now, ready)
             if not fresh:
                 return ready  # most gossip is old news, and then nothing is due earlier than it was
@@ -112,7 +113,7 @@ class Node:
 
     def meet(self, peer: Process, now: Instant) -> Ready:
         """Learn from a peer itself that it is a member: parts that began apart become one where they meet."""
-        if self.life not in (Life.OUTSIDE, Life.LEFT):
+        if self.lifecycle not in (Lifecycle.OUTSIDE, Lifecycle.LEFT):
             self._members.meet(peer)
         return self._wake(Ready())
 
@@ -128,16 +129,16 @@ class Node:
     def tick(self, now: Instant) -> Ready:
         """Do what time asks for: rounds, overdue answers, waiting that has lasted long enough."""
         ready = Ready()
-        if self.life in (Life.OUTSIDE, Life.LEFT):
+        if self.lifecycle in (Lifecycle.OUTSIDE, Lifecycle.LEFT):
             return ready
         self._members.tick(now, ready)
-        if self.life is Life.JOINING and self._members.alone():
+        if self.lifecycle is Lifecycle.JOINING and self._members.alone():
             self._enter(ready, Note("join", "alone"))
-        if self.life is not Life.JOINING:
+        if self.lifecycle is not Lifecycle.JOINING:
             self._spread.tick(now, ready)
             self._order.tick(now, ready)
-        if self.life is Life.LEAVING and self._gone():
-            self._step(Life.LEFT)
+        if self.lifecycle is Lifecycle.LEAVING and self._gone():
+            self._step(Lifecycle.LEFT)
             ready.notes.append(Note("leave"))
         return self._wake(ready)
 
@@ -158,10 +159,10 @@ class Node:
         return [*self._order.gauges(), *self._spread.gauges(), *self._members.gauges()]
 
     def _receive_membership(self, sender: Process, item: Item, now: Instant, ready: Ready) -> None:
-        if self.life in (Life.OUTSIDE, Life.LEFT):
+        if self.lifecycle in (Lifecycle.OUTSIDE, Lifecycle.LEFT):
             return
         snapshot = self._members.receive(sender, item, now, ready)
-        if snapshot is None or self.life is not Life.JOINING:
+        if snapshot is None or self.lifecycle is not Lifecycle.JOINING:
             return
         try:
             self._order.adopt(snapshot)
@@ -175,21 +176,21 @@ class Node:
         return self._members.gone()
 
     def _enter(self, ready: Ready, note: Note) -> None:
-        self._step(Life.MEMBER)
+        self._step(Lifecycle.MEMBER)
         self._members.settle()
         ready.notes.append(note)
 
-    def _step(self, to: Life) -> None:
-        if to not in STEPS[self.life]:
-            raise NotMemberError(f"a process that is {self.life.value} cannot become {to.value}")
-        self.life = to
+    def _step(self, to: Lifecycle) -> None:
+        if to not in STEPS[self.lifecycle]:
+            raise NotMemberError(f"a process that is {self.lifecycle.value} cannot become {to.value}")
+        self.lifecycle = to
 
     def _wake(self, ready: Ready) -> Ready:
         """Ask to be woken when the first stage has something to do."""
-        if self.life in (Life.OUTSIDE, Life.LEFT):
+        if self.lifecycle in (Lifecycle.OUTSIDE, Lifecycle.LEFT):
             return ready
         soonest = self._members.wake_at()
-        if self.life is not Life.JOINING:
+        if self.lifecycle is not Lifecycle.JOINING:
             for at in (self._spread.wake_at(), self._order.wake_at()):
                 if at is not None and (soonest is None or at < soonest):
                     soonest = at

@@ -22,7 +22,7 @@ from whence.core.links.detector import Ping, Pong
 from whence.core.links.greeting import Confirm, Hello, Refused
 from whence.core.links.presence import Presence
 from whence.core.links.reached import Reached
-from whence.core.membership.partial_view import Subscribe, Welcome
+from whence.core.membership.items import Subscribe, Welcome
 from whence.core.ready import Item
 from whence.types import GroupId, Incarnation, PeerId
 
@@ -60,7 +60,7 @@ NUMBERS: dict[int, type[Item]] = {
     78: tree.FenceAsk,
     79: tree.FenceTell,
     80: tree.Lost,
-    84: mesh.Told,
+    84: mesh.CausalMessage,
     85: mesh.Has,
     40: tickets.Renew,
     41: tickets.Alive,
@@ -98,7 +98,7 @@ AnyItem = Union[  # noqa: UP007 - the decoder reads this at run time
     Offer, Batch, Ack, Follow, Opened, Stream, LateBundle, Alive, Bye, Mergers,
     tree.Copy, tree.Trail, tree.Ack, causal.Ask, causal.Probe, causal.Back, causal.Lookup,
     tree.Named, tree.FenceAsk, tree.FenceTell, tree.Lost,
-    mesh.Told, mesh.Has,
+    mesh.CausalMessage, mesh.Has,
     tickets.Renew, tickets.Alive, tickets.Fenced, tickets.Update, tickets.AckUpdate, tickets.NotCoordinator,
     tickets.Probe, tickets.Fresh, tickets.Exclude, tickets.AckExclude, tickets.RequestFence, tickets.AckFence,
     tickets.AcquireTicket, tickets.AckAcquireTicket, tickets.RejectAcquireTicket, tickets.ReleaseTicket,

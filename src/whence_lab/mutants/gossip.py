@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from whence.core.dissemination.direct import Direct, Kept
+from whence.core.dissemination.direct import DirectSpread, SenderHistory
 from whence.core.dissemination.gossip import Carried, PrCast, name_of
 from whence.core.levels.gossip.level import GossipLevel
 from whence.core.ready import Ready
@@ -57,10 +57,10 @@ class PassesOnOnlyItsOwn(PrCast):
             self._carried.pop(name_of(bundle), None)
 
 
-class NeverMends(Direct):
+class NeverMends(DirectSpread):
     """Trusts links: what one of them lost is never asked for."""
 
-    def _is_stuck(self, kept: Kept, missing: int) -> bool:
+    def _is_stuck(self, history: SenderHistory, missing: int) -> bool:
         return False
 
 

@@ -5,10 +5,12 @@ from operator import gt
 
 from whence.core.levels.causal.level import CausalLevel
 from whence.core.levels.causal.mesh import journal
-from whence.core.levels.causal.mesh.items import Has, Told
+from whence.core.levels.causal.mesh.inbox import Inbox
+from whence.core.levels.causal.mesh.items import CausalMessage, Has
 from whence.core.levels.causal.mesh.journal import Published
 from whence.core.levels.causal.mesh.member import MeshMember
 from whence.core.levels.causal.mesh.outbox import Outbox, Peer
+from whence.core.levels.causal.mesh.recovery import Recovery
 from whence.core.levels.causal.mesh.state import State
 from whence.core.ready import Delivery, Ready, Returned
 from whence.types import Bundle, Instant
@@ -19,18 +21,18 @@ from whence.types import Bundle, Instant
 class KeepsOnlyPublishersOrder(State):
     """Keeps the order of each publisher, and no other."""
 
-    def is_ready(self, told: Told) -> bool:
-        publisher = self.place_of[told.bundle.pid]
-        return told.past[publisher] <= self.delivered[publisher]
+    def is_ready(self, message: CausalMessage) -> bool:
+        publisher = self.place_of[message.bundle.pid]
+        return message.past[publisher] <= self.delivered[publisher]
 
 
 class ComparesOneTooFew(State):
     """Does not look at the last node of the clock."""
 
-    def is_ready(self, told: Told) -> bool:
-        publisher = self.place_of[told.bundle.pid]
-        own = told.past[publisher] <= self.delivered[publisher]
-        return own and not any(map(gt, told.past[:-1], self.delivered))
+    def is_ready(self, message: CausalMessage) -> bool:
+        publisher = self.place_of[message.bundle.pid]
+        own = message.past[publisher] <= self.delivered[publisher]
+        return own and not any(map(gt, message.past[:-1], self.delivered))
 
 
 class TellsAnOldPast(State):
@@ -38,34 +40,36 @@ class TellsAnOldPast(State):
 
     _told: list[int] | None = None
 
-    def publish(self, bundle: Bundle) -> Told:
-        told = super().publish(bundle)
-        before, self._told = self._told, list(told.past)
+    def publish(self, bundle: Bundle) -> CausalMessage:
+        message = super().publish(bundle)
+        before, self._told = self._told, list(message.past)
         if before is None:
-            return told
-        before[self.me] = told.past[self.me]
-        old = self.kept[before[self.me] + 1] = Told(before, told.taken, bundle)
+            return message
+        before[self.me] = message.past[self.me]
+        old = self.kept[before[self.me] + 1] = CausalMessage(before, message.taken, bundle)
         return old
 
 
 class SkipsWhatIsMissing(State):
     """Takes the message of a publisher that came for its next, whichever it is."""
 
-    def is_ready(self, told: Told) -> bool:
-        past = told.past.copy()
-        past[self.place_of[told.bundle.pid]] = 0
+    def is_ready(self, message: CausalMessage) -> bool:
+        past = message.past.copy()
+        past[self.place_of[message.bundle.pid]] = 0
         return not any(map(gt, past, self.delivered))
 
 
 class PassesOnWithoutThePast(State):
     """Passes a message of another on with its number alone."""
 
-    def recall(self, publisher: int, above: int, upto: int) -> list[Told]:
+    def recall(self, publisher: int, above: int, upto: int) -> list[CausalMessage]:
         found = super().recall(publisher, above, upto)
-        return found if publisher == self.me else [self._stripped(told, publisher) for told in found]
+        return found if publisher == self.me else [self._stripped(message, publisher) for message in found]
 
-    def _stripped(self, told: Told, publisher: int) -> Told:
-        return Told([past if node == publisher else 0 for node, past in enumerate(told.past)], [], told.bundle)
+    def _stripped(self, message: CausalMessage, publisher: int) -> CausalMessage:
+        return CausalMessage(
+            [past if node == publisher else 0 for node, past in enumerate(message.past)], [], message.bundle
+        )
 
 
 class ForgetsWhatWasBegun(State):
@@ -82,7 +86,7 @@ class TakesItsClockForTaken(State):
     """Sends messages of an earlier life again as if all they follow had been taken there."""
 
     def resume(self) -> list[Bundle]:
-        self.kept = {number: Told(told.past, [], told.bundle) for number, told in self.kept.items()}
+        self.kept = {number: CausalMessage(message.past, [], message.bundle) for number, message in self.kept.items()}
         return super().resume()
 
 
@@ -125,11 +129,13 @@ class NeverSaysWhatItHas(Outbox):
         super().tell(now, Ready(), news=news)
 
 
-class AcknowledgesWhatItHolds(MeshMember):
+class AcknowledgesWhatItHolds(Inbox):
     """Counts what it only holds as taken."""
 
-    def _hold(self, told: Told, publisher: int, number: int, sender: int, now: Instant, ready: Ready) -> None:
-        super()._hold(told, publisher, number, sender, now, ready)
+    def _hold(
+        self, message: CausalMessage, publisher: int, number: int, sender: int, now: Instant, ready: Ready
+    ) -> None:
+        super()._hold(message, publisher, number, sender, now, ready)
         self.state.taken[publisher] = max(self.state.taken[publisher], number)
 
 
@@ -140,57 +146,59 @@ class AcknowledgesWhatIsHandedOut(Outbox):
         return Has(self.state.delivered.copy(), self.state.delivered.copy())
 
 
-class BelievesEarlierLives(MeshMember):
+class BelievesEarlierLives(Inbox):
     """Takes what a message follows for what has come to its publisher, be it said again by a later life."""
 
-    def _receive_message(self, sender: int, told: Told, now: Instant, ready: Ready) -> None:
-        if sender == told.bundle.pid:
-            self.outbox.acknowledged(sender, 0, told.past[self.state.me], now, ready)
-        super()._receive_message(sender, told, now, ready)
+    def receive(self, sender: int, message: CausalMessage, now: Instant, ready: Ready) -> None:
+        if sender == message.bundle.pid:
+            self.outbox.acknowledged(sender, 0, message.past[self.state.me], now, ready)
+        super().receive(sender, message, now, ready)
 
 
 # --- messages ---
 
 
-class TakesDuplicates(MeshMember):
+class TakesDuplicates(Inbox):
     """Processes a message as often as it comes."""
 
-    def _receive_message(self, sender: int, told: Told, now: Instant, ready: Ready) -> None:
-        publisher = self.state.place_of[told.bundle.pid]
-        again = told.past[publisher] < self.state.delivered[publisher] and publisher != self.state.me
-        super()._receive_message(sender, told, now, ready)
+    def receive(self, sender: int, message: CausalMessage, now: Instant, ready: Ready) -> None:
+        publisher = self.state.place_of[message.bundle.pid]
+        again = message.past[publisher] < self.state.delivered[publisher] and publisher != self.state.me
+        super().receive(sender, message, now, ready)
         if again:
-            ready.deliver.append(Delivery(told.bundle))
+            ready.deliver.append(Delivery(message.bundle))
 
 
-class HoldsWithoutBound(MeshMember):
+class HoldsWithoutBound(Inbox):
     """Holds as many messages as come."""
 
-    def _hold(self, told: Told, publisher: int, number: int, sender: int, now: Instant, ready: Ready) -> None:
-        counted, self._held_count = self._held_count, 0
-        super()._hold(told, publisher, number, sender, now, ready)
-        self._held_count += counted
+    def _hold(
+        self, message: CausalMessage, publisher: int, number: int, sender: int, now: Instant, ready: Ready
+    ) -> None:
+        counted, self.held_count = self.held_count, 0
+        super()._hold(message, publisher, number, sender, now, ready)
+        self.held_count += counted
 
 
 # --- what is written down ---
 
 
-class ForgetsItsOwnInACrash(MeshMember):
+class ForgetsItsOwnInACrash(Recovery):
     """Does not write down what it publishes, and numbers anew."""
 
-    def _persist(self, entry: journal.Entry, ready: Ready) -> None:
+    def persist(self, entry: journal.Entry, ready: Ready) -> None:
         if not isinstance(entry, Published):
-            super()._persist(entry, ready)
+            super().persist(entry, ready)
 
 
-class SendsBeforeItWrites(MeshMember):
+class SendsBeforeItWrites(Recovery):
     """Acts on a transition and writes it down with the next one."""
 
     _late: tuple[bytes, ...] = ()
 
-    def _persist(self, entry: journal.Entry, ready: Ready) -> None:
+    def persist(self, entry: journal.Entry, ready: Ready) -> None:
         before, now = len(ready.persist), ready.persist
-        super()._persist(entry, ready)
+        super().persist(entry, ready)
         fresh = tuple(now[before:])
         del now[before:]
         now.extend(self._late)
@@ -202,8 +210,8 @@ class ResumesWhereItWas(State):
 
     def resume(self) -> list[Bundle]:
         own = super().resume()
-        for told in self.kept.values():
-            self.delivered[:] = map(max, self.delivered, told.past)
+        for message in self.kept.values():
+            self.delivered[:] = map(max, self.delivered, message.past)
         return own
 
 
@@ -212,7 +220,7 @@ class DeliversAgain(MeshMember):
 
     def restore(self, records: Sequence[bytes], now: Instant) -> Ready:
         ready = super().restore(records, now)
-        ready.deliver += [Delivery(told.bundle) for told in self.state.kept.values()]
+        ready.deliver += [Delivery(message.bundle) for message in self.state.kept.values()]
         return ready
 
 
@@ -242,6 +250,14 @@ def _state(kind: type[State]) -> Callable[[CausalLevel], CausalLevel]:
     return lambda spec: spec._replace(mesh_state=kind)
 
 
+def _inbox(kind: type[Inbox]) -> Callable[[CausalLevel], CausalLevel]:
+    return lambda spec: spec._replace(mesh_inbox=kind)
+
+
+def _recovery(kind: type[Recovery]) -> Callable[[CausalLevel], CausalLevel]:
+    return lambda spec: spec._replace(mesh_recovery=kind)
+
+
 def _outbox(kind: type[Outbox]) -> Callable[[CausalLevel], CausalLevel]:
     return lambda spec: spec._replace(mesh_outbox=kind)
 
@@ -254,16 +270,16 @@ _BUGS: tuple[tuple[str, str, str, Callable[[CausalLevel], CausalLevel]], ...] = 
     ("skips_what_is_missing", "causal", "takes any message of a publisher for its next", _state(SkipsWhatIsMissing)),
     ("settles_without_the_silent", "agreement", "does not keep for the suspected", _outbox(SettlesWithoutTheSilent)),
     ("direct_sends_once", "agreement", "never sends again", _outbox(SendsOnce)),
-    ("believes_earlier_lives", "agreement", "takes old words for new", _member(BelievesEarlierLives)),
+    ("believes_earlier_lives", "agreement", "takes old words for new", _inbox(BelievesEarlierLives)),
     ("never_says_what_it_has", "bounds", "acknowledges only by publishing", _outbox(NeverSaysWhatItHas)),
-    ("direct_acknowledges_the_held", "agreement", "counts what it holds", _member(AcknowledgesWhatItHolds)),
+    ("direct_acknowledges_the_held", "agreement", "counts what it holds", _inbox(AcknowledgesWhatItHolds)),
     ("acknowledges_the_untaken", "agreement", "takes handed out for taken", _outbox(AcknowledgesWhatIsHandedOut)),
     ("takes_its_clock_for_taken", "agreement", "acknowledges what it follows", _state(TakesItsClockForTaken)),
-    ("takes_duplicates", "no_duplicates", "processes what comes again", _member(TakesDuplicates)),
+    ("takes_duplicates", "no_duplicates", "processes what comes again", _inbox(TakesDuplicates)),
     ("passes_on_without_the_past", "causal", "passes on the bare message", _state(PassesOnWithoutThePast)),
-    ("direct_holds_without_bound", "bounds", "holds as many messages as come", _member(HoldsWithoutBound)),
-    ("forgets_its_own_in_a_crash", "agreement", "does not write down its own", _member(ForgetsItsOwnInACrash)),
-    ("direct_sends_before_it_writes", "agreement", "acts before it is durable", _member(SendsBeforeItWrites)),
+    ("direct_holds_without_bound", "bounds", "holds as many messages as come", _inbox(HoldsWithoutBound)),
+    ("forgets_its_own_in_a_crash", "agreement", "does not write down its own", _recovery(ForgetsItsOwnInACrash)),
+    ("direct_sends_before_it_writes", "agreement", "acts before it is durable", _recovery(SendsBeforeItWrites)),
     ("resumes_where_it_was", "agreement", "does not fetch again what was not taken", _state(ResumesWhereItWas)),
     ("direct_delivers_again", "no_duplicates", "hands all over again after a crash", _member(DeliversAgain)),
     ("direct_delivers_nothing_twice", "agreement", "hands over nothing after a crash", _member(DeliversNothingTwice)),

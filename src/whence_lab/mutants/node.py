@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 
 from whence.core.levels.gossip.level import GossipLevel
 from whence.core.ready import Ready
-from whence.core.staged import Node
+from whence.core.staged import StagedMember
 from whence.types import Bundle, Instant, Process
 
 
-class NumbersBundles(Node):
+class NumbersBundles(StagedMember):
     """Counts a bundle as one event, so that its later events share their numbers with the next bundle."""
 
     def publish(self, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
@@ -18,7 +18,7 @@ class NumbersBundles(Node):
         return bundle, ready
 
 
-class SameLifeAgain(Node):
+class SameLifeAgain(StagedMember):
     """Publishes under its first life's name after a restart."""
 
     def publish(self, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
@@ -29,8 +29,8 @@ class SameLifeAgain(Node):
             self.me = me
 
 
-def _plant(kind: type[Node]) -> Callable[[GossipLevel], GossipLevel]:
-    return lambda parts: parts._replace(node=kind)
+def _plant(kind: type[StagedMember]) -> Callable[[GossipLevel], GossipLevel]:
+    return lambda parts: parts._replace(member=kind)
 
 
 BUGS = (

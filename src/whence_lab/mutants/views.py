@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from whence.core.levels.gossip.level import GossipLevel
-from whence.core.membership.partial_view import Known, PartialView
+from whence.core.membership.news import Known
+from whence.core.membership.partial_view import PartialView
 from whence.core.ready import Ready
 from whence.types import Instant
 
@@ -21,7 +22,7 @@ class KnowsItself(PartialView):
     def _learn(self, pid: int, incarnation: int, rounds: int) -> None:
         if pid == self.me.pid and pid not in self._view:
             self._peers.append(pid)
-            self._view[pid] = Known(incarnation, self._round + rounds)
+            self._view[pid] = Known(incarnation, self._news.round + rounds)
         super()._learn(pid, incarnation, rounds)
 
 
@@ -43,7 +44,7 @@ class AsksOnce(PartialView):
     """Asks one contact to be let in, and waits."""
 
     def tick(self, now: Instant, ready: Ready) -> None:
-        self._retry_at = None
+        self._search.retry_at = None
 
 
 class AlwaysTheSameTargets(PartialView):

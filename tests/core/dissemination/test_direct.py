@@ -4,7 +4,7 @@ import pytest
 
 from tests.core.parts import ME, ROUND_NS, delivered_in, news_of, node_of, one, rng_of, view_of
 from whence import limits
-from whence.core.dissemination.direct import HAVE, WANT, Direct, DirectSettings, Have, Push, Want
+from whence.core.dissemination.direct import HAVE, WANT, DirectSettings, DirectSpread, Have, Push, Want
 from whence.core.dissemination.gossip import GossipSettings
 from whence.core.links.detector import Ping
 from whence.core.ready import Item, Ready, Send
@@ -14,22 +14,22 @@ from whence.types import Bundle, Process, packed
 PEER = Process(2, 1)
 
 
-def direct_of(peers: tuple[int, ...] = (2, 3, 4), bounds: Limits | None = None, **settings: int) -> Direct:
+def direct_of(peers: tuple[int, ...] = (2, 3, 4), bounds: Limits | None = None, **settings: int) -> DirectSpread:
     gossip = GossipSettings(round_ns=ROUND_NS, jitter=0.0)
     chosen = DirectSettings(spread="direct", **settings)
-    return Direct(view_of(peers), gossip, chosen, bounds or Limits(), rng_of(0), 0)
+    return DirectSpread(view_of(peers), gossip, chosen, bounds or Limits(), rng_of(0), 0)
 
 
 def mine(first: int, payload: bytes = b"x") -> Bundle:
     return packed(ME, first, [payload])
 
 
-def told(direct: Direct, item: Item, sender: Process = PEER) -> tuple[list[Bundle], Ready]:
+def told(direct: DirectSpread, item: Item, sender: Process = PEER) -> tuple[list[Bundle], Ready]:
     ready = Ready()
     return direct.receive(sender, item, 0, ready), ready
 
 
-def round_of(direct: Direct) -> list[Send]:
+def round_of(direct: DirectSpread) -> list[Send]:
     ready = Ready()
     due = direct.wake_at()
     assert due is not None

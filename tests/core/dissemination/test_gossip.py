@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.core.parts import ME, ROUND_NS, ball, balls_in, gossip_of, one, round_of, view_of
 from whence import limits
-from whence.core.membership.partial_view import Subscribe
+from whence.core.membership.items import Subscribe
 from whence.core.ready import Ready
 from whence.types import Process, packed
 from whence.wire.codec import decode, encode

@@ -5,7 +5,9 @@ from hypothesis import strategies as st
 
 from tests.core.parts import ME, ROUND_NS, news_of, rng_of
 from whence.core.membership.full_view import Directory, FullView
-from whence.core.membership.partial_view import PartialView, Subscribe, ViewSettings, Welcome
+from whence.core.membership.items import Subscribe, Welcome
+from whence.core.membership.partial_view import PartialView
+from whence.core.membership.settings import ViewSettings
 from whence.core.ready import Ready
 from whence.types import Process
 

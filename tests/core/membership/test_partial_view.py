@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from tests.core.parts import ME, ROUND_NS, asked_in, heard, news_of, view_of
 from whence import limits
 from whence.core.levels.gossip.level import Settings
-from whence.core.membership.partial_view import PartialView, Subscribe, Welcome
+from whence.core.membership.items import Subscribe, Welcome
+from whence.core.membership.partial_view import PartialView
 from whence.core.ready import Ready
 from whence.types import Process
 

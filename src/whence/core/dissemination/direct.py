@@ -22,7 +22,8 @@ from whence import limits
 from whence.core.dissemination.gossip import BUNDLE_FRAME_BYTES, GossipSettings
 from whence.core.dissemination.seen import Seen
 from whence.core.dissemination.senders import Senders
-from whence.core.membership.partial_view import News, PartialView, whole
+from whence.core.membership.items import News, whole
+from whence.core.membership.partial_view import PartialView
 from whence.core.ready import Gauge, Item, Note, RandomSource, Ready, Send
 from whence.errors import SettingError
 from whence.limits import Limits
@@ -116,7 +117,7 @@ class DirectSettings(Struct, frozen=True, kw_only=True):
                 raise SettingError(f"{name} must be at least 1, not {getattr(self, name)}")
 
 
-class Kept:
+class SenderHistory:
     """What is known of one process: the numbers seen, and the bundles kept, oldest first."""
 
     __slots__ = ("asked", "asked_round", "bundles", "seen", "stuck")
@@ -137,7 +138,7 @@ class Kept:
         return seen.lasts[at - 1] + 1 if at and seen.lasts[at - 1] >= start else start
 
 
-class Direct:
+class DirectSpread:
     """Send to all at once; keep a while; mend by digests."""
 
     def __init__(
@@ -157,7 +158,7 @@ class Direct:
         self._next_round = start + int(rng() * gossip.round_ns)
         self._round = 0
         self._told_round = 0
-        self._senders: Senders[Kept] = Senders(bounds, Kept)
+        self._senders: Senders[SenderHistory] = Senders(bounds, SenderHistory)
         self._senders.open(*members.me)
         self._order_kept: deque[Process] = deque()
         """The sender of every bundle kept, oldest first."""
@@ -231,16 +232,16 @@ class Direct:
 
     def _take(self, bundle: Bundle, ready: Ready) -> bool:
         """Remember and keep a bundle; return False if it was seen before or cannot be remembered."""
-        kept = self._senders.find(bundle.pid, bundle.incarnation)
-        if kept is None:
-            kept = self._open(bundle.pid, bundle.incarnation)
-            if kept is None:
+        history = self._senders.find(bundle.pid, bundle.incarnation)
+        if history is None:
+            history = self._open(bundle.pid, bundle.incarnation)
+            if history is None:
                 ready.notes.append(Note("drop", "senders_max", bundle))
                 return False
-        if not kept.seen.add(bundle.first, bundle.last, self._limits.spans_per_sender_max):
+        if not history.seen.add(bundle.first, bundle.last, self._limits.spans_per_sender_max):
             ready.notes.append(Note("drop", "duplicate", bundle))
             return False
-        kept.bundles.append(bundle)
+        history.bundles.append(bundle)
         self._order_kept.append(bundle.process)
         self._kept_bytes += len(bundle.body)
         settings = self._settings
@@ -248,7 +249,7 @@ class Direct:
             self._forget_oldest()
         return True
 
-    def _open(self, pid: int, incarnation: int) -> Kept | None:
+    def _open(self, pid: int, incarnation: int) -> SenderHistory | None:
         if self._senders.refuses(pid, incarnation) is not None:
             return None
         crowded_out = self._senders.crowded_out(pid)
@@ -260,20 +261,20 @@ class Direct:
 
     def _forget_oldest(self) -> None:
         process = self._order_kept.popleft()
-        kept = self._senders.find(*process)
-        if kept is not None and kept.bundles:
-            self._kept_bytes -= len(kept.bundles.popleft().body)
+        history = self._senders.find(*process)
+        if history is not None and history.bundles:
+            self._kept_bytes -= len(history.bundles.popleft().body)
 
-    def _active(self) -> Iterator[tuple[Process, Kept]]:
-        for (pid, incarnation), kept in self._senders:
-            if kept.bundles:
-                yield Process(pid, incarnation), kept
+    def _active(self) -> Iterator[tuple[Process, SenderHistory]]:
+        for (pid, incarnation), history in self._senders:
+            if history.bundles:
+                yield Process(pid, incarnation), history
 
     def _digest(self) -> bytes:
         entries = []
-        for process, kept in self._active():
-            first = kept.bundles[0].first
-            entries.append(HAVE.pack(*process, first, kept.missing(first), kept.missing()))
+        for process, history in self._active():
+            first = history.bundles[0].first
+            entries.append(HAVE.pack(*process, first, history.missing(first), history.missing()))
         return b"".join(entries[:DIGEST_SENDERS_MAX])
 
     def _compare(self, sender: Process, have: Have, ready: Ready) -> None:
@@ -286,15 +287,15 @@ class Direct:
             if (pid, incarnation) == self._members.me:
                 self._confirmed[sender.pid] = complete
                 continue
-            kept = self._senders.find(pid, incarnation) or self._open(pid, incarnation)
-            if kept is None or kept.asked_round == self._round or not 1 <= first <= limits.SEQ_MAX:
+            history = self._senders.find(pid, incarnation) or self._open(pid, incarnation)
+            if history is None or history.asked_round == self._round or not 1 <= first <= limits.SEQ_MAX:
                 continue
-            missing = kept.missing(first)
-            if missing < end and missing <= limits.SEQ_MAX and self._is_stuck(kept, missing):
-                kept.asked_round = self._round
-                kept.asked += 1
+            missing = history.missing(first)
+            if missing < end and missing <= limits.SEQ_MAX and self._is_stuck(history, missing):
+                history.asked_round = self._round
+                history.asked += 1
                 want = WANT.pack(pid, incarnation, missing)
-                if kept.asked % 2 and pid != sender.pid and self._members.reaches(Process(pid, incarnation)):
+                if history.asked % 2 and pid != sender.pid and self._members.reaches(Process(pid, incarnation)):
                     ready.send.append(Send((pid,), Want(want), incarnation))
                 else:
                     wanted.append(want)
@@ -303,19 +304,19 @@ class Direct:
         if len(self._confirmed) > limits.VIEW_MAX:
             del self._confirmed[next(iter(self._confirmed))]
 
-    def _is_stuck(self, kept: Kept, missing: int) -> bool:
+    def _is_stuck(self, history: SenderHistory, missing: int) -> bool:
         """Tell whether the same number was missing a round ago: what is still on its way is not asked for."""
-        since = kept.stuck.setdefault(missing, self._round)
-        if len(kept.stuck) > STUCK_MAX:
-            del kept.stuck[next(iter(kept.stuck))]
+        since = history.stuck.setdefault(missing, self._round)
+        if len(history.stuck) > STUCK_MAX:
+            del history.stuck[next(iter(history.stuck))]
         return since < self._round
 
     def _answer(self, sender: Process, want: Want, ready: Ready) -> None:
         room = self._settings.mend_bytes
         chosen: list[Bundle] = []
         for pid, incarnation, missing in WANT.iter_unpack(want.senders):
-            kept = self._senders.find(pid, incarnation)
-            for bundle in kept.bundles if kept is not None else ():
+            history = self._senders.find(pid, incarnation)
+            for bundle in history.bundles if history is not None else ():
                 if bundle.last >= missing and len(chosen) < limits.PACKET_BUNDLES_MAX and (room > 0 or not chosen):
                     room -= len(bundle.body) + len(bundle.sizes) + len(bundle.stamp) + BUNDLE_FRAME_BYTES
                     chosen.append(bundle)

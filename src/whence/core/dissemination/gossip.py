@@ -13,7 +13,8 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from whence import limits
-from whence.core.membership.partial_view import News, PartialView, whole
+from whence.core.membership.items import News, whole
+from whence.core.membership.partial_view import PartialView
 from whence.core.ready import Gauge, Item, Note, RandomSource, Ready, Send
 from whence.errors import SettingError
 from whence.types import Bundle, Instant, Process

@@ -5,7 +5,8 @@ The driver keeps one directory for all members that it hosts; joining still asks
 
 from collections.abc import Callable, Sequence
 
-from whence.core.membership.partial_view import PartialView, ViewSettings
+from whence.core.membership.partial_view import PartialView
+from whence.core.membership.settings import ViewSettings
 from whence.core.ready import Gauge, RandomSource, Ready
 from whence.types import Instant, Process
 

@@ -5,7 +5,7 @@ import pytest
 from tests.core.levels.total.group import MS, Group
 from whence.core.levels.total.items import Offer, Stream
 from whence.core.ready import Ready
-from whence.core.staged import Life
+from whence.core.staged import Lifecycle
 from whence.errors import StalledError
 from whence.types import Process
 
@@ -82,7 +82,7 @@ def test_a_newcomer_hears_what_comes_after_it_and_a_new_life_waits_epsilon_ticks
     group.run(30)
     group.start(3, 2)
     group.do(3, group.members[3].join([0, 1], group.now))
-    assert group.members[3].life is Life.MEMBER
+    assert group.members[3].lifecycle is Lifecycle.MEMBER
     with pytest.raises(StalledError, match=r"retry in \d"):
         group.members[3].publish([b"too early"], group.now)
     group.run(2)

@@ -12,7 +12,7 @@ from whence.core.levels.total.items import Alive, Batch, Bye, Follow, LateBundle
 from whence.core.membership.full_view import Directory
 from whence.core.ready import Item, Ready
 from whence.core.registry import LEVELS
-from whence.core.staged import Life
+from whence.core.staged import Lifecycle
 from whence.errors import LimitError, NotMemberError, StalledError, UsageError
 from whence.types import Process
 from whence.wire.codec import decode, encode
@@ -131,14 +131,14 @@ def test_who_leaves_first_sends_what_is_on_its_way_and_followers_move_on() -> No
     group.publish(1, b"last words")
     group.do(1, group.members[1].leave(group.now))
     group.run(60)
-    assert group.members[1].life is Life.LEFT
+    assert group.members[1].lifecycle is Lifecycle.LEFT
     group.down = [1]
     assert group.delivered[3] == group.delivered[0] == [b"last words"]
     joining = group.start(5, 1)
     group.lost = (Follow,)
     group.do(5, joining.join([0], group.now))
     group.do(5, joining.leave(group.now))
-    assert joining.life is Life.LEFT
+    assert joining.lifecycle is Lifecycle.LEFT
 
 
 def test_bytes_that_are_no_stamp_are_rejected_wherever_they_come() -> None:

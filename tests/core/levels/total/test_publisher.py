@@ -4,7 +4,7 @@ import pytest
 
 from tests.core.levels.total.group import MS, Group, metric
 from whence.core.levels.total.items import Ack, Batch, Offer
-from whence.core.staged import Life
+from whence.core.staged import Lifecycle
 from whence.errors import StalledError
 from whence.sim.corruption import corrupt_stamps
 from whence.types import Process
@@ -80,7 +80,7 @@ def test_who_leaves_is_told_of_what_nobody_is_known_to_have() -> None:
     group.publish(2, b"x")
     group.do(2, group.members[2].leave(group.now))
     group.run(40)
-    assert group.members[2].life is Life.LEFT
+    assert group.members[2].lifecycle is Lifecycle.LEFT
     assert group.unheard == {2: [b"x"]}
 
 

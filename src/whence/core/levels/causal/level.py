@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 from msgspec import structs
 
 from whence.core.level import BuildContext
+from whence.core.levels.causal.mesh.inbox import Inbox as MeshInbox
 from whence.core.levels.causal.mesh.member import MeshMember
 from whence.core.levels.causal.mesh.outbox import Outbox as MeshOutbox
+from whence.core.levels.causal.mesh.recovery import Recovery as MeshRecovery
 from whence.core.levels.causal.mesh.state import State as MeshState
 from whence.core.levels.causal.reliability import LIVE_TIMERS
 from whence.core.levels.causal.settings import Settings
@@ -67,6 +69,8 @@ class CausalLevel(NamedTuple):
     mesh: type[MeshMember] = MeshMember
     mesh_state: type[MeshState] = MeshState
     mesh_outbox: type[MeshOutbox] = MeshOutbox
+    mesh_inbox: type[MeshInbox] = MeshInbox
+    mesh_recovery: type[MeshRecovery] = MeshRecovery
     offsets: type[Offsets] = Offsets
 
     @property
@@ -142,7 +146,9 @@ class CausalLevel(NamedTuple):
         overlay = overlay_of(settings.overlay)
         state = self.mesh_state(overlay.place_of[me.pid], overlay.processes, remembers=remembers)
         outbox = self.mesh_outbox(state, settings.mesh, Suspects())
-        return self.mesh(me, settings, state, outbox)
+        inbox = self.mesh_inbox(outbox, settings.mesh)
+        recovery = self.mesh_recovery(outbox, settings.layout)
+        return self.mesh(me, settings, outbox, inbox, recovery)
 
     def compose(self, me: Process, settings: Settings, overlay: Overlay, *, remembers: bool) -> TreeMember:
         """Compose a member at its place in an overlay."""

@@ -5,15 +5,16 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from whence.core.dissemination.direct import EVERYBODY_KNOWN, Direct, DirectSettings
+from whence.core.dissemination.direct import EVERYBODY_KNOWN, DirectSettings, DirectSpread
 from whence.core.dissemination.gossip import GossipSettings, PrCast
 from whence.core.level import BuildContext
 from whence.core.levels.gossip.arrival import Arrival
 from whence.core.levels.gossip.fifo import Fifo, FifoSettings
 from whence.core.membership.full_view import FullView
-from whence.core.membership.partial_view import PartialView, ViewSettings
+from whence.core.membership.partial_view import PartialView
+from whence.core.membership.settings import ViewSettings
 from whence.core.settings import parse
-from whence.core.staged import Node
+from whence.core.staged import StagedMember
 from whence.core.stages import Order, Spread
 from whence.errors import SettingError
 from whence.limits import ROUNDS_MAX, Limits
@@ -38,9 +39,9 @@ class GossipLevel(NamedTuple):
     """The recipe of the gossip levels: one part for each stage. A planted bug is one part replaced by a wrong one."""
 
     order: Callable[[Process, Settings], Order]
-    node: Callable[..., Node] = Node
+    member: Callable[..., StagedMember] = StagedMember
     spread: Callable[..., PrCast] = PrCast
-    direct: Callable[..., Direct] = Direct
+    direct: Callable[..., DirectSpread] = DirectSpread
     partial: Callable[..., PartialView] = PartialView
     full: Callable[..., FullView] = FullView
 
@@ -48,7 +49,7 @@ class GossipLevel(NamedTuple):
         """Make settings from values by name. Raises SettingError."""
         return settings_from(given)
 
-    def build(self, me: Process, settings: Settings, around: BuildContext) -> Node:
+    def build(self, me: Process, settings: Settings, around: BuildContext) -> StagedMember:
         """Compose a member that has not joined yet."""
         order = self.order(me, settings)
         basics = (me, settings.views, settings.gossip.round_ns, around.rng, order.snapshot)
@@ -58,7 +59,7 @@ class GossipLevel(NamedTuple):
             spread = self.direct(members, settings.gossip, settings.direct, settings.limits, around.rng, around.now)
         else:
             spread = self.spread(members, settings.gossip, around.rng, around.now)
-        return self.node(me, order, spread, members, settings.limits)
+        return self.member(me, order, spread, members, settings.limits)
 
     def first_peers(self, settings: Settings) -> int:
         """Return how many others a founder is told of at most."""

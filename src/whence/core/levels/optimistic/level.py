@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from whence.core.dissemination.direct import EVERYBODY_KNOWN, Direct
+from whence.core.dissemination.direct import EVERYBODY_KNOWN, DirectSpread
 from whence.core.dissemination.gossip import PrCast
 from whence.core.level import BuildContext
 from whence.core.levels.optimistic.delivery import TwoLayerDelivery
@@ -51,7 +51,7 @@ class OptimisticLevel(NamedTuple):
         members = PartialView(*basics) if settings.views.view == "partial" else FullView(*basics, around.directory)
         spread: Spread
         if settings.direct.spread == "direct":
-            spread = Direct(members, settings.gossip, settings.direct, settings.limits, around.rng, around.now)
+            spread = DirectSpread(members, settings.gossip, settings.direct, settings.limits, around.rng, around.now)
         else:
             spread = self.spread(members, settings.gossip, around.rng, around.now)
         handover_ns = (layer.hold_rounds + layer.recover_rounds) * round_ns

@@ -14,7 +14,7 @@ from whence.core.levels.optimistic.tickets.manager import TicketManager
 from whence.core.levels.optimistic.tickets.status import Status
 from whence.core.membership.partial_view import PartialView
 from whence.core.ready import Gauge, Item, Note, Ready
-from whence.core.staged import Life, Node
+from whence.core.staged import Lifecycle, StagedMember
 from whence.core.stages import Spread
 from whence.errors import UsageError, WhenceError
 from whence.limits import INCARNATION_MAX, Limits
@@ -33,7 +33,7 @@ def named(process: Process) -> int:
     return process.pid * INCARNATIONS + process.incarnation
 
 
-class OptimisticMember(Node):
+class OptimisticMember(StagedMember):
     """One member of one cluster."""
 
     def __init__(
@@ -69,7 +69,7 @@ class OptimisticMember(Node):
 
     def publish(self, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
         """Publish events under the ticket. Raises NotCoordinatorError, LeaseSuspendedError, or what any member does."""
-        if self.life is Life.MEMBER:
+        if self.lifecycle is Lifecycle.MEMBER:
             session = self._tickets.authorize(now)
             self._delivery.epoch.begin(session.ticket_epoch, session.base)
         return super().publish(payloads, now)
@@ -84,8 +84,8 @@ class OptimisticMember(Node):
             self._tickets.drop_leases(now, ready)
             return self._wake_by(ready, now)
         name = ACT_ALIASES.get(name, name)
-        if self.life is not Life.MEMBER:
-            raise UsageError(f"only a member may {name}, and this process is {self.life.value}")
+        if self.lifecycle is not Lifecycle.MEMBER:
+            raise UsageError(f"only a member may {name}, and this process is {self.lifecycle.value}")
         match name:
             case "acquire_ticket":
                 self._tickets.acquire(now)
@@ -112,7 +112,7 @@ class OptimisticMember(Node):
 
     def refusal(self, now: Instant) -> WhenceError | None:
         """Return the error that publishing now would raise for want of a ticket or a lease."""
-        return self._tickets.refusal(now) if self.life is Life.MEMBER else None
+        return self._tickets.refusal(now) if self.lifecycle is Lifecycle.MEMBER else None
 
     # --- inputs ---
 
@@ -120,18 +120,18 @@ class OptimisticMember(Node):
         """Take an item: those of tickets and recovery here, all others as any member does."""
         if isinstance(item, ITEMS):
             ready = Ready()
-            if self.life not in (Life.OUTSIDE, Life.LEFT):
+            if self.lifecycle not in (Lifecycle.OUTSIDE, Lifecycle.LEFT):
                 self._tickets.receive(sender, item, now, ready)
                 return self._wake_by(ready, now)
             return ready
         if isinstance(item, _RECOVERY):
             ready = Ready()
-            if self.life in (Life.MEMBER, Life.LEAVING):
+            if self.lifecycle in (Lifecycle.MEMBER, Lifecycle.LEAVING):
                 self._delivery.receive(sender, item, now, ready)
             else:
                 ready.notes.append(Note("drop", "not_member", peer=sender.pid))
             return self._wake_by(ready, now)
-        if self.life not in (Life.OUTSIDE, Life.LEFT):
+        if self.lifecycle not in (Lifecycle.OUTSIDE, Lifecycle.LEFT):
             self._tickets.peers.hear(sender, now)
         ready = super().receive(sender, item, now)
         # Nothing a coordinator waits for comes sooner by it, and coordinators are the members that receive most.
@@ -145,7 +145,7 @@ class OptimisticMember(Node):
     def tick(self, now: Instant) -> Ready:
         """Do what time asks for, the tickets' rounds too."""
         ready = super().tick(now)
-        if self.life not in (Life.OUTSIDE, Life.LEFT):
+        if self.lifecycle not in (Lifecycle.OUTSIDE, Lifecycle.LEFT):
             self._tickets.tick(now, ready)
         return self._wake_by(ready, now)
 
@@ -158,7 +158,7 @@ class OptimisticMember(Node):
 
     def _wake_by(self, ready: Ready, now: Instant) -> Ready:
         """Ask to be woken for the tickets too."""
-        if self.life in (Life.OUTSIDE, Life.LEFT):
+        if self.lifecycle in (Lifecycle.OUTSIDE, Lifecycle.LEFT):
             return ready
         self._wake(ready)
         at = self._tickets.wake_at(now)

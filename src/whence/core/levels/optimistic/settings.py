@@ -5,7 +5,7 @@ from msgspec import Struct
 from whence.core.dissemination.direct import DirectSettings
 from whence.core.dissemination.gossip import GossipSettings
 from whence.core.levels.optimistic.tickets.settings import TicketSettings
-from whence.core.membership.partial_view import ViewSettings
+from whence.core.membership.settings import ViewSettings
 from whence.errors import SettingError
 from whence.limits import ROUNDS_MAX, Limits
 

@@ -21,11 +21,11 @@ from whence.core.levels.total.publisher import Publisher
 from whence.core.levels.total.roles import Roles
 from whence.core.levels.total.settings import ALL_TOPICS, TOPICS_MAX, TotalSettings
 from whence.core.ready import Gauge, Item, Metric, Note, Ready, Send
-from whence.core.staged import STEPS, Life
+from whence.core.staged import STEPS, Lifecycle
 from whence.errors import NotMemberError, StalledError, UsageError
 from whence.types import Bundle, Instant, Process, pack_payloads
 
-_ABSENT = (Life.OUTSIDE, Life.LEFT)
+_ABSENT = (Lifecycle.OUTSIDE, Lifecycle.LEFT)
 
 
 class TotalMember:
@@ -36,7 +36,7 @@ class TotalMember:
 
     def __init__(self, me: Process, settings: TotalSettings, now: Instant) -> None:
         self.me = me
-        self.life = Life.OUTSIDE
+        self.lifecycle = Lifecycle.OUTSIDE
         self._settings = settings
         self._metrics = MemberMetrics()
         self.clock = GuardedClock(me, settings, now, self._metrics)
@@ -56,10 +56,10 @@ class TotalMember:
 
     def found(self, peers: Sequence[Process], now: Instant) -> Ready:
         """Start as one of the first members: with the stream's first key."""
-        if self.life is not Life.OUTSIDE:
-            raise NotMemberError(f"only a process outside can be a founder, and this one is {self.life.value}")
+        if self.lifecycle is not Lifecycle.OUTSIDE:
+            raise NotMemberError(f"only a process outside can be a founder, and this one is {self.lifecycle.value}")
         ready = self.guard(now)
-        self._step(Life.MEMBER)
+        self._step(Lifecycle.MEMBER)
         ready.notes.append(Note("join"))
         self.roles.found([self.me.pid, *[peer.pid for peer in peers]], now, ready)
         return self._end(now, ready)
@@ -67,10 +67,10 @@ class TotalMember:
     def join(self, contacts: Sequence[int], now: Instant) -> Ready:
         """Ask who merges, then a merger for its stream from now on; a merger starts one, without the past."""
         ready = self.guard(now)
-        self._step(Life.JOINING)
+        self._step(Lifecycle.JOINING)
         self.roles.exchange.ask(contacts, now, ready)
         if self.roles.exchange.table.version and self.roles.take_part(now, ready):
-            self._step(Life.MEMBER)
+            self._step(Lifecycle.MEMBER)
         return self._end(now, ready)
 
     def restore(self, records: Sequence[bytes], now: Instant) -> Ready:
@@ -86,11 +86,11 @@ class TotalMember:
     def leave(self, now: Instant) -> Ready:
         """Begin to leave: send what is on its way, and send followers to another merger."""
         ready = self.guard(now)
-        if self.life is Life.JOINING:
-            self._step(Life.LEFT)
+        if self.lifecycle is Lifecycle.JOINING:
+            self._step(Lifecycle.LEFT)
             ready.notes.append(Note("leave"))
             return ready
-        self._step(Life.LEAVING)
+        self._step(Lifecycle.LEAVING)
         self._leave_by = self.clock.rt + self._settings.timing.delta + self._settings.timing.epsilon
         server = None if self.roles.merger is None else self.roles.merger.server
         if server is not None and server.followers():
@@ -101,8 +101,8 @@ class TotalMember:
 
     def publish(self, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
         """Publish events as one bundle. Raises NotMemberError, LimitError, or StalledError while a clock is behind."""
-        if self.life is not Life.MEMBER:
-            raise NotMemberError(f"only a member may publish, and this process is {self.life.value}; join first")
+        if self.lifecycle is not Lifecycle.MEMBER:
+            raise NotMemberError(f"only a member may publish, and this process is {self.lifecycle.value}; join first")
         sizes, body = pack_payloads(payloads)
         publisher, roles = self.publisher, self.roles
         self._settings.limits.check(len(payloads), len(body), publisher.published)
@@ -116,7 +116,7 @@ class TotalMember:
 
     def refusal(self, now: Instant) -> StalledError | None:
         """Return why nothing may be published, and when to try again; None if it may. The clock is as last read."""
-        if self.life is not Life.MEMBER:
+        if self.lifecycle is not Lifecycle.MEMBER:
             return None
         if self.clock.stalled:
             return self.clock.refusal()
@@ -134,7 +134,7 @@ class TotalMember:
         """Take an item from a peer."""
         ready = self.guard(now)
         roles = self.roles
-        if self.life in _ABSENT or not isinstance(item, ALL_ITEMS):
+        if self.lifecycle in _ABSENT or not isinstance(item, ALL_ITEMS):
             ready.notes.append(Note("drop", "not_member", peer=sender.pid))
             return ready
         server = None if roles.merger is None else roles.merger.server
@@ -148,23 +148,23 @@ class TotalMember:
             self.outbox.acknowledged(sender.pid, item.ids, now)
         elif isinstance(item, Mergers):
             table = roles.exchange.hear(sender, item, now, ready)
-            if table is not None and roles.adopt(table, now, ready, joining=self.life is Life.JOINING):
-                self._step(Life.MEMBER)
+            if table is not None and roles.adopt(table, now, ready, joining=self.lifecycle is Lifecycle.JOINING):
+                self._step(Lifecycle.MEMBER)
         elif server is not None and roles.merger is not None:
-            roles.merger.receive(server, sender, item, now, ready, admits=self.life is Life.MEMBER)
+            roles.merger.receive(server, sender, item, now, ready, admits=self.lifecycle is Lifecycle.MEMBER)
         elif isinstance(item, Follow):
             roles.exchange.tell(sender, ready)  # it does not know that another merges
         elif roles.follower is not None:
             began = roles.follower.receive(sender, item, now, ready)
-            if began and self.life is Life.JOINING:
-                self._step(Life.MEMBER)
+            if began and self.lifecycle is Lifecycle.JOINING:
+                self._step(Lifecycle.MEMBER)
                 ready.notes.append(Note("join", peer=sender.pid))
         return self._end(now, ready)
 
     def unreachable(self, peer: int, now: Instant) -> Ready:
         """Learn that something sent to a peer did not arrive."""
         ready = self.guard(now)
-        if self.life not in _ABSENT:
+        if self.lifecycle not in _ABSENT:
             self.roles.unreachable(peer, now, ready)
         return self._end(now, ready)
 
@@ -172,20 +172,20 @@ class TotalMember:
 
     def tick(self, now: Instant) -> Ready:
         """Do what time asks for: release, send again, beat, leave."""
-        if self.life in _ABSENT:
+        if self.lifecycle in _ABSENT:
             return Ready()
         ready = self.guard(now)
         roles = self.roles
         self.publisher.tick(now, ready)
-        table = roles.tick(now, ready, may_mend=self.life is Life.MEMBER)
-        if table is not None and roles.adopt(table, now, ready, joining=self.life is Life.JOINING):
-            self._step(Life.MEMBER)
+        table = roles.tick(now, ready, may_mend=self.lifecycle is Lifecycle.MEMBER)
+        if table is not None and roles.adopt(table, now, ready, joining=self.lifecycle is Lifecycle.JOINING):
+            self._step(Lifecycle.MEMBER)
         if self._beats:
-            alive = self.publisher.alive(now, may_publish=self.life is Life.MEMBER)
+            alive = self.publisher.alive(now, may_publish=self.lifecycle is Lifecycle.MEMBER)
             if alive is not None:
                 roles.tell_alive(alive, ready)
-        if self.life is Life.LEAVING and (not len(self.outbox) or self.clock.rt >= self._leave_by):
-            self._step(Life.LEFT)
+        if self.lifecycle is Lifecycle.LEAVING and (not len(self.outbox) or self.clock.rt >= self._leave_by):
+            self._step(Lifecycle.LEFT)
             self.outbox.tell_all(ready)
             ready.notes.append(Note("leave"))
             return ready
@@ -200,7 +200,7 @@ class TotalMember:
         try:
             match name:
                 case "switch":
-                    if follower is None or self.life not in (Life.MEMBER, Life.JOINING):
+                    if follower is None or self.lifecycle not in (Lifecycle.MEMBER, Lifecycle.JOINING):
                         raise UsageError("only a member that follows a merger can switch to another")
                     mergers = roles.exchange.others
                     if argument >= 0 and argument not in mergers:
@@ -239,7 +239,7 @@ class TotalMember:
 
     def _end(self, now: Instant, ready: Ready) -> Ready:
         """Release what is due, and ask to be woken."""
-        if self.life in _ABSENT:
+        if self.lifecycle in _ABSENT:
             return ready
         roles = self.roles
         merger = roles.merger
@@ -251,15 +251,15 @@ class TotalMember:
         wake_at = min(self.outbox.wake_at(), roles.wake_at())
         if self._beats:
             wake_at = min(wake_at, self.publisher.alive_at)
-        if self.life is Life.LEAVING:
+        if self.lifecycle is Lifecycle.LEAVING:
             wake_at = min(wake_at, self._leave_by * self._settings.merge.tick_ns)
         ready.wake_at = wake_at if wake_at < NEVER else None
         return ready
 
-    def _step(self, to: Life) -> None:
-        if to not in STEPS[self.life]:
-            raise NotMemberError(f"a process that is {self.life.value} cannot become {to.value}")
-        self.life = to
+    def _step(self, to: Lifecycle) -> None:
+        if to not in STEPS[self.lifecycle]:
+            raise NotMemberError(f"a process that is {self.lifecycle.value} cannot become {to.value}")
+        self.lifecycle = to
 
     # --- what an observer sees ---
 

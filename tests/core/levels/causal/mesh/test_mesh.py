@@ -11,7 +11,7 @@ from tests.core.levels.causal.tree.grove import MS, Grove
 from whence.core.levels.causal.group_started import OWN_LOST
 from whence.core.levels.causal.items import Ask, Back, Lookup, Probe
 from whence.core.levels.causal.mesh import journal
-from whence.core.levels.causal.mesh.items import Has, Told
+from whence.core.levels.causal.mesh.items import CausalMessage, Has
 from whence.core.levels.causal.mesh.state import SPARE_MESSAGES
 from whence.core.ready import Item
 from whence.errors import LimitError, NotMemberError, SettingError, StorageError, UsageError
@@ -33,8 +33,8 @@ def flying(grove: Grove, kind: type[Item]) -> list[tuple[int, int]]:
 def test_a_message_takes_one_hop_to_every_member_and_leaves_nothing_behind() -> None:
     grove = group_of(4)
     events = [grove.publish(0), grove.publish(3), grove.publish(0)]
-    grove.pass_on(kind=Told)
-    assert flying(grove, Told) == []
+    grove.pass_on(kind=CausalMessage)
+    assert flying(grove, CausalMessage) == []
     for node in range(4):
         assert sorted(grove.delivered[node]) == sorted(events)
     grove.settle()
@@ -66,7 +66,7 @@ def test_a_message_acknowledges_what_its_publisher_has() -> None:
     grove.publish(0)
     grove.pass_on()
     grove.publish(1)
-    grove.pass_on(kind=Told)
+    grove.pass_on(kind=CausalMessage)
     grove.tick(50 * MS)
     assert grove.members[0].gauges()[0].value == 0, "nothing is kept: the answer said that it was taken"
     assert flying(grove, Has) == [(0, 1)], "only who has published nothing since says so"
@@ -101,7 +101,7 @@ def test_a_crashed_member_that_returns_gets_what_it_missed_in_order_and_nothing_
     grove.crash(1)
     missed = [grove.publish(0), grove.publish(2), grove.publish(0)]
     grove.settle(10)
-    assert flying(grove, Told) == [], "who is suspected is asked, not sent to"
+    assert flying(grove, CausalMessage) == [], "who is suspected is asked, not sent to"
     grove.restart(1)
     grove.settle()
     assert sorted(grove.delivered[1]) == sorted([before, *missed])
@@ -127,7 +127,7 @@ def test_a_checkpoint_stands_for_all_records_before_it() -> None:
     grove = group_of(3)
     for number in range(40):
         grove.publish(number % 3)
-        grove.pass_on(kind=Told)
+        grove.pass_on(kind=CausalMessage)
     grove.tick(50 * MS)
     grove.pass_on()
     grove.crash(1)
@@ -150,14 +150,14 @@ def test_what_everybody_has_is_written_down_and_not_sent_again_after_a_crash() -
     grove = group_of(2)
     for _ in range(100):
         grove.publish(0)
-        grove.pass_on(kind=Told)
+        grove.pass_on(kind=CausalMessage)
         grove.tick(50 * MS)
         grove.pass_on()
     assert any(isinstance(journal.decode(record), journal.Settled) for record in grove.journals[0])
     grove.crash(0)
     grove.flying.clear()
     grove.restart(0)
-    assert len(flying(grove, Told)) < 40
+    assert len(flying(grove, CausalMessage)) < 40
     grove.settle()
     assert len(grove.delivered[1]) == 100
     assert grove.at_rest() == []
@@ -199,11 +199,11 @@ def test_the_journal_of_a_member_holds_no_payloads_of_others() -> None:
 def test_a_lost_acknowledgement_is_made_up_for_by_sending_again() -> None:
     grove = group_of(2)
     grove.publish(0)
-    grove.pass_on(kind=Told)
+    grove.pass_on(kind=CausalMessage)
     grove.tick(50 * MS)
     grove.drop()
     grove.tick(200 * MS)
-    assert flying(grove, Told) == [(0, 1)]
+    assert flying(grove, CausalMessage) == [(0, 1)]
     grove.settle()
     assert "duplicate" in grove.notes
     assert grove.at_rest() == []
@@ -212,7 +212,7 @@ def test_a_lost_acknowledgement_is_made_up_for_by_sending_again() -> None:
 def test_a_member_that_is_far_behind_gets_a_window_at_a_time() -> None:
     grove = group_of(3, window=4)
     events = [grove.publish(0) for _ in range(20)]
-    assert len(flying(grove, Told)) == 2 * 4
+    assert len(flying(grove, CausalMessage)) == 2 * 4
     grove.settle()
     assert grove.delivered[2] == events
     assert grove.at_rest() == []
@@ -227,7 +227,9 @@ def test_all_windows_together_fit_what_a_member_may_hold() -> None:
     for node in (1, 2):
         for _ in range(20):
             grove.publish(node)
-    assert len([hop for hop in flying(grove, Told) if hop[1] == 3]) == 2 * 4, "a third of what may be held, of each"
+    assert len([hop for hop in flying(grove, CausalMessage) if hop[1] == 3]) == 2 * 4, (
+        "a third of what may be held, of each"
+    )
     grove.settle()
     assert "held_full" not in grove.notes
     assert len(grove.delivered[3]) == 41
@@ -241,10 +243,10 @@ def test_members_whose_first_messages_cross_go_on_sending_to_each_other() -> Non
     first, other = grove.publish(0), grove.publish(1)
     grove.pass_on(1, 0)
     later = grove.publish(0)
-    assert flying(grove, Told) == [(0, 1), (0, 1)]
-    grove.pass_on(kind=Told)
+    assert flying(grove, CausalMessage) == [(0, 1), (0, 1)]
+    grove.pass_on(kind=CausalMessage)
     assert grove.delivered[1] == [other, first, later]
-    assert flying(grove, Told) == []
+    assert flying(grove, CausalMessage) == []
 
 
 def test_a_life_that_follows_one_never_heard_of_gets_everything_when_it_says_so() -> None:
@@ -256,7 +258,7 @@ def test_a_life_that_follows_one_never_heard_of_gets_everything_when_it_says_so(
     grove.crash(1)  # with what its application had not taken
     grove.restart(1)
     grove.pass_on(1, 0)
-    assert flying(grove, Told) == [(0, 1)]
+    assert flying(grove, CausalMessage) == [(0, 1)]
     grove.settle()
     grove.take(1)
     grove.settle()
@@ -304,7 +306,7 @@ def test_everything_has_a_limit() -> None:
     grove = group_of(2, held_copies_max=2)
     hasty = Process(0, 1)
     for before in range(1, 5):  # one that does not keep to its window
-        early = Told([before, 0], [], packed(hasty, before + 1, [b"x"]))
+        early = CausalMessage([before, 0], [], packed(hasty, before + 1, [b"x"]))
         grove.apply(1, grove.members[1].receive(hasty, early, grove.now))
     assert grove.notes.count("held_full") == 2
     full = group_of(2, records_max=8)
@@ -318,7 +320,7 @@ def test_everything_has_a_limit() -> None:
     many = group_of(2)
     for _ in range(SPARE_MESSAGES + 50):
         many.publish(0, payload=b"")
-        many.pass_on(kind=Told)
+        many.pass_on(kind=CausalMessage)
         many.tick(50 * MS)
         many.pass_on()
     assert many.members[1].gauges()[-1].value == SPARE_MESSAGES
@@ -359,8 +361,8 @@ def test_what_cannot_be_is_refused() -> None:
 def test_clocks_of_another_group_and_of_the_future_are_rejected() -> None:
     grove = group_of(3)
     for past in ([0, 0], [0, 0, 0, 0]):
-        told = Told(past, [], packed(Process(1, 1), 1, [b"x"]))
-        grove.apply(0, grove.members[0].receive(Process(1, 1), told, 0))
+        message = CausalMessage(past, [], packed(Process(1, 1), 1, [b"x"]))
+        grove.apply(0, grove.members[0].receive(Process(1, 1), message, 0))
     assert grove.notes.count("not_for_me") == 2
     assert grove.delivered == {}
 
@@ -376,7 +378,7 @@ def test_whoever_knows_more_of_a_members_messages_than_it_does_makes_it_stop() -
     grove.restart(0)
     grove.settle(1)
     assert OWN_LOST in grove.notes
-    future = Told([0, 5], [], packed(Process(0, 2), 1, [b"x"]))
+    future = CausalMessage([0, 5], [], packed(Process(0, 2), 1, [b"x"]))
     grove.notes.clear()
     grove.apply(1, grove.members[1].receive(Process(0, 2), future, grove.now))
     assert grove.notes == [OWN_LOST]

@@ -1,4 +1,4 @@
-"""What members of a direct group say to each other, beside the questions they share with the localized overlay."""
+"""What members of a mesh say to each other, beside the questions they share with the localized overlay."""
 
 from typing import Annotated, TypeAlias
 
@@ -13,7 +13,7 @@ Clock: TypeAlias = Annotated[list[Number], Meta(min_length=1, max_length=CLOCK_N
 """Per place in the list of members, how many messages of that one were processed."""
 
 
-class Told(Item, frozen=True, tag=84):
+class CausalMessage(Item, frozen=True, tag=84):
     """A message as its publisher sent it, whoever passes it on: what it follows, what its publisher had, the bundle.
 
     In `past` the publisher's own entry is how many messages it had published before. `taken` is as in Has; if empty, as

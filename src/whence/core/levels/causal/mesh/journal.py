@@ -32,21 +32,21 @@ class Settled(Struct, frozen=True, tag=3, array_like=True, gc=False):
 
 
 class Checkpoint(Struct, frozen=True, tag=4, array_like=True, gc=False):
-    """What all records before it come to; own messages that somebody may lack follow, each as `Kept`."""
+    """What all records before it come to; own messages that somebody may lack follow, each as `RetainedMessage`."""
 
     taken: list[int]
     published: int
     settled: int
 
 
-class Kept(Struct, frozen=True, tag=5, array_like=True, gc=False):
+class RetainedMessage(Struct, frozen=True, tag=5, array_like=True, gc=False):
     """An own message from before the checkpoint that somebody may lack."""
 
     past: list[int]
     bundle: Bundle
 
 
-Entry = GroupStarted | Published | Taken | Settled | Checkpoint | Kept
+Entry = GroupStarted | Published | Taken | Settled | Checkpoint | RetainedMessage
 
 encode = msgpack.Encoder().encode
 _decoder: msgpack.Decoder[Entry] = msgpack.Decoder(Entry)

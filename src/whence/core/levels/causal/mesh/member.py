@@ -1,4 +1,4 @@
-"""A member of a direct group: reliable causal multicast where everybody is in reach of everybody.
+"""A member of a mesh: reliable causal multicast where everybody is in reach of everybody.
 
 Promises: as the localized overlay does (tree/member.py): causal order within the group and towards no
 other, every message once at every member, through any crashes, losses and false suspicions; publish is durable when it
@@ -12,57 +12,38 @@ then one vector clock (Birman, Schiper, Stephenson: Lightweight causal and atomi
 
 from collections.abc import Sequence
 
-from msgspec import Struct
-
-from whence.core.levels.causal.group_started import OWN_LOST, GroupStarted, founders_in, group_started
 from whence.core.levels.causal.items import Ask, Back, Lookup, Probe
-from whence.core.levels.causal.mesh import journal
-from whence.core.levels.causal.mesh.items import Has, Told
-from whence.core.levels.causal.mesh.journal import Published, Settled, Taken
-from whence.core.levels.causal.mesh.outbox import AGAIN_MAX, NEVER, Outbox
-from whence.core.levels.causal.mesh.state import SPARE_MESSAGES, State
+from whence.core.levels.causal.mesh.inbox import Inbox
+from whence.core.levels.causal.mesh.items import CausalMessage, Has
+from whence.core.levels.causal.mesh.journal import Published
+from whence.core.levels.causal.mesh.outbox import NEVER, Outbox
+from whence.core.levels.causal.mesh.recovery import SETTLED_TOGETHER, Recovery
+from whence.core.levels.causal.mesh.state import SPARE_MESSAGES
 from whence.core.levels.causal.settings import Settings
 from whence.core.ready import Delivery, Gauge, Item, Note, Ready, Returned, Send
-from whence.errors import LimitError, NotMemberError, UsageError
+from whence.errors import NotMemberError, UsageError
 from whence.types import Bundle, Instant, Process, packed
-
-SETTLED_TOGETHER = 16
-"""Own messages that everybody has, which are written down at once. A life that ends before learns of them again."""
-
-
-class Waiting(Struct, eq=False, gc=False):
-    """A message that came before something it follows."""
-
-    told: Told
-    since: Instant
 
 
 class MeshMember:
-    """One node of a direct group."""
+    """One member of a mesh: what it takes goes to its inbox, what it owes others to its outbox."""
 
-    def __init__(self, me: Process, settings: Settings, state: State, outbox: Outbox) -> None:
+    def __init__(self, me: Process, settings: Settings, outbox: Outbox, inbox: Inbox, recovery: Recovery) -> None:
         self.me = me
-        self.state = state
+        self.state = outbox.state
         self.outbox = outbox
+        self.inbox = inbox
+        self.recovery = recovery
         self._peers = outbox.peers
         self._suspects = outbox.suspects
         self._settings = settings.mesh
         self._limits = settings.limits
-        self._spread = settings.layout
-        self._nodes = len(state.delivered)
+        self._nodes = len(outbox.state.delivered)
         self.founders: list[Process] = []
         """The processes that began the group, as far as this one knows them."""
-        self.held: dict[int, dict[int, Waiting]] = {}
-        """By publisher's place and number."""
-        self._held_count = 0
-        self._ask_at: Instant = NEVER
         self._up = False
         self._published = 0
         """Events of this life."""
-        self._settled_written = 0
-        self._taken_written = list(state.taken)
-        self._told = 0
-        """Publications that the application was told of in earlier lives."""
 
     # --- lives ---
 
@@ -72,11 +53,8 @@ class MeshMember:
         self._up = True
         self.founders = sorted([self.me, *peers])
         if self.state.remembers:
-            self._persist(self._begun(), ready)
+            self.recovery.begin(self.founders, ready)
         return ready
-
-    def _begun(self) -> GroupStarted:
-        return group_started(self.state.processes, self.founders, self._spread)
 
     def join(self, contacts: Sequence[int], now: Instant) -> Ready:
         """Refuse: the members are fixed. Raises NotMemberError."""
@@ -87,38 +65,20 @@ class MeshMember:
         raise NotMemberError("the members of this group are fixed; nobody can leave it")
 
     def restore(self, records: Sequence[bytes], now: Instant) -> Ready:
-        """Take up an earlier life: play its transitions again, tell the application what it has not heard, say so.
+        """Go on from an earlier incarnation: replay it, tell the application what it has not heard, and others.
 
         What it had not taken is fetched again. Own messages need not wait for that: it published them without.
         Raises StorageError if it was a member of another group of processes.
         """
-        ready, state = Ready(notes=[Note("join")]), self.state
-        entries = [journal.decode(record) for record in records]
-        told = founders_in(entries, state.processes, self._spread)
-        self.founders = told if entries else self.founders
-        if not entries:
-            self._persist(self._begun(), ready)  # it crashed before it had begun
-        for entry in entries:
-            state.replay(entry)
+        ready = Ready(notes=[Note("join")])
+        self.founders = self.recovery.restore(records, self.founders, now, ready)
         self._up = True
-        if state.remembers:
-            ready.deliver += [Returned(told.bundle) for number, told in state.kept.items() if number > self._told]
-            ready.deliver += [Delivery(bundle) for bundle in state.resume()]
-            self.outbox.watch(now)
-        for peer in self._peers.values():
-            peer.acked = state.settled
-        self.outbox.settle()
-        for node in self._peers:
-            self.outbox.restart(node, now, ready)
-        ready.send.append(Send(tuple(self._peers), Back(1)))
         return self._wake(ready)
 
     def resume(self, taken: Sequence[int], told: int, begun: Sequence[int] = ()) -> None:
         """Learn, before an earlier life is taken up, what the application has: messages of each node, word of so many
         publications, and how many messages of each node counting one of which it has a part."""
-        self._told = told
-        self.state.took(taken)
-        self.state.begun = list(begun)
+        self.recovery.resume(taken, told, begun)
 
     def place_of(self, process: int) -> int:
         """Return the place of a process among the members: its messages are counted there."""
@@ -131,18 +91,13 @@ class MeshMember:
 
     def settled(self) -> int | None:
         """Return the last event of this life that every other member's application has taken."""
-        return self._last_event(min([peer.acked for peer in self.outbox.peers.values()], default=self.state.published))
+        acked = min([peer.acked for peer in self._peers.values()], default=self.state.published)
+        return self.state.last_event(acked, self.me.incarnation)
 
     def missing(self, last: int) -> tuple[int, ...]:
         """Return the other members whose applications are not known to have taken the events up to this one."""
-        peers = self.outbox.peers.items()
-        return tuple(node for node, peer in peers if self._last_event(peer.acked) < last)
-
-    def _last_event(self, number: int) -> int:
-        """Return the last event of this life in the own messages up to a number."""
-        told = self.state.kept.get(number)
-        bundle = told.bundle if told is not None else self.state.settled_last
-        return bundle.last if bundle is not None and bundle.incarnation == self.me.incarnation else 0
+        last_event, incarnation = self.state.last_event, self.me.incarnation
+        return tuple(node for node, peer in self._peers.items() if last_event(peer.acked, incarnation) < last)
 
     def unanswered(self) -> tuple[int, ...]:
         """Return who has not said in this life how much it has of what was published here."""
@@ -150,7 +105,7 @@ class MeshMember:
 
     def checkpoint(self) -> list[bytes]:
         """Return records that come to the same as all persisted so far; the driver may put them in their place."""
-        return [journal.encode(entry) for entry in (self._begun(), *self.state.entries())]
+        return self.recovery.checkpoint(self.founders)
 
     def checkpoint_bytes(self) -> int:
         """Return how many bytes such records have at least, without writing them."""
@@ -166,15 +121,17 @@ class MeshMember:
         if not self._up:
             raise NotMemberError("only a member may publish, and this one has not started")
         bundle, count = packed(self.me, self._published + 1, payloads), len(payloads)
-        self._check_limits(count, len(bundle.body))
+        self._limits.check(count, len(bundle.body), self._published)
+        state = self.state
+        state.check_room(len(bundle.body), self._settings)
         self._published += count
-        ready, state = Ready(published=Returned(bundle), deliver=[Delivery(bundle)]), self.state
-        told = state.publish(bundle)
+        ready = Ready(published=Returned(bundle), deliver=[Delivery(bundle)])
+        message = state.publish(bundle)
         if state.remembers:
-            self._taken_written = told.taken
-            self._persist(Published(told.past, told.taken, bundle), ready)
+            self.recovery.taken_written = message.taken
+            self.recovery.persist(Published(message.past, message.taken, bundle), ready)
             self.outbox.watch(now)
-        self.outbox.send(told, state.published, now, ready)
+        self.outbox.send(message, state.published, now, ready)
         return bundle, self._wake(ready)
 
     def publish_to(self, group: int, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
@@ -194,8 +151,8 @@ class MeshMember:
         peer.heard_at = now
         if incarnation > peer.incarnation or self._suspects.now:
             self.outbox.heard(node, incarnation, now, ready)
-        if isinstance(item, Told):
-            self._receive_message(node, item, now, ready)
+        if isinstance(item, CausalMessage):
+            self.inbox.receive(node, item, now, ready)
         else:
             self._receive_word(sender, item, now, ready)
         return self._wake(ready)
@@ -205,28 +162,20 @@ class MeshMember:
         match item:
             case Has(taken, delivered) if len(taken) == len(delivered) == self._nodes:
                 self._peers[node].answered = True  # what comes with a message may have been said long ago
-                self._acknowledged(sender, taken[me], delivered[me], now, ready)
+                self.outbox.take_acknowledgement(sender, taken[me], delivered[me], now, ready)
             case Probe():
-                self._look(ready)
+                self.recovery.record_taken(ready)
                 ready.send.append(Send((node,), self.outbox.has()))
             case Back():
                 self.outbox.back(node, now, ready)
-                self._look(ready)
+                self.recovery.record_taken(ready)
                 ready.send.append(Send((node,), self.outbox.has()))
             case Ask(above, upto):
-                self._answer(node, me, above, upto, ready)
+                self.outbox.answer(node, me, above, upto, ready)
             case Lookup(source, above, upto) if source < self._nodes:
-                self._answer(node, source, above, upto, ready)
+                self.outbox.answer(node, source, above, upto, ready)
             case _:
                 ready.notes.append(Note("drop", "other_level", peer=node))
-
-    def _acknowledged(self, sender: Process, taken: int, came: int, now: Instant, ready: Ready) -> None:
-        """Learn how many own messages an application has, and how many came to one life of its process."""
-        node, incarnation = sender
-        if max(taken, came) > self.state.published:
-            ready.notes.append(Note("reject", OWN_LOST, peer=node))
-        else:
-            self.outbox.acknowledged(node, taken, self.outbox.came_to(node, incarnation, came), now, ready)
 
     def unreachable(self, peer: int, now: Instant) -> Ready:
         """Suspect a node that did not take what it was sent."""
@@ -254,11 +203,11 @@ class MeshMember:
         ready = Ready()
         if self._up:
             if now >= self.outbox.has_at:
-                self.outbox.tell(now, ready, news=self._look(ready))
+                self.outbox.tell(now, ready, news=self.recovery.record_taken(ready))
             if now >= self.outbox.wake_at:
                 self.outbox.tick(now, ready)
-            if now >= self._ask_at:
-                self._ask(now, ready)
+            if now >= self.inbox.ask_at:
+                self.inbox.ask(now, ready)
         return self._wake(ready)
 
     def view(self) -> tuple[int, ...] | None:
@@ -271,135 +220,14 @@ class MeshMember:
         return [
             Gauge("records", len(state.kept), settings.records_max // 4 + SETTLED_TOGETHER, must_drain=True),
             Gauge("retained_bytes", state.retained_bytes, settings.retained_bytes_max + (1 << 20), must_drain=True),
-            Gauge("held_copies", self._held_count, settings.held_copies_max, must_drain=True),
+            Gauge("held_copies", self.inbox.held_count, settings.held_copies_max, must_drain=True),
             Gauge("spare", state.spare_count, SPARE_MESSAGES),
         ]
 
-    # --- messages ---
-
-    def _receive_message(self, sender: int, told: Told, now: Instant, ready: Ready) -> None:
-        past, bundle, state = told.past, told.bundle, self.state
-        me, delivered = state.me, state.delivered
-        peer = self._peers.get(bundle.pid)
-        if peer is None or len(past) != self._nodes or past[me] > state.published:
-            mine = peer is not None and len(past) == self._nodes
-            ready.notes.append(Note("reject", OWN_LOST if mine else "not_for_me", bundle, sender))
-            return
-        if past[me] > peer.acked and sender == bundle.pid:
-            taken = (told.taken or past)[me]  # what it follows may have come to an earlier life of it alone
-            self._acknowledged(bundle.process, taken, taken, now, ready)
-        publisher = peer.place
-        number = past[publisher] + 1
-        if number <= delivered[publisher]:
-            ready.notes.append(Note("drop", "duplicate", bundle, sender))
-            self.outbox.owe(now)
-        elif state.is_ready(told):
-            self._process(told, publisher, number, 0, now, ready)
-            if self._held_count:
-                self._release(now, ready)
-        else:
-            self._hold(told, publisher, number, sender, now, ready)
-
-    def _process(self, told: Told, publisher: int, number: int, hold_ns: int, now: Instant, ready: Ready) -> None:
-        """Hand a message of another to the application."""
-        if self._held_count:
-            self._let_go(publisher, number)  # held, or another copy of it
-        self.state.delivered[publisher] = number
-        self.state.remember(told)
-        ready.deliver.append(Delivery(told.bundle, hold_ns))
-        self.outbox.handed(now)
-
-    def _hold(self, told: Told, publisher: int, number: int, sender: int, now: Instant, ready: Ready) -> None:
-        if number in self.held.get(publisher, {}):
-            return
-        if self._held_count >= self._settings.held_copies_max:
-            ready.notes.append(Note("drop", "held_full", told.bundle, sender))
-            return
-        self.held.setdefault(publisher, {})[number] = Waiting(told, now)
-        self._held_count += 1
-        self._ask_at = min(self._ask_at, now + self._settings.ask_ns)
-
-    def _release(self, now: Instant, ready: Ready) -> None:
-        """Process what was held, as far as it goes: of each publisher, only its next message can be ready."""
-        delivered, progress = self.state.delivered, True
-        while progress:
-            progress = False
-            for publisher in list(self.held):
-                held = self.held[publisher]
-                while (waiting := held.get(delivered[publisher] + 1)) and self.state.is_ready(waiting.told):
-                    self._process(waiting.told, publisher, delivered[publisher] + 1, now - waiting.since, now, ready)
-                    progress = True
-
-    def _let_go(self, publisher: int, number: int) -> None:
-        held = self.held.get(publisher, {})
-        if held.pop(number, None) is not None:
-            self._held_count -= 1
-            if not held:
-                del self.held[publisher]
-
-    def _ask(self, now: Instant, ready: Ready) -> None:
-        """Ask publishers for what held messages wait for, and everybody else where a publisher seems to be down."""
-        self._ask_at = NEVER
-        wanted: dict[int, int] = {}
-        for publisher in self.held:
-            waiting = self._first_held(publisher)
-            if now - waiting.since >= self._settings.ask_ns:
-                for place, number in self.state.missing(waiting.told):
-                    wanted[place] = max(wanted.get(place, 0), number)
-        for place, number in wanted.items():
-            above, node = self.state.delivered[place], self.state.processes[place]
-            ready.send.append(Send((node,), Ask(above, number)))
-            if node in self._suspects.now:
-                others = tuple(other for other in self.outbox.active if other != node)
-                ready.send.append(Send(others, Lookup(place, above, number)))
-        if self.held:
-            self._ask_at = now + self._settings.ask_ns
-
-    def _first_held(self, publisher: int) -> Waiting:
-        held = self.held[publisher]
-        return held[min(held)]
-
-    def _answer(self, node: int, publisher: int, above: int, upto: int, ready: Ready) -> None:
-        """Send what a node asked for, as far as it is here."""
-        found = self.state.recall(publisher, above, min(upto, above + AGAIN_MAX))
-        ready.send += [Send((node,), told) for told in found]
-
-    # --- small things ---
-
-    def _look(self, ready: Ready) -> bool:
-        """Look what the application has taken, and write it down before anybody is told; return whether it is news."""
-        taken, before = self.state.taken, self._taken_written.copy()
-        if not self.state.remembers:
-            return True
-        if taken == before:
-            return False
-        self._taken_written = taken.copy()
-        self._persist(Taken(self._taken_written), ready)
-        self.outbox.settle()
-        before[self.state.me] = taken[self.state.me]  # what is its own is no news to others
-        return taken != before
-
-    def _persist(self, entry: journal.Entry, ready: Ready) -> None:
-        """Write a transition down, and with it what had time."""
-        if self.state.settled >= self._settled_written + SETTLED_TOGETHER:
-            self._settled_written = self.state.settled
-            ready.persist.append(journal.encode(Settled(self._settled_written)))
-        ready.persist.append(journal.encode(entry))
-
-    def _check_limits(self, count: int, size: int) -> None:
-        settings, state = self._settings, self.state
-        self._limits.check(count, size, self._published)
-        if len(state.kept) >= settings.records_max // 4:
-            raise LimitError("records_max // 4", settings.records_max // 4, len(state.kept) + 1, transient=True)
-        if state.retained_bytes + size > settings.retained_bytes_max // 4:
-            raise LimitError(
-                "retained_bytes_max // 4", settings.retained_bytes_max // 4, state.retained_bytes + size, transient=True
-            )
-
     def _wake(self, ready: Ready) -> Ready:
         soonest = self.outbox.wake_at
-        if self._ask_at < soonest:
-            soonest = self._ask_at
+        if self.inbox.ask_at < soonest:
+            soonest = self.inbox.ask_at
         if soonest < NEVER:
             ready.wake_at = soonest
         return ready

@@ -6,13 +6,14 @@ its connection broke, and when there is something new for it. A message says wha
 acknowledges too: word of its own goes out only where nothing was published for a while.
 """
 
+from whence.core.levels.causal.group_started import OWN_LOST
 from whence.core.levels.causal.items import Probe
-from whence.core.levels.causal.mesh.items import Has, Told
+from whence.core.levels.causal.mesh.items import CausalMessage, Has
 from whence.core.levels.causal.mesh.state import State
 from whence.core.levels.causal.reliability import ReliabilitySettings
 from whence.core.membership.suspects import Suspects
-from whence.core.ready import Ready, Send
-from whence.types import Instant
+from whence.core.ready import Note, Ready, Send
+from whence.types import Instant, Process
 
 AGAIN_MAX = 16
 """Messages repeated at a time."""
@@ -98,7 +99,7 @@ class Outbox:
 
     # --- messages ---
 
-    def send(self, told: Told, number: int, now: Instant, ready: Ready) -> None:
+    def send(self, message: CausalMessage, number: int, now: Instant, ready: Ready) -> None:
         """Send a message just published to all that have everything before it; the others get it in its turn."""
         suspected, lowest = self.suspects.now, number - self._window
         to = []
@@ -116,9 +117,9 @@ class Outbox:
             self._handed, self._owes = 0, False  # it says what is here, and all get it
             if not self.state.remembers:
                 self.has_at = NEVER
-            ready.send.append(Send(self._all, told))
+            ready.send.append(Send(self._all, message))
         elif to:
-            ready.send.append(Send(tuple(to), told))
+            ready.send.append(Send(tuple(to), message))
 
     def push(self, node: int, ready: Ready) -> None:
         """Send what waits for a node, as far as its window goes."""
@@ -162,10 +163,17 @@ class Outbox:
             if not self._slowest:
                 self.settle()
 
-    def came_to(self, node: int, incarnation: int, came: int) -> int:
-        """Return how many messages came to a node's present life, as one of its lives said: what an earlier one said
-        tells nothing of this one, which lost what its application had not taken."""
-        return came if incarnation == self.peers[node].incarnation else 0
+    def take_acknowledgement(self, sender: Process, taken: int, came: int, now: Instant, ready: Ready) -> None:
+        """Learn from a process how many own messages its application has, and how many came to that incarnation.
+
+        What an earlier one said tells nothing of the present one, which lost what its application had not taken.
+        """
+        node, incarnation = sender
+        if max(taken, came) > self.state.published:
+            ready.notes.append(Note("reject", OWN_LOST, peer=node))
+        else:
+            came_now = came if incarnation == self.peers[node].incarnation else 0
+            self.acknowledged(node, taken, came_now, now, ready)
 
     def settle(self) -> None:
         """Drop what everybody has, the application here too."""
@@ -175,6 +183,11 @@ class Outbox:
         self._lowest = min(acked, default=mine)
         self._slowest = acked.count(self._lowest)
         state.settle(min(mine, self._lowest))
+
+    def answer(self, node: int, publisher: int, above: int, upto: int, ready: Ready) -> None:
+        """Send what a node asked for of a publisher's messages, as far as they are here."""
+        found = self.state.recall(publisher, above, min(upto, above + AGAIN_MAX))
+        ready.send += [Send((node,), message) for message in found]
 
     # --- word of what is here ---
 

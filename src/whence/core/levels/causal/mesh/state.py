@@ -1,4 +1,4 @@
-"""What a member of a direct group remembers, and the transitions that change it for good.
+"""What a member of a mesh remembers, and the transitions that change it for good.
 
 Laws: `delivered[x]` is how many messages of x were delivered to the application here, without a gap, in x's order. A
 message may be delivered when everything was that had been delivered to its publisher; so the clock of one that was lies
@@ -13,8 +13,10 @@ from collections.abc import Sequence
 from operator import gt
 
 from whence.core.levels.causal.group_started import GroupStarted
-from whence.core.levels.causal.mesh.items import Told
-from whence.core.levels.causal.mesh.journal import Checkpoint, Entry, Kept, Published, Settled, Taken
+from whence.core.levels.causal.mesh.items import CausalMessage
+from whence.core.levels.causal.mesh.journal import Checkpoint, Entry, Published, RetainedMessage, Settled, Taken
+from whence.core.levels.causal.reliability import ReliabilitySettings
+from whence.errors import LimitError
 from whence.types import Bundle
 
 SPARE_MESSAGES, SPARE_BYTES = 1024, 4 << 20
@@ -38,28 +40,28 @@ class State:
         """Messages of each node that were taken in an earlier life, counting one of which a part was: what is published
         now follows that part, though the message is still to come again."""
         self.published = 0
-        self.kept: dict[int, Told] = {}
+        self.kept: dict[int, CausalMessage] = {}
         """Own messages that somebody may lack, by number."""
         self.settled = 0
         """Everybody has the own messages up to here."""
         self.settled_last: Bundle | None = None
         """The last of them that was kept here."""
         self.retained_bytes = 0
-        self._spare: deque[Told] = deque()
+        self._spare: deque[CausalMessage] = deque()
         """Messages of others, in the order they were handed out."""
         self._spare_bytes = 0
 
     # --- transitions ---
 
-    def publish(self, bundle: Bundle) -> Told:
+    def publish(self, bundle: Bundle) -> CausalMessage:
         """Give an own message its number and clock, after everything delivered here, and count it as delivered."""
         delivered, me = self.delivered, self.me
-        told = Told(
+        message = CausalMessage(
             self._past() if self.begun else delivered.copy(), self.taken.copy() if self.remembers else [], bundle
         )
         delivered[me] = self.published = self.published + 1
-        self._keep(told)
-        return told
+        self._keep(message)
+        return message
 
     def _past(self) -> list[int]:
         """Return what an own message follows, while messages that were begun are still to come again."""
@@ -73,10 +75,10 @@ class State:
         """Drop own messages that everybody has."""
         kept = self.kept
         for number in range(self.settled + 1, upto + 1):
-            told = kept.pop(number, None)
-            if told is not None:
-                self.settled_last = told.bundle
-                self.retained_bytes -= len(told.bundle.body)
+            message = kept.pop(number, None)
+            if message is not None:
+                self.settled_last = message.bundle
+                self.retained_bytes -= len(message.bundle.body)
         self.settled = max(self.settled, upto)
 
     def resume(self) -> list[Bundle]:
@@ -85,15 +87,15 @@ class State:
         taken[me] = max(taken[me], self.settled)
         self.delivered = taken.copy()
         self.delivered[me] = self.published
-        return [told.bundle for number, told in self.kept.items() if number > taken[me]]
+        return [message.bundle for number, message in self.kept.items() if number > taken[me]]
 
     def took(self, taken: Sequence[int]) -> None:
         """Learn what the application had taken at some time."""
         self.taken[:] = map(max, self.taken, taken)
 
-    def _keep(self, told: Told) -> None:
-        self.kept[told.past[self.me] + 1] = told
-        self.retained_bytes += len(told.bundle.body)
+    def _keep(self, message: CausalMessage) -> None:
+        self.kept[message.past[self.me] + 1] = message
+        self.retained_bytes += len(message.bundle.body)
 
     # --- the journal ---
 
@@ -102,7 +104,7 @@ class State:
         match entry:
             case Published():
                 self.published += 1
-                self._keep(Told(entry.past, entry.taken, entry.bundle))
+                self._keep(CausalMessage(entry.past, entry.taken, entry.bundle))
                 self.took(entry.taken)
             case Taken():
                 self.took(entry.taken)
@@ -113,25 +115,41 @@ class State:
                 self.took(entry.taken)
             case GroupStarted():
                 pass
-            case Kept():
-                self._keep(Told(entry.past, [0] * len(entry.past), entry.bundle))  # it says nothing of what is here
+            case RetainedMessage():
+                self._keep(
+                    CausalMessage(entry.past, [0] * len(entry.past), entry.bundle)
+                )  # it says nothing of what is here
 
     def entries(self) -> list[Entry]:
         """Write the state down."""
-        kept = [Kept(told.past, told.bundle) for told in self.kept.values()]
+        kept = [RetainedMessage(message.past, message.bundle) for message in self.kept.values()]
         return [Checkpoint(self.taken, self.published, self.settled), *kept]
 
     # --- what follows from them ---
 
-    def is_ready(self, told: Told) -> bool:
+    def is_ready(self, message: CausalMessage) -> bool:
         """Tell whether all that a message's publisher had been handed was handed over here; it is the publisher's next
         one then, or was handed over before."""
-        return not any(map(gt, told.past, self.delivered))
+        return not any(map(gt, message.past, self.delivered))
 
-    def missing(self, told: Told) -> list[tuple[int, int]]:
+    def missing(self, message: CausalMessage) -> list[tuple[int, int]]:
         """Return what must be handed over before a message: nodes, and how many messages of each."""
-        behind = zip(told.past, self.delivered, strict=True)
+        behind = zip(message.past, self.delivered, strict=True)
         return [(node, needed) for node, (needed, have) in enumerate(behind) if needed > have]
+
+    def last_event(self, number: int, incarnation: int) -> int:
+        """Return the last event that this incarnation published in the own messages up to a number."""
+        message = self.kept.get(number)
+        bundle = message.bundle if message is not None else self.settled_last
+        return bundle.last if bundle is not None and bundle.incarnation == incarnation else 0
+
+    def check_room(self, size: int, settings: ReliabilitySettings) -> None:
+        """Refuse an own message of so many bytes where too much is kept for others. Raises LimitError."""
+        records_max, bytes_max = settings.records_max // 4, settings.retained_bytes_max // 4
+        if len(self.kept) >= records_max:
+            raise LimitError("records_max // 4", records_max, len(self.kept) + 1, transient=True)
+        if self.retained_bytes + size > bytes_max:
+            raise LimitError("retained_bytes_max // 4", bytes_max, self.retained_bytes + size, transient=True)
 
     @property
     def all_taken(self) -> bool:
@@ -140,20 +158,22 @@ class State:
 
     # --- messages of others ---
 
-    def remember(self, told: Told) -> None:
+    def remember(self, message: CausalMessage) -> None:
         """Keep a message of another node while there is room."""
         spare = self._spare
-        spare.append(told)
-        self._spare_bytes += len(told.bundle.body)
+        spare.append(message)
+        self._spare_bytes += len(message.bundle.body)
         while self._spare_bytes > SPARE_BYTES or len(spare) > SPARE_MESSAGES:
             self._spare_bytes -= len(spare.popleft().bundle.body)
 
-    def recall(self, publisher: int, above: int, upto: int) -> list[Told]:
+    def recall(self, publisher: int, above: int, upto: int) -> list[CausalMessage]:
         """Return those of a node's messages after one and up to another that are kept here, in their order."""
         if publisher == self.me:
             return [self.kept[number] for number in range(above + 1, upto + 1) if number in self.kept]
         pid = self.processes[publisher]
-        return [told for told in self._spare if told.bundle.pid == pid and above <= told.past[publisher] < upto]
+        return [
+            message for message in self._spare if message.bundle.pid == pid and above <= message.past[publisher] < upto
+        ]
 
     @property
     def spare_count(self) -> int:

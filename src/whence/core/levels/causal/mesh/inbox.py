@@ -1,0 +1,124 @@
+"""Messages of others: duplicates, those that can be delivered, and those held until what they follow has come.
+
+The sentence that decides: a message is delivered when everything that had been delivered to its publisher was here.
+Law: a held message is not acknowledged, so dropping one is safe. It comes again.
+"""
+
+from msgspec import Struct
+
+from whence.core.levels.causal.group_started import OWN_LOST
+from whence.core.levels.causal.items import Ask, Lookup
+from whence.core.levels.causal.mesh.items import CausalMessage
+from whence.core.levels.causal.mesh.outbox import NEVER, Outbox
+from whence.core.levels.causal.reliability import ReliabilitySettings
+from whence.core.ready import Delivery, Note, Ready, Send
+from whence.types import Instant
+
+
+class Waiting(Struct, eq=False, gc=False):
+    """A message that came before something it follows."""
+
+    message: CausalMessage
+    since: Instant
+
+
+class Inbox:
+    """Messages that arrive, in the order in which they may be delivered."""
+
+    def __init__(self, outbox: Outbox, settings: ReliabilitySettings) -> None:
+        self.state = outbox.state
+        self.outbox = outbox
+        self._peers = outbox.peers
+        self._settings = settings
+        self._nodes = len(outbox.state.delivered)
+        self.held: dict[int, dict[int, Waiting]] = {}
+        """By publisher's place and number."""
+        self.held_count = 0
+        self.ask_at: Instant = NEVER
+        """When publishers are asked for what held messages wait for."""
+
+    def receive(self, sender: int, message: CausalMessage, now: Instant, ready: Ready) -> None:
+        """Take a message from its publisher or from whoever passes it on."""
+        past, bundle, state = message.past, message.bundle, self.state
+        me, delivered = state.me, state.delivered
+        peer = self._peers.get(bundle.pid)
+        if peer is None or len(past) != self._nodes or past[me] > state.published:
+            mine = peer is not None and len(past) == self._nodes
+            ready.notes.append(Note("reject", OWN_LOST if mine else "not_for_me", bundle, sender))
+            return
+        if past[me] > peer.acked and sender == bundle.pid:
+            taken = (message.taken or past)[me]  # what it follows may have come to an earlier life of it alone
+            self.outbox.take_acknowledgement(bundle.process, taken, taken, now, ready)
+        publisher = peer.place
+        number = past[publisher] + 1
+        if number <= delivered[publisher]:
+            ready.notes.append(Note("drop", "duplicate", bundle, sender))
+            self.outbox.owe(now)
+        elif state.is_ready(message):
+            self._deliver(message, publisher, number, 0, now, ready)
+            if self.held_count:
+                self._release(now, ready)
+        else:
+            self._hold(message, publisher, number, sender, now, ready)
+
+    def _deliver(
+        self, message: CausalMessage, publisher: int, number: int, hold_ns: int, now: Instant, ready: Ready
+    ) -> None:
+        """Hand a message to the application."""
+        if self.held_count:
+            self._let_go(publisher, number)  # held, or another copy of it
+        self.state.delivered[publisher] = number
+        self.state.remember(message)
+        ready.deliver.append(Delivery(message.bundle, hold_ns))
+        self.outbox.handed(now)
+
+    # --- messages that wait ---
+
+    def _hold(
+        self, message: CausalMessage, publisher: int, number: int, sender: int, now: Instant, ready: Ready
+    ) -> None:
+        if number in self.held.get(publisher, {}):
+            return
+        if self.held_count >= self._settings.held_copies_max:
+            ready.notes.append(Note("drop", "held_full", message.bundle, sender))
+            return
+        self.held.setdefault(publisher, {})[number] = Waiting(message, now)
+        self.held_count += 1
+        self.ask_at = min(self.ask_at, now + self._settings.ask_ns)
+
+    def _release(self, now: Instant, ready: Ready) -> None:
+        """Deliver what was held, as far as it goes: of each publisher, only its next message can be ready."""
+        delivered, progress = self.state.delivered, True
+        while progress:
+            progress = False
+            for publisher in list(self.held):
+                held = self.held[publisher]
+                while (waiting := held.get(delivered[publisher] + 1)) and self.state.is_ready(waiting.message):
+                    hold_ns = now - waiting.since
+                    self._deliver(waiting.message, publisher, delivered[publisher] + 1, hold_ns, now, ready)
+                    progress = True
+
+    def _let_go(self, publisher: int, number: int) -> None:
+        held = self.held.get(publisher, {})
+        if held.pop(number, None) is not None:
+            self.held_count -= 1
+            if not held:
+                del self.held[publisher]
+
+    def ask(self, now: Instant, ready: Ready) -> None:
+        """Ask publishers for what held messages wait for, and everybody else where a publisher seems to be down."""
+        self.ask_at = NEVER
+        wanted: dict[int, int] = {}
+        for held in self.held.values():
+            first = held[min(held)]
+            if now - first.since >= self._settings.ask_ns:
+                for place, number in self.state.missing(first.message):
+                    wanted[place] = max(wanted.get(place, 0), number)
+        for place, number in wanted.items():
+            above, node = self.state.delivered[place], self.state.processes[place]
+            ready.send.append(Send((node,), Ask(above, number)))
+            if node in self.outbox.suspects.now:
+                others = tuple(other for other in self.outbox.active if other != node)
+                ready.send.append(Send(others, Lookup(place, above, number)))
+        if self.held:
+            self.ask_at = now + self._settings.ask_ns

@@ -18,8 +18,7 @@ from whence.api.inbox import Batches, Inbox, LateEvents
 from whence.api.payloads import Payload, all_checked, checked
 from whence.api.publisher import Publisher
 from whence.api.receipts import Durability, Receipt, check_stores
-from whence.core.levels.optimistic.member import named
-from whence.core.levels.optimistic.tickets.status import Status
+from whence.core.ticket_status import TicketStatus, dead_argument
 from whence.errors import ClosedError, EventsLostError, JoinError, OutcomeUnknownError, UsageError
 from whence.limits import INCARNATION_MAX, PEER_ID_MAX
 from whence.net.driver import Driver
@@ -238,14 +237,14 @@ class Group:
 
     # --- tickets ---
 
-    def ticket(self) -> Status | None:
+    def ticket(self) -> TicketStatus | None:
         """Return how this process stands: its ticket and epoch, how long its lease lasts, and why it may not publish.
 
         None at levels without tickets. (ticket, epoch) guards resources outside, if they refuse a smaller epoch.
         """
         return self._driver.ticket()
 
-    async def acquire_ticket(self, timeout_s: float = 30.0) -> Status:
+    async def acquire_ticket(self, timeout_s: float = 30.0) -> TicketStatus:
         """Ask for a ticket (the paper's cjoin), and wait until it may be used.
 
         Raises NotCoordinatorError or LeaseSuspendedError, which say why, if that takes longer than `timeout_s`; it is
@@ -299,7 +298,7 @@ class Group:
             raise UsageError(
                 f"a process is a pid up to {PEER_ID_MAX} and a boot up to {INCARNATION_MAX}, not {pid}:{incarnation}"
             )
-        self._driver.act("declare_dead", named(Process(pid, incarnation)))
+        self._driver.act("declare_dead", dead_argument(Process(pid, incarnation)))
 
     async def noted(self, kind: str, timeout_s: float = 30.0) -> None:
         """Wait until the member has noted something at least once, such as ticket_acquire. Raises JoinError."""
@@ -373,4 +372,4 @@ class TypedGroup(Generic[Typed]):
             raise UsageError(f"event {tuple(delivery.event)} is no value of this type: {error}") from None
 
 
-__all__ = ["Batch", "Delivery", "Durability", "Group", "LateEvent", "Receipt", "Status", "TypedGroup"]
+__all__ = ["Batch", "Delivery", "Durability", "Group", "LateEvent", "Receipt", "TicketStatus", "TypedGroup"]

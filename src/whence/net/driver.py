@@ -15,8 +15,6 @@ from whence.core.dissemination.direct import Push
 from whence.core.flow import BundleLimits, Flow, Outbox, Sources
 from whence.core.level import BuildContext, ClockWatching, HoldingBytes, offsets_of
 from whence.core.level import remembers as does_remember
-from whence.core.levels.causal.group_started import OWN_LOST, own_lost
-from whence.core.levels.optimistic.tickets.status import Status
 from whence.core.links.reached import Reached
 from whence.core.member import Dynamic, Founded, Leased, Measured, Member, Refusing, Resuming, Sized
 from whence.core.membership.full_view import Directory
@@ -24,6 +22,8 @@ from whence.core.ready import Gauge, Metric, Note, Ready
 from whence.core.registry import stores_events
 from whence.core.runner import Marked, Ports, Runner
 from whence.core.settings import by_name
+from whence.core.stale_journal import OWN_LOST, own_lost
+from whence.core.ticket_status import TicketStatus
 from whence.errors import ClosedError, InternalError, Refusal, StorageError, UsageError, WhenceError
 from whence.net.acknowledgements import Acknowledgements
 from whence.net.clock import SlipWatch, epoch_floor, steady_ns, wall_ns
@@ -256,12 +256,9 @@ class Driver:
         known = dict.fromkeys(pid for pid in self._node.members(self.group) if pid != self.context.me.pid)
         return tuple(sorted(known | dict.fromkeys(self.member.view() or ())))
 
-    def ticket(self) -> Status | None:
+    def ticket(self) -> TicketStatus | None:
         """Return how the process stands in its cluster; None at levels without tickets."""
-        if not isinstance(self.member, Leased):
-            return None
-        status: Status = self.member.status(self._clock())
-        return status
+        return self.member.status(self._clock()) if isinstance(self.member, Leased) else None
 
     def metrics(self) -> list[Metric]:
         """Return what the level counts and measures beyond its gauges; nothing where it does not."""

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from whence.core.levels.causal.group_started import OWN_LOST, GroupStarted, founders_in, group_started
+from whence.core.levels.causal.group_started import GroupStarted, founders_in, group_started
 from whence.core.levels.causal.items import Ask, Back, Lookup, Probe
 from whence.core.levels.causal.mesh import journal
 from whence.core.levels.causal.mesh.items import Has, Told
@@ -22,7 +22,9 @@ from whence.core.levels.causal.mesh.journal import Published, Settled, Taken
 from whence.core.levels.causal.mesh.outbox import AGAIN_MAX, NEVER, Outbox
 from whence.core.levels.causal.mesh.state import SPARE_MESSAGES, State
 from whence.core.levels.causal.settings import Settings
+from whence.core.member import OverlayStatus
 from whence.core.ready import Delivery, Gauge, Item, Note, Ready, Returned, Send
+from whence.core.stale_journal import OWN_LOST
 from whence.errors import LimitError, NotMemberError, UsageError
 from whence.types import Bundle, Instant, Process, packed
 
@@ -63,6 +65,10 @@ class MeshMember:
         self._taken_written = list(state.taken)
         self._told = 0
         """Publications that the application was told of in earlier lives."""
+
+    def overlay_status(self) -> OverlayStatus:
+        """Return the other members, and those that are suspected."""
+        return OverlayStatus(list(self._peers), list(self.outbox.active), list(self._suspects.now))
 
     # --- lives ---
 

@@ -322,7 +322,7 @@ def test_a_bug_in_a_callback_ends_the_group_and_everybody_hears_it(where: str) -
             elif where == "deliver":
                 driver.ports.deliver = broken
             elif where == "wake":
-                driver._settle = broken  # type: ignore[method-assign]
+                driver.retained.tick = broken  # type: ignore[method-assign]
             elif where == "report":
                 driver.acknowledgements._send = broken
             else:

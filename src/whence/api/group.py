@@ -192,7 +192,7 @@ class Group:
     @property
     def position(self) -> int:
         """Return how many events were delivered here; where members remember, in all lives."""
-        return self._driver.position
+        return self._driver.offsets.position
 
     @property
     def lost(self) -> int:

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from whence.core.member import Member, OnOverlay
+from whence.core.member import Measured, Member, OnOverlay
 from whence.core.ready import Metric
 from whence.core.ticket_status import TicketStatus
 from whence.net.clock import steady_ns
@@ -47,18 +47,23 @@ def _group(driver: Driver) -> dict[str, Any]:
         "level": driver.context.level,
         "member": driver.joined,
         "members": list(driver.others()),
-        "delivered": driver.position,
-        "published": driver.published,
+        "delivered": driver.offsets.position,
+        "published": driver.flow.published_events,
         "settled": driver.settling.settled(),
         "skipped": driver.counts["skipped"],
         "late": driver.counts["late"],
         "counts": dict(sorted(driver.counts.items())),
-        "gauges": {gauge.name: [gauge.value, gauge.bound] for gauge in driver.gauges()},
+        "gauges": {gauge.name: [gauge.value, gauge.bound] for gauge in driver.member.gauges()},
         "ticket": _ticket(driver.ticket()),
-        "metrics": _by_name(driver.metrics()),
+        "metrics": _by_name(metrics_of(driver.member)),
         "overlay": _overlay(driver.member),
         "credit": [driver.flow.credit.away_bytes, driver.flow.credit.limit_bytes()],
     }
+
+
+def metrics_of(member: Member) -> list[Metric]:
+    """Return what a member counts and measures beyond its gauges; nothing where it does not."""
+    return member.metrics() if isinstance(member, Measured) else []
 
 
 def _overlay(member: Member) -> dict[str, Any] | None:

@@ -120,7 +120,7 @@ class Inbox:
         bundle, mark, offsets = step.bundle, step.mark, self.offsets
         have, again, position, left = offsets.deliver(bundle)
         if not left:
-            offsets.on_taken(bundle)
+            offsets.on_taken(bundle, have)
             return
         if have:
             bundle, mark = cut(bundle, mark, have)
@@ -162,7 +162,7 @@ class Inbox:
         except Exception as error:  # noqa: BLE001 - the application's, of any kind; the next batch comes all the same
             _report(batch, error)
         if not offsets.counts:
-            offsets.on_taken(batch.bundle)
+            offsets.on_taken(batch.bundle, batch.count)
         elif not self.manual:
             self.take_in_hand()
 
@@ -267,7 +267,7 @@ class Inbox:
         if self.offsets.counts:
             self.offsets.hand(bundle, count)
         else:
-            self.offsets.on_taken(bundle)
+            self.offsets.on_taken(bundle, count)
 
     def check_room(self) -> None:
         """Raise LimitError where too much waits to be acknowledged."""
@@ -309,7 +309,7 @@ class Inbox:
         if self.recorder is not None:
             self.recorder.skipped([here])
         if not self.offsets.counts:
-            self.offsets.on_taken(bundle)
+            self.offsets.on_taken(bundle, gone.count)
         gaps, resets = bounded((*gone.gaps, here, *first.gaps), dict.fromkeys((*gone.resets, *first.resets)))
         first.gaps, first.resets = tuple(gaps), tuple(resets)
 
@@ -379,7 +379,7 @@ class Deliveries:
         if offsets.counts:
             offsets.hand(batch.bundle, 1)
         elif found._offset == batch.count - 1:
-            offsets.on_taken(batch.bundle)
+            offsets.on_taken(batch.bundle, batch.count)
         return found
 
     def next_batch_now(self) -> Batch | None:

@@ -32,7 +32,7 @@ from whence.net.retained import RetainedBundles
 from whence.net.settling import Settling
 from whence.net.waiters import Waiters
 from whence.trace.schema import ACK_MANUAL, Kind
-from whence.types import ANY_INCARNATION, Bundle, Process
+from whence.types import ANY_INCARNATION, Process
 from whence.wire.items import Packet
 
 log = logging.getLogger("whence.net")
@@ -65,7 +65,9 @@ class Driver:
         self._watched = 0
         """How many wait for a change."""
         spec = context.spec
-        self.acknowledgements = Acknowledgements(context.me, self._acknowledge, self._taken_here, self.guarded)
+        self.acknowledgements = Acknowledgements(
+            context.me, self._acknowledge, partial(self.reached, context.me.pid), self.guarded
+        )  # fmt: skip
         self._slips = (
             SlipWatch(spec.clock_slip_ns_max(context.settings)) if isinstance(spec, ClockWatching) else None
         )  # fmt: skip
@@ -266,9 +268,6 @@ class Driver:
     def _acknowledge(self, publisher: Process, reached: Reached) -> None:
         if not self.left:
             self._node.send(self.group, (publisher.pid,), reached, publisher.incarnation)
-
-    def _taken_here(self, bundle: Bundle) -> None:
-        self.reached(self.context.me.pid, bundle.last)
 
     def _note(self, note: Note) -> None:
         self._changed.set()

@@ -72,7 +72,7 @@ def waited(bundles: list[Bundle], take: Callable[[Inbox], Awaitable[int]], count
 async def by_event(inbox: Inbox) -> int:
     """Take single events."""
     seen = 0
-    async for delivery in inbox:
+    async for delivery in inbox.deliveries:
         seen += len(delivery.payload)
     return seen
 

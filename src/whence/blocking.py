@@ -83,15 +83,15 @@ class Group:
         """Wait until the group has so many members. Raises JoinError."""
         self._thread.do(self.group.gathered(count, timeout_s))
 
-    def ticket(self) -> live.Status | None:
+    def ticket(self) -> live.TicketStatus | None:
         """Return how this process stands at a level with tickets; see whence.api.group.Group.ticket."""
 
-        async def ask() -> live.Status | None:
+        async def ask() -> live.TicketStatus | None:
             return self.group.ticket()
 
         return self._thread.do(ask())
 
-    def acquire_ticket(self, timeout_s: float = 30.0) -> live.Status:
+    def acquire_ticket(self, timeout_s: float = 30.0) -> live.TicketStatus:
         """Ask for a ticket and wait until it may be used; raises as Group.acquire_ticket does."""
         return self._thread.do(self.group.acquire_ticket(timeout_s))
 

@@ -19,6 +19,9 @@ level `total` refuses others."""
 INCARNATION_MAX = 2**31 - 1
 """A process that restarts every second would need 68 years."""
 
+EPOCH_MAX = 2**31 - 1
+"""Epochs of one ticket: four a second for 17 years."""
+
 SEQ_MAX = 2**40 - 1
 """40 bits in the packed merge key: a million events a second for 12 days, per life of a process."""
 

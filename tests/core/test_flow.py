@@ -100,7 +100,7 @@ def world() -> World:
 
 def send(flow: Flow, last: int, size: int) -> None:
     """Publish an event of so many bytes."""
-    flow.published(one(ME, last, bytes(size)))
+    flow.published(one(ME, last, bytes(size)), 1)
 
 
 # --- admitted ---
@@ -312,7 +312,7 @@ def test_slow_delivery_makes_gaps_between_bundles_that_nobody_waits_for(world: W
 
 def test_events_are_counted_and_word_that_is_no_news_measures_nothing(world: World) -> None:
     flow = world.flow()
-    flow.published(packed(Process(ME, 1), 5, [b"a", b"b", b"c"]))
+    flow.published(packed(Process(ME, 1), 5, [b"a", b"b", b"c"]), 3)
     assert (flow.published_events, flow.credit.last) == (3, 7)
     assert flow.reached(3, 7)
     world.now += 100

@@ -127,9 +127,9 @@ def bundle_of(first: int, count: int, node: int = 0) -> Bundle:
 
 
 def test_who_acknowledges_is_told_of_a_bundle_once_when_its_last_event_is_taken() -> None:
-    told: list[Bundle] = []
+    told: list[tuple[Bundle, int]] = []
     offsets = Offsets(None, manual=True)
-    offsets.on_taken = told.append
+    offsets.on_taken = lambda bundle, count: told.append((bundle, count))
     one, two = bundle_of(1, 2), bundle_of(3, 2)
     for bundle in (one, two):
         offsets.deliver(bundle)
@@ -137,7 +137,7 @@ def test_who_acknowledges_is_told_of_a_bundle_once_when_its_last_event_is_taken(
     assert (offsets.delivered, offsets.handed, offsets.taken) == (4, 4, 0)
     for taken, wholly in ((1, []), (1, [one]), (1, [one]), (1, [one, two])):
         offsets.take(taken)
-        assert told == wholly
+        assert told == [(bundle, 2) for bundle in wholly]
     assert offsets.handed == offsets.taken == 4
 
 

@@ -10,7 +10,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from whence.core.offsets import Offsets
+from whence.core.ready import Ready
 from whence.core.runner import Runner
 from whence.store.consumer_offsets import ConsumerOffsets
 from whence.store.directory import DataDirectory
@@ -95,13 +98,17 @@ def _sent() -> None:
     """Die when a delivery is about to be made whose Ready has sent something; what was sent has left the process."""
 
     def make(original: Any) -> Any:
-        def replaced(runner: Runner, step: object) -> None:
-            runner._transport.node.send.__self__.flush()  # type: ignore[attr-defined]
+        def replaced(runner: Runner, ready: Ready) -> None:
+            if not ready.deliver:
+                original(runner, ready)
+                return
+            original(runner, replace(ready, deliver=[], notes=[], wake_at=None))
+            runner._transport.send.func.__self__.flush()  # type: ignore[attr-defined]
             die()
 
         return replaced
 
-    _replace(Runner, "_deliver", make)
+    _replace(Runner, "perform", make)
 
 
 def _in_place() -> None:

@@ -8,7 +8,6 @@ from whence.core.levels.optimistic.recovery import Recover, Recovered
 from whence.core.levels.optimistic.tickets import items
 from whence.core.levels.optimistic.tickets.record_bytes import pack, pack_processes
 from whence.core.levels.optimistic.tickets.records import (
-    EPOCH_MAX,
     TICKETS_MAX,
     WITNESSES_MAX,
     Pointer,
@@ -17,6 +16,7 @@ from whence.core.levels.optimistic.tickets.records import (
     last_with,
 )
 from whence.core.ready import Item
+from whence.limits import EPOCH_MAX
 from whence.types import Process, packed
 
 

@@ -242,7 +242,7 @@ async def forged_events(victim: Node) -> None:
     bad = Bad(victim)
     await bad.greet()
     told = victim.groups["alps"]
-    published, said = told._driver.published, victim.live.peers.presence("alps", 2)
+    published, said = told._driver.flow.published_events, victim.live.peers.presence("alps", 2)
     assert said is not None
     incarnation = said.process.incarnation
     mine = told._driver.context.me

@@ -134,10 +134,10 @@ def test_an_older_data_directory_is_refused_as_soon_as_another_knows_better(spre
 DIES_FOUNDING = """
 import asyncio, os, sys
 from pathlib import Path
-from whence.net.driver import Driver
+from whence.net.opening import GroupOpening
 from whence.api.node import join
 
-Driver.found = lambda *_: os.kill(os.getpid(), 9)
+GroupOpening._begin = lambda *_: os.kill(os.getpid(), 9)
 
 async def main():
     contacts = sys.argv[3:]

@@ -318,11 +318,11 @@ def test_a_bug_in_a_callback_ends_the_group_and_everybody_hears_it(where: str) -
             if where == "publish":
                 driver.runner.publish = broken  # type: ignore[assignment, method-assign]
             elif where == "send":
-                driver.ports.node = type("Broken", (), {"send": broken, "members": lambda *_: []})()
+                driver.ports.send = broken  # type: ignore[assignment]
             elif where == "deliver":
                 driver.ports.deliver = broken
             elif where == "wake":
-                driver._settle = broken  # type: ignore[method-assign]
+                driver.retained.tick = broken  # type: ignore[method-assign]
             elif where == "report":
                 driver.acknowledgements._send = broken
             else:

@@ -381,11 +381,11 @@ LIFE = """
 import asyncio, os, sys
 from pathlib import Path
 from whence.core.registry import LEVELS
-from whence.sim.lab import recipe_of
+from whence.sim.lab import spec_of
 from whence.api.node import join
 
 if sys.argv[7]:
-    LEVELS["causal"] = recipe_of("causal", sys.argv[7])
+    LEVELS["causal"] = spec_of("causal", sys.argv[7])
 spread, directory, how, count, first = sys.argv[1], Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]), sys.argv[5]
 
 async def main():

@@ -364,19 +364,19 @@ def test_late_events_and_resets_come_to_the_application_beside_and_with_the_stre
             await other.publish(b"first")
             assert (await anext(aiter(merger))).payload == b"first"
             ports, sent = other._driver.ports, []
-            node = ports.node
+            send = ports.send
 
             def hold_back(*words: Any) -> int:
                 sent.append(words)
                 return 0
 
-            ports.node = node._replace(send=hold_back)
+            ports.send = hold_back
             await (await other.publish(b"stuck")).accepted()
             await asyncio.sleep(0.01)  # what comes next is of a later tick
             await merger.publish(b"second")
             assert (await anext(aiter(merger))).payload == b"second"
-            ports.node = node
-            node.send(*next(words for words in sent if isinstance(words[2], Offer)))
+            ports.send = send
+            send(*next(words for words in sent if isinstance(words[1], Offer)))
             late = await asyncio.wait_for(anext(merger.late()), 10)
             assert (late.payload, late.sender) == (b"stuck", 1)
             assert late.late_ns > 0

@@ -12,7 +12,7 @@ from whence.check.levels import PROMISES_OF
 from whence.check.ticket_exclusivity import PROMISE, covers_of, holds_of
 from whence.check.verdict import Findings, Outcome
 from whence.core.levels.optimistic.level import OptimisticLevel
-from whence.core.levels.optimistic.member import named
+from whence.core.ticket_status import dead_argument
 from whence.sim.explore import explore, judged
 from whence.sim.lab import spec_of
 from whence.sim.run import run
@@ -157,7 +157,12 @@ def test_what_too_many_deaths_closed_an_operators_word_opens_again() -> None:
         at = (warm_up_rounds(6) + 2) * ticket_round
         gone = [1 + seed, 2 + seed, 3 + seed]
         told = [
-            Act(at_ns=at + 12 * ticket_round + pid, node=node, name="declare_dead", argument=named(Process(pid, 1)))
+            Act(
+                at_ns=at + 12 * ticket_round + pid,
+                node=node,
+                name="declare_dead",
+                argument=dead_argument(Process(pid, 1)),
+            )
             for pid in gone
             for node in range(10)
             if node not in gone
@@ -184,7 +189,7 @@ def stopped_whole(seed: int, survivors: int) -> Scenario:
     gone = list(range(8 - survivors))
     told_at = back + 30 * ticket_round
     told = [
-        Act(at_ns=told_at + pid, node=node, name="declare_dead", argument=named(Process(pid, 1)))
+        Act(at_ns=told_at + pid, node=node, name="declare_dead", argument=dead_argument(Process(pid, 1)))
         for pid in gone
         for node in range(8)
     ]

@@ -171,6 +171,21 @@ def levels_do_not_know_each_other(module: Module) -> list[str]:
     return complaints
 
 
+LEVELS_UNKNOWN_TO = frozenset({"net", "api"})
+"""Rooms that run members of every level and know none: a new level changes no file there."""
+
+
+def live_groups_know_no_level(module: Module) -> list[str]:
+    """What a live group must know of a level is a capability of core/member.py or core/level.py."""
+    if module.room not in LEVELS_UNKNOWN_TO:
+        return []
+    return [
+        f"{module.name}:{line} imports {name}: {module.room} knows levels by what they can do"
+        for name, line in module.imports()
+        if _is_level(f"{name}.")
+    ]
+
+
 def _is_level(name: str) -> bool:
     return name.startswith(LEVELS_ROOM)
 

@@ -51,6 +51,7 @@ def complaints(rule: Rule, judged: list[Module]) -> list[str]:
 SOURCE_RULES: list[Rule] = [
     rules.imports_go_downward,
     rules.levels_do_not_know_each_other,
+    rules.live_groups_know_no_level,
     rules.no_level_is_compared_by_name,
     rules.nothing_shipped_needs_the_lab,
     rules.core_and_wire_are_pure,
@@ -118,6 +119,15 @@ BAD: list[tuple[Rule, str, str]] = [
             ("whence.core.dissemination.direct", "whence.core.levels.gossip.arrival"),
         )
     ],
+    *[
+        (rules.live_groups_know_no_level, name, text)
+        for name, text in (
+            ("whence.net.status", "from whence.core.levels.causal.mesh.member import MeshMember"),
+            ("whence.net.driver", "from whence.core import levels"),
+            ("whence.api.group", "import whence.core.levels.optimistic.tickets.items"),
+            ("whence.api.group", "if TYPE_CHECKING:\n    from ..core.levels.total import items"),
+        )
+    ],
     (rules.no_level_is_compared_by_name, "whence.sim.run", "if scenario.level == 'causal':\n    pass"),
     (rules.no_level_is_compared_by_name, "whence.pipeline.verdicts", "keyed = F.col('level') == 'total'"),
     (rules.nothing_shipped_needs_the_lab, "whence.sim.lab", "from whence_lab import catalogue"),
@@ -145,6 +155,12 @@ BAD: list[tuple[Rule, str, str]] = [
 ]
 
 GOOD: list[tuple[Rule, str, str]] = [
+    (
+        rules.live_groups_know_no_level,
+        "whence.net.status",
+        "from whence.core.level import Live\nimport whence.core.member",
+    ),
+    (rules.live_groups_know_no_level, "whence.sim.swarm.tree", "from whence.core.levels.causal.tree import settings"),
     (rules.imports_go_downward, "whence.core.node", "from whence import types\nfrom whence.core.ready import Ready"),
     (rules.imports_go_downward, "whence.core.order.fifo", "from . import arrival\nfrom ...types import Bundle"),
     (rules.imports_go_downward, "whence.wire.items", "from whence.core.spread import gossip\nimport msgspec"),

@@ -14,16 +14,15 @@ import msgspec
 
 from whence.api.arguments import check_count, check_timeout
 from whence.api.delivery import Batch, Delivery, LateEvent
-from whence.api.inbox import Batches, Inbox, LateEvents
+from whence.api.inbox import Batches, Inbox
 from whence.api.payloads import Payload, all_checked, checked
 from whence.api.publisher import Publisher
-from whence.api.receipts import Durability, Receipt, check_stores
-from whence.core.levels.optimistic.member import named
-from whence.core.levels.optimistic.tickets.status import Status
-from whence.errors import ClosedError, EventsLostError, JoinError, OutcomeUnknownError, UsageError
-from whence.limits import INCARNATION_MAX, PEER_ID_MAX
+from whence.api.receipts import Durability, Receipt, check_until, wait_until
+from whence.api.tickets import TicketCalls
+from whence.core.ticket_status import TicketStatus
+from whence.errors import ClosedError, EventsLostError, JoinError, UsageError
 from whence.net.driver import Driver
-from whence.types import Level, Process
+from whence.types import Level
 
 if TYPE_CHECKING:
     from whence.api.node import Node
@@ -34,7 +33,7 @@ TURN_EVENTS = 1024
 """Publishes after which the others get their turn, and what waits goes out unless they are busy."""
 
 
-class Group:
+class Group(TicketCalls):
     """A group this process is a member of."""
 
     def __init__(
@@ -47,13 +46,13 @@ class Group:
         wait_s: float,
         on_lost: Callable[[EventsLostError], None] | None = None,
     ) -> None:
+        self.publisher = Publisher(driver, inbox, node.live.outboxes, flush_s=flush_s, wait_s=wait_s, on_lost=on_lost)
+        super().__init__(driver, self.publisher.room)
         self.name = driver.group
         self.level = Level(driver.context.level)
         self._node = node
-        self._driver = driver
         self._flow = driver.flow
-        self._inbox = inbox
-        self.publisher = Publisher(driver, inbox, node.live.outboxes, flush_s=flush_s, wait_s=wait_s, on_lost=on_lost)
+        self._inbox, self._deliveries = inbox, inbox.deliveries
         self._load, self._load_with_room = self.publisher.load, self.publisher.load_with_room
         self.flush = self.publisher.flush
         """Hand what was published so far to the member now."""
@@ -76,14 +75,14 @@ class Group:
         if type(payload) is not bytes:
             payload = checked(payload)
         if until != Durability.ACCEPTED or timeout_s is not None:
-            self._check_until(until, timeout_s)
+            check_until(until, timeout_s, stores=self._driver.stores)
         receipt = self._load((payload,), len(payload))
         if receipt is None:
             receipt = await self._load_with_room((payload,), len(payload))
         if self.publisher.pending is None or receipt.place % TURN_EVENTS == TURN_EVENTS - 1:
             await asyncio.sleep(0)  # a loop of publishes must leave the others their turn
         if until != Durability.ACCEPTED:
-            await self._reach(receipt, until, timeout_s)
+            await wait_until(receipt, until, timeout_s)
         return receipt
 
     async def publish_many(
@@ -92,14 +91,14 @@ class Group:
         """Publish events as one bundle; like `publish` otherwise."""
         events = all_checked(payloads, self._flow.limits.events.value)
         if until != Durability.ACCEPTED or timeout_s is not None:
-            self._check_until(until, timeout_s)
+            check_until(until, timeout_s, stores=self._driver.stores)
         # To copy many small ones is quicker than to ask each for its length.
         size = len(b"".join(events)) if len(events) >= TURN_EVENTS else sum(map(len, events))
         receipt = self._load(events, size, alone=True) or await self._load_with_room(tuple(events), size)
         if self.publisher.pending is None and (receipt.place or len(events) >= TURN_EVENTS):
             await asyncio.sleep(0)  # a loop of publishes must leave the others their turn
         if until != Durability.ACCEPTED:
-            await self._reach(receipt, until, timeout_s)
+            await wait_until(receipt, until, timeout_s)
         return receipt
 
     def publish_nowait(self, payload: Payload) -> Receipt:
@@ -110,19 +109,17 @@ class Group:
             raise self._flow.error(self._flow.reason())
         return receipt
 
-    def _check_until(self, until: str, timeout_s: float | None) -> None:
-        """Refuse what nobody can wait for before anything is published. Raises UsageError."""
-        if until not in Durability.__members__.values():
-            raise UsageError(f"until is accepted, stored or settled, not {until!r}")
-        if until == Durability.STORED:
-            check_stores(self._driver.stores)
-        check_timeout(timeout_s)
+    async def ready_to_publish(self, timeout_s: float | None = 30.0) -> None:
+        """Obtain a ticket where one is needed and not asked for yet, and wait until publishing would not be refused.
 
-    async def _reach(self, receipt: Receipt, until: str, timeout_s: float | None) -> None:
-        if until == Durability.STORED:
-            await receipt.stored(timeout_s)
-        else:
-            await receipt.settled(timeout_s)
+        Raises what publishing would raise, if that takes longer than `timeout_s`.
+        """
+        check_timeout(timeout_s)
+        self._node.live.check_act(self.name, "publish")
+        status = self._driver.ticket()
+        if status is not None and status.standing == "none":
+            self._driver.act("acquire_ticket", 0)
+        await self._room.unrefused(timeout_s)
 
     # --- receiving ---
 
@@ -134,7 +131,7 @@ class Group:
         Raises UsageError where the application is called with deliveries instead, or wants none.
         """
         self._inbox.check_iterable()
-        return self._inbox
+        return self._deliveries
 
     async def next(self, timeout: float | None = None) -> Delivery:
         """Return the next delivery; the one before is taken. Nothing is lost where it is cancelled.
@@ -144,12 +141,12 @@ class Group:
         """
         check_timeout(timeout, "timeout")
         self._inbox.check_iterable()
-        delivery = self._inbox.next_now()
+        delivery = self._deliveries.next_now()
         if delivery is not None:
             return delivery
         try:
             async with asyncio.timeout(timeout):
-                return await anext(self._inbox)
+                return await anext(self._deliveries)
         except StopAsyncIteration:
             raise ClosedError(f"group {self.name!r} is closed, and everything was handed out") from None
 
@@ -165,7 +162,7 @@ class Group:
 
     def next_quick(self) -> Delivery | None:
         """Hand out the next event if one is here, and nothing has to be counted when the application gets it."""
-        return self._inbox.next_now() if self._inbox.quick else None
+        return self._deliveries.next_now() if self._inbox.quick else None
 
     @property
     def manual(self) -> bool:
@@ -186,14 +183,14 @@ class Group:
 
     def late(self) -> AsyncIterator[LateEvent]:
         """Return an iterator over events that came after their place in the order had passed."""
-        return LateEvents(self._inbox)
+        return self._inbox.late_events
 
     # --- the rest ---
 
     @property
     def position(self) -> int:
         """Return how many events were delivered here; where members remember, in all lives."""
-        return self._driver.position
+        return self._driver.offsets.position
 
     @property
     def lost(self) -> int:
@@ -236,70 +233,7 @@ class Group:
         """Return the name of this process."""
         return self._driver.context.me.pid
 
-    # --- tickets ---
-
-    def ticket(self) -> Status | None:
-        """Return how this process stands: its ticket and epoch, how long its lease lasts, and why it may not publish.
-
-        None at levels without tickets. (ticket, epoch) guards resources outside, if they refuse a smaller epoch.
-        """
-        return self._driver.ticket()
-
-    async def acquire_ticket(self, timeout_s: float = 30.0) -> Status:
-        """Ask for a ticket (the paper's cjoin), and wait until it may be used.
-
-        Raises NotCoordinatorError or LeaseSuspendedError, which say why, if that takes longer than `timeout_s`; it is
-        asked for all the same until `release_ticket`. Raises UsageError where one is asked for already, and at levels
-        without tickets.
-        """
-        check_timeout(timeout_s)
-        self._driver.act("acquire_ticket", 0)
-        await self.publisher.room.unrefused(timeout_s)
-        status = self._driver.ticket()
-        assert status is not None
-        return status
-
-    async def ready_to_publish(self, timeout_s: float | None = 30.0) -> None:
-        """Obtain a ticket where one is needed and not asked for yet, and wait until publishing would not be refused.
-
-        Raises what publishing would raise, if that takes longer than `timeout_s`.
-        """
-        check_timeout(timeout_s)
-        self._node.live.check_act(self.name, "publish")
-        status = self._driver.ticket()
-        if status is not None and status.standing == "none":
-            self._driver.act("acquire_ticket", 0)
-        await self.publisher.room.unrefused(timeout_s)
-
-    async def release_ticket(self, timeout_s: float = 30.0) -> None:
-        """Give the ticket back (the paper's cleave), and wait until it is; go on as a member that receives.
-
-        Raises UsageError without one, and for the last coordinator, which must stay; OutcomeUnknownError if nobody
-        took it over within `timeout_s`: it will be found closed all the same.
-        """
-        check_timeout(timeout_s)
-        driver = self._driver
-        driver.act("release_ticket", 0)
-        try:
-            async with asyncio.timeout(timeout_s):
-                await driver.until(lambda: (s := driver.ticket()) is None or s.ticket is None or driver.left)
-        except TimeoutError:
-            raise OutcomeUnknownError(f"nobody took the ticket over within {timeout_s:g} s") from None
-
-    cjoin, cleave = acquire_ticket, release_ticket
-    """The older names of both, which are the paper's."""
-
-    def declare_dead(self, pid: int, incarnation: int) -> None:
-        """Say as an operator that a life of a peer is over for good: it counts as its word in this process.
-
-        Helps where more than k witnesses are gone, and only then (`ticket().waits_for`); given wrongly, two may act at
-        once. Raises UsageError if it was heard of a moment ago, or the level has no tickets.
-        """
-        if pid not in range(PEER_ID_MAX + 1) or incarnation not in range(INCARNATION_MAX + 1):
-            raise UsageError(
-                f"a process is a pid up to {PEER_ID_MAX} and a boot up to {INCARNATION_MAX}, not {pid}:{incarnation}"
-            )
-        self._driver.act("declare_dead", named(Process(pid, incarnation)))
+    # --- what only its level knows, and the end ---
 
     async def noted(self, kind: str, timeout_s: float = 30.0) -> None:
         """Wait until the member has noted something at least once, such as ticket_acquire. Raises JoinError."""
@@ -373,4 +307,4 @@ class TypedGroup(Generic[Typed]):
             raise UsageError(f"event {tuple(delivery.event)} is no value of this type: {error}") from None
 
 
-__all__ = ["Batch", "Delivery", "Durability", "Group", "LateEvent", "Receipt", "Status", "TypedGroup"]
+__all__ = ["Batch", "Delivery", "Durability", "Group", "LateEvent", "Receipt", "TicketStatus", "TypedGroup"]

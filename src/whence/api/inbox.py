@@ -13,32 +13,24 @@ An application that wants to be called instead is handed every batch at once, an
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from itertools import count, islice
 
-from whence.api.delivery import Batch, Delivery, LateEvent, RoundTrip, cut
+from whence.api.delivery import Batch, Delivery, RoundTrip, cut
+from whence.api.gaps import RESETS_MAX, bounded
+from whence.api.late import LateEvents
+from whence.api.signal import Signal
 from whence.core.offsets import Offsets
 from whence.core.ready import Delivery as Step
 from whence.core.ready import Gap, Late, Mark
 from whence.errors import ClosedError, LimitError, SlowConsumerError, UsageError, WhenceError
 from whence.net.recorder import TraceRecorder
-from whence.types import Bundle, EventId, Span
+from whence.types import Bundle, Span
 
 INBOX_BYTES_MAX = 64 << 20
 """Publishers of a group wait for its slowest consumer, so an inbox holds what they have under way. Should that ever be
 more than this, nothing more is read from any peer until the consumer has caught up."""
-
-LATE_MAX = 4096
-"""Late events waiting for their reader. Full: the oldest go, and are counted."""
-
-GAPS_MAX = 4096
-"""Spans of a gap that wait for the next delivery. Full: the oldest go, and a reset called GAPS_LOST tells of it."""
-
-GAPS_LOST = "gaps"
-
-RESETS_MAX = 16
-"""Kinds of resets that wait for the next delivery: members know fewer."""
 
 
 class Overflow(StrEnum):
@@ -77,7 +69,7 @@ _NUMBERS = count(1)
 
 
 class Inbox:
-    """The deliveries of one group on their way to the application; an iterator over single events."""
+    """The deliveries of one group on their way to the application, which takes them through `deliveries`."""
 
     def __init__(
         self,
@@ -95,31 +87,28 @@ class Inbox:
         """Events of batches that nobody has begun."""
         self.events_max = events_max
         self.dropped = 0
-        self.late_dropped = 0
+        self.ended = False
+        """Nothing more comes."""
         self.manual = ack is Ack.MANUAL
         self.on_pause: Callable[[object, bool], None] = lambda who, pause: None
         self.offsets = Offsets(None, manual=self.manual)
         self.recorder: TraceRecorder | None = None
         self.rtt_ns: RoundTrip = lambda peer: None
+        self.batches: deque[Batch] = deque()
+        """What nobody has begun."""
+        self.deliveries = Deliveries(self)
+        self.late_events = LateEvents()
         self._level = level
         self._overflow = overflow
         self._receive = receive
         self._on_batch = on_batch
-        self._batches: deque[Batch] = deque()
-        self._begun: Batch | None = None
-        """The batch whose events are being handed out one by one."""
-        self._rest: Iterator[Delivery] = iter(_NOTHING)
-        """Those that were not."""
-        self._quick: Iterator[Delivery] = iter(_NOTHING)
-        """All of those but the last, where nothing has to be done for one but to hand it out."""
         self._number = next(_NUMBERS)
         """What tells its deliveries from those of other inboxes of this process."""
-        self._late: deque[LateEvent] = deque()
         self._gaps: list[Span] = []
         self._resets: dict[str, None] = {}
-        self._ended = self._closing = False
+        self._closing = False
         self._error: WhenceError | None = None
-        self._waiters: dict[str, list[asyncio.Future[None]]] = {"next": [], "late": [], "room": []}
+        self._arrived, self._room = Signal(), Signal()
         self._paused = False
         self._bytes = 0
 
@@ -131,13 +120,13 @@ class Inbox:
         bundle, mark, offsets = step.bundle, step.mark, self.offsets
         have, again, position, left = offsets.deliver(bundle)
         if not left:
-            offsets.on_taken(bundle)
+            offsets.on_taken(bundle, have)
             return
         if have:
             bundle, mark = cut(bundle, mark, have)
         if not self._receive:
-            self._hand(bundle, left, step.hold_ns, mark)
-            self._take_in_hand()
+            self.hand(bundle, left, step.hold_ns, mark)
+            self.take_in_hand()
             return
         if self._error is not None:
             return
@@ -153,13 +142,13 @@ class Inbox:
         if self._on_batch is not None:
             self._call(self._on_batch, batch)
             return
-        self._batches.append(batch)
+        self.batches.append(batch)
         self.events += left
         self._bytes += len(bundle.body)
         if self.events >= self.events_max:
             self._overflowed()
-        if self._waiters["next"]:
-            self._wake("next")
+        if self._arrived.waiting:
+            self._arrived.wake()
 
     def _call(self, on_batch: Callable[[Batch], None], batch: Batch) -> None:
         """Call the application with a batch; it has taken it when the call returns."""
@@ -173,14 +162,14 @@ class Inbox:
         except Exception as error:  # noqa: BLE001 - the application's, of any kind; the next batch comes all the same
             _report(batch, error)
         if not offsets.counts:
-            offsets.on_taken(batch.bundle)
+            offsets.on_taken(batch.bundle, batch.count)
         elif not self.manual:
-            self._take_in_hand()
+            self.take_in_hand()
 
     def skip(self, gap: Gap) -> None:
         """Keep word of a gap for the next delivery."""
         if self._receive:
-            self._gaps, self._resets = _bounded((*self._gaps, *gap.spans), self._resets)
+            self._gaps, self._resets = bounded((*self._gaps, *gap.spans), self._resets)
 
     def reset(self, reason: str) -> None:
         """Keep word of a reset for the next delivery."""
@@ -189,138 +178,53 @@ class Inbox:
 
     def late(self, late: Late) -> None:
         """Queue a late bundle's events."""
-        if not self._receive:
-            return
-        bundle = late.bundle
-        for seq, payload in enumerate(bundle.payloads(), bundle.first):
-            self._late.append(
-                LateEvent(payload, bundle.pid, EventId(bundle.pid, bundle.incarnation, seq), late.late_ns)
-            )
-        while len(self._late) > LATE_MAX:
-            self._late.popleft()
-            self.late_dropped += 1
-        self._wake("late")
+        if self._receive:
+            self.late_events.add(late)
 
     def closing(self) -> None:
         """Learn that the application closes the group itself: what it has in hand is taken."""
         self._closing = True
         if not self.manual:
-            self._take_in_hand()
+            self.take_in_hand()
 
     def end(self, error: WhenceError | None) -> None:
         """End the iterators once they have handed out what is here; where a later life goes on, once what is taken
         cannot be counted any more."""
-        if self._closing and not self._ended:
+        if self._closing and not self.ended:
             self.closing()
-        self._ended = True
+        self.ended = True
         self._error = self._error or error
-        for name in self._waiters:
-            self._wake(name)
+        self._arrived.wake()
+        self._room.wake()
+        self.late_events.end()
 
     # --- what the application takes ---
-
-    def __aiter__(self) -> "Inbox":
-        return self
-
-    async def __anext__(self) -> Delivery:
-        """Return the next event; end when nothing more comes. Raises what ended the group, if it was an error."""
-        for delivery in self._quick:
-            return delivery
-        while (found := self.next_now()) is None:
-            await self.more()
-        return found
-
-    def next_now(self) -> Delivery | None:
-        """Hand out the next event, if one is here; the one before is taken. Raises LimitError where too many wait to be
-        acknowledged."""
-        for delivery in self._quick:
-            return delivery
-        if self._ended and self.offsets.closed:
-            self._leave_to_a_later_life()
-        offsets, recorder = self.offsets, self.recorder
-        if self.manual:
-            self._check_room()
-        found = next(self._rest, None)
-        batch = self._begun
-        if offsets.counts and not self.manual:
-            if found is not None and batch is not None and offsets.handed - offsets.taken == 1:
-                if recorder is not None:
-                    recorder.spool.flush()
-                offsets.step()
-                if recorder is not None:
-                    recorder.handed(batch.bundle, batch.held_ns, batch._mark, found._offset, (found.payload,))
-                return found
-            self._take_in_hand()
-        if found is None:
-            if not self._batches:
-                return None
-            batch = self._next_batch()
-            found = self._begin(batch)
-        assert batch is not None
-        if recorder is not None:
-            recorder.handed(batch.bundle, batch.held_ns, batch._mark, found._offset, (found.payload,))
-        if offsets.counts:
-            offsets.hand(batch.bundle, 1)
-        elif found._offset == batch.count - 1:
-            offsets.on_taken(batch.bundle)
-        return found
-
-    def next_batch_now(self) -> Batch | None:
-        """Hand out the next batch, or the rest of one that was begun, if there is one; what was before is taken."""
-        if self._ended and self.offsets.closed:
-            self._leave_to_a_later_life()
-        if self.manual:
-            self._check_room()
-        elif self.offsets.counts:
-            self._take_in_hand()
-        left = sum(1 for _ in self._quick) + sum(1 for _ in self._rest)
-        if left:
-            assert self._begun is not None
-            batch = self._begun.rest(self._begun.count - left)
-        elif self._batches:
-            batch = self._next_batch()
-        else:
-            return None
-        self._begun = None
-        self._hand(batch.bundle, batch.count, batch.held_ns, batch._mark)
-        return batch
 
     async def more(self) -> None:
         """Wait until more may be here. Raises StopAsyncIteration when nothing comes, or the error that ended it."""
         if self._error is not None:
             raise self._error
-        if self._ended:
+        if self.ended:
             raise StopAsyncIteration
-        await self._waiter("next")
+        await self._arrived.wait()
 
     def ack(self, upto: Delivery | Batch | None) -> None:
         """Count an event or a batch as taken, and all before it; None: all that was handed out. Raises UsageError."""
         if not isinstance(upto, Delivery | Batch | None):
             raise UsageError(f"a delivery or a batch is acknowledged, not {type(upto).__name__}")
-        if self._ended and self.offsets.closed:
+        if self.ended and self.offsets.closed:
             raise ClosedError("the group is closed; what was not acknowledged comes again where its level remembers")
         if not self.offsets.counts:
             return
         handed = self.offsets.handed
-        if upto is not None and self._came_from_elsewhere(upto):
-            raise UsageError("only what this group handed out in this life can be acknowledged")
-        if upto is not None:
-            handed = upto._ordinal + upto.count if isinstance(upto, Batch) else upto._origin.ordinal + upto._offset + 1
-        if not 0 <= handed <= self.offsets.handed:
+        inbox = self._number
+        if isinstance(upto, Batch):
+            handed, inbox = upto._ordinal + upto.count, upto._inbox
+        elif upto is not None:
+            handed, inbox = upto._origin.ordinal + upto._offset + 1, upto._origin.inbox
+        if inbox != self._number or not 0 <= handed <= self.offsets.handed:
             raise UsageError("only what this group handed out in this life can be acknowledged")
         self._take_upto(handed)
-
-    def _came_from_elsewhere(self, upto: Delivery | Batch) -> bool:
-        """Tell whether another group handed it out, be it one of the same name at another node."""
-        return (upto._inbox if isinstance(upto, Batch) else upto._origin.inbox) != self._number
-
-    async def next_late(self) -> LateEvent | None:
-        """Return the next late event; None when nothing more comes."""
-        while not self._late:
-            if self._ended:
-                return None
-            await self._waiter("late")
-        return self._late.popleft()
 
     def check_iterable(self) -> None:
         """Raise UsageError where nothing is to be iterated over."""
@@ -340,55 +244,39 @@ class Inbox:
 
     async def room(self) -> None:
         """Wait until the consumer has taken something."""
-        if self.full() and not self._ended:
-            await self._waiter("room")
+        if self.full() and not self.ended:
+            await self._room.wait()
 
     # --- handing out ---
 
-    def _next_batch(self) -> Batch:
-        batch = self._batches.popleft()
+    def begin_batch(self) -> Batch:
+        """Return the next batch, which is here no more."""
+        batch = self.batches.popleft()
         self._bytes -= len(batch.bundle.body)
         self.events -= batch.count
         if self._paused and self._bytes <= INBOX_BYTES_MAX // 2:
             self._pause(False)
-        if self.events < self.events_max and self._waiters["room"]:
-            self._wake("room")
+        if self.events < self.events_max and self._room.waiting:
+            self._room.wake()
         return batch
 
-    def _begin(self, batch: Batch) -> Delivery:
-        """Begin to hand out a batch event by event; return the first."""
-        self._begun = batch
-        count = batch.count
-        if count == 1:
-            return batch.only()
-        self._rest = rest = iter(batch)
-        first = next(rest)
-        if self.quick:
-            self._quick = islice(rest, count - 2)
-        return first
-
-    def _hand(self, bundle: Bundle, count: int, hold_ns: int, mark: Mark | None) -> None:
+    def hand(self, bundle: Bundle, count: int, hold_ns: int, mark: Mark | None) -> None:
         """Hand out a bundle as a whole."""
         if self.recorder is not None:
             self.recorder.handed(bundle, hold_ns, mark, 0, bundle.payloads())
         if self.offsets.counts:
             self.offsets.hand(bundle, count)
         else:
-            self.offsets.on_taken(bundle)
+            self.offsets.on_taken(bundle, count)
 
-    def _leave_to_a_later_life(self) -> None:
-        """Hand out nothing more, and count nothing as taken."""
-        self._batches.clear()
-        self._begun, self._rest, self._quick = None, iter(_NOTHING), iter(_NOTHING)
-        self.offsets.leave_untaken()
-
-    def _check_room(self) -> None:
+    def check_room(self) -> None:
         """Raise LimitError where too much waits to be acknowledged."""
         in_hand = self.offsets.handed - self.offsets.taken
         if in_hand >= self.events_max:
             raise LimitError("inbox_events_max", self.events_max, in_hand + 1)
 
-    def _take_in_hand(self) -> None:
+    def take_in_hand(self) -> None:
+        """Take all that was handed out."""
         self._take_upto(self.offsets.handed)
 
     def _take_upto(self, handed: int) -> None:
@@ -408,12 +296,12 @@ class Inbox:
         elif self._overflow is Overflow.CLOSE:
             self._error = SlowConsumerError("inbox_events_max", self.events_max, self.events)
         else:
-            while self.events > self.events_max and len(self._batches) > 1:
-                self._drop(self._batches.popleft())
+            while self.events > self.events_max and len(self.batches) > 1:
+                self._drop(self.batches.popleft())
 
     def _drop(self, gone: Batch) -> None:
         """Leave a batch out, and tell of it with the next one. It is taken together with that one's first event."""
-        bundle, first = gone.bundle, self._batches[0]
+        bundle, first = gone.bundle, self.batches[0]
         self.events -= gone.count
         self.dropped += gone.count
         self._bytes -= len(bundle.body)
@@ -421,28 +309,13 @@ class Inbox:
         if self.recorder is not None:
             self.recorder.skipped([here])
         if not self.offsets.counts:
-            self.offsets.on_taken(bundle)
-        gaps, resets = _bounded((*gone.gaps, here, *first.gaps), dict.fromkeys((*gone.resets, *first.resets)))
+            self.offsets.on_taken(bundle, gone.count)
+        gaps, resets = bounded((*gone.gaps, here, *first.gaps), dict.fromkeys((*gone.resets, *first.resets)))
         first.gaps, first.resets = tuple(gaps), tuple(resets)
 
     def _pause(self, pause: bool) -> None:
         self._paused = pause
         self.on_pause(self, pause)
-
-    def _waiter(self, name: str) -> "asyncio.Future[None]":
-        """Return what will be done when it is time; those of waits that were given up go."""
-        waiting = self._waiters[name]
-        if waiting:
-            waiting[:] = [future for future in waiting if not future.done()]
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        waiting.append(future)
-        return future
-
-    def _wake(self, name: str) -> None:
-        woken, self._waiters[name] = self._waiters[name], []
-        for future in woken:
-            if not future.done():
-                future.set_result(None)
 
 
 def _report(batch: Batch, error: Exception) -> None:
@@ -450,8 +323,107 @@ def _report(batch: Batch, error: Exception) -> None:
     asyncio.get_running_loop().call_exception_handler(told)
 
 
+class Deliveries:
+    """An iterator over the deliveries of a group, event by event. A group has one, which all its readers share."""
+
+    def __init__(self, inbox: Inbox) -> None:
+        self._inbox = inbox
+        self._begun: Batch | None = None
+        """The batch whose events are being handed out one by one."""
+        self._rest: Iterator[Delivery] = iter(_NOTHING)
+        """Those that were not."""
+        self._quick: Iterator[Delivery] = iter(_NOTHING)
+        """All of those but the last, where nothing has to be done for one but to hand it out."""
+
+    def __aiter__(self) -> "Deliveries":
+        return self
+
+    async def __anext__(self) -> Delivery:
+        """Return the next event; end when nothing more comes. Raises what ended the group, if it was an error."""
+        for delivery in self._quick:
+            return delivery
+        while (found := self.next_now()) is None:
+            await self._inbox.more()
+        return found
+
+    def next_now(self) -> Delivery | None:
+        """Hand out the next event, if one is here; the one before is taken. Raises LimitError where too many wait to be
+        acknowledged."""
+        for delivery in self._quick:
+            return delivery
+        inbox = self._inbox
+        offsets, recorder = inbox.offsets, inbox.recorder
+        if inbox.ended and offsets.closed:
+            self._leave_to_a_later_life()
+        if inbox.manual:
+            inbox.check_room()
+        found = next(self._rest, None)
+        batch = self._begun
+        if offsets.counts and not inbox.manual:
+            if found is not None and batch is not None and offsets.handed - offsets.taken == 1:
+                if recorder is not None:
+                    recorder.spool.flush()
+                offsets.step()
+                if recorder is not None:
+                    recorder.handed(batch.bundle, batch.held_ns, batch._mark, found._offset, (found.payload,))
+                return found
+            inbox.take_in_hand()
+        if found is None:
+            if not inbox.batches:
+                return None
+            batch = inbox.begin_batch()
+            found = self._begin(batch)
+        assert batch is not None
+        if recorder is not None:
+            recorder.handed(batch.bundle, batch.held_ns, batch._mark, found._offset, (found.payload,))
+        if offsets.counts:
+            offsets.hand(batch.bundle, 1)
+        elif found._offset == batch.count - 1:
+            offsets.on_taken(batch.bundle, batch.count)
+        return found
+
+    def next_batch_now(self) -> Batch | None:
+        """Hand out the next batch, or the rest of one that was begun, if there is one; what was before is taken."""
+        inbox = self._inbox
+        if inbox.ended and inbox.offsets.closed:
+            self._leave_to_a_later_life()
+        if inbox.manual:
+            inbox.check_room()
+        elif inbox.offsets.counts:
+            inbox.take_in_hand()
+        left = sum(1 for _ in self._quick) + sum(1 for _ in self._rest)
+        if left:
+            assert self._begun is not None
+            batch = self._begun.rest(self._begun.count - left)
+        elif inbox.batches:
+            batch = inbox.begin_batch()
+        else:
+            return None
+        self._begun = None
+        inbox.hand(batch.bundle, batch.count, batch.held_ns, batch._mark)
+        return batch
+
+    def _begin(self, batch: Batch) -> Delivery:
+        """Begin to hand out a batch event by event; return the first."""
+        self._begun = batch
+        count = batch.count
+        if count == 1:
+            return batch.only()
+        self._rest = rest = iter(batch)
+        first = next(rest)
+        if self._inbox.quick:
+            self._quick = islice(rest, count - 2)
+        return first
+
+    def _leave_to_a_later_life(self) -> None:
+        """Hand out nothing more, and count nothing as taken."""
+        self._inbox.batches.clear()
+        self._begun, self._rest, self._quick = None, iter(_NOTHING), iter(_NOTHING)
+        self._inbox.offsets.leave_untaken()
+
+
 class Batches:
-    """An iterator over the deliveries of a group, a batch at a time."""
+    """An iterator over the deliveries of a group, a batch at a time; it shares the sequence of single events."""
 
     def __init__(self, inbox: Inbox) -> None:
         self._inbox = inbox
@@ -461,36 +433,6 @@ class Batches:
 
     async def __anext__(self) -> Batch:
         """Return the next batch; end when nothing more comes. Raises what ended the group, if it was an error."""
-        while (batch := self._inbox.next_batch_now()) is None:
+        while (batch := self._inbox.deliveries.next_batch_now()) is None:
             await self._inbox.more()
         return batch
-
-
-class LateEvents:
-    """An iterator over the events of a group that came too late for their place."""
-
-    def __init__(self, inbox: Inbox) -> None:
-        self._inbox = inbox
-
-    def __aiter__(self) -> "LateEvents":
-        return self
-
-    async def __anext__(self) -> LateEvent:
-        """Return the next late event; end when nothing more comes."""
-        event = await self._inbox.next_late()
-        if event is None:
-            raise StopAsyncIteration
-        return event
-
-
-def _bounded(spans: Iterable[Span], resets: dict[str, None]) -> tuple[list[Span], dict[str, None]]:
-    """Return spans with those that follow each other joined, the newest if they are too many, and what to say then."""
-    gaps: dict[tuple[int, int, int], Span] = {}
-    """By process and the number after the last."""
-    for span in spans:
-        before = gaps.pop((span.pid, span.incarnation, span.first), None)
-        joined = span if before is None else span._replace(first=before.first)
-        gaps[joined.pid, joined.incarnation, joined.last + 1] = joined
-    if len(gaps) > GAPS_MAX:
-        resets = {**resets, GAPS_LOST: None}
-    return list(gaps.values())[-GAPS_MAX:], resets

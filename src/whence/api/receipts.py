@@ -106,6 +106,23 @@ class Receipt:
         return self._pending.driver.settling.missing(self.event.seq + self._count - 1)
 
 
+def check_until(until: str, timeout_s: float | None, *, stores: bool) -> None:
+    """Refuse what nobody can wait for before anything is published. Raises UsageError."""
+    if until not in Durability.__members__.values():
+        raise UsageError(f"until is accepted, stored or settled, not {until!r}")
+    if until == Durability.STORED:
+        check_stores(stores)
+    check_timeout(timeout_s)
+
+
+async def wait_until(receipt: Receipt, until: str, timeout_s: float | None) -> None:
+    """Wait until events are stored or settled. Raises what `Receipt.stored` and `Receipt.settled` raise."""
+    if until == Durability.STORED:
+        await receipt.stored(timeout_s)
+    else:
+        await receipt.settled(timeout_s)
+
+
 def check_stores(stores: bool) -> None:
     """Raise UsageError where nothing is ever stored."""
     if not stores:

@@ -228,10 +228,10 @@ class Flow:
 
     # --- what it is told ---
 
-    def published(self, bundle: Bundle) -> None:
-        """Take note of an own bundle, before anybody can have taken any of it."""
-        last, now = bundle.last, self._sources.clock()
-        self.published_events += last - bundle.first + 1
+    def published(self, bundle: Bundle, count: int) -> None:
+        """Take note of an own bundle and of how many events it has, before anybody can have taken any of it."""
+        last, now = bundle.first + count - 1, self._sources.clock()
+        self.published_events += count
         self.credit.published(last, len(bundle.body), now)
         self.pacer.published(last, now)
 

@@ -4,9 +4,12 @@ A capability is asked for by its type; a driver that meets a member without it d
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
+
+from msgspec import Struct
 
 from whence.core.ready import Gauge, Item, Metric, Ready
+from whence.core.ticket_status import TicketStatus
 from whence.errors import Refusal
 from whence.types import Bundle, Instant, Process
 
@@ -112,8 +115,25 @@ class Dynamic(Protocol):
 class Leased(Protocol):
     """Acts under a ticket with a lease. Else it has no ticket to tell of."""
 
-    def status(self, now: Instant) -> Any:
+    def status(self, now: Instant) -> TicketStatus:
         """Return how it stands in its cluster."""
+
+
+class OverlayStatus(Struct, frozen=True):
+    """The peers that a member reaches without another between."""
+
+    neighbours: list[int]
+    active: list[int]
+    """Those it sends to at present: as the neighbours, where nobody is suspected."""
+    suspected: list[int]
+
+
+@runtime_checkable
+class OnOverlay(Protocol):
+    """Has a place among fixed peers. Else it has no neighbours to tell of."""
+
+    def overlay_status(self) -> OverlayStatus:
+        """Return whom it has around it, and whom it sends to at present where some are suspected."""
 
 
 @runtime_checkable

@@ -96,8 +96,8 @@ class Offsets:
         self.counts = store is not None or manual
         """Whether what is handed out and taken is counted event by event. Else a bundle is taken as a whole, when its
         last event is handed out, and whoever hands that out says so to `on_taken`."""
-        self.on_taken: Callable[[Bundle], None] = lambda bundle: None
-        """Called with every bundle of which the application has all."""
+        self.on_taken: Callable[[Bundle, int], None] = lambda bundle, count: None
+        """Called with every bundle of which the application has all, and how many events it has."""
         self.delivered = self.handed = self.taken = 0
         """Events of this life that were delivered, handed out and taken, in one sequence: what was left out because the
         application was too slow counts with what came after it."""
@@ -199,7 +199,7 @@ class Offsets:
 
     def take(self, events: int) -> None:
         """Count events that the application has taken, in order; tell of the bundles of which it has all now."""
-        whole: list[Bundle] = []
+        whole: list[Entry] = []
         self.taken += events
         while events > 0:
             entry = self._entries[0]
@@ -208,11 +208,11 @@ class Offsets:
             entry.taken += some
             is_whole = entry.taken == entry.count
             if is_whole:
-                whole.append(entry.bundle)
+                whole.append(entry)
                 self._entries.popleft()
             self._count(entry, some, whole=is_whole)
-        for bundle in whole:
-            self.on_taken(bundle)
+        for entry in whole:
+            self.on_taken(entry.bundle, entry.count)
 
     def step(self) -> None:
         """Count that the application has taken the event in hand, and is handed the next one of the same bundle."""

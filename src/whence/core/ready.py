@@ -14,7 +14,7 @@ A driver that stops between any two of these steps has crashed, and the node mus
 """
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from msgspec import Struct, field
 
@@ -26,6 +26,10 @@ RandomSource: TypeAlias = Callable[[], float]
 
 class Item(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
     """What two members exchange. Each kind is a subclass beside the protocol that speaks it, with a number for good."""
+
+    asks_to_write: ClassVar[bool] = False
+    """Whether only a sender with the right to write may send it. A bundle in an item asks for that by itself, of who
+    published it."""
 
     def is_valid(self) -> bool:
         """Tell whether the fields agree with each other; each alone was checked when it was read."""

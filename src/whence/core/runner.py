@@ -48,15 +48,15 @@ class Storage(Protocol):
 class Transport(Protocol):
     """How items leave."""
 
-    def send(self, to: tuple[int, ...], item: Item, incarnation: int) -> int:
+    def send(self, to: tuple[int, ...], item: Item, incarnation: int, /) -> int:
         """Send an item to some peers, to one life of them or any; return its size on the wire."""
 
 
 class Application(Protocol):
     """Whom deliveries are for."""
 
-    def accepted(self, bundle: Bundle, /) -> None:
-        """Learn that the member publishes a bundle; nothing of that has happened yet."""
+    def accepted(self, bundle: Bundle, count: int, /) -> None:
+        """Learn that the member publishes a bundle of so many events; nothing of that has happened yet."""
 
     def kept(self, bundle: Bundle, /) -> None:
         """Learn that it is written down for the member."""
@@ -179,7 +179,7 @@ class Runner:
         else:
             bundle, ready = cast(Grouped, self.member).publish_to(group, payloads, now)
         kept = keep and not ready.persist  # a member that keeps its own events needs no second book of them
-        self._application.accepted(bundle)
+        self._application.accepted(bundle, len(payloads))
         if kept:
             self._application.kept(bundle)
             self.tell(ready)  # a later life offers it again: it must be known by then to have been published
@@ -334,7 +334,10 @@ class Runner:
             if recorder is not None:
                 recorder.sent(send.to, send.item, size)
         for step in ready.deliver:
-            self._deliver(step)
+            if isinstance(step, Delivery):
+                self._application.deliver(step)
+            else:
+                self._tell_of(step)
         for note in ready.notes:
             self._application.noted(note)
         wake_at = ready.wake_at
@@ -342,10 +345,8 @@ class Runner:
             self._wake_at = wake_at  # one planned too early is harmless, so nothing is planned anew for a later one
             self._timer.plan(wake_at)
 
-    def _deliver(self, step: Delivery | Gap | Late | Returned | Unheard) -> None:
-        if isinstance(step, Delivery):
-            self._application.deliver(step)
-        elif isinstance(step, Returned):
+    def _tell_of(self, step: Returned | Gap | Unheard | Late) -> None:
+        if isinstance(step, Returned):
             self._tell(step, None)
         elif isinstance(step, Gap):
             self._application.skip(step)

@@ -39,10 +39,10 @@ class Acknowledgements:
         self,
         me: Process,
         send: Callable[[Process, Reached], None],
-        own: Callable[[Bundle], None],
+        own: Callable[[int], None],
         guarded: Callable[[Callable[[], None]], Callable[[], None]] = lambda step: step,
     ) -> None:
-        """`send` is given what to tell whom; `own` the bundles of this process itself, which need no telling."""
+        """`send` is given what to tell whom; `own` the last event taken of this process, which nobody is told."""
         self._me = me
         self._send, self._own = send, own
         self._reports = guarded(self._report)
@@ -54,13 +54,13 @@ class Acknowledgements:
         self._heard: dict[int, float] = {}
         """When each of those who publish was last reported to."""
 
-    def taken(self, bundle: Bundle) -> None:
-        """Note that the application has taken a bundle."""
+    def taken(self, bundle: Bundle, count: int) -> None:
+        """Note that the application has taken a bundle of so many events."""
+        last = bundle.first + count - 1
         if bundle.pid == self._me.pid and bundle.incarnation == self._me.incarnation:
-            self._own(bundle)
+            self._own(last)
             return
         progress = self._taken.get((bundle.pid, bundle.incarnation)) or self._begin(bundle.process)
-        last = bundle.last
         if last > progress.last:
             progress.last, progress.at = last, self._loop.time()
             self._plan(progress, len(bundle.body))

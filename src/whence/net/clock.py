@@ -8,9 +8,8 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from whence.core.levels.optimistic.tickets.records import EPOCH_MAX
 from whence.errors import StorageError
-from whence.limits import INCARNATION_MAX
+from whence.limits import EPOCH_MAX, INCARNATION_MAX
 
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 

@@ -7,34 +7,32 @@ What the member asks for is carried out by the runner of both worlds (core/runne
 import asyncio
 import logging
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
-from whence.core.dissemination.direct import Push
 from whence.core.flow import BundleLimits, Flow, Outbox, Sources
 from whence.core.level import BuildContext, ClockWatching, HoldingBytes, offsets_of
 from whence.core.level import remembers as does_remember
-from whence.core.levels.causal.group_started import OWN_LOST, own_lost
-from whence.core.levels.optimistic.tickets.status import Status
 from whence.core.links.reached import Reached
-from whence.core.member import Dynamic, Founded, Leased, Measured, Member, Refusing, Resuming, Sized
+from whence.core.member import Dynamic, Leased, Member, Refusing, Resuming
 from whence.core.membership.full_view import Directory
-from whence.core.ready import Gauge, Metric, Note, Ready
+from whence.core.ready import Note
 from whence.core.registry import stores_events
-from whence.core.runner import Marked, Ports, Runner
+from whence.core.runner import Ports, Runner
 from whence.core.settings import by_name
+from whence.core.stale_journal import OWN_LOST, own_lost
+from whence.core.ticket_status import TicketStatus
 from whence.errors import ClosedError, InternalError, Refusal, StorageError, UsageError, WhenceError
 from whence.net.acknowledgements import Acknowledgements
 from whence.net.clock import SlipWatch, epoch_floor, steady_ns, wall_ns
-from whence.net.compaction import Compaction
 from whence.net.context import GroupContext, GroupStorage, NodeServices, Sink
 from whence.net.ports import LivePorts
 from whence.net.recorder import TraceRecorder
+from whence.net.retained import RetainedBundles
 from whence.net.settling import Settling
 from whence.net.waiters import Waiters
 from whence.trace.schema import ACK_MANUAL, Kind
-from whence.types import ANY_INCARNATION, Bundle, Process
+from whence.types import ANY_INCARNATION, Process
 from whence.wire.items import Packet
 
 log = logging.getLogger("whence.net")
@@ -59,22 +57,17 @@ class Driver:
         self._recorder = recorder
         self._commit = storage.commit if storage is not None else None
         self.keeps_journal = storage is not None
-        if self._commit is not None:
-            self._commit.compaction = self._compaction
         remembers = storage is not None and does_remember(context.spec)
-        self._compacting = Compaction()
         self.durable = durable
         """Bundles are kept on disk until everybody has them, whether or not the member keeps them itself."""
-        self._loop = asyncio.get_running_loop()
         self._clock = wall_ns if context.spec.reads_wall_clock() else steady_ns
         self._changed = asyncio.Event()
         self._watched = 0
         """How many wait for a change."""
-        self._ticks_joined = 0
         spec = context.spec
-        self.acknowledgements = Acknowledgements(context.me, self._acknowledge, self._taken_here, self.guarded)
-        self._unsettled: deque[Bundle] = deque()
-        """Bundles promised to be kept until everybody has them."""
+        self.acknowledgements = Acknowledgements(
+            context.me, self._acknowledge, partial(self.reached, context.me.pid), self.guarded
+        )  # fmt: skip
         self._slips = (
             SlipWatch(spec.clock_slip_ns_max(context.settings)) if isinstance(spec, ClockWatching) else None
         )  # fmt: skip
@@ -95,7 +88,7 @@ class Driver:
             self.group, node, sink, recorder, clock, self.offsets, self.guarded(self._wake),
             flushes=durable or store is not None,
         )  # fmt: skip
-        self.ports.kept, self.ports.on_note = self._unsettled.append, self._note
+        self.ports.on_note = self._note
         self.counts = self.ports.counts
         recording = self.ports if recorder is not None else None
         self.runner = Runner(
@@ -105,7 +98,10 @@ class Driver:
         self.flow = self._make_flow(sink, outbox)
         self.waiters = Waiters(self.flow.ahead)
         self.settling = Settling(self.group, context.me.pid, self.member, self.flow.credit, node)
-        self.ports.accepted = self.flow.published
+        self.retained = RetainedBundles(
+            context.me, self.runner, self.settling, self._commit, self.counts, self.guarded
+        )  # fmt: skip
+        self.ports.accepted, self.ports.kept = self.flow.published, self.retained.bundles.append
 
     def _make_flow(self, sink: Sink, outbox: Outbox) -> Flow:
         context, spec, node = self.context, self.context.spec, self._node
@@ -126,41 +122,7 @@ class Driver:
             flow.forbid(error)
         return flow
 
-    @property
-    def published(self) -> int:
-        """Return how many events were published here in this life."""
-        return self.flow.published_events
-
-    @property
-    def position(self) -> int:
-        """Return the next place that no event ever had here; where members remember, in all lives."""
-        return self.offsets.position
-
     # --- inputs ---
-
-    def found(self, peers: Sequence[Process]) -> None:
-        """Start as one of the first members."""
-        self._do(self.member.found, peers)
-
-    def join(self, contacts: Sequence[int]) -> None:
-        """Ask to be let in. Raises NotMemberError where members are fixed."""
-        self.runner.ask(self.member.join, contacts)
-
-    def restore(self, records: Sequence[bytes]) -> None:
-        """Take up what earlier lives persisted: the member's own, and bundles to be kept. Raises StorageError."""
-        self._unsettled.extend(self.runner.restore(records))
-
-    def go_on_from_nothing(self, founders: list[Process]) -> None:
-        """Take up an earlier life that was one of the founders and died before it had written anything down."""
-        if isinstance(self.member, Founded):
-            self.member.founders = founders
-        self.runner.restore([])
-
-    def offer_again(self) -> None:
-        """Offer the bundles of earlier lives to the group: whoever lacks them will ask for them."""
-        for bundle in list(self._unsettled):
-            if bundle.process != self.context.me:
-                self._do(self.member.receive, bundle.process, Push([bundle]))
 
     def packet(self, packet: Packet, sender: Process, size: int) -> None:
         """Take a packet of this group."""
@@ -173,7 +135,7 @@ class Driver:
             self._recorder.received(packet.pid, list(packet.items), size)
         for item in packet.items:
             if not self.left:
-                self._do(self.member.receive, sender, item)
+                self.runner.feed(self.member.receive, sender, item)
         if self.waiters.awaited is not None:
             self.waiters.look()
         if self._watched:
@@ -183,13 +145,13 @@ class Driver:
         """Learn that something sent to a peer did not arrive."""
         self.forget_peer(peer)
         if not self.left:
-            self._do(self.member.unreachable, peer)
+            self.runner.feed(self.member.unreachable, peer)
 
     def meet(self, peer: Process, *, member: bool) -> None:
         """Learn from a connected peer itself that it is a member, or no more; levels that keep no views need not."""
         (self.expect if member else self.forget_peer)(peer.pid)
         if isinstance(self.member, Dynamic) and not self.left:
-            self._do(self.member.meet if member else self.member.parted, peer)
+            self.runner.feed(self.member.meet if member else self.member.parted, peer)
 
     def act(self, name: str, argument: int) -> None:
         """Do what only the level knows. Raises what the member raises, and UsageError without the right to it."""
@@ -248,7 +210,7 @@ class Driver:
         refusing = self._refusing
         if refusing is None or refusing.refusal(self._clock()) is None:
             return None
-        self._do(self.member.tick)  # what stood in the way may be over, and nobody has looked since
+        self.runner.feed(self.member.tick)  # what stood in the way may be over, and nobody has looked since
         return refusing.refusal(self._clock())
 
     def others(self) -> tuple[int, ...]:
@@ -256,20 +218,9 @@ class Driver:
         known = dict.fromkeys(pid for pid in self._node.members(self.group) if pid != self.context.me.pid)
         return tuple(sorted(known | dict.fromkeys(self.member.view() or ())))
 
-    def ticket(self) -> Status | None:
+    def ticket(self) -> TicketStatus | None:
         """Return how the process stands in its cluster; None at levels without tickets."""
-        if not isinstance(self.member, Leased):
-            return None
-        status: Status = self.member.status(self._clock())
-        return status
-
-    def metrics(self) -> list[Metric]:
-        """Return what the level counts and measures beyond its gauges; nothing where it does not."""
-        return self.member.metrics() if isinstance(self.member, Measured) else []
-
-    def gauges(self) -> list[Gauge]:
-        """Return how full the member's buffers are."""
-        return self.member.gauges()
+        return self.member.status(self._clock()) if isinstance(self.member, Leased) else None
 
     @property
     def stores(self) -> bool:
@@ -277,11 +228,7 @@ class Driver:
         kept = self.durable or self.runner.member_persists
         return self._commit is not None and stores_events(self.context.level) and kept
 
-    # --- inputs that nobody waits for ---
-
-    def _do(self, step: Callable[..., Ready], *given: object) -> None:
-        """Feed one input. A member that raises here has a bug, and is not run any more."""
-        self.runner.feed(step, *given)
+    # --- what the runner and the clock bring up ---
 
     def _failed(self, error: Exception) -> None:
         """Run no more: the disk cannot be written, or there is a bug."""
@@ -322,9 +269,6 @@ class Driver:
         if not self.left:
             self._node.send(self.group, (publisher.pid,), reached, publisher.incarnation)
 
-    def _taken_here(self, bundle: Bundle) -> None:
-        self.reached(self.context.me.pid, bundle.last)
-
     def _note(self, note: Note) -> None:
         self._changed.set()
         if note.kind == "reset":
@@ -342,47 +286,11 @@ class Driver:
     def _wake(self) -> None:
         if not self.left:
             self.runner.wake()
-            self._ticks_joined += self.joined
             if self._recorder is not None and not self.left:
                 self._recorder.observe(self.member.gauges(), self.member.view() if self.joined else None)
-            self._settle()
+            self.retained.tick(joined=self.joined)
             self._changed.set()
             self.waiters.look()
-
-    def _settle(self) -> None:
-        """Let go of bundles that everybody has; rewrite the journal when most of it is of no use."""
-        settled = self.settling.settled()
-        while self._unsettled and settled is not None:
-            bundle = self._unsettled[0]
-            mine = bundle.process == self.context.me
-            if bundle.last > settled if mine else self._ticks_joined < OFFER_TICKS:
-                break
-            self._unsettled.popleft()
-        if self._commit is not None:
-            self._commit.shrink()
-
-    def _compaction(self) -> list[Marked] | None:
-        """Return records that stand for the whole journal and all that waits for the disk; None if not worth it."""
-        assert self._commit is not None
-        size = self._commit.log.size
-        now = self._loop.time()
-        if self.left or not self._compacting.due(size, now):
-            return None
-        records: list[Marked] = []
-        bundles = [*self._unsettled, *(bundle for _, bundle in self.runner.unfinished())]
-        at_least = self.member.checkpoint_bytes() if isinstance(self.member, Sized) else 0
-        counts = at_least + sum([len(bundle.body) for bundle in bundles])  # at least
-        if counts <= size // 2:
-            made = self.runner.checkpoint(self._unsettled)
-            if made is None:
-                return None  # only the member knows which of its records still count
-            records = made
-            counts = sum([len(record) for _, record in records])
-        if self._compacting.worth(size, counts, now):
-            self.counts["compactions"] += 1
-            return records
-        self._loop.call_later(self._compacting.pause_s, self.guarded(self._commit.shrink))  # nobody else may
-        return None
 
     def check(self) -> None:
         """Raise why the member runs no more, if it does not."""
@@ -397,7 +305,3 @@ def _run(step: Callable[[], None], fail: Callable[[Exception], object]) -> None:
         step()
     except Exception as error:  # noqa: BLE001 - a bug of ours, of any kind
         fail(error)
-
-
-OFFER_TICKS = 100
-"""Ticks as a member after which bundles of earlier lives count as asked for by whoever lacked them."""

@@ -3,7 +3,7 @@
 from typing import Any
 
 from whence.net.node import LiveNode
-from whence.net.status import status
+from whence.net.status import metrics_of, status
 
 
 def metrics(live: LiveNode) -> str:
@@ -61,7 +61,7 @@ def _level_lines(live: LiveNode) -> list[str]:
     by_name: dict[str, list[str]] = {}
     for _, driver in sorted(live.drivers.items()):
         group = {"name": driver.group, "level": driver.context.level}
-        for metric in driver.metrics():
+        for metric in metrics_of(driver.member):
             labels = _of(group, **{metric.label: metric.of}) if metric.label else _of(group)
             by_name.setdefault(f"whence_{metric.name}", []).append(f"whence_{metric.name}{labels} {metric.value}")
     lines = []

@@ -189,7 +189,7 @@ class LiveNode:
         try:
             async with asyncio.timeout(timeout_s):
                 if returns := _begun(driver.context, records):
-                    driver.restore(records)
+                    driver.retained.restore(records)
                     self._presence.founders[group] = (
                         driver.member.founders if isinstance(driver.member, Founded) else []
                     )  # fmt: skip
@@ -209,7 +209,7 @@ class LiveNode:
             await self._close_group(group)
             raise
         self._presence.meet_members(driver)
-        driver.offer_again()
+        driver.retained.offer_again()
         return driver
 
     def _prepare(

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from whence.core.level import remembers
 from whence.core.links.presence import Place
-from whence.core.member import Returning
+from whence.core.member import Founded, Returning
 from whence.errors import JoinError, NotMemberError, UsageError
 from whence.net.agreement import disagreement
 from whence.net.clock import steady_ns
@@ -76,11 +76,16 @@ class GroupOpening:
 
     def _begin(self, founders: list[Process]) -> None:
         self._presence.founders[self._group] = founders
-        self._driver.found([founder for founder in founders if founder.pid != self._me])
+        driver = self._driver
+        driver.runner.feed(driver.member.found, [founder for founder in founders if founder.pid != self._me])
 
     def _go_on(self, founders: list[Process]) -> None:
+        """Take up an earlier life that was one of the founders and died before it had written anything down."""
         self._presence.founders[self._group] = founders
-        self._driver.go_on_from_nothing(founders)
+        driver = self._driver
+        if isinstance(driver.member, Founded):
+            driver.member.founders = founders
+        driver.runner.restore([])
 
     def _step(self) -> bool:
         """Do what can be done now; return whether this process is on its way in."""
@@ -141,7 +146,7 @@ class GroupOpening:
                 f"serves no more than {bound} others; open it everywhere with a larger view_size, or with spread=gossip"
             )
         try:
-            self._driver.join(members)
+            self._driver.runner.ask(self._driver.member.join, members)
         except NotMemberError:
             raise JoinError(
                 f"group {self._group!r} has begun, and its members are fixed; one that was there before comes back "

@@ -10,7 +10,6 @@ certificate, without TLS its word.
 
 from collections.abc import Iterator, Mapping
 
-from whence.core.levels.optimistic.tickets.items import AcquireTicket
 from whence.core.ready import Item
 from whence.errors import UsageError
 from whence.types import Bundle
@@ -62,7 +61,7 @@ class Permits:
         if not self.may(packet.pid, packet.group, "read"):
             return False
         authors = {bundle.pid for item in packet.items for bundle in bundles_in(item)}
-        if any(isinstance(item, AcquireTicket) for item in packet.items):
+        if any(item.asks_to_write for item in packet.items):
             authors.add(packet.pid)
         return all(self.may(pid, packet.group, "write") for pid in authors)
 

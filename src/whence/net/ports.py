@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 from whence.core.offsets import Offsets
 from whence.core.ready import Delivery, Gap, Item, Late, Mark, Note, Returned, Unheard
@@ -23,10 +24,12 @@ class LivePorts:
     ) -> None:  # fmt: skip
         """Be the ports of one member; `woken` is called when it is time. `flushes`: a later life offers again what is
         published, so the trace tells of it before."""
-        self.node, self.sink, self.recorder = node, sink, recorder
+        self.sink, self.recorder = sink, recorder
+        self.send: Callable[[tuple[int, ...], Item, int], int] = partial(node.send, group)
+        """Queues an item; returns its size on the wire."""
         self.counts: Counter[str] = Counter()
-        self.accepted: Callable[[Bundle], None] = lambda bundle: None
-        """Called with what the member publishes, before anybody can have taken any of it."""
+        self.accepted: Callable[[Bundle, int], None] = lambda bundle, count: None
+        """Called with what the member publishes, and how many events, before anybody can have taken any of it."""
         self.kept: Callable[[Bundle], None] = lambda bundle: None
         """Called with what it publishes and is written down for it."""
         self.deliver: Callable[[Delivery], None] = sink.deliver
@@ -37,7 +40,6 @@ class LivePorts:
         """Called with what the member says of itself, once it is written down."""
         self.now = clock
         self._telemetry: Telemetry | None = None
-        self._group = group
         self._loop = asyncio.get_running_loop()
         self._offsets, self._flushes = offsets, flushes
         self._woken = woken
@@ -50,8 +52,8 @@ class LivePorts:
             return
         accepted, deliver, offsets = self.accepted, self.deliver, self._offsets
 
-        def observed_accepted(bundle: Bundle) -> None:
-            accepted(bundle)
+        def observed_accepted(bundle: Bundle, count: int) -> None:
+            accepted(bundle, count)
             telemetry.published(bundle)
 
         def observed_deliver(step: Delivery) -> None:
@@ -62,17 +64,12 @@ class LivePorts:
 
         self.accepted, self.deliver = observed_accepted, observed_deliver
 
-    # --- the network ---
-
-    def send(self, to: tuple[int, ...], item: Item, incarnation: int) -> int:
-        """Queue an item; return its size on the wire."""
-        return self.node.send(self._group, to, item, incarnation)
-
     # --- the clock ---
 
     def plan(self, wake_at: int) -> None:
         """Plan the next tick."""
-        self.stop_timer()
+        if self._timer is not None:
+            self._timer.cancel()
         self._timer = self._loop.call_later(max(0, wake_at - self.now()) / 1e9, self._wake)
 
     def stop_timer(self) -> None:
@@ -108,10 +105,11 @@ class LivePorts:
         """Hand a bundle that came after its place to the side output."""
         if self.recorder is not None:
             self.recorder.late(step)
-        self.counts["late"] += step.bundle.count
+        count = step.bundle.count
+        self.counts["late"] += count
         if self._telemetry is not None:
-            self._telemetry.late(step.bundle.count)
-        self._offsets.on_taken(step.bundle)  # it had its place; nobody must wait for it any more
+            self._telemetry.late(count)
+        self._offsets.on_taken(step.bundle, count)  # it had its place; nobody must wait for it any more
         self.sink.late(step)
 
     def unheard(self, step: Unheard) -> None:

@@ -96,7 +96,7 @@ class PacketRouter:
         """Hand on what a peer brings of others, but for what cannot be theirs."""
         group = driver.group
         genuine, refused = without_contradicted(
-            packet, driver.context.me, driver.published, lambda pid: self._peers.member(group, pid)
+            packet, driver.context.me, driver.flow.published_events, lambda pid: self._peers.member(group, pid)
         )
         for _ in range(refused):
             driver.ports.count("reject", "contradicted", packet.pid)

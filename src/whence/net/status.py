@@ -4,10 +4,9 @@ from typing import Any
 
 import msgspec
 
-from whence.core.levels.causal.mesh.member import MeshMember
-from whence.core.levels.causal.tree.member import TreeMember
-from whence.core.levels.optimistic.tickets.status import Status
+from whence.core.member import Measured, Member, OnOverlay
 from whence.core.ready import Metric
+from whence.core.ticket_status import TicketStatus
 from whence.net.clock import steady_ns
 from whence.net.driver import Driver
 from whence.net.node import LiveNode
@@ -48,36 +47,31 @@ def _group(driver: Driver) -> dict[str, Any]:
         "level": driver.context.level,
         "member": driver.joined,
         "members": list(driver.others()),
-        "delivered": driver.position,
-        "published": driver.published,
+        "delivered": driver.offsets.position,
+        "published": driver.flow.published_events,
         "settled": driver.settling.settled(),
         "skipped": driver.counts["skipped"],
         "late": driver.counts["late"],
         "counts": dict(sorted(driver.counts.items())),
-        "gauges": {gauge.name: [gauge.value, gauge.bound] for gauge in driver.gauges()},
+        "gauges": {gauge.name: [gauge.value, gauge.bound] for gauge in driver.member.gauges()},
         "ticket": _ticket(driver.ticket()),
-        "metrics": _by_name(driver.metrics()),
-        "overlay": _overlay(driver),
+        "metrics": _by_name(metrics_of(driver.member)),
+        "overlay": _overlay(driver.member),
         "credit": [driver.flow.credit.away_bytes, driver.flow.credit.limit_bytes()],
     }
 
 
-def _overlay(driver: Driver) -> dict[str, Any] | None:
-    """Return whom a member has around it, and whom it sends to at present where some are suspected."""
-    member = driver.member
-    if isinstance(member, MeshMember):
-        names, neighbours = None, list(member.outbox.peers)
-    elif isinstance(member, TreeMember):
-        place = member.state.place
-        names, neighbours = place.overlay.processes, place.overlay.neighbours(place.me)
-    else:
-        return None
-    outbox = member.outbox
-    told = {"neighbours": neighbours, "active": list(outbox.active), "suspected": list(outbox.suspects.now)}
-    return told if names is None else {key: [names[place] for place in places] for key, places in told.items()}
+def metrics_of(member: Member) -> list[Metric]:
+    """Return what a member counts and measures beyond its gauges; nothing where it does not."""
+    return member.metrics() if isinstance(member, Measured) else []
 
 
-def _ticket(told: Status | None) -> dict[str, Any] | None:
+def _overlay(member: Member) -> dict[str, Any] | None:
+    """Return whom a member has around it, where its level knows neighbours."""
+    return msgspec.structs.asdict(member.overlay_status()) if isinstance(member, OnOverlay) else None
+
+
+def _ticket(told: TicketStatus | None) -> dict[str, Any] | None:
     """Return how a process stands in its cluster; processes as pid:incarnation."""
     if told is None:
         return None

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from whence.core.levels.optimistic.member import named
+from whence.core.ticket_status import dead_argument
 from whence.errors import JoinError, UsageError, WhenceError
 from whence.net.metrics import metrics
 from whence.net.node import LiveNode
@@ -108,7 +108,7 @@ def _obey(live: LiveNode, line: bytes) -> dict[str, Any]:
             raise UsageError(f"this node is in no group {word.group!r}")
         if driver.ticket() is None:
             raise UsageError(f"group {word.group!r} runs at level {driver.context.level}, which has no tickets")
-        driver.act("declare_dead", named(Process(word.pid, word.incarnation)))
+        driver.act("declare_dead", dead_argument(Process(word.pid, word.incarnation)))
     except msgspec.DecodeError as error:
         return {"error": f"this is no request: {error}"}
     except WhenceError as refusal:

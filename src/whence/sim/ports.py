@@ -48,7 +48,7 @@ class SimPorts:
 
     # --- the application ---
 
-    def accepted(self, bundle: Bundle, /) -> None:
+    def accepted(self, bundle: Bundle, count: int, /) -> None:
         """Learn that the member publishes."""
 
     def kept(self, bundle: Bundle, /) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import structs
 
-from whence.core.levels.optimistic.member import INCARNATIONS
+from whence.core.ticket_status import dead_argument, dead_process
 from whence.limits import PEER_ID_MAX
 from whence.sim.scenario import Act, Scenario
 
@@ -52,7 +52,8 @@ def with_process_ids(scenario: Scenario) -> Scenario:
 
 def _argument(act: Act, ids: list[int]) -> int:
     if act.name == "declare_dead":
-        return ids[act.argument // INCARNATIONS] * INCARNATIONS + act.argument % INCARNATIONS
+        dead = dead_process(act.argument)
+        return dead_argument(dead._replace(pid=ids[dead.pid]))
     return ids[act.argument] if act.name in PROCESS_ACTS else act.argument
 
 

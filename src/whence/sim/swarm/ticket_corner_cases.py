@@ -12,7 +12,7 @@ from random import Random
 
 from msgspec import structs
 
-from whence.core.levels.optimistic.member import named
+from whence.core.ticket_status import dead_argument
 from whence.sim.network import NetworkModel
 from whence.sim.scenario import MS, Act, Fault, Publish, Scenario
 from whence.types import Process
@@ -128,7 +128,7 @@ CORNER_CASES: dict[str, Callable[[Scenario, int, Random], Scenario]] = {
 def _declarations(gone: list[int], listeners: "list[int] | range", at: int) -> list[Act]:
     """Return an operator's declarations to everybody, and again later to those who could not take them at first."""
     return [
-        Act(at_ns=at + later + number, node=node, name="declare_dead", argument=named(Process(pid, 1)))
+        Act(at_ns=at + later + number, node=node, name="declare_dead", argument=dead_argument(Process(pid, 1)))
         for later in (0, 2000 * MS)
         for number, pid in enumerate(gone)
         for node in listeners

@@ -6,8 +6,9 @@ import pytest
 
 from whence.core.level import BuildContext
 from whence.core.levels.optimistic.level import OptimisticLevel
-from whence.core.levels.optimistic.member import OptimisticMember, named
+from whence.core.levels.optimistic.member import OptimisticMember
 from whence.core.membership.full_view import Directory
+from whence.core.ticket_status import dead_argument
 from whence.errors import NotCoordinatorError, UsageError
 from whence.types import Process
 
@@ -55,7 +56,7 @@ def test_without_a_ticket_publishing_says_what_to_call() -> None:
 
 def test_a_process_is_declared_dead_by_its_number_and_incarnation() -> None:
     member = founder()
-    member.act("declare_dead", named(Process(7, 5)), 0)
+    member.act("declare_dead", dead_argument(Process(7, 5)), 0)
     assert list(member._tickets.dead) == [Process(7, 5)]
     with pytest.raises(UsageError, match="this process lives"):
-        member.act("declare_dead", named(member.me), 0)
+        member.act("declare_dead", dead_argument(member.me), 0)

@@ -13,10 +13,6 @@ from msgspec import Struct
 from whence.errors import StorageError
 from whence.types import Process
 
-OWN_LOST = "own_lost"
-"""Why a member must stop: a peer has more of its messages than its journal. It would use their numbers again."""
-
-
 EARLIER_NAMES = {"spread=direct": "spread=mesh"}
 """Layouts as earlier versions wrote them, with their present names."""
 
@@ -58,12 +54,3 @@ def _refused(then: str, now: str, what: str) -> StorageError:
 
 def _listed(processes: Sequence[int]) -> str:
     return ", ".join(map(str, processes))
-
-
-def own_lost(group: str, peer: int | None) -> StorageError:
-    """Return the error of a member that must stop because of OWN_LOST."""
-    return StorageError(
-        f"process {peer} has events that this one published to group {group!r}, and its journal does not know of them: "
-        "an older data directory, or one whose end is lost. Give it the newest (data=…, --data), or begin a group of "
-        "another name"
-    )

@@ -11,26 +11,19 @@ from whence.core.levels.optimistic.delivery import TwoLayerDelivery
 from whence.core.levels.optimistic.recovery import Recover, Recovered
 from whence.core.levels.optimistic.tickets.items import ITEMS
 from whence.core.levels.optimistic.tickets.manager import TicketManager
-from whence.core.levels.optimistic.tickets.status import Status
 from whence.core.membership.partial_view import PartialView
 from whence.core.ready import Gauge, Item, Note, Ready
 from whence.core.staged import Lifecycle, StagedMember
 from whence.core.stages import Spread
+from whence.core.ticket_status import TicketStatus, dead_process
 from whence.errors import UsageError, WhenceError
-from whence.limits import INCARNATION_MAX, Limits
+from whence.limits import Limits
 from whence.types import Bundle, Instant, Process
 
 _RECOVERY = (Recover, Recovered)
-INCARNATIONS = INCARNATION_MAX + 1
-"""The argument of `declare_dead` is pid × INCARNATIONS + incarnation."""
 
 ACT_ALIASES = {"cjoin": "acquire_ticket", "cleave": "release_ticket"}
 """The paper's names of acts, as scenario files have them."""
-
-
-def named(process: Process) -> int:
-    """Return a process as the argument of `declare_dead`."""
-    return process.pid * INCARNATIONS + process.incarnation
 
 
 class OptimisticMember(StagedMember):
@@ -93,7 +86,7 @@ class OptimisticMember(StagedMember):
             case "release_ticket":
                 self._tickets.release(now, ready)
             case "declare_dead":
-                self._tickets.declare_dead(Process(argument // INCARNATIONS, argument % INCARNATIONS), now)
+                self._tickets.declare_dead(dead_process(argument), now)
             case _:
                 raise UsageError(
                     f"members of this level know acquire_ticket, release_ticket and declare_dead, not {name!r}"
@@ -106,7 +99,7 @@ class OptimisticMember(StagedMember):
         self._tickets.depart(now, ready)
         return self._wake_by(ready, now)
 
-    def status(self, now: Instant) -> Status:
+    def status(self, now: Instant) -> TicketStatus:
         """Return this process's standing in the cluster: its ticket, and how long its lease lasts."""
         return self._tickets.status(now)
 

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from tests.core.levels.causal.tree.grove import MS, Grove
-from whence.core.levels.causal.group_started import OWN_LOST
 from whence.core.levels.causal.items import Ask, Back, Lookup, Probe
 from whence.core.levels.causal.mesh import journal
 from whence.core.levels.causal.mesh.items import CausalMessage, Has
 from whence.core.levels.causal.mesh.state import SPARE_MESSAGES
 from whence.core.ready import Item
+from whence.core.stale_journal import OWN_LOST
 from whence.errors import LimitError, NotMemberError, SettingError, StorageError, UsageError
 from whence.limits import PEER_ID_MAX
 from whence.types import EventId, Process, packed

@@ -8,10 +8,10 @@ import pytest
 from msgspec import structs
 
 from tests.core.levels.causal.tree.grove import MS, Grove
-from whence.core.levels.causal.group_started import OWN_LOST
 from whence.core.levels.causal.items import Ask, Lookup, Probe
 from whence.core.levels.causal.tree.items import Ack, Copy, FenceAsk, FenceTell, Named, Trail
 from whence.core.ready import Item
+from whence.core.stale_journal import OWN_LOST
 from whence.errors import LimitError, NotMemberError, StorageError, UsageError
 from whence.limits import PEER_ID_MAX
 from whence.types import EventId, Process

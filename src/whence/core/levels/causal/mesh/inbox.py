@@ -6,12 +6,12 @@ Law: a held message is not acknowledged, so dropping one is safe. It comes again
 
 from msgspec import Struct
 
-from whence.core.levels.causal.group_started import OWN_LOST
 from whence.core.levels.causal.items import Ask, Lookup
 from whence.core.levels.causal.mesh.items import CausalMessage
 from whence.core.levels.causal.mesh.outbox import NEVER, Outbox
 from whence.core.levels.causal.reliability import ReliabilitySettings
 from whence.core.ready import Delivery, Note, Ready, Send
+from whence.core.stale_journal import OWN_LOST
 from whence.types import Instant
 
 

@@ -20,6 +20,7 @@ from whence.core.levels.causal.mesh.outbox import NEVER, Outbox
 from whence.core.levels.causal.mesh.recovery import SETTLED_TOGETHER, Recovery
 from whence.core.levels.causal.mesh.state import SPARE_MESSAGES
 from whence.core.levels.causal.settings import Settings
+from whence.core.member import OverlayStatus
 from whence.core.ready import Delivery, Gauge, Item, Note, Ready, Returned, Send
 from whence.errors import NotMemberError, UsageError
 from whence.types import Bundle, Instant, Process, packed
@@ -44,6 +45,10 @@ class MeshMember:
         self._up = False
         self._published = 0
         """Events of this life."""
+
+    def overlay_status(self) -> OverlayStatus:
+        """Return the other members, and those that are suspected."""
+        return OverlayStatus(list(self._peers), list(self.outbox.active), list(self._suspects.now))
 
     # --- lives ---
 

@@ -6,13 +6,13 @@ its connection broke, and when there is something new for it. A message says wha
 acknowledges too: word of its own goes out only where nothing was published for a while.
 """
 
-from whence.core.levels.causal.group_started import OWN_LOST
 from whence.core.levels.causal.items import Probe
 from whence.core.levels.causal.mesh.items import CausalMessage, Has
 from whence.core.levels.causal.mesh.state import State
 from whence.core.levels.causal.reliability import ReliabilitySettings
 from whence.core.membership.suspects import Suspects
 from whence.core.ready import Note, Ready, Send
+from whence.core.stale_journal import OWN_LOST
 from whence.types import Instant, Process
 
 AGAIN_MAX = 16

@@ -28,6 +28,7 @@ from whence.core.levels.causal.tree.place import Place
 from whence.core.levels.causal.tree.processing import Processing
 from whence.core.levels.causal.tree.replay import replay
 from whence.core.levels.causal.tree.state import NOBODY
+from whence.core.member import OverlayStatus
 from whence.core.membership.suspects import Suspects
 from whence.core.ready import Gauge, Item, Note, Ready, Returned, Send
 from whence.errors import NotMemberError, UsageError
@@ -61,6 +62,11 @@ class TreeMember:
     def cost(self) -> Cost:
         """The bytes that headers took on the wire."""
         return self.coding.cost
+
+    def overlay_status(self) -> OverlayStatus:
+        """Return the neighbours on the tree, the processes at active links, and those that are suspected."""
+        places = self._overlay.neighbours(self._place.me), self.outbox.active, self._suspects.now
+        return OverlayStatus(*[[self._overlay.processes[place] for place in some] for some in places])
 
     # --- start, restart, checkpoint ---
 

@@ -7,7 +7,6 @@ Costs: one header per copy; a window bounds the copies under way to a target.
 Source: LoCaMu, sections 4.4, 4.5 and 4.7.
 """
 
-from whence.core.levels.causal.group_started import OWN_LOST
 from whence.core.levels.causal.items import Ask, Probe
 from whence.core.levels.causal.tree.acknowledgements import NEVER, Acknowledgements, acknowledged_singly
 from whence.core.levels.causal.tree.coding import HeaderCoding
@@ -17,6 +16,7 @@ from whence.core.levels.causal.tree.settings import TreeSettings
 from whence.core.levels.causal.tree.state import Record, State, Uid
 from whence.core.membership.suspects import Suspects
 from whence.core.ready import Item, Note, Ready, Send
+from whence.core.stale_journal import OWN_LOST
 from whence.types import Instant
 
 AGAIN_MAX = 16

@@ -21,13 +21,14 @@ from whence.core.levels.optimistic.tickets.intervals import absorbed, grantable,
 from whence.core.levels.optimistic.tickets.items import AckAcquireTicket, AckReleaseTicket, ReleaseTicket
 from whence.core.levels.optimistic.tickets.known_peers import KnownPeers
 from whence.core.levels.optimistic.tickets.record_bytes import pack, unpack
-from whence.core.levels.optimistic.tickets.records import EPOCH_MAX, TicketEpoch
+from whence.core.levels.optimistic.tickets.records import TicketEpoch
 from whence.core.levels.optimistic.tickets.registration import ChangeKind, Registration
 from whence.core.levels.optimistic.tickets.ring import Ring
 from whence.core.levels.optimistic.tickets.settings import TicketSettings
 from whence.core.levels.optimistic.tickets.turn import Turn
 from whence.core.levels.optimistic.tickets.walk import Walk
 from whence.core.ready import RandomSource
+from whence.limits import EPOCH_MAX
 from whence.types import Instant, Process
 
 ABSORBED_MAX = 16

@@ -3,7 +3,7 @@
 Source: docs/papers/optimistic.md 4.3, with the paper's names where the role is the same. All handlers are idempotent.
 """
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
@@ -170,6 +170,7 @@ class AckFence(Item, frozen=True, tag=51):
 class AcquireTicket(Item, frozen=True, tag=52):
     """Give me a ticket (CJOIN)."""
 
+    asks_to_write: ClassVar[bool] = True
     nonce: Nonce
 
 

@@ -21,10 +21,10 @@ from whence.core.levels.optimistic.tickets.known_peers import KnownPeers
 from whence.core.levels.optimistic.tickets.seed import Seed
 from whence.core.levels.optimistic.tickets.session import CoordinatorSession
 from whence.core.levels.optimistic.tickets.settings import TicketSettings
-from whence.core.levels.optimistic.tickets.status import OwnedTicket, Status
 from whence.core.levels.optimistic.tickets.turn import Turn
 from whence.core.levels.optimistic.tickets.witness import Witness
 from whence.core.ready import Gauge, Item, RandomSource, Ready
+from whence.core.ticket_status import OwnedTicket, TicketStatus
 from whence.errors import LeaseSuspendedError, NotCoordinatorError, UsageError
 from whence.types import Instant, Process
 
@@ -168,7 +168,7 @@ class TicketManager:
             return LeaseSuspendedError("the last events of the ticket's former owner have not come yet", left)
         return None
 
-    def status(self, now: Instant) -> Status:
+    def status(self, now: Instant) -> TicketStatus:
         """Return this process's standing."""
         session, refusal = self.coordinator.session, self.refusal(now)
         acts = session is not None and session.authority.may_act(now)
@@ -176,7 +176,7 @@ class TicketManager:
         if session is not None:
             suspended = session.state is SessionState.ACTIVE and not acts
             standing = "suspended" if suspended else session.state.value
-        return Status(
+        return TicketStatus(
             standing=standing,
             ticket=session.ticket_epoch.ticket if session is not None else None,
             epoch=session.ticket_epoch.epoch if session is not None else None,

@@ -13,12 +13,12 @@ from typing import Annotated, NamedTuple, TypeAlias
 
 from msgspec import Meta, Struct, structs
 
+from whence.limits import EPOCH_MAX
 from whence.types import Process
 
 TICKETS_MAX = 4096
 """Tickets of a cluster: entries of its vector clock."""
 
-EPOCH_MAX = 2**31 - 1
 VERSION_MAX = 2**31 - 1
 K_MAX = 4
 """More than four failures within one repair are not planned for: nine witnesses."""

@@ -1,8 +1,11 @@
-"""A process's standing in a cluster, as its application and its operator see it."""
+"""Tickets as an application and an operator meet them: how a process stands, and how a dead one is named."""
 
 from msgspec import Struct
 
+from whence.limits import INCARNATION_MAX
 from whence.types import Process
+
+_INCARNATIONS = INCARNATION_MAX + 1
 
 
 class OwnedTicket(Struct, frozen=True):
@@ -15,7 +18,7 @@ class OwnedTicket(Struct, frozen=True):
     """Of its owner's lease, where it was lent here; None: others lent it."""
 
 
-class Status(Struct, frozen=True, kw_only=True):
+class TicketStatus(Struct, frozen=True, kw_only=True):
     """A process's standing in a cluster."""
 
     standing: str
@@ -34,3 +37,13 @@ class Status(Struct, frozen=True, kw_only=True):
     """Witnesses whose answer is missing, to act or to take over. One that is gone for good can be declared dead."""
     owners: tuple[OwnedTicket, ...] = ()
     """The tickets of others, as far as this process has heard."""
+
+
+def dead_argument(process: Process) -> int:
+    """Return a process as the argument of the act `declare_dead`."""
+    return process.pid * _INCARNATIONS + process.incarnation
+
+
+def dead_process(argument: int) -> Process:
+    """Return the process that such an argument names."""
+    return Process(*divmod(argument, _INCARNATIONS))

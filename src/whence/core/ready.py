@@ -14,7 +14,7 @@ A driver that stops between any two of these steps has crashed, and the node mus
 """
 
 from collections.abc import Callable
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias
 
 from msgspec import Struct, field
 
@@ -42,6 +42,27 @@ class Item(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=
     def payload_bytes(self) -> int:
         """Return how many bytes are the application's; the rest is what order and reliability cost."""
         return 0
+
+
+class _WithBundle(Protocol):
+    @property
+    def bundle(self) -> Bundle: ...
+
+
+class BundleItem(Item, frozen=True):
+    """An item that carries one bundle, as its last field; each kind declares it, since inherited fields come first."""
+
+    def is_valid(self: _WithBundle) -> bool:
+        """Tell whether the bundle is valid."""
+        return self.bundle.is_valid()
+
+    def bundle_count(self) -> int:
+        """Return one."""
+        return 1
+
+    def payload_bytes(self: _WithBundle) -> int:
+        """Return the bundle's bytes."""
+        return len(self.bundle.body)
 
 
 class Send(Struct, frozen=True, gc=False):

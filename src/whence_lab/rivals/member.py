@@ -17,7 +17,7 @@ from whence.core.levels.causal.tree.id_patterns import NOBODY
 from whence.core.levels.causal.tree.overlay import GROUPS_MAX
 from whence.core.levels.causal.tree.place import Place
 from whence.core.levels.causal.tree.topology import OverlaySettings
-from whence.core.ready import Delivery, Gauge, Item, Note, Ready, Returned, Send
+from whence.core.ready import BundleItem, Delivery, Gauge, Item, Note, Ready, Returned, Send
 from whence.core.varint import Reader
 from whence.errors import NotMemberError, UsageError
 from whence.limits import Limits
@@ -31,25 +31,13 @@ TURN_END = 1 << 40
 WAITING_MAX = 1 << 16
 
 
-class TreeCopy(Item, frozen=True, tag=81):
+class TreeCopy(BundleItem, frozen=True, tag=81):
     """A message on one edge of its route; `turn` is its place on the link."""
 
     group: Annotated[int, Meta(ge=0, le=GROUPS_MAX - 1)]
     turn: Annotated[int, Meta(ge=0, le=TURN_END - 1)]
     header: Annotated[bytes, Meta(max_length=HEADER_BYTES_MAX)]
     bundle: Bundle
-
-    def is_valid(self) -> bool:
-        """Tell whether the bundle is one."""
-        return self.bundle.is_valid()
-
-    def bundle_count(self) -> int:
-        """Return one."""
-        return 1
-
-    def payload_bytes(self) -> int:
-        """Return the bundle's bytes."""
-        return len(self.bundle.body)
 
 
 class Settings(Struct, frozen=True, kw_only=True):

@@ -22,7 +22,7 @@ from whence.core.levels.causal.tree.id_patterns import NOBODY
 from whence.core.levels.causal.tree.overlay import GROUPS_MAX
 from whence.core.levels.causal.tree.place import Place
 from whence.core.membership.suspects import Suspects
-from whence.core.ready import Delivery, Gauge, Item, Note, Ready, Returned, Send
+from whence.core.ready import BundleItem, Delivery, Gauge, Item, Note, Ready, Returned, Send
 from whence.core.varint import Reader, packed
 from whence.errors import LimitError, NotMemberError, UsageError
 from whence.limits import Limits
@@ -38,24 +38,12 @@ JUMP = (NODES - 1, 0)
 """The entry of a forwarder that was jumped over."""
 
 
-class NearCopy(Item, frozen=True, tag=82):
+class NearCopy(BundleItem, frozen=True, tag=82):
     """A message and the last forwarders of it, with their numbers."""
 
     group: Annotated[int, Meta(ge=0, le=GROUPS_MAX - 1)]
     path: Annotated[bytes, Meta(max_length=256)]
     bundle: Bundle
-
-    def is_valid(self) -> bool:
-        """Tell whether the bundle is one."""
-        return self.bundle.is_valid()
-
-    def bundle_count(self) -> int:
-        """Return one."""
-        return 1
-
-    def payload_bytes(self) -> int:
-        """Return the bundle's bytes."""
-        return len(self.bundle.body)
 
 
 class NearAck(Item, frozen=True, tag=83):

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from whence import limits
 from whence.core.clocks.stamp import MergeKey
-from whence.core.ready import Item
+from whence.core.ready import BundleItem, Item
 from whence.types import Bundle, PeerId, Seq
 
 STREAM_BUNDLES_MAX = 32
@@ -66,23 +66,11 @@ class Offer(Item, frozen=True, array_like=True, tag=20, gc=False):
         return len(self.body)
 
 
-class Batch(Item, frozen=True, array_like=True, tag=21, gc=False):
+class Batch(BundleItem, frozen=True, array_like=True, tag=21, gc=False):
     """A publication in full: several events, another topic, or passed on by a relay with its origin's stamp."""
 
     bundle: Bundle
     topic: Topic
-
-    def is_valid(self) -> bool:
-        """Tell whether the bundle's fields agree."""
-        return self.bundle.is_valid()
-
-    def bundle_count(self) -> int:
-        """Return 1."""
-        return 1
-
-    def payload_bytes(self) -> int:
-        """Return the size of the events."""
-        return len(self.bundle.body)
 
 
 class Ack(Item, frozen=True, array_like=True, tag=22, gc=False):
@@ -148,23 +136,11 @@ class Stream(Item, frozen=True, array_like=True, tag=25, gc=False):
         return sum([len(bundle.body) for bundle in self.bundles])
 
 
-class LateBundle(Item, frozen=True, array_like=True, tag=26, gc=False):
+class LateBundle(BundleItem, frozen=True, array_like=True, tag=26, gc=False):
     """A bundle that came too late for the stream. Sent once, without acknowledgement."""
 
     bundle: Bundle
     late_ticks: Position
-
-    def is_valid(self) -> bool:
-        """Tell whether the bundle's fields agree."""
-        return self.bundle.is_valid()
-
-    def bundle_count(self) -> int:
-        """Return 1."""
-        return 1
-
-    def payload_bytes(self) -> int:
-        """Return the size of the events."""
-        return len(self.bundle.body)
 
 
 class Alive(Item, frozen=True, array_like=True, tag=27, gc=False):

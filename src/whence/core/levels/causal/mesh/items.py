@@ -5,7 +5,7 @@ from typing import Annotated, TypeAlias
 from msgspec import Meta
 
 from whence.core.levels.causal.items import Number
-from whence.core.ready import Item
+from whence.core.ready import BundleItem, Item
 from whence.limits import CLOCK_NODES_MAX
 from whence.types import Bundle
 
@@ -13,7 +13,7 @@ Clock: TypeAlias = Annotated[list[Number], Meta(min_length=1, max_length=CLOCK_N
 """Per place in the list of members, how many messages of that one were processed."""
 
 
-class CausalMessage(Item, frozen=True, tag=84):
+class CausalMessage(BundleItem, frozen=True, tag=84):
     """A message as its publisher sent it, whoever passes it on: what it follows, what its publisher had, the bundle.
 
     In `past` the publisher's own entry is how many messages it had published before. `taken` is as in Has; if empty, as
@@ -27,14 +27,6 @@ class CausalMessage(Item, frozen=True, tag=84):
     def is_valid(self) -> bool:
         """Tell whether the clocks agree, and the bundle is one."""
         return len(self.taken) in (0, len(self.past)) and self.bundle.is_valid()
-
-    def bundle_count(self) -> int:
-        """Return one."""
-        return 1
-
-    def payload_bytes(self) -> int:
-        """Return the bundle's bytes."""
-        return len(self.bundle.body)
 
 
 class Has(Item, frozen=True, tag=85):

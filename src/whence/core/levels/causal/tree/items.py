@@ -8,7 +8,7 @@ from typing import Annotated, TypeAlias
 from msgspec import Meta
 
 from whence.core.levels.causal.items import Number
-from whence.core.ready import Item
+from whence.core.ready import BundleItem, Item
 from whence.types import Bundle, Incarnation, PeerId, Seq
 
 HEADER_BYTES_MAX = 1 << 17
@@ -22,23 +22,11 @@ HeaderBytes: TypeAlias = Annotated[bytes, Meta(max_length=HEADER_BYTES_MAX)]
 ListBytes: TypeAlias = Annotated[bytes, Meta(max_length=LIST_BYTES_MAX)]
 
 
-class Copy(Item, frozen=True, tag=70):
+class Copy(BundleItem, frozen=True, tag=70):
     """A message as one forwarder forwarded it: COPY."""
 
     header: HeaderBytes
     bundle: Bundle
-
-    def is_valid(self) -> bool:
-        """Tell whether the bundle is one."""
-        return self.bundle.is_valid()
-
-    def bundle_count(self) -> int:
-        """Return one."""
-        return 1
-
-    def payload_bytes(self) -> int:
-        """Return the bundle's bytes."""
-        return len(self.bundle.body)
 
 
 class Trail(Item, frozen=True, tag=71):

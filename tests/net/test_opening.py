@@ -157,7 +157,7 @@ def test_nodes_that_open_a_group_at_the_same_moment_begin_it_once() -> None:
 def _began(group: Group) -> bool:
     """Tell whether the member founded: who was let in asked for it."""
     member: Any = group._driver.member
-    return bool(member._members._asked == 0)
+    return bool(member._members._search._asked == 0)
 
 
 def test_more_than_64_members_gather_and_deliver_and_no_exception_is_left_behind(

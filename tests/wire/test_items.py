@@ -127,3 +127,7 @@ def test_every_field_that_can_be_long_has_an_upper_bound(kind: type[Item]) -> No
 
     visit(inspect.type_info(kind), kind.__name__)
     assert unbounded == []
+
+
+def test_only_asking_for_a_ticket_needs_the_right_to_write_by_itself() -> None:
+    assert [kind.__name__ for kind in NUMBERS.values() if kind.asks_to_write] == ["AcquireTicket"]

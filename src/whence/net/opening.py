@@ -4,7 +4,8 @@ Law: a group with a member anywhere is joined. A group is begun alone only by th
 once every contact of this process is connected and everybody connected has answered a question that was asked after
 this process said that it wants the group: answers come after all that was said before, so who is a member has told so
 by then, and of two that begin at once each would have heard the other. Known addresses are called first; one that
-cannot be reached is passed over unless it is a contact, because parts that meet later become one (core/staged.py, meet).
+cannot be reached is passed over unless it is a contact, because parts that meet later become one
+(core/staged.py, meet).
 """
 
 import asyncio

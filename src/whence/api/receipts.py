@@ -80,19 +80,19 @@ class Receipt:
         first = await self.accepted()
         driver = self._pending.driver
         last = first.seq + self._count - 1
-        if driver.settling.settled() >= last:
+        if not driver.settling.missing(last):
             return first
         try:
             async with asyncio.timeout(timeout_s):
                 with log_long_wait(
                     lambda: f"group {driver.group!r} waits for settled: {_listed(self.missing())} behind"
                 ):
-                    await driver.until(lambda: driver.settling.settled() >= last or driver.left)
+                    await driver.until(lambda: not driver.settling.missing(last) or driver.left)
         except TimeoutError:
             raise OutcomeUnknownError(
                 f"after {timeout_s:g} s, {_listed(self.missing())} not known to have the events; they may still come"
             ) from None
-        if driver.settling.settled() < last:
+        if driver.settling.missing(last):
             raise OutcomeUnknownError(
                 f"the group was closed, and {_listed(self.missing())} not known to have the events"
             )

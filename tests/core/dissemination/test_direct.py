@@ -133,7 +133,7 @@ def test_a_round_tells_how_far_each_active_sender_is_here() -> None:
     told(direct, Push([one(3, 1), one(3, 2), one(3, 5)]))
     [send] = round_of(direct)
     assert isinstance(send.item, Have)
-    assert list(HAVE.iter_unpack(send.item.senders)) == [(3, 1, 1, 3, 3)]
+    assert list(HAVE.iter_unpack(send.item.senders)) == [(3, 1, 1, 3, 1)]
 
 
 def test_what_is_kept_stays_within_its_bounds() -> None:
@@ -162,12 +162,94 @@ def test_own_events_are_settled_when_everybody_in_the_view_has_them() -> None:
     for seq in (1, 2, 3):
         direct.publish(mine(seq), 0, Ready())
     assert direct.settled() == 0
-    told(direct, have((*ME, 1, 4, 4)))
+    told(direct, have((*ME, 1, 4, 1)))
     assert direct.settled() == 0, "3 has not said anything"
-    told(direct, have((*ME, 2, 4, 1)), Process(3, 1))
+    told(direct, have((*ME, 2, 4, 2)), Process(3, 1))
     assert direct.settled() == 0, "3 lacks the first"
-    told(direct, have((*ME, 1, 3, 3)), Process(3, 1))
+    assert direct.missing(3) == (3,)
+    told(direct, have((*ME, 1, 3, 1)), Process(3, 1))
     assert direct.settled() == 2
+    assert (direct.missing(2), direct.missing(3)) == ((), (3,))
+
+
+def test_a_digest_tells_from_which_number_on_a_sender_is_complete_here() -> None:
+    """What was kept first may be forgotten meanwhile; that it was seen is not."""
+    direct = direct_of(keep_bundles=2)
+    told(direct, Push([one(3, seq) for seq in (1, 5, 6, 7, 8)]))
+    [send] = round_of(direct)
+    assert isinstance(send.item, Have)
+    assert list(HAVE.iter_unpack(send.item.senders)) == [(3, 1, 7, 9, 5)]
+
+
+def test_a_newcomer_is_not_waited_for_with_events_that_are_kept_no_longer() -> None:
+    direct = direct_of(peers=(2,), keep_bundles=3)
+    for seq in range(1, 10):
+        direct.publish(mine(seq), 0, Ready())
+    told(direct, have((*ME, 8, 10, 8)))
+    assert direct.settled() == 0
+    assert direct.missing(9) == (2,), "7 is kept, and the newcomer will ask for it"
+    told(direct, have((*ME, 8, 10, 7)))
+    assert direct.settled() == 9
+    assert (direct.missing(3), direct.missing(9), direct.missing(10)) == ((), (), (2,))
+
+
+def test_what_a_member_lost_for_good_is_never_settled_and_what_came_later_is() -> None:
+    direct = direct_of(peers=(2,), keep_bundles=3)
+    direct.publish(mine(1), 0, Ready())
+    told(direct, have((*ME, 1, 2, 1)))
+    for seq in range(2, 10):
+        direct.publish(mine(seq), 0, Ready())
+    told(direct, have((*ME, 6, 10, 6)))
+    assert [seq for seq in range(1, 10) if direct.missing(seq)] == [2, 3, 4, 5]
+    assert direct.settled() == 9, "nobody can be given 2 to 5 from here"
+    told(direct, have((*ME, 6, 10, 1)))
+    assert not any(direct.missing(seq) for seq in range(1, 10)), "somebody else kept them"
+
+
+def test_each_life_of_a_peer_speaks_for_itself() -> None:
+    direct = direct_of(peers=(2,), keep_bundles=3)
+    for seq in range(1, 10):
+        direct.publish(mine(seq), 0, Ready())
+    told(direct, have((*ME, 1, 3, 1)))
+    told(direct, have((*ME, 7, 9, 7)), Process(2, 2))
+    assert (direct.settled(), direct.missing(5)) == (8, ()), "the second life joined after 5, and lost nothing"
+    told(direct, have((*ME, 1, 10, 1)))
+    assert direct.settled() == 8, "the first life is over"
+
+
+@pytest.mark.parametrize("level", ["eventual", "fifo"])
+def test_later_events_are_settled_after_a_newcomer_joined_a_busy_group(level: str) -> None:
+    members = {pid: node_of(level, Process(pid, 1), spread="direct", keep_bundles=8) for pid in (1, 2, 3)}
+    publisher = members[1]
+    queue: list[tuple[int, int, Item]] = []
+    now = 0
+
+    def post(source: int, ready: Ready) -> None:
+        queue.extend((source, pid, send.item) for send in ready.send for pid in send.to)
+
+    def run_rounds(count: int, *, publishing: bool) -> None:
+        nonlocal now
+        for _ in range(count):
+            now += ROUND_NS
+            if publishing:
+                post(1, publisher.publish([b"x"], now)[1])
+            for pid, member in members.items():
+                post(pid, member.tick(now))
+            while queue:
+                source, pid, item = queue.pop(0)
+                post(pid, members[pid].receive(Process(source, 1), item, now))
+
+    for pid in (1, 2):
+        members[pid].found([Process(1, 1), Process(2, 1)], now)
+    run_rounds(30, publishing=True)
+    post(3, members[3].join([2], now))
+    run_rounds(30, publishing=True)
+    assert publisher.view() == (2, 3)
+    bundle, ready = publisher.publish([b"last"], now)
+    post(1, ready)
+    run_rounds(5, publishing=False)
+    assert publisher.settled() == bundle.last
+    assert publisher.missing(bundle.last) == ()
 
 
 def test_news_of_the_membership_reach_everybody_in_the_next_round() -> None:

@@ -31,7 +31,7 @@ from whence.types import Bundle, Instant, Process
 
 HAVE = Layout("<HIQQQ")
 """A sender in a digest: pid, incarnation, and three of its numbers: the first that is kept here, the first after it
-that was not seen, and the first of all that was not seen."""
+that was not seen, and the one from which on all before that were seen."""
 
 WANT = Layout("<HIQ")
 """A sender in a question: pid, incarnation, the first number that is missing."""
@@ -40,6 +40,9 @@ DIGEST_SENDERS_MAX = 2048
 
 STUCK_MAX = 16
 """Missing numbers of a sender whose age is known. Full: the oldest is forgotten, most likely because it came."""
+
+LOST_MAX = 16
+"""Runs of own events that one peer is known to have lost. Full: the oldest is forgotten."""
 
 SPREADS = ("gossip", "direct")
 
@@ -137,6 +140,42 @@ class SenderHistory:
         at = bisect_right(seen.firsts, start)
         return seen.lasts[at - 1] + 1 if at and seen.lasts[at - 1] >= start else start
 
+    def run_start(self, seen: int) -> int:
+        """Return the number from which on everything up to this one, which was seen, was seen."""
+        return self.seen.firsts[bisect_right(self.seen.firsts, seen) - 1]
+
+
+class Acknowledged:
+    """What one life of a peer has of this member's own events, by its own word: all before `end` but what it lost.
+
+    A run of events counts when nothing that is still kept here is missing before it. What is kept no longer is not
+    waited for: a peer that joined after it was published never had it, and any other has lost it.
+    """
+
+    __slots__ = ("began", "end", "incarnation", "lost")
+
+    def __init__(self, incarnation: int, began: int) -> None:
+        self.incarnation = incarnation
+        self.began = began
+        """The first event it told of. It joined too late for what was before."""
+        self.end = 1
+        self.lost: list[tuple[int, int]] = []
+        """Runs that it lost: the first number of each, and the first after it."""
+
+    def add(self, start: int, end: int, kept: int) -> None:
+        """Take in that it has the events from `start` until before `end`; those from `kept` on are kept here."""
+        self.lost = [(first, past) for first, past in self.lost if first < start or end < past]
+        if start > max(self.end, kept):
+            return
+        lost = max(self.end, self.began)
+        if lost < start:
+            self.lost = [*self.lost, (lost, start)][-LOST_MAX:]
+        self.end = max(self.end, end)
+
+    def has(self, number: int) -> bool:
+        """Tell whether it has this event, or joined too late for it."""
+        return number < self.end and not any(first <= number < past for first, past in self.lost)
+
 
 class DirectSpread:
     """Send to all at once; keep a while; mend by digests."""
@@ -159,12 +198,11 @@ class DirectSpread:
         self._round = 0
         self._told_round = 0
         self._senders: Senders[SenderHistory] = Senders(bounds, SenderHistory)
-        self._senders.open(*members.me)
+        self._own = self._senders.open(*members.me)
         self._order_kept: deque[Process] = deque()
         """The sender of every bundle kept, oldest first."""
         self._kept_bytes = 0
-        self._confirmed: dict[int, int] = {}
-        """How far each peer said it has our own bundles."""
+        self._acknowledged: dict[int, Acknowledged] = {}
 
     def publish(self, bundle: Bundle, now: Instant, ready: Ready) -> None:
         """Send the member's own bundle to everybody."""
@@ -220,15 +258,17 @@ class DirectSpread:
         ]
 
     def settled(self) -> int | None:
-        """Return the last of the member's own events that every peer in its view has said to have."""
-        peers = self._members.targets(limits.VIEW_MAX)
-        own = self._senders.open(*self._members.me).missing() - 1
-        return min([own, *[self._confirmed.get(peer, 1) - 1 for peer in peers]])
+        """Return the last of the member's own events up to which no peer in its view can still be given any."""
+        ends = [peer.end if peer is not None else 1 for _, peer in self._acknowledgements()]
+        return min([self._own.missing(), *ends]) - 1
 
     def missing(self, last: int) -> tuple[int, ...] | None:
-        """Return the peers in the member's view that have not said to have its events up to this one."""
-        peers = self._members.targets(limits.VIEW_MAX)
-        return tuple(peer for peer in peers if self._confirmed.get(peer, 1) <= last)
+        """Return the peers in the member's view that have not said to have this event of its own."""
+        return tuple(pid for pid, peer in self._acknowledgements() if peer is None or not peer.has(last))
+
+    def _acknowledgements(self) -> Iterator[tuple[int, Acknowledged | None]]:
+        for pid in self._members.targets(limits.VIEW_MAX):
+            yield pid, self._acknowledged.get(pid)
 
     def _take(self, bundle: Bundle, ready: Ready) -> bool:
         """Remember and keep a bundle; return False if it was seen before or cannot be remembered."""
@@ -274,7 +314,7 @@ class DirectSpread:
         entries = []
         for process, history in self._active():
             first = history.bundles[0].first
-            entries.append(HAVE.pack(*process, first, history.missing(first), history.missing()))
+            entries.append(HAVE.pack(*process, first, history.missing(first), history.run_start(first)))
         return b"".join(entries[:DIGEST_SENDERS_MAX])
 
     def _compare(self, sender: Process, have: Have, ready: Ready) -> None:
@@ -283,9 +323,9 @@ class DirectSpread:
         The sender itself is asked first, where it is in reach: nobody else need be believed. Then, in turn, the peer.
         """
         wanted = []
-        for pid, incarnation, first, end, complete in HAVE.iter_unpack(have.senders):
+        for pid, incarnation, first, end, start in HAVE.iter_unpack(have.senders):
             if (pid, incarnation) == self._members.me:
-                self._confirmed[sender.pid] = complete
+                self._acknowledge(sender, start, end)
                 continue
             history = self._senders.find(pid, incarnation) or self._open(pid, incarnation)
             if history is None or history.asked_round == self._round or not 1 <= first <= limits.SEQ_MAX:
@@ -301,8 +341,16 @@ class DirectSpread:
                     wanted.append(want)
         if wanted:
             ready.send.append(Send((sender.pid,), Want(b"".join(wanted)), sender.incarnation))
-        if len(self._confirmed) > limits.VIEW_MAX:
-            del self._confirmed[next(iter(self._confirmed))]
+
+    def _acknowledge(self, sender: Process, start: int, end: int) -> None:
+        peer = self._acknowledged.get(sender.pid)
+        if peer is None or peer.incarnation < sender.incarnation:
+            peer = self._acknowledged[sender.pid] = Acknowledged(sender.incarnation, start)
+            if len(self._acknowledged) > limits.VIEW_MAX:
+                del self._acknowledged[next(iter(self._acknowledged))]
+        if peer.incarnation == sender.incarnation:
+            own = self._own
+            peer.add(start, end, own.bundles[0].first if own.bundles else own.missing())
 
     def _is_stuck(self, history: SenderHistory, missing: int) -> bool:
         """Tell whether the same number was missing a round ago: what is still on its way is not asked for."""

@@ -19,7 +19,7 @@ from whence.core.ready import Item
 from whence.errors import RemoteProtocolError
 from whence.types import Incarnation, PeerId, Process
 
-VERSION = 3
+VERSION = 4
 """Of everything below the groups. Two versions do not talk to each other."""
 
 NONCE_BYTES = 16

@@ -131,14 +131,19 @@ class SenderHistory:
         self.asked_round = -1
         self.asked = 0
         self.stuck: dict[int, int] = {}
-        """Numbers that were missing when peers told of having them, and since which round. Peers that keep bundles from
-        different numbers on tell of different ones."""
+        """Where holes begin that peers could have filled, and since which round. Peers that keep bundles from different
+        numbers on tell of different ones."""
 
     def missing(self, start: int = 1) -> int:
         """Return the first number from `start` on that was not seen."""
         seen = self.seen
         at = bisect_right(seen.firsts, start)
         return seen.lasts[at - 1] + 1 if at and seen.lasts[at - 1] >= start else start
+
+    def hole_start(self, missing: int) -> int:
+        """Return the first number of the hole that this one is in."""
+        at = bisect_right(self.seen.firsts, missing)
+        return self.seen.lasts[at - 1] + 1 if at else 1
 
     def run_start(self, seen: int) -> int:
         """Return the number from which on everything up to this one, which was seen, was seen."""
@@ -353,8 +358,11 @@ class DirectSpread:
             peer.add(start, end, own.bundles[0].first if own.bundles else own.missing())
 
     def _is_stuck(self, history: SenderHistory, missing: int) -> bool:
-        """Tell whether the same number was missing a round ago: what is still on its way is not asked for."""
-        since = history.stuck.setdefault(missing, self._round)
+        """Tell whether the same hole was there a round ago: what is still on its way is not asked for.
+
+        A hole is known by where it begins: in a busy group, what a peer can still give of it begins later each time.
+        """
+        since = history.stuck.setdefault(history.hole_start(missing), self._round)
         if len(history.stuck) > STUCK_MAX:
             del history.stuck[next(iter(history.stuck))]
         return since < self._round

@@ -76,7 +76,7 @@ def _draw(level: str, seed: int, *, has_variants: bool) -> Scenario:
         "groups": ";".join(" ".join(map(str, sorted(members))) for members in plan.groups),
         "f": f,
         "identity": rng.choice(("uid", "uid", "uid", "paper")),
-        "coding": rng.choice(("whole", "predicted", "predicted", "thesis")),
+        "coding": rng.choice(("whole", "predicted", "predicted", "predicted")),
         "replay": rng.random() < 0.7,
         "retry_ns": 100 * MS,
         "retry_ns_max": 800 * MS,

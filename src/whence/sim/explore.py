@@ -107,7 +107,10 @@ def explore(
     mutant: str | None = None,
     on_progress: Callable[[Batch], None] | None = None,
 ) -> Batch:
-    """Run and judge schedules seed, seed + 1, …; stop at a violation. Return the results, with the lowest seed that shows one."""
+    """Run and judge schedules seed, seed + 1, …; stop at a violation.
+
+    Return the results, with the lowest seed that shows a violation.
+    """
     spec_of(level, mutant)
     total = Batch()
     starts = iter(range(seed, seed + schedules, BATCH))

@@ -64,7 +64,7 @@ class Cluster:
             self.processes[pid].found(self._first_peers(pid))
 
     def join(self, pid: int) -> bool:
-        """Let a new process ask to join; return whether it could."""
+        """Let a new process ask to join; return False if there is already one with this id."""
         if pid in self.processes:
             return False
         process = self._add(pid)

@@ -79,7 +79,7 @@ class NetworkModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Copy(Struct, frozen=True, gc=False):
-    """A frame on its way."""
+    """A frame in transit."""
 
     source: int
     target: int

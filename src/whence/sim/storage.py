@@ -55,7 +55,7 @@ class SimStorage:
             self._sync()
 
     def end_life(self) -> None:
-        """Drop all callbacks: those who wait for them crashed with their process."""
+        """Drop all callbacks: the incarnation that waited for them has ended."""
         self._life += 1
         self._pending.clear()
         self._syncing, self._committed = False, 0

@@ -55,7 +55,7 @@ class Barriers:
         self._held: list[tuple[Stamp, Bundle]] = []
 
     def stamp(self, group: int, bundle: Bundle) -> Stamp:
-        """Return the stamp of an own message; from now on it stands for all that it follows at its destinations."""
+        """Return the stamp of a new message; from now on it stands for all that it follows at its destinations."""
         self._sent += 1
         stamp = Stamp(group, self._me, self._sent, self._barrier.copy())
         dests = self._overlay.table(group).mask

@@ -47,7 +47,7 @@ class Cbcast:
         self._held: list[tuple[Stamp, Bundle]] = []
 
     def stamp(self, group: int, bundle: Bundle) -> Stamp:
-        """Count an own message and return its stamp; it comes after all that is known."""
+        """Count a new message and return its stamp; it comes after all that is known."""
         key = pair(group, self._me)
         self._clocks[key] = self._clocks.get(key, 0) + 1
         return Stamp(group, self._me, self._clocks.copy())

@@ -54,7 +54,7 @@ class NearAck(Item, frozen=True, tag=83):
 
 
 class Passing:
-    """A message on its way through this node: who must acknowledge it, and who then gets an acknowledgement."""
+    """A message in transit through this node: who must acknowledge it, and who then gets an acknowledgement."""
 
     __slots__ = ("awaited", "upstream")
 

@@ -53,7 +53,7 @@ class MemberMetrics:
             self.k_max = chain
 
     def released(self, waits: list[int], first_lag: int, last_lag: int) -> None:
-        """Count released bundles: the ticks each was held back, and how late after its time the first and last left."""
+        """Count released bundles: the ticks each was held back, and how long after its time the first and last left."""
         self._waits += waits
         self._wait_max = max(self._wait_max, *waits)
         self._lag, self._lag_max = last_lag, max(self._lag_max, first_lag)

@@ -45,7 +45,7 @@ class Subscription:
         self._incarnation = 0
         self._heard_at = self._began_at = 0
         self.answered_at: Instant | None = None
-        """When a merger last said anything, or when it was first asked."""
+        """When a merger last answered, or when one was first asked."""
         self._beat_at = 0
         self._missing_since: Instant | None = None
         self._early: dict[int, Stream] = {}

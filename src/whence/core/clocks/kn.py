@@ -118,7 +118,7 @@ class Kn:
         self._count(rt)
 
     def wait(self, rt: int) -> int:
-        """Return the number of ticks that must pass before an event may be created: to the first whose chain is not
+        """Return the number of ticks that must pass before an event may be created: until the first whose chain is not
         full."""
         ticks = 0
         while at(self._kn, rt + ticks - self._r(rt)) >= self._timing.chain_max:

@@ -13,7 +13,7 @@ Number: TypeAlias = Annotated[int, Meta(ge=0, le=limits.SEQ_MAX)]
 
 
 class Ask(Item, frozen=True, tag=73):
-    """Send me the messages that you numbered above `above` and up to `upto` for me: NACK."""
+    """Send me yourself the messages that you numbered above `above` and up to `upto` for me: NACK."""
 
     above: Number
     upto: Number

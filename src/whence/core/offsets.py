@@ -2,7 +2,7 @@
 
 The inbox asks here what was handed out and not taken, the runner where a later incarnation begins. A member that
 fetches again what its application lacks reads how far the application is. One callback notifies the code that
-acknowledges. Nothing else counts.
+acknowledges. No other module counts.
 
 Laws: an event is *handed out* when the application has it, and *taken* when it asks for the next one or acknowledges
 it. Within one incarnation nothing is handed out twice. A later incarnation begins with the first event that was not

@@ -143,7 +143,7 @@ class StagedMember:
         return self._wake(ready)
 
     def view(self) -> tuple[int, ...] | None:
-        """Return the peers this member knows of, or None if it keeps no view of its own."""
+        """Return the peers this member knows, or None if it has no view of its own."""
         return self._members.view()
 
     def settled(self) -> int | None:

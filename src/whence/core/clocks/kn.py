@@ -2,7 +2,7 @@
 
 r is the clock at the event, r + c the largest clock value its process knows of, and kn[t] the longest chain of events
 it knows of that happened when a clock showed r + t, for −ε ≤ t < ε. The order compares r + c first, then
-kn[c], kn[c−1], …, kn[c−ε+1]: position i of two such sequences speaks of the same tick, so it is a plain sort key.
+kn[c], kn[c−1], …, kn[c−ε+1]: position i of two such sequences is about the same tick, so it is a plain sort key.
 
 Assumes strict clocks (they differ by less than ε) and at most K events per process and tick. Then 0 ≤ c < ε,
 kn[c] ≥ 1, kn[t] = 0 beyond c and kn[t] ≤ K·n; the guard runs on every tick and resets a state that breaks this, or
@@ -56,7 +56,7 @@ def at(kn: Sequence[int], t: int) -> int:
 
 
 def shifted(kn: Sequence[int], by: int) -> list[int]:
-    """Return a new array that speaks of clocks `by` ticks later: negative for a message from a faster clock."""
+    """Return a new array, relative to a clock `by` ticks later: negative for a message from a faster clock."""
     size = len(kn)
     if by >= size or by <= -size:
         return [0] * size

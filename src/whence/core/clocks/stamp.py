@@ -55,7 +55,7 @@ class Timing(Struct, frozen=True, kw_only=True):
     publishers_max: int = 64
     """n: processes that create events."""
     events_per_tick_max: int = 500
-    """K: events of one process in one tick. Tells corrupt from valid. Full, with K·n·ε: publishers wait a tick."""
+    """K: events of one process in one tick. A larger count is corrupt. Full, with K·n·ε: publishers wait a tick."""
     stall_max: int = 60_000
     """A stamp or clock ahead of its bound by more than this is corrupt and repaired; by less, the process waits for it.
 

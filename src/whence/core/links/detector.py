@@ -67,7 +67,8 @@ class Detector:
         """The peer has been silent for too long."""
 
     def lost(self) -> None:
-        """Expect nothing until the peer is back. Keep its round trips if it is suspected now or was wrongly before."""
+        """Expect nothing until the peer is back. If it is suspected, or ever was wrongly, keep its measured round
+        trips."""
         if not self.suspected and self.margin_ns <= self._settings.margin_ns:
             self.rtt_ns, self.deviation_ns = None, 0
 

@@ -16,7 +16,7 @@ from whence.types import Seq
 
 REPORT_NS, LAZY_NS = 20_000_000, 50_000_000
 """Reports to publishers are delayed this long to be sent together: the first once much was taken, the second otherwise.
-A missing report of little holds nobody up, and every process that is woken for one pays."""
+A delayed report of little holds no publisher up, and every process that is woken for a report pays."""
 
 REPORT_BYTES = 64 << 10
 """Bytes of one publisher that count as much."""

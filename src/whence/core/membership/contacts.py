@@ -7,7 +7,7 @@ from whence.types import Instant
 
 
 class ContactSearch:
-    """Whom a process asks to be let in, and when it asks the next one."""
+    """The contacts that a process asks to be let in, and when it asks the next one."""
 
     __slots__ = ("_asked", "_retry_ns", "_tries_max", "active", "contacts", "retry_at")
 

@@ -20,7 +20,7 @@ class Known(Struct, gc=False):
 
 
 class MembershipNews:
-    """Who came and who left, as far as it is to be passed on."""
+    """The arrivals and farewells that are still to be passed on."""
 
     __slots__ = ("_announce_at", "_me", "_rng", "_settings", "arrivals", "farewells", "round")
 

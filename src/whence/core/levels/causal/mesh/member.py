@@ -53,7 +53,7 @@ class MeshMember:
     # --- incarnations ---
 
     def found(self, peers: Sequence[Process], now: Instant) -> Ready:
-        """Start for the first time, and record with whom."""
+        """Start for the first time, and record the founders."""
         ready = Ready(notes=[Note("join")])
         self._up = True
         self.founders = sorted([self.me, *peers])
@@ -74,7 +74,8 @@ class MeshMember:
         the return to the other members.
 
         What the application had not taken is fetched again. Own messages need not wait for that: the application
-        published them without having taken it. Raises StorageError if the journal belongs to another group of processes.
+        published them without having taken it.
+        Raises StorageError if the journal belongs to another group of processes.
         """
         ready = Ready(notes=[Note("join")])
         self.founders = self.recovery.restore(records, self.founders, now, ready)
@@ -106,7 +107,8 @@ class MeshMember:
         return tuple(node for node, peer in self._peers.items() if last_event(peer.acked, incarnation) < last)
 
     def unanswered(self) -> tuple[int, ...]:
-        """Return the members that have not told this incarnation how much they have of what was published here."""
+        """Return the members that have not reported, in this incarnation, how much they have of what was published
+        here."""
         return tuple(node for node, peer in self._peers.items() if not peer.answered)
 
     def checkpoint(self) -> list[bytes]:
@@ -191,7 +193,7 @@ class MeshMember:
         return self._wake(ready)
 
     def act(self, name: str, argument: int, now: Instant) -> Ready:
-        """Suspect a node by mistake (`suspect`), or end the mistake (`trust`). Raises UsageError for any other name."""
+        """Suspect a node by mistake (`suspect`), or end the mistake (`trust`). Raises UsageError."""
         ready = Ready()
         if name in ("suspect", "trust"):
             if argument not in self._peers:

@@ -197,7 +197,7 @@ class Outbox:
         self.watch(now)
         self._handed += 1
         if self._handed == self._has_after:
-            self._tell_by(now)  # a publisher that waits for room must not wait longer than that
+            self._tell_by(now)  # a publisher that waits for room must not also wait for ack_ns
 
     def owe(self, now: Instant) -> None:
         """Plan to acknowledge to all what is here, even if it is no news: some member did not receive it."""

@@ -12,7 +12,7 @@ Kind = TypeVar("Kind", bound=Struct)
 
 
 def names_in(kind: type[Struct]) -> dict[str, str]:
-    """Return every setting's name with the part it belongs to."""
+    """Return the name of every setting, with the part it belongs to."""
     return {inner.name: outer.name for outer in structs.fields(kind) for inner in structs.fields(outer.type)}
 
 
@@ -36,7 +36,7 @@ def by_name(settings: Struct) -> dict[str, Any]:
 
 
 def _plain(error: msgspec.ValidationError) -> str:
-    """Say which setting was wrong instead of where in the structure it was."""
+    """Return the error as text that names the setting instead of its place in the structure."""
     what, _, where = str(error).partition(" - at `$.")
     name = where.rstrip("`").rpartition(".")[2]
     return f"{name}: {what}" if name else what

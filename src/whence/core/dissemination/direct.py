@@ -1,11 +1,12 @@
-"""Direct spread: the publisher sends each bundle at once to every member it knows; digests mend what a link lost.
+"""Direct spread: the publisher sends each bundle at once to every member it knows; digests repair what a link lost.
 
 Promises: while links work, every member of the view gets a bundle one hop after its publication, once. What a broken
-link or a crashed publisher left out is pulled from any member that still keeps it, a few rounds after it can be
-reached; bundles are kept until `keep_bundles` or `keep_bytes` newer ones came.
-Assumes: small groups, whose views hold everybody (`view_size` at least the group), over links that rarely lose.
-The sentence that decides: each round a member tells some peers how far it has each sender it keeps bundles of, and
-whoever has lacked something of it for a round asks for the rest: the sender, and who told of it, in turn.
+link or a crashed publisher left out is pulled from any member that still retains it, a few rounds after that member can
+be reached; bundles are retained until `keep_bundles` or `keep_bytes` newer ones came.
+Assumes: small groups, whose views hold every member (`view_size` at least the group), over links that rarely lose.
+The sentence that decides: each round a member sends some peers a digest: how far it has each sender whose bundles it
+retains. A peer that has lacked something of it for a round asks for the rest: the sender, and the peer that sent the
+digest, in turn.
 Source: ours, for live groups; PrCast (gossip.py) is the choice for large ones, where N copies per bundle cost too much.
 Costs per bundle: one copy to each member, no relays; per round, `fanout` digests of 30 bytes for each active sender.
 """
@@ -30,7 +31,7 @@ from whence.limits import Limits
 from whence.types import Bundle, Instant, Process
 
 HAVE = Layout("<HIQQQ")
-"""A sender in a digest: pid, incarnation, and three of its numbers: the first that is kept here, the first after it
+"""A sender in a digest: pid, incarnation, and three of its numbers: the first that is retained here, the first after it
 that was not seen, and the first of all that was not seen."""
 
 WANT = Layout("<HIQ")
@@ -39,13 +40,13 @@ WANT = Layout("<HIQ")
 DIGEST_SENDERS_MAX = 2048
 
 STUCK_MAX = 16
-"""Missing numbers of a sender whose age is known. Full: the oldest is forgotten, most likely because it came."""
+"""Missing numbers of a sender whose age is known. Full: the oldest is forgotten; most likely it has come."""
 
 SPREADS = ("gossip", "direct")
 
 
 class Push(Item, frozen=True, tag=116):
-    """Bundles, straight from their publisher or as the answer to a Want."""
+    """Bundles, directly from their publisher or as the answer to a Want."""
 
     bundles: Annotated[list[Bundle], Meta(min_length=1, max_length=limits.PACKET_BUNDLES_MAX)]
 
@@ -54,7 +55,7 @@ class Push(Item, frozen=True, tag=116):
         return all(map(Bundle.is_valid, self.bundles))
 
     def bundle_count(self) -> int:
-        """Return how many bundles it carries."""
+        """Return the number of bundles it carries."""
         return len(self.bundles)
 
     def payload_bytes(self) -> int:
@@ -63,7 +64,7 @@ class Push(Item, frozen=True, tag=116):
 
 
 class Have(Item, frozen=True, tag=117):
-    """How far I have each sender that I keep bundles of, and news of the membership."""
+    """How far I have each sender whose bundles I retain, and news of the membership."""
 
     senders: Annotated[bytes, Meta(max_length=HAVE.size * DIGEST_SENDERS_MAX)]
     subs: News
@@ -75,7 +76,7 @@ class Have(Item, frozen=True, tag=117):
 
 
 class Want(Item, frozen=True, tag=118):
-    """Send me what you keep of these senders, from these numbers on."""
+    """Send me what you retain of these senders, from these numbers on."""
 
     senders: Annotated[bytes, Meta(max_length=WANT.size * DIGEST_SENDERS_MAX)]
 
@@ -93,17 +94,17 @@ EVERYBODY_KNOWN: Final[dict[str, object]] = {
     "spread": "direct", "view_size": limits.VIEW_MAX, "subs_max": limits.VIEW_MAX, "unsubs_max": limits.VIEW_MAX,
     "join_tries_max": 100,
 }  # fmt: skip
-"""Settings of live groups that may gossip: who sends to everybody must know everybody. And who is connected to a member
-asks on: a busy one answers late."""
+"""Settings of live groups that may gossip: a member that sends to everybody must know everybody. And a process that is
+connected to a member keeps asking it: a busy member answers late."""
 
 
 class DirectSettings(Struct, frozen=True, kw_only=True):
-    """How a bundle gets to the members, and how much is kept to mend losses."""
+    """How a bundle gets to the members, and how much is retained to repair losses."""
 
     spread: str = "gossip"
     """`gossip` (any size of group, latency of rounds) or `direct` (small live groups, latency of one hop)."""
     keep_bundles: int = 1024
-    """Bundles kept for members that missed them. Full: the oldest is forgotten."""
+    """Bundles retained for members that missed them. Full: the oldest is forgotten."""
     keep_bytes: int = 4 << 20
     """Their bytes. At least what the whole group publishes in a few rounds. Full: the oldest is forgotten."""
     mend_bytes: int = 1 << 20
@@ -118,7 +119,7 @@ class DirectSettings(Struct, frozen=True, kw_only=True):
 
 
 class SenderHistory:
-    """What is known of one process: the numbers seen, and the bundles kept, oldest first."""
+    """What is known of one process: the numbers seen, and the bundles retained, oldest first."""
 
     __slots__ = ("asked", "asked_round", "bundles", "seen", "stuck")
 
@@ -128,8 +129,8 @@ class SenderHistory:
         self.asked_round = -1
         self.asked = 0
         self.stuck: dict[int, int] = {}
-        """Numbers that were missing when peers told of having them, and since which round. Peers that keep bundles from
-        different numbers on tell of different ones."""
+        """Numbers that were missing when peers reported having them, and since which round. Peers that retain bundles
+        from different numbers on report different ones."""
 
     def missing(self, start: int = 1) -> int:
         """Return the first number from `start` on that was not seen."""
@@ -139,7 +140,7 @@ class SenderHistory:
 
 
 class DirectSpread:
-    """Send to all at once; keep a while; mend by digests."""
+    """Send to all at once; retain for a while; repair by digests."""
 
     def __init__(
         self,
@@ -161,20 +162,20 @@ class DirectSpread:
         self._senders: Senders[SenderHistory] = Senders(bounds, SenderHistory)
         self._senders.open(*members.me)
         self._order_kept: deque[Process] = deque()
-        """The sender of every bundle kept, oldest first."""
+        """The sender of every bundle retained, oldest first."""
         self._kept_bytes = 0
         self._confirmed: dict[int, int] = {}
-        """How far each peer said it has our own bundles."""
+        """The first of our own events that each peer, by its own report, lacks."""
 
     def publish(self, bundle: Bundle, now: Instant, ready: Ready) -> None:
-        """Send the member's own bundle to everybody."""
+        """Send the member's own bundle to every member of the view."""
         self._take(bundle, ready)
         everybody = self._members.targets(limits.VIEW_MAX)
         if everybody:
             ready.send.append(Send(everybody, Push([bundle])))
 
     def receive(self, sender: Process, item: Item, now: Instant, ready: Ready) -> list[Bundle]:
-        """Take bundles, or mend what the peer or this member lacks."""
+        """Take bundles, or repair what the peer or this member lacks; return the bundles seen for the first time."""
         if isinstance(item, Push):
             return [bundle for bundle in item.bundles if self._take(bundle, ready)]
         if isinstance(item, Have):
@@ -187,7 +188,7 @@ class DirectSpread:
         return []
 
     def tick(self, now: Instant, ready: Ready) -> None:
-        """Tell some peers how far this member is, or all of them when there is news of the membership."""
+        """Send a digest to some peers, or to all of them if there is news of the membership."""
         if now < self._next_round:
             return
         gossip = self._gossip
@@ -211,7 +212,7 @@ class DirectSpread:
         return self._next_round
 
     def gauges(self) -> list[Gauge]:
-        """Return how much is kept."""
+        """Return how much is retained."""
         settings = self._settings
         return [
             Gauge("kept_bundles", len(self._order_kept), settings.keep_bundles),
@@ -220,18 +221,18 @@ class DirectSpread:
         ]
 
     def settled(self) -> int | None:
-        """Return the last of the member's own events that every peer in its view has said to have."""
+        """Return the last of the member's own events that every peer in its view has reported having."""
         peers = self._members.targets(limits.VIEW_MAX)
         own = self._senders.open(*self._members.me).missing() - 1
         return min([own, *[self._confirmed.get(peer, 1) - 1 for peer in peers]])
 
     def missing(self, last: int) -> tuple[int, ...] | None:
-        """Return the peers in the member's view that have not said to have its events up to this one."""
+        """Return the peers in the member's view that have not reported having its events up to `last`."""
         peers = self._members.targets(limits.VIEW_MAX)
         return tuple(peer for peer in peers if self._confirmed.get(peer, 1) <= last)
 
     def _take(self, bundle: Bundle, ready: Ready) -> bool:
-        """Remember and keep a bundle; return False if it was seen before or cannot be remembered."""
+        """Remember and retain a bundle; return False if it was seen before or cannot be remembered."""
         history = self._senders.find(bundle.pid, bundle.incarnation)
         if history is None:
             history = self._open(bundle.pid, bundle.incarnation)
@@ -280,7 +281,7 @@ class DirectSpread:
     def _compare(self, sender: Process, have: Have, ready: Ready) -> None:
         """Ask for what the peer has and this member has lacked for a round, each sender at most once a round.
 
-        The sender itself is asked first, where it is in reach: nobody else need be believed. Then, in turn, the peer.
+        The sender itself is asked first, if it is in reach: then no other peer need be believed. Next time, the peer.
         """
         wanted = []
         for pid, incarnation, first, end, complete in HAVE.iter_unpack(have.senders):
@@ -305,7 +306,7 @@ class DirectSpread:
             del self._confirmed[next(iter(self._confirmed))]
 
     def _is_stuck(self, history: SenderHistory, missing: int) -> bool:
-        """Tell whether the same number was missing a round ago: what is still on its way is not asked for."""
+        """Tell whether the same number was missing a round ago: what is still under way is not asked for."""
         since = history.stuck.setdefault(missing, self._round)
         if len(history.stuck) > STUCK_MAX:
             del history.stuck[next(iter(history.stuck))]

@@ -2,7 +2,7 @@
 
 Law: a process is a member of such a group if and only if its journal says so. Its present incarnation says nothing
 about that: the founders are the incarnations that first met. A journal without this record belongs to a process that
-has not started. A journal with other processes is refused: its numbers belong to places, and these would be others.
+has not started. A journal with other processes is refused: its numbers belong to places, and the places would differ.
 Source: LoCaMu, section 4.8.
 """
 
@@ -18,7 +18,7 @@ EARLIER_NAMES = {"spread=direct": "spread=mesh"}
 
 
 class GroupStarted(Struct, frozen=True, tag=32, array_like=True, gc=False):
-    """The processes by place; the founders, if this process knew them; and the layout that numbers rest on."""
+    """The processes by place; the founders, if this process knew them; and the layout that numbers depend on."""
 
     processes: list[int]
     founders: list[tuple[int, int]]
@@ -33,7 +33,7 @@ def group_started(processes: Sequence[int], founders: Sequence[Process], spread:
 def founders_in(entries: Sequence[object], processes: Sequence[int], spread: str) -> list[Process]:
     """Return the founders that a journal names.
 
-    Raises StorageError if the journal is that of other processes, or of a group with another layout.
+    Raises StorageError if the journal belongs to other processes, or to a group with another layout.
     """
     started = [entry for entry in entries if isinstance(entry, GroupStarted)]
     known = started[-1] if started else GroupStarted(list(range(len(processes))), [], spread)  # an old journal has none

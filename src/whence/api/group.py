@@ -262,8 +262,8 @@ class Group(TicketCalls):
     async def close(self) -> None:
         """Leave the group: what was published goes out, the farewell spreads, iterators end.
 
-        What the member has not taken after `publish_wait_s` is lost: the group is left, and EventsLostError raised. At
-        level `causal` members are fixed: this one is away until a later incarnation of the process opens the group
+        What the member has not taken after `publish_wait_s` is lost: the group is left, and EventsLostError raised.
+        At level `causal` members are fixed: this one is away until a later incarnation of the process opens the group
         again. Events it published that not every member has wait for that, or are lost if no data directory retains
         them. Wait for `settled` first where that matters. What the application was handed is taken, unless it
         acknowledges itself. Closing the group again does nothing.

@@ -161,24 +161,27 @@ class Node:
 
         `founders` are the processes that begin the group together, the same list at each of them: it begins when all of
         them are here, and waits for them at most `timeout_s` (None: without limit). Level `causal` has them as its only
-        members; level `optimistic` needs at least three, whose votes grant tickets; elsewhere a group that names none
-        is begun by the first process that opens it. `write` obtains a ticket at level `optimistic` and waits for it:
-        without one a member only receives, until it calls `acquire_ticket`. At level `total` it waits until a restarted
-        process may publish. Elsewhere every member may. `durable` retains what is published here in the data directory
-        until every member has it, so that `stored` can be awaited; at levels `optimistic` and `total`, which deliver in
-        time or not at all, it is refused. `overflow` says what happens when the application does not take its
-        deliveries: `pause` (publishers of this group wait until it does: here at `inbox_events_max`, the other members
-        once 4 MiB are in flight to it), `drop` (the oldest are dropped, and the next delivery reports the gap), `close`
-        (the iterator raises SlowConsumerError). `on_batch` is called with every batch as soon as its turn has come, a
-        little sooner than an iterator gets it. It must not take long: it blocks the loop. It may call `publish_nowait`.
-        What it raises goes to the loop's exception handler, and deliveries go on. A batch is taken when the call
-        returns. `ack` says when an event counts as taken: `next`, when the application asks for the next one, or
-        `manual`, when it calls `ack`. Where members remember (level `causal`, with a data directory), their next
-        incarnation begins with the first event that was not taken; elsewhere it only decides how long publishers wait.
-        At most `inbox_events_max` events may wait to be acknowledged; asking for more raises LimitError. `on_lost` is
-        called at once with the accepted events that are lost; the next publish raises the same as EventsLostError.
-        Raises UsageError, SettingError, JoinError, StorageError; with `write`, also what `acquire_ticket` raises: then
-        the group is left again.
+        members; level `optimistic` needs at least three, whose acknowledgements tickets rest on; elsewhere a group that
+        names none is begun by the first process that opens it.
+        `write` obtains a ticket at level `optimistic` and waits for it: without one a member only receives, until it
+        calls `acquire_ticket`. At level `total` it waits until a restarted process may publish. Elsewhere every member
+        may.
+        `durable` retains what is published here in the data directory until every member has it, so that `stored` can
+        be awaited; at levels `optimistic` and `total`, which deliver in time or not at all, it is refused.
+        `overflow` says what happens when the application does not take its deliveries: `pause` (publishers of this
+        group wait until it does: here at `inbox_events_max`, the other members once 4 MiB are in flight to it), `drop`
+        (the oldest are dropped, and the next delivery reports the gap), `close` (the iterator raises
+        SlowConsumerError). `on_batch` is called with every batch as soon as its turn has come, a little sooner than an
+        iterator gets it. It must not take long: it blocks the loop. It may call `publish_nowait`. What it raises goes
+        to the loop's exception handler, and deliveries go on. A batch is taken when the call returns.
+        `ack` says when an event counts as taken: `next`, when the application asks for the next one, or `manual`, when
+        it calls `ack`. Where members remember (level `causal`, with a data directory), their next incarnation begins
+        with the first event that was not taken; elsewhere it only decides how long publishers wait. At most
+        `inbox_events_max` events may wait to be acknowledged; asking for more raises LimitError.
+        `on_lost` is called at once with the accepted events that are lost; the next publish raises the same as
+        EventsLostError.
+        Raises UsageError, SettingError, JoinError, StorageError; with `write`, also what `acquire_ticket` raises:
+        then the group is left again.
         """
         live = self.live
         for seconds, wait in (("flush_s", flush_s), ("publish_wait_s", publish_wait_s)):
@@ -236,8 +239,8 @@ def join(
     host:port to serve metrics for Prometheus at. Run the program with `whence.run` for the fastest event loop
     available.
 
-    Behind a proxy or a translated address, `advertise` is the address that others should call. Raises UsageError where
-    an argument is wrong; beyond loopback, certificates are needed (see `whence certs`).
+    Behind a proxy or a translated address, `advertise` is the address that others should call.
+    Raises UsageError where an argument is wrong; beyond loopback, certificates are needed (see `whence certs`).
     """
     files = (certificate, key, authority)
     if any(files) and not all(files):

@@ -75,7 +75,7 @@ class Publisher:
             place = len(pending.payloads)
             if pending.size + size > self._bytes_max or place + count > self._events_max:
                 self.flush()
-                # The member may not have taken it, or may have refused it for now.
+                # The member may not have taken it, or not for good.
                 return self.load(payloads, size, alone=alone) if self.pending is None else None
         pending.payloads += payloads
         pending.size += size

@@ -34,8 +34,9 @@ class Room:
         """For each reason, a wait until it may no longer apply."""
 
     async def wait(self, publish: Callable[[], Found | None]) -> Found:
-        """Call `publish` until it returns something; return that. Raises the error that refuses it and, when it takes
-        too long, BackPressureError or another error that says why.
+        """Call `publish` until it returns something; return that.
+
+        Raises the error that refuses it and, when it takes too long, BackPressureError or another error that says why.
         """
         flow = self._flow
         reason = flow.reason()

@@ -171,9 +171,10 @@ class Node:
         `overflow` says what happens when the application does not take its deliveries: `pause` (publishers of this
         group wait until it does: here at `inbox_events_max`, the other members once 4 MiB are in flight to it), `drop`
         (the oldest are dropped, and the next delivery reports the gap), `close` (the iterator raises
-        SlowConsumerError). `on_batch` is called with every batch as soon as its turn has come, a little sooner than an
-        iterator gets it. It must not take long: it blocks the loop. It may call `publish_nowait`. What it raises goes
-        to the loop's exception handler, and deliveries go on. A batch is taken when the call returns.
+        SlowConsumerError).
+        `on_batch` is called with every batch as soon as its turn has come, a little sooner than an iterator gets it. It
+        must not take long: it blocks the loop. It may call `publish_nowait`. What it raises goes to the loop's
+        exception handler, and deliveries go on. A batch is taken when the call returns.
         `ack` says when an event counts as taken: `next`, when the application asks for the next one, or `manual`, when
         it calls `ack`. Where members remember (level `causal`, with a data directory), their next incarnation begins
         with the first event that was not taken; elsewhere it only decides how long publishers wait. At most

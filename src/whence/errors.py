@@ -125,8 +125,7 @@ class EventsLostError(WhenceError):
         super().__init__(f"{self.count} events that were accepted are lost ({first}): {why}")
 
     def and_then(self, other: "EventsLostError", bytes_max: int) -> "EventsLostError":
-        """Return one error for what was lost before and what was lost now, with at most `bytes_max` bytes of
-        payloads."""
+        """Return one error for both losses, this one first, with at most `bytes_max` bytes of payloads."""
         room = bytes_max - sum(map(len, self.payloads))
         more = other.payloads if sum(map(len, other.payloads)) <= room else []
         return EventsLostError(self.payloads + more, self.why, self.count + other.count)

@@ -126,8 +126,7 @@ class MergeLimits(PublishLimits, frozen=True, kw_only=True):
     """What one member of a merged group retains at most. Raises SettingError where a value cannot work."""
 
     buffer_bundles_max: int = 65_536
-    """Bundles a merger holds back. Full: the first in order is released before its time; what it overtook becomes
-    late."""
+    """Bundles a merger holds back. Full: the first in order is released early; what it overtook becomes late."""
 
     buffer_bytes_max: int = 64 << 20
     """Payload bytes a merger holds back. Full: as above."""

@@ -58,8 +58,7 @@ class Delivery(Struct, frozen=True, gc=False):
     @property
     def position(self) -> int:
         """Return its place among all events delivered here in this group. Where members remember, it is the same in all
-        incarnations: an event that was handed out and not taken when a process died comes again with the position it
-        had."""
+        incarnations: an event that was handed out and not taken when a process died comes again at its old position."""
         return self._origin.position + self._offset
 
     @property
@@ -69,8 +68,7 @@ class Delivery(Struct, frozen=True, gc=False):
 
     @property
     def latency_ns(self) -> int | None:
-        """Return an estimate of its latency: half the usual round trip to its publisher, and the wait. None: not
-        known."""
+        """Return its estimated latency: half the usual round trip to its publisher, plus the wait. None: not known."""
         return self._origin.latency_ns
 
     @property
@@ -139,8 +137,7 @@ class Batch(Struct, eq=False, gc=False):
     gaps: tuple[Span, ...] = ()
     resets: tuple[str, ...] = ()
     redelivered: int = 0
-    """The number of its first events that an earlier incarnation may have been handed before it died without taking
-    them."""
+    """The number of its first events that an earlier incarnation may have been handed and had not taken."""
     _ordinal: int = 0
     """Events delivered before it in this incarnation, where what is taken is counted."""
     _inbox: int = 0

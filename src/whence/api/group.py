@@ -162,8 +162,7 @@ class Group(TicketCalls):
         self._inbox.ack(upto)
 
     def next_quick(self) -> Delivery | None:
-        """Return the next event if one is here and nothing has to be counted when the application gets it, else
-        None."""
+        """Return the next event, None if none is here or it must be counted when the application gets it."""
         return self._deliveries.next_now() if self._inbox.quick else None
 
     @property
@@ -295,8 +294,7 @@ class TypedGroup(Generic[Typed]):
         return self
 
     async def __anext__(self) -> tuple[Typed, Delivery]:
-        """Return the next value. Raises UsageError for a payload that is no such value; the next call continues after
-        it."""
+        """Return the next value. Raises UsageError for a payload of another type; the next call continues after it."""
         return self._read(await anext(self._deliveries))
 
     async def next(self, timeout: float | None = None) -> tuple[Typed, Delivery]:

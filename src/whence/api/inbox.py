@@ -201,8 +201,7 @@ class Inbox:
     # --- what the application takes ---
 
     async def more(self) -> None:
-        """Wait until more may be here. Raises StopAsyncIteration when nothing more will come, or the error that ended
-        the inbox."""
+        """Wait until more may be here. Raises StopAsyncIteration when nothing more will come, or what ended it."""
         if self._error is not None:
             raise self._error
         if self.ended:
@@ -384,8 +383,7 @@ class Deliveries:
         return found
 
     def next_batch_now(self) -> Batch | None:
-        """Return the next batch, or the rest of one that was begun, None if there is none; what was before it is
-        taken."""
+        """Return the next batch or the rest of one that was begun, None if none is here; what was before is taken."""
         inbox = self._inbox
         if inbox.ended and inbox.offsets.closed:
             self._leave_to_a_later_life()

@@ -145,8 +145,7 @@ class Publisher:
         self._timer = self._loop.call_soon(self.flush)
 
     async def drain(self, *, patiently: bool = True) -> None:
-        """Accept nothing more, and wait until the member has taken what is pending; after `publish_wait_s` it is
-        lost."""
+        """Accept nothing more, and wait until the member takes what is pending; after `publish_wait_s` it is lost."""
         driver, flow = self._driver, self._flow
         flow.close(driver.failure or ClosedError(f"group {driver.group!r} is closed"))
         self.flush()

@@ -90,8 +90,7 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def _write(path: Path, data: bytes, mode: int) -> None:
-    """Write a file with this mode from the start, so that a private one is never readable by others. Raises
-    UsageError."""
+    """Write a file with this mode from the start: a private one is never readable by others. Raises UsageError."""
     try:
         path.unlink(missing_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as out:

@@ -78,13 +78,12 @@ class GroupContext(NamedTuple):
         return None if views is None or views.view == "full" else int(views.view_size)
 
     def reaches_view_only(self) -> bool:
-        """Tell whether a process outside a member's view gets what it publishes only by asking another process for
-        it."""
+        """Tell whether a process outside a member's view gets its events only by asking another process for them."""
         return getattr(getattr(self.settings, "direct", None), "spread", None) == "direct"
 
 
 class GroupStorage(NamedTuple):
-    """What one group keeps on disk."""
+    """What one group stores on disk."""
 
     commit: Commit
     offsets: ConsumerOffsets

@@ -154,8 +154,7 @@ class Driver:
             self.runner.feed(self.member.meet if member else self.member.parted, peer)
 
     def act(self, name: str, argument: int) -> None:
-        """Perform an act specific to the level. Raises what the member raises, and UsageError without the right to
-        it."""
+        """Perform an act of the level. Raises what the member raises, and UsageError without the right to it."""
         self.check()
         self._node.check_act(self.group, name)
         self.runner.ask(self.member.act, name, argument)
@@ -180,8 +179,8 @@ class Driver:
         self.on_stop()
 
     def fail(self, error: Exception) -> InternalError:
-        """Stop the member because of a bug of ours: publishers, receivers and waiting callers get the error that is
-        returned."""
+        """Stop the member because of a bug of ours; return the error that publishers, receivers and waiting callers
+        get."""
         log.error("a bug in group %r", self.group, exc_info=error)
         failure = InternalError(f"the member of group {self.group!r} failed: {type(error).__name__}: {error}")
         self.stop(failure)

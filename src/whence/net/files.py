@@ -95,8 +95,7 @@ class GroupFiles:
             self._data.close()
 
     def _rows_lost(self, count: int, error: TraceError) -> None:
-        """Go on without rows that the disk does not accept; their numbers will be missing, so no reader trusts the
-        rest."""
+        """Go on without rows that the disk does not accept: their numbers are missing, so no reader trusts the rest."""
         if not self._counts["trace_rows_lost"]:
             log.error("the trace is incomplete from now on: %s", error)
         self._counts["trace_rows_lost"] += count

@@ -21,8 +21,7 @@ class Incarnations:
         """The name of the process in each group; the last one where it has left."""
 
     def begin(self, group: str) -> Process:
-        """Return the name of the process in a group that it opens: the node's the first time, then a later
-        incarnation."""
+        """Return the name of the process in a group that it opens: first the node's, then a later incarnation."""
         before = self.by_group.get(group)
         incarnation = self.me.incarnation if before is None else max(before.incarnation + 1, self._next(self.me.pid))
         self.by_group[group] = Process(self.me.pid, incarnation)

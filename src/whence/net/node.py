@@ -282,8 +282,7 @@ class LiveNode:
         return self.outboxes.send(group, [pid for pid in to if self.permits.may(pid, group, "read")], item, incarnation)
 
     async def leave(self, group: str, timeout_s: float = 5.0) -> None:
-        """Leave a group: send the farewell, wait until it has spread, stop. A fixed member goes away and remains a
-        member."""
+        """Leave a group: send the farewell, wait until it has spread, stop. A fixed member is away and remains one."""
         driver = self.drivers[group]
         try:
             if driver.joined and not driver.left:
@@ -306,8 +305,8 @@ class LiveNode:
 
 
 def _begun(context: GroupContext, records: Sequence[bytes]) -> bool:
-    """Tell whether earlier incarnations left something to resume; where members are fixed, a member must have written
-    it."""
+    """Tell whether earlier incarnations left something to resume; where members are fixed, only a member's records
+    count."""
     fixed = remembers(context.spec)
     return any(record[:1] == OF_MEMBER for record in records) if fixed else bool(records)
 

@@ -191,8 +191,7 @@ class Outboxes:
         return self.waiting_bytes() > self.high_bytes
 
     def waiting_bytes(self) -> int:
-        """Return the bytes that wait for the slowest connected peer, without those that were recently cut off for a
-        stall."""
+        """Return the bytes that wait for the slowest connected peer, except peers recently cut off for a stall."""
         if not self.most_waiting and self.unlooked_bytes <= LIGHT_BYTES:
             return 0
         now = self._loop.time()

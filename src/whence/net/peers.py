@@ -138,8 +138,7 @@ class PeerTable:
     # --- who is in which group ---
 
     def hear(self, group: str, process: Process, presence: Presence) -> bool:
-        """Remember a peer's announcement about an open group; return whether it is the first since the peer
-        connected."""
+        """Remember a peer's announcement about an open group; return whether it is the first since it connected."""
         said = self.add(process.pid).presence
         first = group not in said
         said[group] = PeerPresence(presence, process)

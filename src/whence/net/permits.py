@@ -57,8 +57,7 @@ class Permits:
             raise UsageError(f"process {pid} may not {act} in group {group!r}: it has no right to {needed}")
 
     def admits(self, packet: Packet) -> bool:
-        """Tell whether the sender may read the group, and everything it brings was published by a process that may
-        write."""
+        """Tell whether the sender may read the group, and the publisher of everything it brings may write."""
         if not self.may(packet.pid, packet.group, "read"):
             return False
         authors = {bundle.pid for item in packet.items for bundle in bundles_in(item)}

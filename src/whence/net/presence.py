@@ -39,8 +39,7 @@ class PresenceExchange:
         self.founders: dict[str, list[Process]] = {}
         """The processes that each group began with, where they are known."""
         self.waiting: dict[asyncio.Event, None] = {}
-        """Set when a peer announced anything, connected or disconnected: a process on its way into a group looks
-        again."""
+        """Set when a peer announced anything, came or went: a process on its way into a group looks again."""
         self._named: dict[str, list[int]] = {}
         """The founders that each group was opened with."""
         self._configurations: dict[str, tuple[str, bytes]] = {}
@@ -93,7 +92,7 @@ class PresenceExchange:
     # --- hearing ---
 
     def hear(self, driver: Driver, process: Process, said: Presence) -> None:
-        """Take a peer's announcement about a group that is open here; the first is answered, so that both know each
+        """Take a peer's announcement about a group that is open here; answer the first, so that both know each
         other."""
         group = driver.group
         if said.place == Place.GONE:

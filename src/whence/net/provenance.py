@@ -1,7 +1,7 @@
 """Which bundles cannot be their publisher's: those that contradict what is known from the publisher itself.
 
 Law: while a publisher is connected and a member, what it published in this incarnation comes from itself where
-publishers send to every member at once (`spread = direct`): a copy from anybody else is refused, and the publisher
+publishers send to every member at once (`spread = direct`): a copy from any other peer is refused, and the publisher
 itself is asked for it. Nothing in this process's own name that it has not published is accepted from any peer.
 Where bundles are relayed on purpose (`spread = gossip`, trees, mergers), other peers must be trusted: SECURITY.md.
 """

@@ -67,8 +67,7 @@ class RetainedBundles:
             bundles.popleft()
 
     def compacted(self) -> list[Marked] | None:
-        """Return records that stand for the whole journal and all that waits for the disk; None if it is not
-        worthwhile."""
+        """Return records that stand for the whole journal and all pending records; None if it is not worthwhile."""
         commit, runner = self._commit, self._runner
         assert commit is not None
         size, now = commit.log.size, self._loop.time()

@@ -32,8 +32,7 @@ class NetSettings(Struct, frozen=True, kw_only=True):
     call_ns: int = 5_000_000_000
     """A call (TCP, TLS) that is not established by then has failed."""
     alone: bool = False
-    """Start even though no contact has answered, and go on calling them: for nodes whose groups name them as
-    founders."""
+    """Start before any contact has answered, and go on calling them: for nodes whose groups name them as founders."""
     retry_ns: int = 50_000_000
     """First pause before a failed call is tried again; doubled at each failure."""
     retry_ns_max: int = 5_000_000_000

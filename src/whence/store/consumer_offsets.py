@@ -141,8 +141,7 @@ class ConsumerOffsets:
         self._places[_PLACED + node] = _sealed(position << _EVENT_BITS | count)
 
     def displace(self, node: int, number: int, position: int, count: int) -> None:
-        """Retain the positions of a message that is not taken yet and is not the last of its node that was handed
-        out."""
+        """Retain the positions of a message that is not taken yet and not the last one handed out of its node."""
         slot = self._slots[0]
         self._slots.rotate(-1)
         former = self._displaced.pop(slot, None)

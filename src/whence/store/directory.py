@@ -5,8 +5,8 @@ this directory has seen, and at least the one that the time gives: a directory t
 process must not be taken for an earlier one. What the directory once stored and has lost is reported.
 
     lock       held while a process uses the directory; inside, the number that its system gave it
-    identity   the pid, the incarnation of the last life, and the groups that are kept
-    groups/    what each group keeps
+    identity   the pid, the last incarnation, and the groups that are stored
+    groups/    what each group stores
 """
 
 import os
@@ -43,8 +43,7 @@ class DataDirectory:
     """A data directory in use by this process."""
 
     def __init__(self, path: Path, pid: int) -> None:
-        """Lock it for a process. Raises StorageError where that is not possible, UsageError where it belongs to
-        another."""
+        """Lock it for a process. Raises StorageError where that fails, UsageError where it belongs to another."""
         self.path = path
         self._lock = locked(path / "lock", "the data directory", "each node has a directory of its own")
         try:

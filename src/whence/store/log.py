@@ -167,7 +167,7 @@ class Log:
             self._pending += (begun(mark, record), record)
 
     def sync(self) -> None:
-        """Make everything appended so far durable. Raises StorageError, now and on every later call, if the disk
+        """Make everything appended so far durable. Raises StorageError, on this and every later call, if the disk
         refuses."""
         self._check()
         pieces = self._pending[:]

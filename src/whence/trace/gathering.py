@@ -54,8 +54,7 @@ class Life(Struct):
 
 
 class Told(Struct):
-    """What the rows say about one publisher's events: the last number it published itself, and the last that was
-    delivered."""
+    """What the rows say about one publisher's events: the last number it published, and the last that was delivered."""
 
     published: int = -1
     delivered: int = -1
@@ -141,8 +140,7 @@ class Gathering:
         return heads[0] | {"founders": founders}  # a returning process need not name them again
 
     def _cut_off(self, pid: int, since: int) -> None:
-        """Note that the end of a process's spool is missing, unless its incarnations since then record their own
-        ends."""
+        """Note that the end of a process's spool is missing, unless its incarnations since then recorded their ends."""
         unended = [inc for node, inc in self._lives if node == pid and inc >= since and not self._lives[node, inc].left]
         if unended:
             self._lives[pid, max(unended)].lost = ROWS_LOST

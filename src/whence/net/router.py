@@ -119,7 +119,8 @@ class PacketRouter:
 
 
 def _is_hearsay(packet: Packet) -> bool:
-    """Tell whether a packet may carry bundles of other processes: most do not, and need no further check."""
+    """Tell whether a packet carries bundles of other processes than its sender: most do not, and need no further
+    check."""
     sender = packet.pid
     for item in packet.items:
         if isinstance(item, HEARSAY):

@@ -50,8 +50,8 @@ class NetSettings(Struct, frozen=True, kw_only=True):
     """Count what groups publish and deliver with OpenTelemetry. Needs the extra `otel`; costs a few µs per bundle."""
     trace_segment_bytes: int = SEGMENT_BYTES
     trace_segments_max: int = SEGMENTS_MAX
-    """Trace files of each group, each of at most `trace_segment_bytes` bytes. Full: action `drop`, the oldest file is
-    removed, and `whence gather` reports that rows are lost."""
+    """Trace files of each group, each of `trace_segment_bytes` bytes. Full: action `drop`, the oldest file is removed,
+    and `whence gather` reports that rows are lost."""
     detector: DetectorSettings = DetectorSettings()
 
     def __post_init__(self) -> None:

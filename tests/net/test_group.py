@@ -441,7 +441,7 @@ def test_arguments_of_the_wrong_kind_get_a_sentence() -> None:
                     await group.gathered(count)  # type: ignore[arg-type]
             for process in (("1", 1), (1.0, 1), (MERGED_PEER_ID_MAX + 1, 1), (1, None)):
                 with pytest.raises(UsageError, match=f"a pid from 0 to {MERGED_PEER_ID_MAX} and an incarnation"):
-                    group.declare_dead(*process)  # type: ignore[arg-type]
+                    group.declare_dead(*process)
             for ask in (group.acquire_ticket, group.release_ticket):
                 with pytest.raises(UsageError, match=r"^level fifo has no tickets$"):
                     await ask()

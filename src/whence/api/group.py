@@ -76,7 +76,7 @@ class Group(TicketCalls):
         if type(payload) is not bytes:
             payload = checked(payload)
         if until != Durability.ACCEPTED or timeout_s is not None:
-            check_until(until, timeout_s, stores=self._driver.stores)
+            check_until(until, timeout_s, self._driver)
         receipt = self._load((payload,), len(payload))
         if receipt is None:
             receipt = await self._load_with_room((payload,), len(payload))
@@ -92,8 +92,8 @@ class Group(TicketCalls):
         """Publish events as one bundle; like `publish` otherwise."""
         events = all_checked(payloads, self._flow.limits.events.value)
         if until != Durability.ACCEPTED or timeout_s is not None:
-            check_until(until, timeout_s, stores=self._driver.stores)
-        # Copying many small payloads is faster than asking each for its length.
+            check_until(until, timeout_s, self._driver)
+        # To copy many small ones is quicker than to ask each for its length.
         size = len(b"".join(events)) if len(events) >= TURN_EVENTS else sum(map(len, events))
         receipt = self._load(events, size, alone=True) or await self._load_with_room(tuple(events), size)
         if self.publisher.pending is None and (receipt.place or len(events) >= TURN_EVENTS):

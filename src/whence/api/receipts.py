@@ -7,6 +7,7 @@ from functools import partial
 
 from whence.api.arguments import check_timeout
 from whence.api.wait_log import log_long_wait
+from whence.core.registry import LEVELS, stores_events
 from whence.core.runner import Done
 from whence.errors import OutcomeUnknownError, UsageError, WhenceError
 from whence.net.driver import Driver
@@ -56,7 +57,7 @@ class Receipt:
         Raises OutcomeUnknownError, which says what it waits for, after `timeout_s`; StorageError, UsageError.
         """
         check_timeout(timeout_s)
-        check_stores(self._pending.driver.stores)
+        check_stores(self._pending.driver)
         assert self._pending.stored is not None
         try:
             async with asyncio.timeout(timeout_s):
@@ -107,12 +108,12 @@ class Receipt:
         return self._pending.driver.settling.missing(self.event.seq + self._count - 1)
 
 
-def check_until(until: str, timeout_s: float | None, *, stores: bool) -> None:
-    """Raise UsageError, before anything is published, for an outcome that cannot be awaited."""
+def check_until(until: str, timeout_s: float | None, driver: Driver) -> None:
+    """Refuse what nobody can wait for before anything is published. Raises UsageError."""
     if until not in Durability.__members__.values():
         raise UsageError(f"until is accepted, stored or settled, not {until!r}")
     if until == Durability.STORED:
-        check_stores(stores)
+        check_stores(driver)
     check_timeout(timeout_s)
 
 
@@ -124,10 +125,15 @@ async def wait_until(receipt: Receipt, until: str, timeout_s: float | None) -> N
         await receipt.settled(timeout_s)
 
 
-def check_stores(stores: bool) -> None:
+def check_stores(driver: Driver) -> None:
     """Raise UsageError where nothing is ever stored."""
-    if not stores:
-        raise UsageError("this group stores nothing; open it with durable=True and a data directory")
+    if driver.stores:
+        return
+    level = driver.context.level
+    if not stores_events(level):
+        storing = ", ".join(name for name in LEVELS if stores_events(name))
+        raise UsageError(f"level {level} stores no events; levels that do, with a data directory: {storing}")
+    raise UsageError("this group stores nothing; open it with durable=True and a data directory")
 
 
 def _listed(pids: tuple[int, ...]) -> str:

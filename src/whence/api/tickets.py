@@ -9,7 +9,7 @@ from whence.api.arguments import check_timeout
 from whence.api.room import Room
 from whence.core.ticket_status import TicketStatus, dead_argument
 from whence.errors import OutcomeUnknownError, UsageError
-from whence.limits import INCARNATION_MAX, PEER_ID_MAX
+from whence.limits import INCARNATION_MAX, MERGED_PEER_ID_MAX
 from whence.net.driver import Driver
 from whence.types import Process
 
@@ -36,6 +36,7 @@ class TicketCalls:
         tickets.
         """
         check_timeout(timeout_s)
+        self._check_has_tickets()
         self._driver.act("acquire_ticket", 0)
         await self._room.unrefused(timeout_s)
         status = self._driver.ticket()
@@ -49,6 +50,7 @@ class TicketCalls:
         process took it over within `timeout_s`: it will still be found closed.
         """
         check_timeout(timeout_s)
+        self._check_has_tickets()
         driver = self._driver
         driver.act("release_ticket", 0)
         try:
@@ -67,8 +69,18 @@ class TicketCalls:
         Helps where more than k witnesses are gone, and only then (`ticket().waits_for`); given wrongly, two may act at
         once. Raises UsageError if the peer was heard from a moment ago, or the level has no tickets.
         """
-        if pid not in range(PEER_ID_MAX + 1) or incarnation not in range(INCARNATION_MAX + 1):
+        if not _is_number(pid, MERGED_PEER_ID_MAX) or not _is_number(incarnation, INCARNATION_MAX):
             raise UsageError(
-                f"a process is a pid up to {PEER_ID_MAX} and a boot up to {INCARNATION_MAX}, not {pid}:{incarnation}"
+                f"a process is a pid from 0 to {MERGED_PEER_ID_MAX} and an incarnation from 0 to {INCARNATION_MAX}, "
+                f"not {pid!r} and {incarnation!r}"
             )
+        self._check_has_tickets()
         self._driver.act("declare_dead", dead_argument(Process(pid, incarnation)))
+
+    def _check_has_tickets(self) -> None:
+        if self._driver.ticket() is None:
+            raise UsageError(f"level {self._driver.context.level} has no tickets")
+
+
+def _is_number(value: object, most: int) -> bool:
+    return type(value) is int and 0 <= value <= most

@@ -279,7 +279,7 @@ class Flow:
                 return self.refused
             if isinstance(self.refused, LimitError):
                 refused = self.refused
-                return BackPressureError(refused.name, refused.value, refused.asked, named(self._sources.unsettled()))
+                return BackPressureError(refused.name, refused.value, refused.asked, self._unsettled())
         elif reason is Reason.INBOX:
             inbox = self._inbox
             return BackPressureError("inbox_events_max", inbox.events_max, inbox.events + 1, "the application here")
@@ -300,6 +300,12 @@ class Flow:
         if not isinstance(why, BackPressureError):
             return str(why)
         return f"{why.name} is {why.value}" + (f", and {why.behind} must take more" if why.behind else "")
+
+    def _unsettled(self) -> str:
+        """Return who has not taken all that was published here, this process too."""
+        others = named(self._sources.unsettled())
+        here = self._behind(self._me) if self.credit.told_by(self._me) < self.credit.last else ""
+        return " and ".join(filter(None, [others, here]))
 
     def _behind(self, pid: int) -> str:
         if pid != self._me:

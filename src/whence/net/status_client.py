@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 
 from whence.errors import JoinError, UsageError
-from whence.limits import INCARNATION_MAX, PEER_ID_MAX
+from whence.limits import INCARNATION_MAX, MERGED_PEER_ID_MAX
 
 STATUS = b"status\n"
 """The request for the status; any other is JSON."""
@@ -24,7 +24,7 @@ class DeclareDead(msgspec.Struct, frozen=True):
     """An operator's statement: this incarnation of a peer is gone for good."""
 
     group: str
-    pid: Annotated[int, msgspec.Meta(ge=0, le=PEER_ID_MAX)]
+    pid: Annotated[int, msgspec.Meta(ge=0, le=MERGED_PEER_ID_MAX)]
     incarnation: Annotated[int, msgspec.Meta(ge=0, le=INCARNATION_MAX)]
 
 

@@ -11,8 +11,8 @@ taken of its next one, and a bit that flips whenever the word is written. The ev
 number that must agree: it is written first, to one of two places, and the bits of all words together say which of the
 two counts.
 
-The highest bits of a word are a checksum of the others, so that no flipped bit passes for a step: a file with one is
-refused.
+The highest bits of a word check the others, so that no flipped bit passes for a step, and are never all zero, so that
+no lost block passes for numbers that are still zero: a file with either is refused.
 """
 
 import mmap
@@ -35,13 +35,16 @@ _FORMAT = _DISPLACED + 2 * DISPLACED_MAX
 _PLACES = _FORMAT + 1
 _BYTES = 8 * _PLACES
 
-_FORMAT_NOW = 4
+_FORMAT_NOW = 5
 _CHECK, _VALUE_BITS = 127, 57
-"""A word is a number and, above it, its remainder modulo _CHECK: every single bit changes that."""
-_VALUE = (1 << _VALUE_BITS) - 1
-_FIRST_BYTES, _THIRD_BYTES = 8 * _HANDED, 8 * (_PLACED + 1)
-"""A file of the first format counts whole messages, and the parity of their sum says which of the two counts; one of
-the third has no positions."""
+"""A word is a number and, above it, one more than what is left of it after division: every single bit makes a
+difference to that, and no word is zero."""
+_WRITTEN = 1 << _VALUE_BITS
+"""Zero, as a word."""
+_VALUE = _WRITTEN - 1
+_FIRST_BYTES, _THIRD_BYTES, _FOURTH = 8 * _HANDED, 8 * (_PLACED + 1), 4 << _VALUE_BITS | 4
+"""A file of the first format counts whole messages, and the parity of their sum tells which counts; one of the third
+has no places; one of the fourth says so in its last word. In the last two, what is above a number is what is left."""
 
 _EVENT_BITS, _NODE_BITS = 16, 10
 _MESSAGE = 1 << _EVENT_BITS + 1
@@ -57,8 +60,9 @@ class ConsumerOffsets:
         self._memory = memory
         self.closed = False
         self._places = memoryview(memory).cast("Q")
-        numbers = _checked(self._places)
-        self._places[_FORMAT] = _sealed(_FORMAT_NOW)
+        if not any(self._places):
+            memory[:] = _words_of([0] * _FORMAT)
+        numbers = _checked(self._places, _FORMAT_NOW)
         self._words = numbers[_WORDS:_HANDED]
         self._bit = sum(self._words) & 1
         self.messages = [word // _MESSAGE for word in self._words]
@@ -120,7 +124,7 @@ class ConsumerOffsets:
         """Count events of a node's next message; `whole`: they are the last of it."""
         taken = self.taken = self.taken + events
         self._bit ^= 1
-        self._places[_TAKEN_BY_BIT + self._bit] = taken % _CHECK << _VALUE_BITS | taken  # _sealed, without a call
+        self._places[_TAKEN_BY_BIT + self._bit] = taken % _CHECK + 1 << _VALUE_BITS | taken  # _sealed, without a call
         if whole:
             self.messages[node] += 1
             self.begun[node] = 0
@@ -132,7 +136,7 @@ class ConsumerOffsets:
         """Note how far the application was handed events of a node; it never goes back."""
         if handed > self.handed[node]:
             self.handed[node] = handed
-            self._places[_HANDED + node] = handed % _CHECK << _VALUE_BITS | handed
+            self._places[_HANDED + node] = handed % _CHECK + 1 << _VALUE_BITS | handed
 
     def place(self, node: int, position: int, count: int) -> None:
         """Note the positions of a node's message before its first event is handed out. This overwrites those of the
@@ -150,7 +154,7 @@ class ConsumerOffsets:
         place = _DISPLACED + 2 * slot
         self.displaced[node, number] = position, count
         key = self._displaced[slot] = number << _NODE_BITS | node
-        self._places[place] = 0  # a process killed before the last of these writes leaves no entry
+        self._places[place] = _WRITTEN  # whoever is killed before the last of these leaves none
         self._places[place + 1] = _sealed(position << _EVENT_BITS | count)
         self._places[place] = _sealed(key)
 
@@ -184,12 +188,17 @@ class ConsumerOffsets:
 
     def _write_word(self, node: int, bit: int) -> None:
         word = self._words[node] = self.messages[node] * _MESSAGE + self.begun[node] * 2 + bit
-        self._places[_WORDS + node] = word % _CHECK << _VALUE_BITS | word
+        self._places[_WORDS + node] = word % _CHECK + 1 << _VALUE_BITS | word
 
 
 def _sealed(number: int) -> int:
-    """Return a number as it is written, with its checksum."""
-    return number % _CHECK << _VALUE_BITS | number
+    """Return a number as it is written, with what checks it."""
+    return number % _CHECK + 1 << _VALUE_BITS | number
+
+
+def _words_of(numbers: list[int]) -> bytes:
+    """Return all numbers but the format as they are written, with it."""
+    return b"".join([_sealed(number).to_bytes(8, "little") for number in [*numbers, _FORMAT_NOW]])
 
 
 def _place(word: int) -> tuple[int, int]:
@@ -197,11 +206,11 @@ def _place(word: int) -> tuple[int, int]:
     return word >> _EVENT_BITS, word % (1 << _EVENT_BITS)
 
 
-def _checked(places: Sequence[int], written_as: int = _FORMAT_NOW) -> list[int]:
-    """Return the numbers that are written. Raises ValueError where one was never written so."""
+def _checked(places: Sequence[int], written_as: int) -> list[int]:
+    """Return the numbers that are written in a format. Raises ValueError where one is none that was."""
     numbers = [word & _VALUE for word in places]
     wrong = [place for place, word in enumerate(places) if _sealed(numbers[place]) != word]
-    if wrong or numbers[-1] not in (0, written_as) or (not numbers[-1] and any(numbers)):
+    if wrong or numbers[-1] != written_as:
         raise ValueError(f"the number at byte {8 * (wrong[0] if wrong else len(numbers) - 1)} was never written")
     return numbers
 
@@ -209,15 +218,17 @@ def _checked(places: Sequence[int], written_as: int = _FORMAT_NOW) -> list[int]:
 def _convert(path: Path) -> None:
     """Replace a file of an earlier format by one of the present format. Raises OSError."""
     size = path.stat().st_size
-    if size not in (_FIRST_BYTES, _THIRD_BYTES):
+    if size not in (_FIRST_BYTES, _THIRD_BYTES, _BYTES):
         return
     former = memoryview(path.read_bytes()).cast("Q").tolist()
+    if size == _BYTES and former[_FORMAT] != _FOURTH:
+        return
     if size == _FIRST_BYTES:
         words = [messages * _MESSAGE for messages in former[_WORDS:]]
         words[0] |= sum(former[_WORDS:]) & 1
         numbers = [*former[:_WORDS], *words, *[0] * CLOCK_NODES_MAX]
     else:
-        *numbers, _ = _checked(former, 3)
+        *numbers, _ = _checked([word + _WRITTEN for word in former], 4 if size == _BYTES else 3)
     _put(path, [*numbers, *[0] * (_FORMAT - len(numbers))])
 
 
@@ -227,7 +238,7 @@ def _put(path: Path, numbers: list[int]) -> None:
     handle = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         os.posix_fallocate(handle, 0, _BYTES)
-        os.pwrite(handle, b"".join([_sealed(number).to_bytes(8, "little") for number in [*numbers, _FORMAT_NOW]]), 0)
+        os.pwrite(handle, _words_of(numbers), 0)
         os.fsync(handle)
     finally:
         os.close(handle)

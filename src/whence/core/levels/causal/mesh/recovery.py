@@ -83,8 +83,8 @@ class Recovery:
         Raises StorageError if it is the journal of another group of processes.
         """
         state, peers = self.state, self.outbox.peers
+        named = founders_in(records, state.processes, self._layout)
         entries = [journal.decode(record) for record in records]
-        named = founders_in(entries, state.processes, self._layout)
         if not entries:
             self.begin(founders, ready)  # it crashed before it had begun
         for entry in entries:

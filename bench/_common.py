@@ -29,7 +29,7 @@ def arguments(description: str | None) -> argparse.ArgumentParser:
 
 
 def interleaved(repeat: int, measures: Mapping[str, Callable[[], float]]) -> dict[str, float]:
-    """Take every measure in turn, so many times, and return the median of each."""
+    """Take every measure in turn, `repeat` times, and return the median of each."""
     taken: dict[str, list[float]] = {name: [] for name in measures}
     for _ in range(repeat):
         for name, measure in measures.items():
@@ -40,9 +40,9 @@ def interleaved(repeat: int, measures: Mapping[str, Callable[[], float]]) -> dic
 def in_units(
     repeat: int, unit: Callable[[], float], measures: Mapping[str, Callable[[], float]]
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Take every measure between two of the unit, so many times; return the median of each, and of each in units.
+    """Take every measure between two of the unit, `repeat` times; return the median of each, and of each in units.
 
-    A shared machine is faster and slower by the second: only what was measured at the same time may be divided.
+    The speed of a shared machine changes from second to second: divide only what was measured at the same time.
     """
     costs: dict[str, list[float]] = {name: [] for name in ("bare", *measures)}
     ratios: dict[str, list[float]] = {name: [] for name in measures}
@@ -62,7 +62,7 @@ def in_units(
 
 @contextmanager
 def no_collections() -> Iterator[None]:
-    """Keep the cycle collector out of what is measured: after every run of a loop it would look at all that is new."""
+    """Keep the cycle collector out of the measurement: after every run of a loop it would scan all new objects."""
     gc.collect()
     gc.disable()
     try:
@@ -72,7 +72,7 @@ def no_collections() -> Iterator[None]:
 
 
 def machine() -> dict[str, Any]:
-    """Return what the numbers were measured on."""
+    """Return a description of what the numbers were measured on."""
     return {
         "cpu": _cpu_model(),
         "cores": os.cpu_count(),
@@ -83,7 +83,7 @@ def machine() -> dict[str, Any]:
 
 
 def finish(name: str, numbers: Mapping[str, Any], goals: Mapping[str, bool], *, quick: bool) -> None:
-    """Print the JSON line, and leave with status 1 if a goal was missed in a full run."""
+    """Print the JSON line, and exit with status 1 if a goal was missed in a full run."""
     met = all(goals.values())
     line = {"bench": name, "quick": quick, **numbers, "goals": goals, "ok": met, "machine": machine()}
     print(json.dumps(line), flush=True)
@@ -99,7 +99,7 @@ def _cpu_model() -> str:
 
 
 def _commit() -> str:
-    """Return the commit, marked + where the sources differ from it."""
+    """Return the commit, marked + if the sources differ from it."""
     try:
         head = _git("rev-parse", "--short", "HEAD")
         return head + ("+" if _git("status", "--porcelain", "--", "src", "bench") else "")

@@ -1,9 +1,9 @@
-"""corosync's closed process groups as a rival: total order, in C; daemons that clients in Python reach by ctypes.
+"""corosync's closed process groups as a rival: total order, in C; Python clients reach the daemons by ctypes.
 
-Either one daemon with all processes as its clients, which need no network then; or, as a cluster has it, a daemon for
-each, and a token that goes around. A daemon needs root and the host to itself: clients find it by a fixed name. Those
-of a ring have a network namespace each, with a bridge in between. The transport is the leaner one; `KNET` is the one
-corosync takes if it is not told.
+Either one daemon has all processes as its clients, which then need no network; or, as in a cluster, each process has a
+daemon, and a token circulates. A daemon needs root and the host to itself: clients find it by a fixed name. Each daemon
+of a ring has a network namespace, with a bridge in between. The transport is the leaner one; `KNET` is corosync's
+default.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ OK, TRY_AGAIN = 1, 6
 DISPATCH_ALL, AGREED = 2, 2
 START_S = 40.0
 PAUSE_S = 0.0005
-"""Between two attempts to send while the daemon's queue is full."""
+"""The pause between two attempts to send while the daemon's queue is full."""
 
 UDPU, KNET = "udpu", "knet"
 
@@ -63,7 +63,7 @@ CLONE_NEWNET = 0x40000000
 
 
 class _Name(ctypes.Structure):
-    """A group's name, as the library has it."""
+    """A group's name, as the library defines it."""
 
     _fields_ = (("length", ctypes.c_uint32), ("value", ctypes.c_char * 128))
 
@@ -84,13 +84,13 @@ _CONFIGURED = ctypes.CFUNCTYPE(
 
 
 class _Callbacks(ctypes.Structure):
-    """Whom the library calls."""
+    """The functions that the library calls."""
 
     _fields_ = (("deliver", _DELIVER), ("configured", _CONFIGURED))
 
 
 def lacks(*, ring: bool) -> str | None:
-    """Return what is needed to run it and not here."""
+    """Return what is needed to run it and missing; None if nothing is."""
     for program in ("corosync", "ip", "unshare") if ring else ("corosync",):
         if shutil.which(program) is None:
             return f"program {program}"
@@ -116,7 +116,7 @@ class Corosync:
         await ports(index + 1)
 
     async def start(self, index: int, nodes: int, ports: Any, take: Any) -> None:
-        """Join, and wait until all have; what comes is taken whenever the descriptor is readable."""
+        """Join, and wait until all have joined; take what comes whenever the descriptor is readable."""
         await self.serve(index, nodes, ports)
         self.take = take
         self.came: list[bytes] = []
@@ -187,7 +187,7 @@ class Corosync:
 
 
 class Ring(Corosync):
-    """The same, with a daemon for every process, on a network of their own. Process 0 lays and removes it."""
+    """The same, with a daemon for every process, on a network of their own. Process 0 creates and removes it."""
 
     async def serve(self, index: int, nodes: int, ports: Any) -> None:
         """Bring up a daemon in a namespace, and stay there."""
@@ -212,14 +212,14 @@ class Ring(Corosync):
 
 
 class Daemon:
-    """A corosync of this process."""
+    """A corosync daemon that this process runs."""
 
     def __init__(self, process: asyncio.subprocess.Process, directory: str) -> None:
         self._process, self._directory = process, directory
 
     @classmethod
     async def run(cls, hosts: list[str], port: int, transport: str, before: tuple[str, ...]) -> "Daemon":
-        """Start it as one of these hosts, by a command that comes before its own, and wait until it answers."""
+        """Start it as one of these hosts, its command behind the prefix `before`, and wait until it answers."""
         directory = tempfile.mkdtemp(prefix="whence-corosync-")
         nodes = "".join(NODE.format(number=number, host=host) for number, host in enumerate(hosts, 1))
         file = Path(directory) / "corosync.conf"
@@ -238,7 +238,7 @@ class Daemon:
         raise SystemExit(f"corosync does not answer after {START_S:g} s")
 
     async def end(self) -> None:
-        """End it, and leave nothing."""
+        """End it, and leave nothing behind."""
         self._process.terminate()
         await self._process.wait()
         shutil.rmtree(self._directory, ignore_errors=True)

@@ -1,6 +1,6 @@
 """What a gossip hop costs once a simulated group is under way: frames, codec, protocol and trace, all as in any run.
 
-A hop is a SEND row: one copy, sent, carried, received and taken in. Founding the group and its first rounds are not
+A hop is a SEND row: one copy, sent, carried, received and processed. Founding the group and its first rounds are not
 counted; they allocate every process's state, once. The trace is recorded throughout and written out as Parquet when
 a list holds a chunk, as in any long run; the writing itself is not counted.
 """
@@ -25,11 +25,11 @@ LEVEL = "fifo"
 PAYLOAD = 24
 """Bytes of each bundle's one event."""
 PUBLISHERS = 10
-"""So many members publish in turn, whatever the size of the group."""
+"""The number of members that publish in turn, whatever the size of the group."""
 TURN_NS = 20_000_000
 """How long a world runs between two looks at the trace."""
 SHORT_TURN_NS = 5_000_000
-"""How long each of several worlds runs until it is another one's turn: too short to warm a cache for itself."""
+"""How long each of several worlds runs until it is another one's turn: too short to warm the cache."""
 
 
 class Load(NamedTuple):
@@ -38,13 +38,13 @@ class Load(NamedTuple):
     nodes: int
     view: str
     rounds: int
-    """As many as it takes to reach everybody: they grow with the logarithm of the group."""
+    """As many as needed to reach everybody: they grow with the logarithm of the group."""
     interval_ns: int
     """Time between two publications in the whole group."""
 
 
 class Hops(NamedTuple):
-    """What the hops of the counted time were like."""
+    """The hops of the counted time."""
 
     hops: int
     us_per_hop: float
@@ -54,10 +54,10 @@ class Hops(NamedTuple):
 
 
 def hops_of(load: Load, hops: int, warm_ns: int = 3 * SECOND_NS // 2, worlds: int = 1) -> Hops:
-    """Run a group until so many hops after its warm-up are counted.
+    """Run a group until this many hops after its warm-up are counted.
 
-    With several worlds, as many groups that know nothing of each other take turns: the hops of small groups, in a
-    memory as large as that of a large one.
+    With several worlds, that many independent groups take turns: the hops of small groups, in a memory as large as
+    that of a large one.
     """
     trace = Trace(describe(_scenario(load, 1), spec_of(LEVEL)))
     clusters = [_begun(load, seed, trace) for seed in range(1, worlds + 1)]
@@ -91,7 +91,7 @@ def hops_of(load: Load, hops: int, warm_ns: int = 3 * SECOND_NS // 2, worlds: in
 
 
 class _Publishing:
-    """Some members of a cluster, publishing in turn for ever; only the next publication is on the loop."""
+    """Members of a cluster that publish in turn for ever; only the next publication is on the loop."""
 
     def __init__(self, cluster: Cluster, load: Load) -> None:
         self._cluster = cluster

@@ -1,4 +1,4 @@
-"""py-libp2p's gossipsub as a contender of bench/live.py. It lives on trio, so it runs in a thread of its own.
+"""py-libp2p's gossipsub as a contender of bench/live.py. It needs trio, so it runs in a thread of its own.
 
 Its protobuf and ours may differ, so it may have an interpreter of its own: LIBP2P_PYTHON names one that has libp2p,
 msgspec and uvloop installed.
@@ -89,7 +89,7 @@ class Libp2p:
         await meshed.wait()
 
     async def publish(self, batch: list[bytes]) -> None:
-        """Publish some one by one, as the library has it."""
+        """Publish events one by one, as the library requires."""
 
         async def all_of_them() -> None:
             for payload in batch[:BATCH]:

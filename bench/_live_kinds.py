@@ -1,7 +1,7 @@
 """The contenders of bench/live.py: our floor, every level, and rivals. Each is a member that publishes and takes.
 
-The floor is what Python can do at all: uvloop, one buffer per connection, the same framing (length and checksum),
-arrays of events in a frame, no promise but TCP's. A rival that is not installed says so and is left out.
+The floor is the most that Python can do: uvloop, one buffer per connection, the same framing (length and checksum),
+arrays of events in a frame, no promise but TCP's. A rival that is not installed is reported and left out.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ LEVELS = ("eventual", "fifo", "optimistic", "causal", "total")
 
 Take = Callable[[Sequence[bytes]], None]
 Ports = Callable[[int], Awaitable[list[int]]]
-"""Says one's own port and hears everybody's."""
+"""Announces the caller's port and returns everybody's."""
 
 
 class Contender(Protocol):
@@ -39,7 +39,7 @@ class Contender(Protocol):
         """Connect to everybody and hand what comes to `take`."""
 
     async def publish(self, batch: list[bytes]) -> None:
-        """Publish some events; wait where the kind asks for it."""
+        """Publish some events; wait where the kind requires it."""
 
     def facts(self) -> dict[str, float]:
         """Return what else is worth knowing."""
@@ -62,7 +62,7 @@ class FloorLink(asyncio.BufferedProtocol):
         self.transport: Any = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport."""
+        """Remember the transport."""
         self.transport = transport
         self.transport.set_write_buffer_limits(high=1 << 20)
 
@@ -93,7 +93,7 @@ class FloorLink(asyncio.BufferedProtocol):
         self.writable.clear()
 
     def resume_writing(self) -> None:
-        """Go on."""
+        """Continue."""
         self.writable.set()
 
 
@@ -181,29 +181,29 @@ class Whence:
         return {"on_batch": lambda batch: take(batch.payloads())}
 
     async def publish(self, batch: list[bytes]) -> None:
-        """Publish at once; where events are stored, go on while few calls wait for the disk, and hear of every one."""
+        """Publish at once; where events are stored, continue while few calls wait for the disk. Await every receipt."""
         receipt = await self.unless_lost(lambda: self.group.publish_many(batch))
         if self.stored:
             await self.hear_of(receipt)
 
     async def unless_lost(self, publish: Callable[[], Awaitable[Any]]) -> Any:
-        """Publish; what `total` says is lost on a machine that is saturated on purpose is counted."""
+        """Publish; count what `total` reports as lost on a machine that is saturated on purpose."""
         from whence.errors import EventsLostError
 
         while True:
             try:
                 return await publish()
-            except EventsLostError:  # of earlier ones: this call has published nothing yet
+            except EventsLostError:  # about earlier events: this call has published nothing yet
                 continue
 
     async def hear_of(self, receipt: Any) -> None:
-        """Wait for the disk where many calls do."""
+        """Wait for the disk if many calls already do."""
         self.unstored.append(receipt)
         if len(self.unstored) > UNSTORED_MAX:
             await self.unstored.popleft().stored()
 
     def facts(self) -> dict[str, float]:
-        """Return how often the disk was waited for, and what did not arrive in its place."""
+        """Return the number of syncs, and of events that did not arrive in their place."""
         kept = self.node.live.files.storage.get("bench")
         late = self.group._driver.counts["late"]
         syncs = kept.commit.log.syncs if kept is not None else 0
@@ -234,7 +234,7 @@ class OneByOne(Whence):
         return {}
 
     async def publish(self, batch: list[bytes]) -> None:
-        """Publish one event a call."""
+        """Publish one event per call."""
         from whence.errors import EventsLostError
 
         publish = self.group.publish
@@ -275,7 +275,7 @@ class Packed:
         await self.inner.publish([self.encode(batch)])
 
     def facts(self) -> dict[str, float]:
-        """Return what the kind itself tells."""
+        """Return the facts of the kind itself."""
         return self.inner.facts()
 
     async def close(self) -> None:
@@ -303,7 +303,7 @@ class Zmq:
         await asyncio.sleep(0.5)
 
     def _readable(self) -> None:
-        """Take a bounded number of messages, and come again if there may be more: the descriptor tells only once."""
+        """Take a bounded number of messages, and come again if there may be more: the descriptor signals only once."""
         came: list[bytes] = []
         if self.closed:
             return
@@ -510,7 +510,7 @@ def _rival(kind: str) -> Contender:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens at."""
+    """Return a port on which nobody listens."""
     import socket
 
     with socket.socket() as probe:

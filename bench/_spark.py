@@ -37,7 +37,7 @@ def write_logs(spark: SparkSession, directory: Path, rows: int, files: int, *, i
 def write_big_trace(spark: SparkSession, directory: Path, deliveries: int) -> Path:
     """Write the trace of a group in rounds: everybody publishes, then delivers what all published in that round.
 
-    An event follows all events of the rounds before it. The order is the same everywhere, and keys say so.
+    An event follows all events of the rounds before it. The order is the same everywhere, and the keys agree with it.
     """
     members = PUBLISHERS + LISTENERS
     rounds = -(-deliveries // (PUBLISHERS * members))

@@ -1,7 +1,7 @@
 """The tree broadcast that simulators are compared on: a root sends messages down a tree, each node passes them on.
 
 1,000 nodes of arity 4, a message every 1 ms, 1 ms latency, 80 µs to put one copy on the wire; a node's copies share its
-wire. Every engine tells how many hops there were and the sum of all arrival times, which must be the same for all.
+wire. Every engine reports the number of hops and the sum of all arrival times, which must be the same for all.
 """
 
 from collections.abc import Callable, Generator
@@ -42,7 +42,7 @@ def microseconds_per_hop(engine: Engine, messages: int) -> float:
     return (process_time() - began) / result.hops * 1e6
 
 
-# --- our loop, with the least node and link there can be ---
+# --- our loop, with the simplest possible node and link ---
 
 
 class Tally:

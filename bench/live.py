@@ -69,7 +69,7 @@ def batch_of(size: int) -> list[bytes]:
 
 
 class Child:
-    """Runs one process of a kind and tells the parent what it saw."""
+    """Runs one process of a kind and reports to the parent what it saw."""
 
     def __init__(self, kind: str, index: int, nodes: int, publishers: int, size: int, seconds: float, rate: float,
                  singly: bool):  # fmt: skip
@@ -82,14 +82,14 @@ class Child:
         self.measuring = False
 
     def take(self, payloads: Sequence[bytes]) -> None:
-        """Count what came; with a rate, look at the stamp of one of them: any, for those of a bundle differ in age."""
+        """Count what came; with a rate, read the stamp of an arbitrary one: events of a bundle differ in age."""
         self.count += len(payloads)
         if self.rate and self.measuring and len(self.latencies) < SAMPLES_MAX:
             stamp = payloads[self.count % len(payloads)][:STAMP_BYTES]
             self.latencies.append(time.monotonic_ns() - int.from_bytes(stamp, "little"))
 
     async def ports(self, port: int) -> list[int]:
-        """Say the port; hear everybody's."""
+        """Announce the port; return everybody's."""
         print(json.dumps({"port": port}), flush=True)
         heard: list[int] = json.loads(await self.line())
         return heard
@@ -118,13 +118,13 @@ class Child:
         self.measuring = False
         print(json.dumps(told | self.member.facts() | {"latencies": sorted(self.latencies)[:: _thin(self.latencies)]}),
               flush=True)  # fmt: skip
-        await self.line()  # nobody goes before all are done: who is gone acknowledges nothing
+        await self.line()  # nobody leaves before all are done: a process that is gone acknowledges nothing
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
         await self.member.close()
 
     async def publish(self, until: float) -> None:
-        """Publish as fast as it goes, or at the rate."""
+        """Publish as fast as possible, or at the rate."""
         if not self.rate:
             batch = batch_of(self.size)
             while time.monotonic() < until:
@@ -178,7 +178,7 @@ def once(
         for each in children:
             _tell(each, "end")
         for each in children:
-            with contextlib.suppress(subprocess.TimeoutExpired):  # it told what it saw; some linger over the unsent
+            with contextlib.suppress(subprocess.TimeoutExpired):  # it has reported; some linger over unsent data
                 each.wait(10)
     finally:
         for each in children:
@@ -302,7 +302,7 @@ def _medians(runs: dict[str, list[dict[str, float]]], name: str) -> dict[str, fl
 
 
 def main() -> None:
-    """Measure and print one JSON line; leave with status 1 if a goal was missed."""
+    """Measure and print one JSON line; exit with status 1 if a goal was missed."""
     parser = arguments(__doc__)
     parser.add_argument("--child", nargs=8, help=argparse.SUPPRESS)
     parser.add_argument("--seconds", type=float, help="how long each kind is measured (default 2)")

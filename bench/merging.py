@@ -26,7 +26,7 @@ PUBLISHERS = 64
 PER_TICK = 200
 TIMING = Timing(epsilon=5, delta=100, publishers_max=PUBLISHERS)
 NOW_TICKS = 1_790_000_000_000
-"""Milliseconds since 1970 on some day of 2026: stamps as long as they are."""
+"""Milliseconds since 1970 on some day of 2026, so that stamps have their real length."""
 
 PACKET_MESSAGES = 16
 PAYLOAD = b"x" * 100
@@ -96,7 +96,7 @@ class Counter:
 
 
 def stamped(clock: Counter | Hlc | Kn, count: int) -> float:
-    """Return the seconds so many stamps take."""
+    """Return the seconds that `count` stamps take."""
     local, rt = clock.local, NOW_TICKS
     began = perf_counter()
     for at in range(count):
@@ -105,7 +105,7 @@ def stamped(clock: Counter | Hlc | Kn, count: int) -> float:
 
 
 def offers(messages: int) -> list[Offer]:
-    """Return messages as they travel, late in a publisher's life."""
+    """Return messages as they are sent, late in a publisher's incarnation."""
     clock = Hlc(TIMING)
     return [Offer(1_000_000 + at, clock.write(clock.local(NOW_TICKS)), PAYLOAD) for at in range(messages)]
 
@@ -116,7 +116,7 @@ def header_bytes() -> int:
 
 
 def wire_bytes(messages: int) -> float:
-    """Return the bytes per message beyond its payload, of a frame with so many."""
+    """Return the bytes per message beyond its payload, in a frame with this many messages."""
     return len(encode("group", SENDER, list(offers(messages)))) / messages - len(PAYLOAD)
 
 

@@ -49,7 +49,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def drained(table: Callable[[], DataFrame]) -> Callable[[], float]:
-    """Return the measure of making a table whose rows are thrown away, planning included."""
+    """Return a function that measures making a table and discarding its rows, planning included."""
     return lambda: seconds(lambda: table().write.format("noop").mode("overwrite").save())
 
 
@@ -139,7 +139,7 @@ def stream(spark: SparkSession, directory: Path, rows: int, repeat: int) -> tupl
 
 
 def main() -> None:
-    """Measure one side, or all."""
+    """Measure one part, or all."""
     parser = arguments(__doc__)
     parser.add_argument("--only", choices=SIDES, action="append", help="only this; may be given again")
     parser.add_argument("--rows", type=int, help="rows; 10 million unless said, 2 million for the stream")

@@ -28,12 +28,12 @@ from _tree import microseconds_per_hop, on_whence
 FLAT_MAX = 1.20
 PEAK_MIB_MAX = 2048
 SPACING_MS = {"full": {100: 88, 1000: 98, 10_000: 106}, "partial": {100: 84, 1000: 91, 10_000: 97}}
-"""Between two publications: makes two bundles per message at every size."""
+"""The time between two publications; it gives two bundles per message at every size."""
 ROUNDS = {100: 5, 1000: 7, 10_000: 9}
 COLD_WORLDS = 100
 QUICK_SIZES = (100, 200)
 BARE_FACTOR = 4
-"""Bare hops to every measured hop: they are so much cheaper."""
+"""Bare hops per measured hop: they are much cheaper."""
 
 
 def load_of(nodes: int, view: str) -> Load:

@@ -25,7 +25,7 @@ ME = Process(1, 1)
 
 
 def timed(work: Callable[[], object], times: int) -> float:
-    """Return the seconds of the processor that one call takes."""
+    """Return the processor seconds that one call takes."""
     began = time.process_time()
     for _ in range(times):
         work()

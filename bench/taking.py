@@ -21,16 +21,16 @@ from whence.types import Bundle, Process, packed
 
 BUNDLE_EVENTS = (1, 16, 1024)
 RATIO_MAX = 8.0
-"""What single events may cost in units, in bundles of many. It was 11 while an async generator made each of them."""
+"""The most that single events may cost, in units, in large bundles. It was 11 while an async generator made each."""
 
 
 def bundles_of(events: int, each: int) -> list[Bundle]:
-    """Return bundles of 32 bytes an event, so many events each."""
+    """Return bundles with `each` events of 32 bytes."""
     return [packed(Process(1, 1), 1 + first, [b"x" * 32] * each) for first in range(0, events, each)]
 
 
 def filled(bundles: list[Bundle], on_batch: Callable[[Batch], None] | None = None) -> Inbox:
-    """Return an inbox that has got all of these, or has called the application with them."""
+    """Return an inbox that holds all of these, or has called the application with them."""
     inbox = Inbox("fifo", 1 << 30, Overflow.PAUSE, receive=True, on_batch=on_batch)
     for bundle in bundles:
         inbox.deliver(Delivery(bundle))
@@ -78,7 +78,7 @@ async def by_event(inbox: Inbox) -> int:
 
 
 async def by_batch(inbox: Inbox) -> int:
-    """Take batches, and every payload of them."""
+    """Take batches, and every payload in them."""
     seen = 0
     async for batch in Batches(inbox):
         for payload in batch.payloads():

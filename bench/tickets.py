@@ -31,7 +31,7 @@ from whence.types import Instant
 ROUNDS = {"rounds": OptimisticLevel().settings_from({}).gossip.rounds}
 
 SAID = {"items": 0}
-"""Ticket items sent by all members of the run under way."""
+"""Ticket items sent by all members of the current run."""
 
 
 class CountingNode(OptimisticMember):
@@ -116,7 +116,7 @@ def availability(part_down: float, part_used: float, runs: int, tickets: int = 1
 
 
 def stamp_sizes() -> dict[str, dict[str, int]]:
-    """Return a stamp's bytes for 5, 25 and N coordinators: members do not count."""
+    """Return a stamp's bytes for 5, 25 and N coordinators: the number of members does not matter."""
     sizes: dict[str, dict[str, int]] = {}
     for members in (25, 50, 125, 250, 500, 1000):
         sizes[str(members)] = {}

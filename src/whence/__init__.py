@@ -82,7 +82,7 @@ _LIVE = {
     "Group": "api.group", "LateEvent": "api.delivery", "NetSettings": "net.settings", "Node": "api.node",
     "Receipt": "api.receipts", "join": "api.node", "run": "net.run",
 }  # fmt: skip
-"""Where the names of the live system are: they are imported when first asked for, and simulations do without."""
+"""The modules that hold the live system's names. They are imported on first use; simulations do without them."""
 
 
 def __getattr__(name: str) -> Any:

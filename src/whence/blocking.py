@@ -1,4 +1,5 @@
-"""The same door without asyncio, for scripts and notebooks: a loop runs in a thread of its own, calls wait for it.
+"""The same interface without asyncio, for scripts and notebooks: a loop runs in a thread of its own, and calls wait for
+it.
 
 with whence.blocking.join(1, contacts=["127.0.0.1:4000"]) as node:
     group = node.open("alps", level="fifo")
@@ -26,7 +27,7 @@ from whence.types import EventId
 Result = TypeVar("Result")
 
 FETCHED_MAX = 64
-"""Deliveries that come from the loop's thread at once: few enough to be used soon, many enough to share the way."""
+"""Deliveries that come from the loop's thread at once: few enough to be used soon, many enough to share the cost."""
 
 
 class _Thread:
@@ -63,7 +64,7 @@ class Group:
         self._thread = thread
         self.group = group
         self._fetched: deque[live.Delivery] = deque()
-        """What was handed out over there, and not yielded here yet."""
+        """Deliveries that were handed out in the loop's thread and not yielded here yet."""
 
     def publish(self, payload: bytes, *, until: str = "accepted", timeout_s: float | None = None) -> EventId:
         """Publish an event; return its identity once `until` is reached. Raises as Group.publish does."""
@@ -80,7 +81,7 @@ class Group:
         return await receipt.accepted()
 
     def gathered(self, count: int, timeout_s: float = 30.0) -> None:
-        """Wait until the group has so many members. Raises JoinError."""
+        """Wait until the group has `count` members. Raises JoinError."""
         self._thread.do(self.group.gathered(count, timeout_s))
 
     def ticket(self) -> live.TicketStatus | None:
@@ -107,8 +108,8 @@ class Group:
             yield delivery
 
     def take(self, count: int, timeout_s: float | None = None) -> Iterator[live.Delivery]:
-        """Yield so many deliveries, fewer if the group ends or none comes for `timeout_s`. The last is taken when it
-        was yielded and asked past; what is not yielded comes with the next call."""
+        """Yield `count` deliveries, fewer if the group ends or none comes for `timeout_s`. The last is taken when the
+        iterator is asked for more; what is not yielded comes with the next call."""
         check_count("count", count, least=0)
         for left in range(count, 0, -1):
             try:
@@ -143,10 +144,10 @@ class Group:
         return self._fetched.popleft()
 
     async def _fetch(self, timeout_s: float | None, wanted: int) -> bool:
-        """Have the next deliveries handed out; return False at the end.
+        """Fetch the next deliveries; return False at the end.
 
-        They are put where the other thread finds them, so that none is lost if it gives up waiting. As many as are
-        there come at once, unless each must be counted when the application gets it.
+        They are put where the other thread finds them, so that none is lost if it stops waiting. All that are there
+        come at once, unless each must be counted when the application gets it.
         """
         try:
             self._fetched.append(await self.group.next(timeout_s))

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 
 def printable(text: str) -> str:
-    """Return a text that came from elsewhere so that a terminal or a log shows it and does not obey it.
+    """Return a text from outside in a form that a terminal or a log displays and does not interpret.
 
-    Whatever is not printable (escape codes, line ends, marks that turn the direction of writing) is escaped.
+    Whatever is not printable (escape codes, line ends, marks that change the writing direction) is escaped.
     """
     if text.isprintable():
         return text
@@ -24,7 +24,7 @@ class WhenceError(Exception):
 
 
 class UsageError(WhenceError):
-    """The caller asked for something that cannot be; the sentence says what would be right."""
+    """The caller asked for something impossible; the message says what would be right."""
 
 
 class SettingError(UsageError):
@@ -36,7 +36,7 @@ class NotMemberError(UsageError):
 
 
 class StalledError(UsageError):
-    """The clock must catch up first: what is published now could be taken for older than it is, or be refused."""
+    """The clock must catch up first: an event published now could be mistaken for an older one, or be refused."""
 
     def __init__(self, why: str, retry_ns: int) -> None:
         super().__init__(f"nothing may be published now: {why}; retry in {retry_ns / 1e6:,.0f} ms")
@@ -44,7 +44,7 @@ class StalledError(UsageError):
 
 
 class NotCoordinatorError(NotMemberError):
-    """The call needs a ticket, and this process has none: says why, and after which time asking again may help."""
+    """The call needs a ticket, and this process has none: says why, and after what time asking again may help."""
 
     def __init__(self, why: str, retry_ns: int | None) -> None:
         hint = "call acquire_ticket first" if retry_ns is None else f"retry in {retry_ns / 1e6:,.0f} ms"
@@ -53,7 +53,7 @@ class NotCoordinatorError(NotMemberError):
 
 
 class LeaseSuspendedError(NotMemberError):
-    """This process has a ticket and may not use it now: says why, and after which time it may again."""
+    """This process has a ticket and may not use it now: says why, and after what time it may again."""
 
     def __init__(self, why: str, retry_ns: int) -> None:
         super().__init__(f"this coordinator may not publish now: {why}; retry in {retry_ns / 1e6:,.0f} ms")
@@ -61,7 +61,7 @@ class LeaseSuspendedError(NotMemberError):
 
 
 Refusal = StalledError | NotCoordinatorError | LeaseSuspendedError
-"""Why nothing may be published now; `retry_ns` tells when that may have changed, if waiting helps."""
+"""Why nothing may be published now; `retry_ns` says when that may have changed, if waiting helps."""
 
 
 class LimitError(UsageError):
@@ -71,7 +71,7 @@ class LimitError(UsageError):
         super().__init__(f"{name} is {value}, and {asked} were asked for")
         self.name, self.value, self.asked = name, value, asked
         self.transient = transient
-        """It eases by itself, as others take or acknowledge: the same may be asked for again a little later."""
+        """The limit eases by itself, as others take or acknowledge: retry the same call a little later."""
 
 
 class PayloadError(UsageError, TypeError):
@@ -84,17 +84,17 @@ class BackPressureError(LimitError):
     def __init__(self, name: str, value: int, asked: int, behind: str = "") -> None:
         super().__init__(name, value, asked, transient=True)
         self.behind = behind
-        """Who has not taken what is under way, in words."""
+        """A description of who has not taken what is in flight."""
         if behind:
             self.args = (f"{self}; nothing was published, and it waits for {behind}",)
 
 
 class SlowConsumerError(LimitError):
-    """The application did not take its deliveries in time, and its group was set to close then."""
+    """The application did not take its deliveries in time, and its group was opened with `overflow="close"`."""
 
 
 class ClosedError(WhenceError):
-    """You closed it: the node, the group or the iterator takes nothing more."""
+    """You closed it: the node, the group or the iterator accepts nothing more."""
 
 
 class JoinError(WhenceError):
@@ -102,11 +102,11 @@ class JoinError(WhenceError):
 
 
 class NameTakenError(JoinError):
-    """Another process has this one's number, or a later life of it is known: says which, and what to do."""
+    """Another process has this one's pid, or a later incarnation of it is known: says which, and what to do."""
 
 
 class StorageError(WhenceError):
-    """The disk refused. Nothing that was not acknowledged before is; the group publishes nothing more."""
+    """The disk refused a write. Nothing further is acknowledged, and the group publishes nothing more."""
 
 
 class OutcomeUnknownError(WhenceError):
@@ -114,25 +114,25 @@ class OutcomeUnknownError(WhenceError):
 
 
 class EventsLostError(WhenceError):
-    """Events whose publish had returned are delivered nowhere, or may not be: says how many, which, and why."""
+    """Events whose publish had returned are lost, or may be: says how many, which, and why."""
 
     def __init__(self, payloads: Sequence[bytes], why: WhenceError, count: int = 0) -> None:
         self.payloads = list(payloads)
-        """The events themselves, in order, to publish them again; fewer than `count` where they are very many."""
+        """The events themselves, in order, to publish them again; fewer than `count` where there are very many."""
         self.why = why
         self.count = count or len(self.payloads)
         first = f"the first begins with {self.payloads[0][:24]!r}" if self.payloads else "their payloads are not kept"
         super().__init__(f"{self.count} events that were accepted are lost ({first}): {why}")
 
     def and_then(self, other: "EventsLostError", bytes_max: int) -> "EventsLostError":
-        """Return one error for what was lost before and what was lost now, with at most so many bytes of payloads."""
+        """Return one error for both losses, this one first, with at most `bytes_max` bytes of payloads."""
         room = bytes_max - sum(map(len, self.payloads))
         more = other.payloads if sum(map(len, other.payloads)) <= room else []
         return EventsLostError(self.payloads + more, self.why, self.count + other.count)
 
 
 class RemoteProtocolError(WhenceError):
-    """A peer sent bytes that are no item of ours. The driver counts it and drops the bytes."""
+    """A peer sent bytes that are not a valid item. The driver counts it and drops the bytes."""
 
 
 class TraceError(WhenceError):

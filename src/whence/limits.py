@@ -10,7 +10,7 @@ from whence.errors import LimitError, SettingError
 # --- on the wire: what a peer may send. Checked from the announced lengths, before anything is read. ---
 
 PEER_ID_MAX = 2**16 - 1
-"""16 bits: every layout that names a process has that many, and the largest tree simulated 65,536 nodes."""
+"""16 bits: every layout that names a process has that many, and the largest simulated tree has 65,536 nodes."""
 
 MERGED_PEER_ID_MAX = 2**15 - 1
 """15 bits: the packed merge key gives the publisher that many. A live node stays within, so that it may open any level;
@@ -23,13 +23,13 @@ EPOCH_MAX = 2**31 - 1
 """Epochs of one ticket: four a second for 17 years."""
 
 SEQ_MAX = 2**40 - 1
-"""40 bits in the packed merge key: a million events a second for 12 days, per life of a process."""
+"""40 bits in the packed merge key: a million events a second for 12 days, per incarnation of a process."""
 
 GROUP_NAME_CHARS_MAX = 64
-"""It travels in every packet; long names would be paid for by every one of them."""
+"""It travels in every packet: each one pays for a long name."""
 
 GROUP_NAME_BYTES_MAX = 100
-"""It names the files of a group, in digits: longer names fit no file system. Over it: the group is not opened."""
+"""It names the files of a group, as digits: longer names fit no file system. Over it: the group is not opened."""
 
 BUNDLE_EVENTS_MAX = 4096
 """Keeps the time to unpack one bundle below a millisecond."""
@@ -59,7 +59,7 @@ VIEW_MAX = 256
 """Upper end of the settings for views; lpbcast's analysis asks for some multiples of log N."""
 
 SNAPSHOT_BYTES_MAX = 1 << 20
-"""What a newcomer is told of every sender: 16 bytes each, so some 65,000 senders."""
+"""What a newcomer is sent about every sender: 16 bytes each, so some 65,000 senders."""
 
 ROUNDS_MAX = 255
 """Ages and remaining rounds fit one byte."""
@@ -69,9 +69,9 @@ MERGERS_MAX = 64
 """Mergers, and relays, of one group: every publication goes to each of them."""
 
 CLOCK_NODES_MAX = 64
-"""Nodes of a group whose messages carry a number for every one of them, and are counted for each."""
+"""Nodes of a group whose messages carry one number per node, and are counted per node."""
 
-# --- in a member: how much it keeps. Each names what happens when it is full. ---
+# --- in a member: how much it retains. Each names what happens when it is full. ---
 
 
 class PublishLimits(Struct, frozen=True, kw_only=True):
@@ -104,38 +104,40 @@ class PublishLimits(Struct, frozen=True, kw_only=True):
 
 
 class Limits(PublishLimits, frozen=True, kw_only=True):
-    """What one member of one group keeps at most. Raises SettingError where a value cannot work."""
+    """What one member of one group retains at most. Raises SettingError where a value cannot work."""
 
     senders_max: int = 4096
     """Processes whose progress is remembered. Full: bundles of further processes are dropped and counted."""
 
     boots_per_sender_max: int = 4
-    """Lives of one peer remembered side by side. Full: the oldest life is closed; its stragglers are dropped."""
+    """Incarnations of one peer remembered side by side. Full: the oldest one is closed; its stragglers are dropped."""
 
     spans_per_sender_max: int = 64
     """Separate runs of numbers seen from one process. Full: the lowest hole is given up; its events are dropped."""
 
     held_bundles_max: int = 1024
-    """Bundles waiting for an earlier one. Full: the longest-held sender is released with a gap."""
+    """Bundles held back for an earlier one. Full: the sender held back longest is released with a gap."""
 
     held_bytes_max: int = 16 << 20
-    """Payload bytes waiting for an earlier one. Full: the longest-held sender is released with a gap."""
+    """Payload bytes held back for an earlier bundle. Full: the sender held back longest is released with a gap."""
 
 
 class MergeLimits(PublishLimits, frozen=True, kw_only=True):
-    """What one member of a merged group keeps at most. Raises SettingError where a value cannot work."""
+    """What one member of a merged group retains at most. Raises SettingError where a value cannot work."""
 
     buffer_bundles_max: int = 65_536
-    """Bundles a merger holds. Full: the first in order is released before its time; what it overtook becomes late."""
+    """Bundles a merger holds back. Full: the first in order is released early; what it overtook becomes late."""
 
     buffer_bytes_max: int = 64 << 20
-    """Payload bytes a merger holds. Full: as above."""
+    """Payload bytes a merger holds back. Full: as above."""
 
     remembered_max: int = 262_144
-    """Bundles a merger remembers after release. Full: the oldest are forgotten, and nothing of their age is taken."""
+    """Bundles a merger remembers after release. Full: the oldest are forgotten, and no bundle as old as they are is
+    accepted any more."""
 
     log_bundles_max: int = 65_536
-    """Released bundles a merger keeps for followers. Full: the oldest go; who still needs them is told of a gap."""
+    """Released bundles a merger retains for followers. Full: the oldest are dropped; a follower that still needs them
+    gets a gap."""
 
     log_bytes_max: int = 64 << 20
     """Payload bytes of released bundles. Full: as above."""

@@ -1,6 +1,6 @@
 """The nouns of Whence. No behaviour beyond naming, slicing and comparing.
 
-A *process* is (pid, incarnation): a restarted process is a new process, because what lived in its memory is gone.
+A *process* is (pid, incarnation): a restarted process is a new process, because what was in its memory is gone.
 An *event* is (pid, incarnation, seq). A *bundle* is the unit that travels: events one member published in the same
 causal state, with consecutive numbers, one stamp and their payloads packed in one body.
 """
@@ -58,7 +58,7 @@ class EventId(NamedTuple):
 
     @property
     def boot(self) -> int:
-        """Return the incarnation, by its name of before."""
+        """Return the incarnation, under its former name."""
         return self.incarnation
 
 
@@ -66,7 +66,7 @@ class Bundle(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, g
     """Events first, first+1, … of one process, published in one causal state: one stamp, many payloads.
 
     `sizes` holds one little-endian u32 per payload and `body` the payloads end to end. They stay packed until the
-    application's door, so that holding or forwarding a bundle never touches its events one by one.
+    application takes them, so that holding back or forwarding a bundle never touches its events one by one.
     """
 
     pid: PeerId
@@ -78,7 +78,7 @@ class Bundle(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, g
 
     @property
     def count(self) -> int:
-        """Return how many events travel in this bundle."""
+        """Return the number of events in this bundle."""
         return len(self.sizes) >> 2
 
     @property
@@ -92,7 +92,7 @@ class Bundle(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, g
         return Process(self.pid, self.incarnation)
 
     def is_valid(self) -> bool:
-        """Tell whether the sizes are those of the body, and the last event has a number."""
+        """Tell whether the sizes add up to the body, and the last event's number is in range."""
         sizes = self.sizes
         if len(sizes) == 4:
             return int.from_bytes(sizes, "little") == len(self.body)
@@ -134,7 +134,7 @@ def _even(sizes: bytes) -> bool:
 
 
 CUT_AT_ONCE = 1024
-"""Layouts are kept, and one of more payloads would be large."""
+"""Layouts are cached, and one for more payloads would be large."""
 
 
 def _cut_evenly(body: bytes, size: int, count: int) -> list[bytes]:
@@ -151,7 +151,7 @@ def _cut_evenly(body: bytes, size: int, count: int) -> list[bytes]:
 
 @lru_cache(128)
 def _cutter(size: int, count: int) -> Layout:
-    """Return what cuts so many payloads of one size."""
+    """Return the layout that cuts `count` payloads of one size."""
     return Layout(f"{size}s" * count)
 
 
@@ -162,7 +162,7 @@ def packed(process: Process, first: int, payloads: Sequence[bytes], stamp: bytes
 
 
 def pack_payloads(payloads: Sequence[bytes]) -> tuple[bytes, bytes]:
-    """Return payloads as a bundle holds them, their sizes and their body; each is looked at once."""
+    """Return payloads as a bundle holds them, their sizes and their body; each is visited once."""
     lengths = list(map(len, payloads))
     if lengths and lengths.count(lengths[0]) == len(lengths):
         sizes = lengths[0].to_bytes(4, "little") * len(lengths)

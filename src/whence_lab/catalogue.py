@@ -18,14 +18,14 @@ __all__ = ("LEVELS", "SWARMS", "mutants_of", "spec_with")
 CAUSAL_CODINGS: dict[str, type[HeaderCoding]] = {**CODINGS, "thesis": ThesisCoding}
 
 LEVELS: dict[str, LevelSpec] = {**RIVALS, "causal": CausalLevel(codings=CAUSAL_CODINGS)}
-"""The rivals, and `causal` with the thesis's own format to choose."""
+"""The rivals, and `causal` with the thesis's own format as a choice."""
 
 SWARMS: dict[str, Callable[[str, int], Scenario]] = {
     "cbcast": tree.draw_calm,
     "barriers": tree.draw_calm,
     "neighbourhood": tree.draw_calm_with_suspicions,
 }
-"""Who draws the scenarios of a rival: calm ones, as the papers have them; only the neighbourhood has suspicions."""
+"""The function that draws a rival's scenarios: calm ones, as in the papers; only `neighbourhood` has suspicions."""
 
 
 def spec_with(level: str, mutant: str) -> LevelSpec:

@@ -1,6 +1,7 @@
 """A publication is admitted, waits for a reason that passes by itself, or is refused; and it is said why."""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -76,6 +77,7 @@ class World:
     member: Member = field(default_factory=node_of)
     now: float = 1_000.0
     publishers: int = 1
+    unsettled: Sequence[int] = (7, 9)
     disk_is_behind: bool = False
     refusal: Refusal | None = None
     looks: int = 0
@@ -86,7 +88,7 @@ class World:
             return self.publishers
 
         sources = Sources(
-            lambda: self.now, lambda: 8, publishers, lambda: [7, 9], lambda: self.disk_is_behind,
+            lambda: self.now, lambda: 8, publishers, lambda: self.unsettled, lambda: self.disk_is_behind,
             (lambda: self.refusal) if may_refuse else None,
         )  # fmt: skip
         limits = BundleLimits.of({**SETTINGS, **settings})
@@ -206,6 +208,22 @@ def test_nothing_overtakes_a_bundle_that_its_member_does_not_take_yet(world: Wor
     flow.refused = StalledError("the clock was set back", 1_000_000)
     assert flow.error(Reason.MEMBER) is flow.refused
     assert flow.describe() == str(flow.refused)
+
+
+def test_a_bundle_that_its_member_does_not_take_waits_for_the_application_here_too(world: World) -> None:
+    """Even where it has taken nothing for so long that it was given up."""
+    flow = world.flow()
+    send(flow, 1, CREDIT_BYTES + 1)
+    world.now += 2 * AWAY_S
+    assert flow.ahead() is None
+    flow.refused = LimitError("retained_bytes_max // 4", 1024, 1100, transient=True)
+    assert flow.describe().endswith("and processes 7, 9 and the application here must take more")
+    world.unsettled = ()
+    assert str(flow.error(Reason.MEMBER)).endswith("and it waits for the application here")
+    world.disk_is_behind = True
+    assert str(flow.error(Reason.MEMBER)).endswith("and it waits for the disk here")
+    flow.reached(ME, 1)
+    assert flow.describe() == "retained_bytes_max // 4 is 1024"
 
 
 def test_a_full_inbox_a_full_outbox_and_used_up_credit_are_waited_for_in_this_order(world: World) -> None:

@@ -82,6 +82,23 @@ def test_a_name_that_is_none_is_refused_with_those_that_are() -> None:
         settings_from({"fan_out": 4})
 
 
+@pytest.mark.parametrize(
+    ("level", "name", "choices"),
+    [
+        ("fifo", "spread", "gossip or direct"),
+        ("causal", "spread", "tree or mesh"),
+        ("causal", "coding", "predicted, thesis or whole"),
+        ("total", "release", "paper, tight or frontier"),
+        ("total", "late", "side or drop"),
+    ],
+)
+def test_a_value_that_is_none_of_the_choices_is_refused_with_those_that_are(
+    level: str, name: str, choices: str
+) -> None:
+    with pytest.raises(SettingError, match=f"^{name} must be {choices}, not 'bogus'$"):
+        LEVELS[level].settings_from({name: "bogus"})
+
+
 def test_a_view_must_be_larger_than_the_fan_out_unless_it_is_full() -> None:
     with pytest.raises(SettingError, match=r"view_size.*fanout"):
         settings_from({"view_size": 4})

@@ -292,6 +292,13 @@ def test_certificates_are_made_and_found_fit(tmp_path: Path) -> None:
     whence("doctor", "--listen", "192.0.2.1:1", code=1)
 
 
+def test_the_doctor_prints_brackets_as_they_are() -> None:
+    """As in pip install 'whence[spark]': they are no markup."""
+    asked = [*WHENCE, "doctor", "--listen", "[spark]:0"]
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=DEADLINE_S)
+    assert (done.returncode, "[spark]:0" in done.stdout) == (1, True), done.stdout
+
+
 def test_lines_that_are_not_json_are_refused(tmp_path: Path) -> None:
     with running("--pid", 1, "--group", "alps=fifo", "--status", tmp_path / "s") as (_, told):
         said = whence("pub", "alps", "--contact", told["address"], "--ndjson", stdin='{"a": 1}\nnope\n', code=2)

@@ -25,7 +25,7 @@ from whence.errors import (
     UsageError,
     WhenceError,
 )
-from whence.limits import BUNDLE_BYTES_MAX, BUNDLE_EVENTS_MAX
+from whence.limits import BUNDLE_BYTES_MAX, BUNDLE_EVENTS_MAX, MERGED_PEER_ID_MAX
 from whence.net.settings import NetSettings
 from whence.types import ANY_INCARNATION, Process, packed
 from whence.wire.items import Packet
@@ -439,8 +439,14 @@ def test_arguments_of_the_wrong_kind_get_a_sentence() -> None:
             for count in ("x", 0, 2.5):
                 with pytest.raises(UsageError, match="count is a whole number from 1"):
                     await group.gathered(count)  # type: ignore[arg-type]
-            with pytest.raises(UsageError, match="a process is a pid"):
-                group.declare_dead("1", 1)  # type: ignore[arg-type]
+            for process in (("1", 1), (1.0, 1), (MERGED_PEER_ID_MAX + 1, 1), (1, None)):
+                with pytest.raises(UsageError, match=f"a pid from 0 to {MERGED_PEER_ID_MAX} and an incarnation"):
+                    group.declare_dead(*process)
+            for ask in (group.acquire_ticket, group.release_ticket):
+                with pytest.raises(UsageError, match=r"^level fifo has no tickets$"):
+                    await ask()
+            with pytest.raises(UsageError, match=r"^level fifo has no tickets$"):
+                group.declare_dead(1, 1)
             with pytest.raises(UsageError, match="timeout_s is a number of seconds"):
                 await group.publish(b"x", timeout_s=-1)
             await group.close()

@@ -216,8 +216,14 @@ def test_nothing_counts_as_stored_at_a_level_that_stores_no_events(tmp_path: Pat
             await group.ready_to_publish()
             receipt = await group.publish(b"x")
             assert len(await take(group, 1)) == 1, "its merger has written a last key by now"
-            with pytest.raises(UsageError, match="stores nothing"):
+            no_events = "level total stores no events; levels that do, with a data directory: eventual, fifo, causal$"
+            with pytest.raises(UsageError, match=no_events):
                 await receipt.stored()
+            with pytest.raises(UsageError, match=no_events):
+                await group.publish(b"y", until="stored")
+            fifo = await node.open("andes", "fifo")
+            with pytest.raises(UsageError, match="open it with durable=True and a data directory"):
+                await fifo.publish(b"y", until="stored")
 
     within(main())
 

@@ -111,20 +111,26 @@ def test_numbers_of_the_first_format_are_taken_over(tmp_path: Path) -> None:
     assert (again.taken, again.messages[:3]) == (71, [3, 0, 5])
 
 
-def test_numbers_of_the_third_format_are_taken_over_and_checked(tmp_path: Path) -> None:
-    """It has no positions of what is in hand; a flipped bit is seen before it is turned into the present one."""
+@pytest.mark.parametrize("written_as", [3, 4])
+def test_numbers_of_the_third_and_fourth_format_are_taken_over_and_checked(tmp_path: Path, written_as: int) -> None:
+    """The third has no positions of what is in hand; a flipped bit is seen before it is turned into the present one."""
     steps = ConsumerOffsets(bytearray(ConsumerOffsets.BYTES))
     steps.take_of(2, 5, whole=True)
     steps.hand(2, 1 << 16 | 5)
-    words = 4 + 2 * CLOCK_NODES_MAX
-    third = bytes(steps._memory)[: 8 * words] + pack("<Q", 3 << 57 | 3)
-    (tmp_path / "steps").write_bytes(third)
-    taken_over = ConsumerOffsets.at(tmp_path / "steps")
-    assert (taken_over.taken, taken_over.messages[2], taken_over.handed[2]) == (5, 1, 1 << 16 | 5)
-    assert not taken_over.displaced
-    assert set(taken_over.places) == {(0, 0)}
-    for byte in (16, 8 * 6, len(third) - 8):
-        damaged = bytearray(third)
+    steps.place(2, 7, 5)
+    steps.displace(1, 6, 2, 5)
+    all_words = memoryview(bytes(steps._memory)).cast("Q").tolist()[:-1]
+    words = all_words[: 4 + 2 * CLOCK_NODES_MAX] if written_as == 3 else all_words
+    former = pack(f"<{len(words) + 1}Q", *[word - (1 << 57) for word in words], written_as << 57 | written_as)
+    (tmp_path / "steps").write_bytes(former)
+    for _ in range(2):
+        taken_over = ConsumerOffsets.at(tmp_path / "steps")
+        assert (taken_over.taken, taken_over.messages[2], taken_over.handed[2]) == (5, 1, 1 << 16 | 5)
+        assert taken_over.displaced == ({} if written_as == 3 else {(1, 6): (2, 5)})
+        assert taken_over.places[2] == ((0, 0) if written_as == 3 else (7, 5))
+        taken_over.close()
+    for byte in (16, 8 * 6, len(former) - 8):
+        damaged = bytearray(former)
         damaged[byte] ^= 4
         (tmp_path / "damaged").write_bytes(damaged)
         with pytest.raises(StorageError, match="damaged"):
@@ -196,3 +202,21 @@ def test_numbers_that_were_cut_short_are_not_begun_anew(tmp_path: Path, left: in
         (tmp_path / "steps").write_bytes(damaged)
         with pytest.raises(StorageError, match="is damaged"):
             ConsumerOffsets.at(tmp_path / "steps")
+
+
+@pytest.mark.parametrize("block", [512, 4096])
+def test_no_lost_block_passes_for_numbers_that_are_still_zero(tmp_path: Path, block: int) -> None:
+    path = tmp_path / "steps"
+    steps = ConsumerOffsets.at(path)
+    steps.take_of(0, 4, whole=True)
+    steps.tell()
+    steps.displace(1, 6, 2, 5)
+    steps.close()
+    whole = path.read_bytes()
+    for begin in range(0, len(whole), block):
+        path.write_bytes(whole[:begin] + bytes(len(whole[begin : begin + block])) + whole[begin + block :])
+        with pytest.raises(StorageError, match=r"steps is damaged: .*; nothing was changed: restore the whole data"):
+            ConsumerOffsets.at(path)
+    path.write_bytes(bytes(block) + whole[block:])
+    with pytest.raises(StorageError, match="at byte 0 was never written"):
+        ConsumerOffsets.at(path)

@@ -1,4 +1,4 @@
-"""What callers hand over, checked at the door: wrong input gets a sentence before anything has happened."""
+"""Checks of what callers pass in: wrong input raises an error that explains it before anything has happened."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -8,11 +8,11 @@ from whence.errors import UsageError
 from whence.limits import MERGED_PEER_ID_MAX
 
 SECONDS_MAX = 10**9
-"""No wait is longer: some thirty years."""
+"""The longest wait allowed: some thirty years."""
 
 
 def check_seconds(name: str, value: object) -> None:
-    """Raise UsageError for what is no length of time."""
+    """Raise UsageError for a value that is not a length of time."""
     if not isinstance(value, int | float) or not 0 <= value <= SECONDS_MAX:
         too_many = isinstance(value, int) and value > SECONDS_MAX  # it may have more digits than Python prints
         raise UsageError(
@@ -21,43 +21,43 @@ def check_seconds(name: str, value: object) -> None:
 
 
 def check_timeout(value: object, name: str = "timeout_s") -> None:
-    """Raise UsageError for what is no time to wait; None is as long as it takes."""
+    """Raise UsageError for a value that is not a timeout; None waits without limit."""
     if value is not None:
         check_seconds(name, value)
 
 
 def check_count(name: str, value: object, least: int = 1) -> None:
-    """Raise UsageError for what is not a number of things."""
+    """Raise UsageError for a value that is not a count of at least `least`."""
     if not isinstance(value, int) or value < least:
         raise UsageError(f"{name} is a whole number from {least} on, not {value!r}")
 
 
 def check_callable(name: str, value: object) -> None:
-    """Raise UsageError for what cannot be called; None calls nobody."""
+    """Raise UsageError for a value that cannot be called; None is allowed."""
     if value is not None and not callable(value):
         raise UsageError(f"{name} is a function, not {value!r}")
 
 
 def check_path(name: str, value: object) -> None:
-    """Raise UsageError for what is no place in a file system; None is none."""
+    """Raise UsageError for a value that is not a path; None is allowed."""
     if value is not None and not (isinstance(value, str | Path) and str(value).strip() and "\0" not in str(value)):
         raise UsageError(f"{name} is a directory, as text or pathlib.Path, not {value!r}")
 
 
 def check_flag(name: str, value: object) -> None:
-    """Raise UsageError for what is neither True nor False."""
+    """Raise UsageError for a value that is neither True nor False."""
     if not isinstance(value, bool):
         raise UsageError(f"{name} is True or False, not {value!r}")
 
 
 def check_settings(value: object) -> None:
-    """Raise UsageError for what are not settings by name; None is none."""
+    """Raise UsageError for a value that is not a mapping of settings by name; None is allowed."""
     if value is not None and not (isinstance(value, Mapping) and all(isinstance(name, str) for name in value)):
         raise UsageError(f"settings are given by name, such as {{'view_size': 8}}, not {value!r}")
 
 
 def pids_of(name: str, value: object) -> list[int]:
-    """Return different pids as a list. Raises UsageError."""
+    """Return distinct pids as a list. Raises UsageError."""
     pids: list[Any] = _listed(value)
     known = all(type(pid) is int and 0 <= pid <= MERGED_PEER_ID_MAX for pid in pids)
     if not known or len(set(pids)) < len(pids) or pids == [value]:
@@ -66,7 +66,7 @@ def pids_of(name: str, value: object) -> list[int]:
 
 
 def texts_of(name: str, value: object, such_as: str) -> list[str]:
-    """Return texts as a list; one text alone is not a list of its letters. Raises UsageError."""
+    """Return texts as a list; a single text is not a list of its letters. Raises UsageError."""
     texts: list[Any] = _listed(value)
     if not all(isinstance(text, str) for text in texts) or texts == [value]:
         raise UsageError(f'{name} are a list of texts such as ["{such_as}"], not {value!r}')
@@ -74,5 +74,5 @@ def texts_of(name: str, value: object, such_as: str) -> list[str]:
 
 
 def _listed(value: object) -> list[Any]:
-    """Return many as a list, and what is one alone as a list of that, which is then no right answer."""
+    """Return an iterable as a list, and a single value as a list of itself, which the caller's check then refuses."""
     return list(value) if isinstance(value, Iterable) and not isinstance(value, str | bytes) else [value]

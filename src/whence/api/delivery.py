@@ -1,4 +1,4 @@
-"""What the application is given: one event, a batch of them, or an event that came too late."""
+"""What the application receives: one event, a batch of them, or an event that came too late."""
 
 from collections.abc import Callable, Iterator
 from itertools import repeat
@@ -57,30 +57,30 @@ class Delivery(Struct, frozen=True, gc=False):
 
     @property
     def position(self) -> int:
-        """Return its place among all events delivered here in this group. Where members remember it is the same in all
-        lives: what was in hand when a process died comes again with the position it had."""
+        """Return its place among all events delivered here in this group. Where members remember, it is the same in all
+        incarnations: an event that was handed out and not taken when a process died comes again at its old position."""
         return self._origin.position + self._offset
 
     @property
     def held_ns(self) -> int:
-        """Return how long it waited here for its turn."""
+        """Return how long it was held back here until its turn."""
         return self._origin.held_ns
 
     @property
     def latency_ns(self) -> int | None:
-        """Return about how long it took: half the usual round trip to its publisher, and the wait. None: not known."""
+        """Return its estimated latency: half the usual round trip to its publisher, plus the wait. None: not known."""
         return self._origin.latency_ns
 
     @property
     def gaps(self) -> tuple[Span, ...]:
-        """Return what was skipped just before it, for good."""
+        """Return the events that were skipped for good just before it."""
         return () if self._offset else self._origin.gaps
 
     @property
     def resets(self) -> tuple[str, ...]:
-        """Return what happened just before it that a state built from deliveries may have to be built anew for:
-        `too_old` (more is missing than is asked for), `gap` (no merger's log reached back), or the name of a part that
-        was repaired."""
+        """Return what happened just before it that may require a state built from deliveries to be rebuilt: `too_old`
+        (more is missing than is asked for), `gap` (no merger's log reached back), or the name of a part that was
+        repaired."""
         return () if self._offset else self._origin.resets
 
     @property
@@ -106,7 +106,7 @@ class Delivery(Struct, frozen=True, gc=False):
 
     @property
     def redelivered(self) -> bool:
-        """Tell whether an earlier life may have been handed it, and died before it was taken."""
+        """Tell whether an earlier incarnation may have been handed it and died before it was taken."""
         return self._offset < self._origin.redelivered
 
 
@@ -128,7 +128,7 @@ class Batch(Struct, eq=False, gc=False):
 
     bundle: Bundle
     count: int
-    """How many events it has."""
+    """The number of its events."""
     position: int
     level: str
     held_ns: int
@@ -137,9 +137,9 @@ class Batch(Struct, eq=False, gc=False):
     gaps: tuple[Span, ...] = ()
     resets: tuple[str, ...] = ()
     redelivered: int = 0
-    """How many of its first events an earlier life may have been handed, and died before they were taken."""
+    """The number of its first events that an earlier incarnation may have been handed and had not taken."""
     _ordinal: int = 0
-    """Events delivered before it in this life, where what is taken is counted."""
+    """Events delivered before it in this incarnation, where what is taken is counted."""
     _inbox: int = 0
     """Which inbox handed it out."""
 
@@ -160,7 +160,7 @@ class Batch(Struct, eq=False, gc=False):
         return map(Delivery, payloads, range(len(payloads)), repeat(self._origin()))
 
     def only(self) -> Delivery:
-        """Return its event, if it has but one."""
+        """Return its event, if it has exactly one."""
         return Delivery(self.bundle.body, 0, self._origin())
 
     def _origin(self) -> Origin:

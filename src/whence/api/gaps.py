@@ -1,11 +1,12 @@
-"""Gaps and resets that wait to be told with the next delivery: bounded, and it is told where some were left out."""
+"""Gaps and resets that will be reported with the next delivery: bounded, and it is reported when some were left out."""
 
 from collections.abc import Iterable
 
 from whence.types import Span
 
 GAPS_MAX = 4096
-"""Spans of a gap that wait for the next delivery. Full: the oldest go, and a reset called GAPS_LOST tells of it."""
+"""Spans of a gap that wait for the next delivery. Full: the oldest are dropped, and a reset called GAPS_LOST reports
+it."""
 
 GAPS_LOST = "gaps"
 
@@ -14,7 +15,7 @@ RESETS_MAX = 16
 
 
 def bounded(spans: Iterable[Span], resets: dict[str, None]) -> tuple[list[Span], dict[str, None]]:
-    """Return spans with those that follow each other joined, the newest if they are too many, and what to say then."""
+    """Return the spans with adjacent ones joined, only the newest if there are too many, and the resets to report."""
     gaps: dict[tuple[int, int, int], Span] = {}
     """By process and the number after the last."""
     for span in spans:

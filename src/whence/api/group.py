@@ -1,9 +1,9 @@
-"""A group that is open: publish, iterate deliveries, wait for what is certain, obtain tickets, close.
+"""An open group: publish, iterate deliveries, wait for acknowledgements, obtain tickets, close.
 
 Publishes of one turn of the loop travel as one bundle. A publish waits while peers or the group's own consumer are
 behind (core/flow.py), and raises BackPressureError when that lasts too long; what was accepted is never discarded
 (publisher.py). A receipt names what is certain: `accepted` (this process has it and is spreading it), `stored` (it
-survives a crash of this process), `settled` (every other member known has it).
+survives a crash of this process), `settled` (every other known member has it).
 """
 
 import asyncio
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Typed = TypeVar("Typed")
 
 TURN_EVENTS = 1024
-"""Publishes after which the others get their turn, and what waits goes out unless they are busy."""
+"""Publishes after which other tasks get their turn, and pending events go out unless peers are busy."""
 
 
 class Group(TicketCalls):
@@ -62,25 +62,26 @@ class Group(TicketCalls):
     async def publish(self, payload: Payload, *, until: str = "accepted", timeout_s: float | None = None) -> Receipt:
         """Publish an event, waiting for room if need be.
 
-        Returns once it will be handed to the member this turn or when there is room, or with `until` once it is stored
-        or settled, for which it waits `timeout_s` (see Receipt). Raises BackPressureError after
-        `publish_wait_s` without room, PayloadError for what is not bytes, LimitError for a payload that no bundle can
-        carry, NotMemberError, ClosedError, StorageError, UsageError without the right to write. At level `optimistic`
+        Returns once it will be handed to the member, in this turn or when there is room; with `until`, once it is
+        stored or settled, for which it waits `timeout_s` (see Receipt). Raises BackPressureError after `publish_wait_s`
+        without room, PayloadError for a payload that is not bytes, LimitError for a payload that no bundle can carry,
+        NotMemberError, ClosedError, StorageError, UsageError without the right to write. At level `optimistic`
         NotCoordinatorError or LeaseSuspendedError, at level `total` StalledError: each says why and when to retry.
 
-        What was accepted is kept until the member takes it, and nothing published later overtakes it. Should it fail
-        after all (a lease ended before the end of the turn, the group failed), `receipt.accepted()` raises why, and
-        the next call of any kind that publishes raises EventsLostError with the events, once; so does `on_lost`.
+        What was accepted is retained until the member takes it, and nothing published later overtakes it. Should it
+        fail after all (a lease ended before the end of the turn, the group failed), `receipt.accepted()` raises why,
+        and the next call of any kind that publishes raises EventsLostError with the events, once; `on_lost` is called
+        with the same.
         """
         if type(payload) is not bytes:
             payload = checked(payload)
         if until != Durability.ACCEPTED or timeout_s is not None:
-            check_until(until, timeout_s, stores=self._driver.stores)
+            check_until(until, timeout_s, self._driver)
         receipt = self._load((payload,), len(payload))
         if receipt is None:
             receipt = await self._load_with_room((payload,), len(payload))
         if self.publisher.pending is None or receipt.place % TURN_EVENTS == TURN_EVENTS - 1:
-            await asyncio.sleep(0)  # a loop of publishes must leave the others their turn
+            await asyncio.sleep(0)  # a loop of publishes must let other tasks run
         if until != Durability.ACCEPTED:
             await wait_until(receipt, until, timeout_s)
         return receipt
@@ -91,12 +92,12 @@ class Group(TicketCalls):
         """Publish events as one bundle; like `publish` otherwise."""
         events = all_checked(payloads, self._flow.limits.events.value)
         if until != Durability.ACCEPTED or timeout_s is not None:
-            check_until(until, timeout_s, stores=self._driver.stores)
+            check_until(until, timeout_s, self._driver)
         # To copy many small ones is quicker than to ask each for its length.
         size = len(b"".join(events)) if len(events) >= TURN_EVENTS else sum(map(len, events))
         receipt = self._load(events, size, alone=True) or await self._load_with_room(tuple(events), size)
         if self.publisher.pending is None and (receipt.place or len(events) >= TURN_EVENTS):
-            await asyncio.sleep(0)  # a loop of publishes must leave the others their turn
+            await asyncio.sleep(0)  # a loop of publishes must let other tasks run
         if until != Durability.ACCEPTED:
             await wait_until(receipt, until, timeout_s)
         return receipt
@@ -127,14 +128,14 @@ class Group(TicketCalls):
         """Return an iterator over single deliveries, in order, until the group is closed.
 
         Asking for the next one takes the one before. All iterators of a group share one sequence: one that is broken
-        off, cancelled or timed out loses nothing, and the next goes on after the last event that was handed out.
-        Raises UsageError where the application is called with deliveries instead, or wants none.
+        off, cancelled or timed out loses nothing, and the next continues after the last event that was handed out.
+        Raises UsageError where the group was opened with `on_batch` or without deliveries.
         """
         self._inbox.check_iterable()
         return self._deliveries
 
     async def next(self, timeout: float | None = None) -> Delivery:
-        """Return the next delivery; the one before is taken. Nothing is lost where it is cancelled.
+        """Return the next delivery; the one before is taken. Cancelling the call loses nothing.
 
         Raises TimeoutError after `timeout` seconds without one, ClosedError once the group is closed and everything was
         handed out, or what ended it.
@@ -154,27 +155,27 @@ class Group(TicketCalls):
         """Take an event or a batch, and everything handed out before it; without one, everything handed out so far.
 
         Where the group was opened with `ack="manual"`, nothing else takes: what was not acknowledged comes again in the
-        next life of a member that remembers. Elsewhere it takes what is in hand without asking for more. Raises
-        UsageError where that is counted, for what was not handed out here in this life; ClosedError where it cannot be
-        counted any more. What a group handed out before it was closed may be acknowledged after that.
+        next incarnation of a member that remembers. Elsewhere it takes what was handed out without asking for more.
+        Raises UsageError, where that is counted, for what was not handed out here in this incarnation; ClosedError
+        where it can no longer be counted. What a group handed out before it was closed may be acknowledged after that.
         """
         self._inbox.ack(upto)
 
     def next_quick(self) -> Delivery | None:
-        """Hand out the next event if one is here, and nothing has to be counted when the application gets it."""
+        """Return the next event, None if none is here or it must be counted when the application gets it."""
         return self._deliveries.next_now() if self._inbox.quick else None
 
     @property
     def manual(self) -> bool:
-        """Tell whether the application acknowledges what it has taken."""
+        """Tell whether the application itself acknowledges what it has taken."""
         return self._inbox.manual
 
     def take_in_hand(self) -> None:
-        """Take what the application was handed, because it closes the group itself."""
+        """Take everything that was handed out, because the application closes the group itself."""
         self._inbox.closing()
 
     def batches(self) -> AsyncIterator[Batch]:
-        """Return an iterator over deliveries as they came, a bundle at a time: many events for the price of one.
+        """Return an iterator over deliveries as they came, a bundle at a time: many events for the cost of one.
 
         Asking for the next batch takes the one before. Raises UsageError as `__aiter__` does.
         """
@@ -189,26 +190,26 @@ class Group(TicketCalls):
 
     @property
     def position(self) -> int:
-        """Return how many events were delivered here; where members remember, in all lives."""
+        """Return the number of events delivered here; where members remember, in all incarnations."""
         return self._driver.offsets.position
 
     @property
     def lost(self) -> int:
-        """Return how many events that were accepted here were lost before anybody had them."""
+        """Return the number of events that were accepted here and lost before any other member had them."""
         return self.publisher.lost.count
 
     @property
     def skipped(self) -> int:
-        """Return how many events were given up here, those among them that a full inbox dropped."""
+        """Return the number of events given up here, including those that a full inbox dropped."""
         return self._driver.counts["skipped"] + self._inbox.dropped
 
     def members(self) -> tuple[int, ...]:
-        """Return the other members known now; of a causal group, all there are, here or away. Of a group that was
-        closed, none."""
+        """Return the other members known now; of a causal group, all of them, connected or away. Of a closed group,
+        none."""
         return () if self._driver.left else self._driver.others()
 
     async def gathered(self, count: int, timeout_s: float | None = 30.0) -> None:
-        """Wait until the member knows a group of so many, itself among them.
+        """Wait until the member knows `count` members, itself included.
 
         Raises JoinError after `timeout_s`, and UsageError for more than it can ever know (`view_size`).
         """
@@ -230,13 +231,13 @@ class Group(TicketCalls):
 
     @property
     def pid(self) -> int:
-        """Return the name of this process."""
+        """Return the pid of this process."""
         return self._driver.context.me.pid
 
     # --- what only its level knows, and the end ---
 
     async def noted(self, kind: str, timeout_s: float = 30.0) -> None:
-        """Wait until the member has noted something at least once, such as ticket_acquire. Raises JoinError."""
+        """Wait until the member has noted `kind` at least once, such as ticket_acquire. Raises JoinError."""
         check_timeout(timeout_s)
         try:
             async with asyncio.timeout(timeout_s):
@@ -247,9 +248,9 @@ class Group(TicketCalls):
             raise ClosedError(f"the member of {self.name!r} has left or was closed, and noted no {kind}")
 
     async def act(self, name: str, argument: int = 0) -> None:
-        """Let the member do what only its level knows: switch, topic or subscribe at level `total`.
+        """Let the member do something specific to its level: switch, topic or subscribe at level `total`.
 
-        Raises UsageError for anything else than members of live groups do (net/permits.py).
+        Raises UsageError for anything that members of live groups may not do (net/permits.py).
         """
         self._driver.act(name, argument)
 
@@ -261,10 +262,10 @@ class Group(TicketCalls):
         """Leave the group: what was published goes out, the farewell spreads, iterators end.
 
         What the member has not taken after `publish_wait_s` is lost: the group is left, and EventsLostError raised.
-        At level `causal` members are fixed: this one is away until a later life of the process opens the group again,
-        and what it published and not everybody has waits for that, or is lost if no data directory keeps it. Wait for
-        `settled` first where that matters. What the application has in hand is taken, unless it acknowledges itself.
-        Closing it again does nothing.
+        At level `causal` members are fixed: this one is away until a later incarnation of the process opens the group
+        again. Events it published that not every member has wait for that, or are lost if no data directory retains
+        them. Wait for `settled` first where that matters. What the application was handed is taken, unless it
+        acknowledges itself. Closing the group again does nothing.
         """
         if self._node.groups.get(self.name) is not self:
             return
@@ -293,7 +294,7 @@ class TypedGroup(Generic[Typed]):
         return self
 
     async def __anext__(self) -> tuple[Typed, Delivery]:
-        """Return the next value. Raises UsageError at a payload that is no such value; the next call goes on."""
+        """Return the next value. Raises UsageError for a payload of another type; the next call continues after it."""
         return self._read(await anext(self._deliveries))
 
     async def next(self, timeout: float | None = None) -> tuple[Typed, Delivery]:

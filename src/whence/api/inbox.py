@@ -1,10 +1,10 @@
-"""What was delivered and not yet handed out: bounded, with a named action when the application is too slow.
+"""Events that were delivered and not yet handed out: bounded, with a named action when the application is too slow.
 
-Law: an event is handed out once within a life, whoever asks: a `break`, a cancelled or timed-out wait and a second
-iterator lose nothing and repeat nothing. It is taken when the application asks for the next one, or, with
-`ack="manual"`, when it is acknowledged; core/offsets.py counts both, and where members remember, a later life begins
-with the first event that was not taken. What is iterated as events and as batches is one sequence: a batch begun as
-events goes on as a batch of the rest.
+Law: an event is handed out once within an incarnation, whichever reader asks: a `break`, a cancelled or timed-out wait
+and a second iterator lose nothing and repeat nothing. It is taken when the application asks for the next one, or, with
+`ack="manual"`, when it is acknowledged; core/offsets.py counts both, and where members remember, a later incarnation
+begins with the first event that was not taken. Events and batches are iterated as one sequence: a batch begun as events
+continues as a batch of the rest.
 
 A row of a trace stands for an event that the application was handed, and is on file before the event counts as taken.
 
@@ -29,8 +29,8 @@ from whence.net.recorder import TraceRecorder
 from whence.types import Bundle, Span
 
 INBOX_BYTES_MAX = 64 << 20
-"""Publishers of a group wait for its slowest consumer, so an inbox holds what they have under way. Should that ever be
-more than this, nothing more is read from any peer until the consumer has caught up."""
+"""Publishers of a group wait for its slowest consumer, so an inbox holds what they have in flight. Should that ever
+exceed this bound, nothing more is read from any peer until the consumer has caught up."""
 
 
 class Overflow(StrEnum):
@@ -58,7 +58,7 @@ class Ack(StrEnum):
 
     @classmethod
     def parse(cls, name: str) -> "Ack":
-        """Return the way of that name. Raises UsageError."""
+        """Return the mode of that name. Raises UsageError."""
         if name not in cls.__members__.values():
             raise UsageError(f"ack is next or manual, not {name!r}")
         return cls(name)
@@ -84,18 +84,18 @@ class Inbox:
         if on_batch is not None and not receive:
             raise UsageError("receive=False takes no deliveries, so on_batch would never be called; give one of them")
         self.events = 0
-        """Events of batches that nobody has begun."""
+        """Events of batches that no reader has begun."""
         self.events_max = events_max
         self.dropped = 0
         self.ended = False
-        """Nothing more comes."""
+        """Nothing more will come."""
         self.manual = ack is Ack.MANUAL
         self.on_pause: Callable[[object, bool], None] = lambda who, pause: None
         self.offsets = Offsets(None, manual=self.manual)
         self.recorder: TraceRecorder | None = None
         self.rtt_ns: RoundTrip = lambda peer: None
         self.batches: deque[Batch] = deque()
-        """What nobody has begun."""
+        """Batches that no reader has begun."""
         self.deliveries = Deliveries(self)
         self.late_events = LateEvents()
         self._level = level
@@ -103,7 +103,7 @@ class Inbox:
         self._receive = receive
         self._on_batch = on_batch
         self._number = next(_NUMBERS)
-        """What tells its deliveries from those of other inboxes of this process."""
+        """Distinguishes its deliveries from those of other inboxes of this process."""
         self._gaps: list[Span] = []
         self._resets: dict[str, None] = {}
         self._closing = False
@@ -115,8 +115,8 @@ class Inbox:
     # --- what the driver brings ---
 
     def deliver(self, step: Step) -> None:
-        """Queue a bundle that the member delivers, or call the application with it, but for what that has from an
-        earlier life."""
+        """Queue a bundle that the member delivers, or call the application with it, without the events that it took in
+        an earlier incarnation."""
         bundle, mark, offsets = step.bundle, step.mark, self.offsets
         have, again, position, left = offsets.deliver(bundle)
         if not left:
@@ -159,7 +159,7 @@ class Inbox:
             offsets.hand(batch.bundle, batch.count)
         try:
             on_batch(batch)
-        except Exception as error:  # noqa: BLE001 - the application's, of any kind; the next batch comes all the same
+        except Exception as error:  # noqa: BLE001 - the application's, of any kind; the next batch still comes
             _report(batch, error)
         if not offsets.counts:
             offsets.on_taken(batch.bundle, batch.count)
@@ -167,12 +167,12 @@ class Inbox:
             self.take_in_hand()
 
     def skip(self, gap: Gap) -> None:
-        """Keep word of a gap for the next delivery."""
+        """Remember a gap, to report it with the next delivery."""
         if self._receive:
             self._gaps, self._resets = bounded((*self._gaps, *gap.spans), self._resets)
 
     def reset(self, reason: str) -> None:
-        """Keep word of a reset for the next delivery."""
+        """Remember a reset, to report it with the next delivery."""
         if self._receive and len(self._resets) < RESETS_MAX:
             self._resets[reason] = None
 
@@ -182,14 +182,14 @@ class Inbox:
             self.late_events.add(late)
 
     def closing(self) -> None:
-        """Learn that the application closes the group itself: what it has in hand is taken."""
+        """Note that the application closes the group itself: what it was handed is taken."""
         self._closing = True
         if not self.manual:
             self.take_in_hand()
 
     def end(self, error: WhenceError | None) -> None:
-        """End the iterators once they have handed out what is here; where a later life goes on, once what is taken
-        cannot be counted any more."""
+        """End the iterators once they have handed out what is here; where a later incarnation continues, once what is
+        taken can no longer be counted."""
         if self._closing and not self.ended:
             self.closing()
         self.ended = True
@@ -201,7 +201,7 @@ class Inbox:
     # --- what the application takes ---
 
     async def more(self) -> None:
-        """Wait until more may be here. Raises StopAsyncIteration when nothing comes, or the error that ended it."""
+        """Wait until more may be here. Raises StopAsyncIteration when nothing more will come, or what ended it."""
         if self._error is not None:
             raise self._error
         if self.ended:
@@ -227,7 +227,7 @@ class Inbox:
         self._take_upto(handed)
 
     def check_iterable(self) -> None:
-        """Raise UsageError where nothing is to be iterated over."""
+        """Raise UsageError where there is nothing to iterate over."""
         if self._on_batch is not None:
             raise UsageError("the deliveries of this group go to on_batch; open it without to iterate over them")
         if not self._receive:
@@ -235,7 +235,7 @@ class Inbox:
 
     @property
     def quick(self) -> bool:
-        """Tell whether nothing has to be done for an event but to hand it out."""
+        """Tell whether handing out an event needs no bookkeeping."""
         return not self.offsets.counts and self.recorder is None
 
     def full(self) -> bool:
@@ -250,7 +250,7 @@ class Inbox:
     # --- handing out ---
 
     def begin_batch(self) -> Batch:
-        """Return the next batch, which is here no more."""
+        """Remove and return the next batch."""
         batch = self.batches.popleft()
         self._bytes -= len(batch.bundle.body)
         self.events -= batch.count
@@ -270,7 +270,7 @@ class Inbox:
             self.offsets.on_taken(bundle, count)
 
     def check_room(self) -> None:
-        """Raise LimitError where too much waits to be acknowledged."""
+        """Raise LimitError where too many events wait to be acknowledged."""
         in_hand = self.offsets.handed - self.offsets.taken
         if in_hand >= self.events_max:
             raise LimitError("inbox_events_max", self.events_max, in_hand + 1)
@@ -280,7 +280,7 @@ class Inbox:
         self._take_upto(self.offsets.handed)
 
     def _take_upto(self, handed: int) -> None:
-        """Take what was handed out up to an event of this life; its row is on file before."""
+        """Take what was handed out up to an event of this incarnation; its trace row is on file before."""
         offsets = self.offsets
         if handed > offsets.taken:
             if self.recorder is not None and offsets.survives:
@@ -300,7 +300,7 @@ class Inbox:
                 self._drop(self.batches.popleft())
 
     def _drop(self, gone: Batch) -> None:
-        """Leave a batch out, and tell of it with the next one. It is taken together with that one's first event."""
+        """Drop a batch, and report the gap with the next one. It is taken together with that one's first event."""
         bundle, first = gone.bundle, self.batches[0]
         self.events -= gone.count
         self.dropped += gone.count
@@ -331,15 +331,15 @@ class Deliveries:
         self._begun: Batch | None = None
         """The batch whose events are being handed out one by one."""
         self._rest: Iterator[Delivery] = iter(_NOTHING)
-        """Those that were not."""
+        """Its events that were not handed out yet."""
         self._quick: Iterator[Delivery] = iter(_NOTHING)
-        """All of those but the last, where nothing has to be done for one but to hand it out."""
+        """All of those but the last, where handing one out needs no bookkeeping."""
 
     def __aiter__(self) -> "Deliveries":
         return self
 
     async def __anext__(self) -> Delivery:
-        """Return the next event; end when nothing more comes. Raises what ended the group, if it was an error."""
+        """Return the next event; end when nothing more will come. Raises what ended the group, if it was an error."""
         for delivery in self._quick:
             return delivery
         while (found := self.next_now()) is None:
@@ -347,8 +347,8 @@ class Deliveries:
         return found
 
     def next_now(self) -> Delivery | None:
-        """Hand out the next event, if one is here; the one before is taken. Raises LimitError where too many wait to be
-        acknowledged."""
+        """Return the next event, None if none is here; the one before is taken. Raises LimitError where too many wait
+        to be acknowledged."""
         for delivery in self._quick:
             return delivery
         inbox = self._inbox
@@ -383,7 +383,7 @@ class Deliveries:
         return found
 
     def next_batch_now(self) -> Batch | None:
-        """Hand out the next batch, or the rest of one that was begun, if there is one; what was before is taken."""
+        """Return the next batch or the rest of one that was begun, None if none is here; what was before is taken."""
         inbox = self._inbox
         if inbox.ended and inbox.offsets.closed:
             self._leave_to_a_later_life()
@@ -404,7 +404,7 @@ class Deliveries:
         return batch
 
     def _begin(self, batch: Batch) -> Delivery:
-        """Begin to hand out a batch event by event; return the first."""
+        """Begin to hand out a batch event by event; return the first event."""
         self._begun = batch
         count = batch.count
         if count == 1:
@@ -432,7 +432,7 @@ class Batches:
         return self
 
     async def __anext__(self) -> Batch:
-        """Return the next batch; end when nothing more comes. Raises what ended the group, if it was an error."""
+        """Return the next batch; end when nothing more will come. Raises what ended the group, if it was an error."""
         while (batch := self._inbox.deliveries.next_batch_now()) is None:
             await self._inbox.more()
         return batch

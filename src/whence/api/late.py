@@ -8,7 +8,7 @@ from whence.core.ready import Late
 from whence.types import EventId
 
 LATE_MAX = 4096
-"""Late events waiting for their reader. Full: the oldest go, and are counted."""
+"""Late events waiting for their reader. Full: the oldest are dropped and counted."""
 
 
 class LateEvents:
@@ -33,7 +33,7 @@ class LateEvents:
         self._arrived.wake()
 
     def end(self) -> None:
-        """End once what is here was handed out."""
+        """End the iterator once what is here was handed out."""
         self._ended = True
         self._arrived.wake()
 
@@ -41,7 +41,7 @@ class LateEvents:
         return self
 
     async def __anext__(self) -> LateEvent:
-        """Return the next late event; end when nothing more comes."""
+        """Return the next late event; end when nothing more will come."""
         while not self._events:
             if self._ended:
                 raise StopAsyncIteration

@@ -1,4 +1,4 @@
-"""Accepted events that are lost after all: who published them hears of it, and so do the log and the counters."""
+"""Accepted events that are lost after all: the loss is reported to their publisher, logged and counted."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ log = logging.getLogger("whence.net")
 
 
 class LostEvents:
-    """What one group has lost of what it accepted, and telling of it."""
+    """Counts and reports what one group has lost of what it accepted."""
 
     def __init__(self, driver: Driver, on_lost: Callable[[EventsLostError], None] | None) -> None:
         self.count = 0
@@ -22,13 +22,13 @@ class LostEvents:
         driver.ports.on_unheard = self._unheard
 
     def lose(self, pending: PendingBundle, why: WhenceError) -> None:
-        """Tell of a bundle that the member never took, and will not."""
+        """Report a bundle that the member never took and never will."""
         self._driver.ports.count("reject", type(why).__name__)
         pending.refuse(why)
         self._tell(EventsLostError(pending.payloads, why))
 
     def _unheard(self, bundle: Bundle) -> None:
-        """Tell of events that were sent in vain, as far as can be known."""
+        """Report events that were sent and, as far as can be known, reached no member."""
         numbers = f"{bundle.first}" if bundle.count == 1 else f"{bundle.first} to {bundle.last}"
         why = OutcomeUnknownError(
             f"no merger said within delta that it has event {numbers}; what comes later comes too late for its place"

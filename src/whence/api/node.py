@@ -1,4 +1,4 @@
-"""The user's door: join a cluster, open a group at a level, publish, iterate deliveries, close.
+"""The entry point: join a cluster, open a group at a level, publish, iterate deliveries, close.
 
 async with whence.join(1, listen="127.0.0.1:0", contacts=["127.0.0.1:4000"]) as node:
     group = await node.open("alps", level="fifo")
@@ -63,14 +63,14 @@ class Node:
 
     @property
     def live(self) -> LiveNode:
-        """Return the running node. Raises ClosedError before and after its time."""
+        """Return the running node. Raises ClosedError before it starts and after it is closed."""
         if self._live is None:
             raise ClosedError("the node is not running; use it inside `async with whence.join(...)`")
         return self._live
 
     @property
     def pid(self) -> int:
-        """Return the peer's name."""
+        """Return the pid of this process."""
         return self.live.me.pid
 
     @property
@@ -95,8 +95,8 @@ class Node:
     ) -> None:
         """Close every group and connection.
 
-        After an error, without waiting for what the members do not take, and without taking what the application has in
-        hand.
+        After an error, do so without waiting for what the members do not take, and without taking what the application
+        was handed.
         """
         try:
             await self._close(patiently=kind is None)
@@ -105,7 +105,7 @@ class Node:
                 raise
 
     async def _serve(self, live: LiveNode) -> None:
-        """Tell of the node where it was asked for; at the usual place unless another process has it."""
+        """Serve status and metrics where asked for; at the usual place unless another process has it."""
         if self._metrics is not None:
             self._servers.append(await serve_metrics(live, *self._metrics))
         if isinstance(self._status, Path | str):
@@ -117,7 +117,7 @@ class Node:
                 log.warning("%s; whence top cannot look at this process", error)
 
     async def close(self) -> None:
-        """Close every group and connection; iterators end. What the application has in hand is taken.
+        """Close every group and connection; iterators end. What the application was handed is taken.
 
         What a member has not taken after its group's `publish_wait_s` is lost: EventsLostError is raised at the end.
         """
@@ -160,26 +160,27 @@ class Node:
         """Become a member of a group at a level.
 
         `founders` are the processes that begin the group together, the same list at each of them: it begins when all of
-        them are here, and waits for them at most `timeout_s` (None: as long as it takes). Level `causal` has them as
-        its only members; level `optimistic` needs at least three, on whose word tickets rest; elsewhere a group that
-        names none is begun by whoever comes first.
+        them are here, and waits for them at most `timeout_s` (None: without limit). Level `causal` has them as its only
+        members; level `optimistic` needs at least three, whose acknowledgements tickets rest on; elsewhere a group that
+        names none is begun by the first process that opens it.
         `write` obtains a ticket at level `optimistic` and waits for it: without one a member only receives, until it
         calls `acquire_ticket`. At level `total` it waits until a restarted process may publish. Elsewhere every member
         may.
-        `durable` keeps what is published here in the data directory until every member has it, so that `stored` can be
-        waited for; at levels `optimistic` and `total`, which deliver in time or not at all, it is refused.
+        `durable` retains what is published here in the data directory until every member has it, so that `stored` can
+        be awaited; at levels `optimistic` and `total`, which deliver in time or not at all, it is refused.
         `overflow` says what happens when the application does not take its deliveries: `pause` (publishers of this
-        group wait until it does: here at `inbox_events_max`, the other members once 4 MiB are under way to it), `drop`
-        (the oldest go, and the next delivery tells of the gap), `close` (the iterator raises SlowConsumerError).
-        `on_batch` is called with every batch as soon as its turn has come, a little sooner than an iterator has it. It
-        must not take long: nothing else happens meanwhile. It may call `publish_nowait`. What it raises goes to the
-        loop's exception handler, and deliveries go on. A batch is taken when the call returns.
+        group wait until it does: here at `inbox_events_max`, the other members once 4 MiB are in flight to it), `drop`
+        (the oldest are dropped, and the next delivery reports the gap), `close` (the iterator raises
+        SlowConsumerError).
+        `on_batch` is called with every batch as soon as its turn has come, a little sooner than an iterator gets it. It
+        must not take long: it blocks the loop. It may call `publish_nowait`. What it raises goes to the loop's
+        exception handler, and deliveries go on. A batch is taken when the call returns.
         `ack` says when an event counts as taken: `next`, when the application asks for the next one, or `manual`, when
-        it calls `ack`. Where members remember (level `causal`, with a data directory), their next life begins with the
-        first event that was not taken; elsewhere it is what publishers wait for. At most `inbox_events_max` events may
-        wait to be acknowledged; asking for more raises LimitError.
-        `on_lost` is called at once with what is lost of the events that were accepted here; whoever publishes next is
-        told the same by EventsLostError.
+        it calls `ack`. Where members remember (level `causal`, with a data directory), their next incarnation begins
+        with the first event that was not taken; elsewhere it only decides how long publishers wait. At most
+        `inbox_events_max` events may wait to be acknowledged; asking for more raises LimitError.
+        `on_lost` is called at once with the accepted events that are lost; the next publish raises the same as
+        EventsLostError.
         Raises UsageError, SettingError, JoinError, StorageError; with `write`, also what `acquire_ticket` raises:
         then the group is left again.
         """
@@ -234,12 +235,13 @@ def join(
 ) -> Node:
     """Return a node to enter with `async with`: it listens and reaches any of the contacts.
 
-    Contacts that are not up yet are called on, with the reason logged; a contact that refuses this process is an error.
-    `status` is the local socket for `whence top`: True is where it usually is, False none. `metrics` is host:port to
-    serve metrics for Prometheus at. Run the program with `whence.run` for the quickest loop there is.
+    Contacts that are not up yet are called again and again, with the reason logged; a contact that refuses this process
+    is an error. `status` is the local socket for `whence top`: True is the usual path, False none. `metrics` is
+    host:port to serve metrics for Prometheus at. Run the program with `whence.run` for the fastest event loop
+    available.
 
-    Behind a proxy or a translated address, `advertise` is where the others are told to call.
-    Raises UsageError where something cannot be; beyond loopback, certificates are needed (see `whence certs`).
+    Behind a proxy or a translated address, `advertise` is the address that others should call.
+    Raises UsageError where an argument is wrong; beyond loopback, certificates are needed (see `whence certs`).
     """
     files = (certificate, key, authority)
     if any(files) and not all(files):
@@ -268,7 +270,7 @@ def join(
 
 
 def checked_settings(settings: object) -> NetSettings:
-    """Return a node's settings, the usual ones for None. Raises UsageError, SettingError."""
+    """Return a node's settings, the defaults for None. Raises UsageError, SettingError."""
     if settings is None:
         return NetSettings()
     if not isinstance(settings, NetSettings):
@@ -288,7 +290,7 @@ def endpoint(text: object) -> tuple[str, int]:
 
 
 def _ascii_host(host: str) -> str:
-    """Return a host name as resolvers and peers take it; one with other letters in its IDNA form. Raises UsageError."""
+    """Return a host name in ASCII, as resolvers and peers accept it; other letters in IDNA form. Raises UsageError."""
     try:
         name = host if host.isascii() else host.encode("idna").decode("ascii")
     except UnicodeError:

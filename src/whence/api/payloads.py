@@ -7,11 +7,11 @@ from typing import TypeAlias
 from whence.errors import LimitError, PayloadError
 
 Payload: TypeAlias = bytes | bytearray | memoryview
-"""What may be published; one that can change is copied."""
+"""What may be published; a mutable payload is copied."""
 
 
 def checked(payload: Payload) -> bytes:
-    """Return a payload as bytes that nobody can change any more. Raises PayloadError for anything else."""
+    """Return a payload as immutable bytes. Raises PayloadError for anything else."""
     if isinstance(payload, bytes):
         return payload
     if isinstance(payload, bytearray | memoryview):
@@ -22,7 +22,7 @@ def checked(payload: Payload) -> bytes:
 
 
 def all_checked(payloads: Iterable[Payload], events_max: int) -> Sequence[bytes]:
-    """Return payloads to publish together as bytes; of an endless iterable, one more than may be published.
+    """Return payloads to publish together as bytes; of a longer iterable, one more than may be published.
 
     Raises PayloadError, and LimitError for none.
     """

@@ -1,8 +1,8 @@
 """The publishing half of a group: what is admitted (core/flow.py) waits for its bundle, and the bundle for its member.
 
-Law: what a publish that returned has accepted is never discarded while the group lives. Where the member does not take
-it yet, it waits, and whatever is published later waits behind it or is refused before it is accepted. Should it fail
-after all (a lease ended, the group was closed or failed), nothing overtakes it in silence: the next call raises
+Law: what a publish that returned has accepted is never discarded while the group is open. Where the member does not
+take it yet, it waits, and whatever is published later waits behind it or is refused before it is accepted. Should it
+fail after all (a lease ended, the group was closed or failed), nothing overtakes it silently: the next call raises
 EventsLostError with the events, `on_lost` is called with the same, a warning is logged and a row written.
 """
 
@@ -20,20 +20,20 @@ from whence.net.driver import Driver
 from whence.net.outboxes import Outboxes
 
 FLUSH_BYTES = 256 << 10
-"""A bundle is sent when it has as many events as one may have, or so many bytes; else at the end of the turn or
-`flush_s` later, and some milliseconds after that while peers are busy or delivery takes long (core/pacing.py). Whoever
-publishes much in one turn fills bundles: fewer, larger ones cost every member less."""
+"""A bundle is sent when it has the most events one may have, or this many bytes; else at the end of the turn or
+`flush_s` later, and some milliseconds after that while peers are busy or delivery takes long (core/pacing.py). An
+application that publishes much in one turn fills bundles: fewer, larger ones cost every member less."""
 
 ALONE_BYTES = 16 << 10
-"""What is published together, and not more than so much, goes out at once. What is larger is gathered like single
+"""Events published together go out at once if they have no more bytes than this. Larger ones are batched like single
 events: fewer, larger bundles cost every member less."""
 
 BUSY_S = 0.005
-"""While peers are busy with what they have, bundles grow beyond the turn, for so long."""
+"""While peers are busy with what they have, bundles grow beyond the turn, for this long."""
 
 
 class Publisher:
-    """Gathers what a group's application publishes into bundles, and hands them to the member."""
+    """Collects what a group's application publishes into bundles, and hands them to the member."""
 
     def __init__(
         self,
@@ -54,14 +54,15 @@ class Publisher:
         self._loop = asyncio.get_running_loop()
         self._flush_s = flush_s
         self.pending: PendingBundle | None = None
-        """What was accepted and not handed on yet."""
+        """Events that were accepted and not handed to the member yet."""
         self._timer: asyncio.Handle | None = None
         driver.on_stop = self.flush
 
     def load(self, payloads: Sequence[bytes], size: int, *, alone: bool = False) -> Receipt | None:
-        """Put events aboard the next bundle; return None where they must wait. Raises what refuses them.
+        """Add events to the next bundle; return None where they must wait. Raises the error that refuses them.
 
-        What is published together may go `alone`, at once, unless others are aboard or company makes it arrive sooner.
+        Events published together may go `alone`, at once, unless the bundle has others or batching makes them arrive
+        sooner.
         """
         count = len(payloads)
         if self._admit(count, size) is not None:
@@ -124,7 +125,7 @@ class Publisher:
             pending.accept(bundle)
 
     def _end_of_turn(self) -> None:
-        """Send what this turn has gathered, or gather more while peers are busy with what they have."""
+        """Send what this turn has collected, or collect more while peers are busy with what they have."""
         pending, flow = self.pending, self._flow
         try:
             if flow.is_busy():
@@ -138,13 +139,13 @@ class Publisher:
             self._driver.fail(error)
 
     def _hurry(self) -> None:
-        """Send what was held back for company at the end of this turn: somebody waits for it."""
+        """Send what was held back for batching at the end of this turn: a caller waits for it."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self._loop.call_soon(self.flush)
 
     async def drain(self, *, patiently: bool = True) -> None:
-        """Accept nothing more, and wait until the member has taken what waits; after `publish_wait_s` it is lost."""
+        """Accept nothing more, and wait until the member takes what is pending; after `publish_wait_s` it is lost."""
         driver, flow = self._driver, self._flow
         flow.close(driver.failure or ClosedError(f"group {driver.group!r} is closed"))
         self.flush()

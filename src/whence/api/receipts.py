@@ -1,4 +1,4 @@
-"""What a publisher can know of its events: accepted, stored, settled; and the bundle they travel in until then."""
+"""What a publisher can know about its events: accepted, stored, settled; and the bundle they travel in until then."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,6 +7,7 @@ from functools import partial
 
 from whence.api.arguments import check_timeout
 from whence.api.wait_log import log_long_wait
+from whence.core.registry import LEVELS, stores_events
 from whence.core.runner import Done
 from whence.errors import OutcomeUnknownError, UsageError, WhenceError
 from whence.net.driver import Driver
@@ -22,14 +23,14 @@ class Durability(StrEnum):
 
 
 class Receipt:
-    """What is known of events that were published together, and what can still be waited for."""
+    """What is known about events that were published together, and what can still be awaited."""
 
     __slots__ = ("_count", "_pending", "place")
 
     def __init__(self, pending: "PendingBundle", place: int, count: int) -> None:
         self._pending, self._count = pending, count
         self.place = place
-        """How many events are before it in its bundle."""
+        """The number of events before it in its bundle."""
 
     @property
     def event(self) -> EventId:
@@ -45,7 +46,8 @@ class Receipt:
         return self._pending.process is not None
 
     async def accepted(self) -> EventId:
-        """Wait until the member has taken the events; return the first one's identity. Raises what it refused."""
+        """Wait until the member has taken the events; return the first one's identity. Raises the error with which the
+        member refused them."""
         await self._pending.accepted()
         return self.event
 
@@ -55,7 +57,7 @@ class Receipt:
         Raises OutcomeUnknownError, which says what it waits for, after `timeout_s`; StorageError, UsageError.
         """
         check_timeout(timeout_s)
-        check_stores(self._pending.driver.stores)
+        check_stores(self._pending.driver)
         assert self._pending.stored is not None
         try:
             async with asyncio.timeout(timeout_s):
@@ -70,11 +72,11 @@ class Receipt:
         return self.event
 
     async def settled(self, timeout_s: float | None = None) -> EventId:
-        """Wait until every other member known has the events: at levels that keep them, its application.
+        """Wait until every other known member has the events: at levels that retain them, its application.
 
-        This process does not count, nor whoever is no member any more; of a causal group, all founders do, here or
-        away. Raises OutcomeUnknownError, which names the members whose word is missing, after `timeout_s` or when the
-        group is closed; UsageError for a time below zero.
+        This process does not count, nor do former members; of a causal group, all founders do, connected or away.
+        Raises OutcomeUnknownError, which names the members whose acknowledgement is missing, after `timeout_s` or when
+        the group is closed; UsageError for a negative time.
         """
         check_timeout(timeout_s)
         first = await self.accepted()
@@ -106,12 +108,12 @@ class Receipt:
         return self._pending.driver.settling.missing(self.event.seq + self._count - 1)
 
 
-def check_until(until: str, timeout_s: float | None, *, stores: bool) -> None:
+def check_until(until: str, timeout_s: float | None, driver: Driver) -> None:
     """Refuse what nobody can wait for before anything is published. Raises UsageError."""
     if until not in Durability.__members__.values():
         raise UsageError(f"until is accepted, stored or settled, not {until!r}")
     if until == Durability.STORED:
-        check_stores(stores)
+        check_stores(driver)
     check_timeout(timeout_s)
 
 
@@ -123,21 +125,26 @@ async def wait_until(receipt: Receipt, until: str, timeout_s: float | None) -> N
         await receipt.settled(timeout_s)
 
 
-def check_stores(stores: bool) -> None:
+def check_stores(driver: Driver) -> None:
     """Raise UsageError where nothing is ever stored."""
-    if not stores:
-        raise UsageError("this group stores nothing; open it with durable=True and a data directory")
+    if driver.stores:
+        return
+    level = driver.context.level
+    if not stores_events(level):
+        storing = ", ".join(name for name in LEVELS if stores_events(name))
+        raise UsageError(f"level {level} stores no events; levels that do, with a data directory: {storing}")
+    raise UsageError("this group stores nothing; open it with durable=True and a data directory")
 
 
 def _listed(pids: tuple[int, ...]) -> str:
-    """Return processes as the beginning of a sentence about them."""
+    """Return processes as the subject of a sentence."""
     if not pids:
         return "nobody is"
     return f"process {pids[0]} is" if len(pids) == 1 else f"processes {', '.join(map(str, pids))} are"
 
 
 class PendingBundle:
-    """The events that will travel as one bundle. Who does not ask for their fate pays nothing for being told it."""
+    """The events that will travel as one bundle. A caller that does not ask for their outcome pays nothing for it."""
 
     __slots__ = ("_known", "driver", "first", "on_wanted", "payloads", "process", "refusal", "settle", "size", "stored",
                  "wanted")  # fmt: skip
@@ -151,28 +158,28 @@ class PendingBundle:
         self.refusal: WhenceError | None = None
         self.stored: asyncio.Future[None] | None = None
         self.settle: Done | None = None
-        """Told once the bundle is durable, or never will be; None where nothing is kept."""
+        """Called once the bundle is durable, or never will be; None where nothing is stored."""
         if driver.keeps_journal:
             self.stored = loop.create_future()
             self.settle = partial(_settle, self.stored)
         self.wanted = False
-        """Somebody waits for it: it is not held back for company."""
+        """A caller waits for it: it is not held back for batching."""
         self.on_wanted: Callable[[], None] | None = None
         self._known: asyncio.Future[None] | None = None
 
     def accept(self, bundle: Bundle) -> None:
-        """Learn that the member has taken the events as this bundle."""
+        """Note that the member has taken the events as this bundle."""
         self.process, self.first = self.driver.context.me, bundle.first
         self.payloads = []
         self._tell()
 
     def refuse(self, refusal: WhenceError) -> None:
-        """Learn that the member will not take the events."""
+        """Note that the member will not take the events."""
         self.refusal = refusal
         self._tell()
 
     async def accepted(self) -> None:
-        """Wait until the member has taken the events. Raises what it refused."""
+        """Wait until the member has taken the events. Raises the error with which it refused them."""
         if self.process is None and self.refusal is None:
             self.wanted = True
             if self._known is None:
@@ -190,7 +197,7 @@ class PendingBundle:
 
 
 def _settle(stored: "asyncio.Future[None]", error: WhenceError | None) -> None:
-    """Tell whoever waits that a publication is durable, or never will be."""
+    """Notify the waiting callers that a publication is durable, or never will be."""
     if stored.done():
         return
     if error is None:

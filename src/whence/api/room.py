@@ -13,13 +13,13 @@ from whence.net.driver import Driver
 from whence.net.outboxes import Outboxes
 
 AGAIN_S = 0.002
-"""What a member refuses because too much is under way is offered to it again after so long."""
+"""What a member refuses because too much is in flight is offered to it again after this time."""
 
 Found = TypeVar("Found")
 
 
 class Room:
-    """The publishers of one group that wait."""
+    """The waiting publishers of one group."""
 
     def __init__(self, driver: Driver, inbox: Inbox, outbox: Outboxes, wait_s: float) -> None:
         self._driver, self._flow = driver, driver.flow
@@ -31,12 +31,12 @@ class Room:
             Reason.WINDOW: driver.waiters.wait,
             Reason.CREDIT: driver.waiters.wait,
         }
-        """For each reason, a wait until it may be over."""
+        """For each reason, a wait until it may no longer apply."""
 
     async def wait(self, publish: Callable[[], Found | None]) -> Found:
-        """Try until something can be published; return what that returns.
+        """Call `publish` until it returns something; return that.
 
-        Raises what refuses it, and when it takes too long, BackPressureError or another error that says why.
+        Raises the error that refuses it and, when it takes too long, BackPressureError or another error that says why.
         """
         flow = self._flow
         reason = flow.reason()
@@ -56,7 +56,7 @@ class Room:
             raise flow.error(reason) from None
 
     async def drained(self) -> None:
-        """Wait until the member has taken what waits for it, or for `publish_wait_s`."""
+        """Wait until the member has taken what is pending, at most `publish_wait_s`."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._wait_s
         while self._flow.refused is not None and loop.time() < deadline:
@@ -72,7 +72,7 @@ class Room:
         try:
             async with asyncio.timeout(timeout_s):
                 with log_long_wait(lambda: f"group {driver.group!r} waits: {refusal}"):
-                    # Look when something happens, and when the refusal says: no event tells of what only time ends.
+                    # Look when something happens, and when the refusal says: no event announces what only time ends.
                     while not driver.left and refusal is not None:
                         with contextlib.suppress(TimeoutError):
                             async with asyncio.timeout(refusal.retry_ns / 1e9 if refusal.retry_ns else None):

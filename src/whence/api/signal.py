@@ -12,7 +12,7 @@ class Signal:
         self.waiting: list[asyncio.Future[None]] = []
 
     def wait(self) -> "asyncio.Future[None]":
-        """Return what will be done when it is time; those of waits that were given up go."""
+        """Return a future that is done when it is time; futures of abandoned waits are dropped."""
         if self.waiting:
             self.waiting = [future for future in self.waiting if not future.done()]
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -9,7 +9,7 @@ from whence.api.arguments import check_timeout
 from whence.api.room import Room
 from whence.core.ticket_status import TicketStatus, dead_argument
 from whence.errors import OutcomeUnknownError, UsageError
-from whence.limits import INCARNATION_MAX, PEER_ID_MAX
+from whence.limits import INCARNATION_MAX, MERGED_PEER_ID_MAX
 from whence.net.driver import Driver
 from whence.types import Process
 
@@ -31,11 +31,12 @@ class TicketCalls:
     async def acquire_ticket(self, timeout_s: float = 30.0) -> TicketStatus:
         """Ask for a ticket (the paper's cjoin), and wait until it may be used.
 
-        Raises NotCoordinatorError or LeaseSuspendedError, which say why, if that takes longer than `timeout_s`; it is
-        asked for all the same until `release_ticket`. Raises UsageError where one is asked for already, and at levels
-        without tickets.
+        Raises NotCoordinatorError or LeaseSuspendedError, which say why, if that takes longer than `timeout_s`; the
+        request stands until `release_ticket`. Raises UsageError where one is asked for already, and at levels without
+        tickets.
         """
         check_timeout(timeout_s)
+        self._check_has_tickets()
         self._driver.act("acquire_ticket", 0)
         await self._room.unrefused(timeout_s)
         status = self._driver.ticket()
@@ -43,12 +44,13 @@ class TicketCalls:
         return status
 
     async def release_ticket(self, timeout_s: float = 30.0) -> None:
-        """Give the ticket back (the paper's cleave), and wait until it is; go on as a member that receives.
+        """Give the ticket back (the paper's cleave), and wait until that is done; stay as a member that receives.
 
-        Raises UsageError without one, and for the last coordinator, which must stay; OutcomeUnknownError if nobody
-        took it over within `timeout_s`: it will be found closed all the same.
+        Raises UsageError without one, and for the last coordinator, which must stay; OutcomeUnknownError if no other
+        process took it over within `timeout_s`: it will still be found closed.
         """
         check_timeout(timeout_s)
+        self._check_has_tickets()
         driver = self._driver
         driver.act("release_ticket", 0)
         try:
@@ -58,16 +60,27 @@ class TicketCalls:
             raise OutcomeUnknownError(f"nobody took the ticket over within {timeout_s:g} s") from None
 
     cjoin, cleave = acquire_ticket, release_ticket
-    """The older names of both, which are the paper's."""
+    """The older names of both: the paper's."""
 
     def declare_dead(self, pid: int, incarnation: int) -> None:
-        """Say as an operator that a life of a peer is over for good: it counts as its word in this process.
+        """State as an operator that an incarnation of a peer is gone for good: in this process it counts as the peer's
+        own statement.
 
         Helps where more than k witnesses are gone, and only then (`ticket().waits_for`); given wrongly, two may act at
-        once. Raises UsageError if it was heard of a moment ago, or the level has no tickets.
+        once. Raises UsageError if the peer was heard from a moment ago, or the level has no tickets.
         """
-        if pid not in range(PEER_ID_MAX + 1) or incarnation not in range(INCARNATION_MAX + 1):
+        if not _is_number(pid, MERGED_PEER_ID_MAX) or not _is_number(incarnation, INCARNATION_MAX):
             raise UsageError(
-                f"a process is a pid up to {PEER_ID_MAX} and a boot up to {INCARNATION_MAX}, not {pid}:{incarnation}"
+                f"a process is a pid from 0 to {MERGED_PEER_ID_MAX} and an incarnation from 0 to {INCARNATION_MAX}, "
+                f"not {pid!r} and {incarnation!r}"
             )
+        self._check_has_tickets()
         self._driver.act("declare_dead", dead_argument(Process(pid, incarnation)))
+
+    def _check_has_tickets(self) -> None:
+        if self._driver.ticket() is None:
+            raise UsageError(f"level {self._driver.context.level} has no tickets")
+
+
+def _is_number(value: object, most: int) -> bool:
+    return type(value) is int and 0 <= value <= most

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 log = logging.getLogger("whence.net")
 
 LONG_WAIT_S = 5.0
-"""A wait of so long is told of in the log, with what it waits for; again after twice the time, and so on."""
+"""A wait that lasts this long is logged, with what it waits for; again after twice the time, and so on."""
 
 
 @contextmanager
 def log_long_wait(describe: Callable[[], str]) -> Iterator[None]:
-    """Log what is waited for, as it is by then, while what is inside takes long."""
+    """While the body of the `with` block takes long, log what it waits for at that time."""
     loop = asyncio.get_running_loop()
     timers: list[asyncio.TimerHandle] = []
 

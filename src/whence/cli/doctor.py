@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from whence.cli.output import print_json, stdout
@@ -55,7 +56,7 @@ def doctor(
         table = Table("what", "state", "because")
         for name, state, sentence in found:
             colour = {FINE: "green", WORSE: "yellow", BROKEN: "bold red"}[state]
-            table.add_row(name, f"[{colour}]{state}[/]", sentence)
+            table.add_row(name, f"[{colour}]{state}[/]", escape(sentence))
         stdout().print(table)
     if any(state == BROKEN for _, state, _ in found):
         raise typer.Exit(UNFIT)

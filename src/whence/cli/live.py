@@ -16,7 +16,7 @@ import typer
 from whence.api.node import Node, join
 from whence.cli.output import parse_settings, print_message
 from whence.errors import NameTakenError, UsageError, printable
-from whence.limits import INCARNATION_MAX, PEER_ID_MAX
+from whence.limits import INCARNATION_MAX, MERGED_PEER_ID_MAX
 from whence.net.settings import NetSettings, net_settings_from
 from whence.store.directory import owner_of
 from whence.types import Process
@@ -151,7 +151,7 @@ def parse_process(text: str) -> Process:
         colon
         and pid.isdecimal()
         and incarnation.isdecimal()
-        and int(pid) <= PEER_ID_MAX
+        and int(pid) <= MERGED_PEER_ID_MAX
         and int(incarnation) <= INCARNATION_MAX
     ):
         raise UsageError(f"a process is PID:BOOT, such as 5:17, not {text!r}")

@@ -1,18 +1,18 @@
 """May this be published now? It is admitted, waits for a reason that passes by itself, or is refused with an error.
 
-Law. Refused is what waiting here does not mend: the group is closed or has failed, the process has no right to write or
-no valid ticket, no bundle can carry it, or accepted events were lost and their publisher must hear of that first.
-Otherwise it waits, for the first of these reasons that is there:
+Law. A publication is refused if waiting here does not help: the group is closed or has failed, the process has no right
+to write or no valid ticket, no bundle can carry it, or accepted events were lost and their publisher must learn that
+first. Otherwise it waits, for the first of these reasons that applies:
 
-    MEMBER    the member does not take the bundle before it yet, and nothing overtakes that
+    MEMBER    the member does not accept the previous bundle yet, and nothing may overtake that
     INBOX     the application here has too many deliveries left to take
     OUTBOX    too many bytes wait for a connected peer
-    WINDOW    the member has as much on its way as arrives soon enough
-    CREDIT    too many bytes are under way that some member has not taken; the disk here may be what is behind
+    WINDOW    the member has as much under way as can arrive in time
+    CREDIT    too many bytes are under way that some member has not taken; the disk here may be the cause
 
-Else it is admitted. Where nothing is in the way, that costs one call, reads no clock and makes no object.
+Otherwise it is admitted. If nothing is in the way, that costs one call, reads no clock and creates no object.
 
-Pure: what others have taken is told, the two ends of the group (inbox, outbox) are looked at, the rest is asked for.
+Pure: what others have taken is passed in, the two ends of the group (inbox, outbox) are read, `Sources` gives the rest.
 """
 
 from collections.abc import Callable, Iterable
@@ -28,17 +28,17 @@ from whence.limits import BUNDLE_BYTES_MAX, BUNDLE_EVENTS_MAX
 from whence.types import Bundle
 
 CREDIT_LOOK_S = 0.02
-"""Credit is shared anew so often, however many publishers ask."""
+"""Credit is shared anew at most once in this time, however many publishers ask."""
 
 LIGHT_BYTES = 64 << 10
-"""Where nothing waited when outboxes were last looked at, they are not looked at again before so much was written."""
+"""If nothing waited when the outboxes were last checked, they are not checked again until this much was written."""
 
 BUSY_BYTES = 256 << 10
-"""While so many bytes wait for a peer, or a quarter of the credit is used, sending sooner would not make anything
-arrive sooner: bundles then grow beyond the turn."""
+"""While this many bytes wait for a peer, or a quarter of the credit is used, sending sooner would not make anything
+arrive sooner: bundles then grow beyond one turn of the loop."""
 
 LOST_BYTES_MAX = 4 << 20
-"""Payload bytes of lost events that wait to be told. Full: further ones are told without their payloads."""
+"""Payload bytes of lost events that wait to be reported. Full: further events are reported without their payloads."""
 
 NAMED_MAX = 8
 """Members that an error names. More: it says that there are others."""
@@ -65,12 +65,12 @@ class Inbox(Protocol):
 
 
 class Outbox(Protocol):
-    """What was sent and is not on its way yet, to all peers of this process."""
+    """What was sent and has not left yet, to all peers of this process."""
 
     most_waiting: int
-    """Bytes that waited for the slowest peer when it was last looked."""
+    """Bytes that waited for the slowest peer at the last check."""
     unlooked_bytes: int
-    """Bytes that were written since."""
+    """Bytes that were written since the last check."""
     high_bytes: int
     """While more than this waits for a connected peer, publishers wait."""
 
@@ -78,14 +78,14 @@ class Outbox(Protocol):
         """Tell whether publishers should wait: some connected peer is behind."""
 
     def waiting_bytes(self) -> int:
-        """Return how many bytes wait for the slowest peer."""
+        """Return the number of bytes that wait for the slowest peer."""
 
     def waiting_by_peer(self) -> dict[int, int]:
-        """Return how many bytes wait for each connected peer."""
+        """Return the number of bytes that wait for each connected peer."""
 
 
 class Limit(NamedTuple):
-    """A limit by the name of whoever sets it."""
+    """A limit, named after what sets it: a setting or the wire."""
 
     name: str
     value: int
@@ -99,7 +99,7 @@ class BundleLimits(NamedTuple):
 
     @classmethod
     def of(cls, settings: dict[str, Any]) -> "BundleLimits":
-        """Return the lowest limits that a level's settings or the wire set."""
+        """Return the lower of the limits set by a level's settings and by the wire."""
         most = [_lower("publish_bytes_max", settings["publish_bytes_max"], BUNDLE_BYTES_MAX)]
         if "retained_bytes_max" in settings:
             most.append(Limit("retained_bytes_max // 4", settings["retained_bytes_max"] // 4))
@@ -113,17 +113,17 @@ class Sources(NamedTuple):
     """What a flow asks for when it needs it."""
 
     clock: Callable[[], float]
-    """Return the time in seconds, from any beginning."""
+    """Return the time in seconds, from an arbitrary start."""
     members: Callable[[], int]
-    """Return how many members share the group's credit."""
+    """Return the number of members that share the group's credit."""
     publishers: Callable[[], int]
-    """Return how many of them publish, this one included."""
+    """Return the number of members that publish, including this one."""
     unsettled: Callable[[], Iterable[int]]
-    """Return the members that are not known to have all that was published here."""
+    """Return the members that are not known to have everything published here."""
     disk_is_behind: Callable[[], bool]
     """Tell whether something of the member waits for the disk."""
     refusal: Callable[[], Refusal | None] | None = None
-    """Return why the member would refuse whatever is published: a ticket, a lease, a clock. None: it never does."""
+    """Return why the member would refuse any publication: a ticket, a lease, a clock. None: it never does."""
 
 
 class Flow:
@@ -133,13 +133,13 @@ class Flow:
         self, me: int, member: Member, limits: BundleLimits, inbox: Inbox, outbox: Outbox, sources: Sources,
         *, held_bytes_max: int | None = None,
     ) -> None:  # fmt: skip
-        """`held_bytes_max`: what members hold on purpose, where they do."""
+        """`held_bytes_max`: the bytes that members may hold back, at levels that hold events back on purpose."""
         self.limits = limits
         self.credit = Credit(me, held_bytes_max)
         self.pacer = BundlePacer(measures=held_bytes_max is None)
         self.published_events = 0
         self.refused: WhenceError | None = None
-        """Why the member does not take the bundle that waits; it will. Set by whoever offers it."""
+        """Why the member does not accept the waiting bundle yet; it will later. Set by the caller that offers it."""
         self.refusal = sources.refusal
         self._me = me
         self._controlled = member if isinstance(member, FlowControlled) else None
@@ -148,7 +148,7 @@ class Flow:
         self._events_max, self._bytes_max = limits.events.value, limits.bytes.value
         self._shared_until = 0.0
         self._barred = False
-        """One of the next three is there."""
+        """One of the next three is set."""
         self._lost: EventsLostError | None = None
         self._closed: WhenceError | None = None
         self._forbidden: UsageError | None = None
@@ -156,9 +156,9 @@ class Flow:
     # --- the question ---
 
     def admit(self, events: int, size: int) -> Reason | None:
-        """Return None if so many events of so many bytes may be published now, else what they wait for.
+        """Return None if `events` events of `size` bytes may be published now, else the reason they wait for.
 
-        Raises what refuses them.
+        Raises the error that refuses them.
         """
         if self._barred:
             self._refuse()
@@ -179,7 +179,7 @@ class Flow:
         return self.reason()
 
     def reason(self) -> Reason | None:
-        """Return what stands in the way of publishing anything now."""
+        """Return the reason why nothing can be published now; None if there is none."""
         if self.refused is not None:
             return Reason.MEMBER
         if self._inbox.full():
@@ -189,7 +189,7 @@ class Flow:
         return self.ahead()
 
     def ahead(self) -> Reason | None:
-        """Return WINDOW or CREDIT where more is under way than members have taken, or acknowledged, soon enough."""
+        """Return WINDOW or CREDIT if too much is under way that members have not taken or acknowledged; else None."""
         if self._controlled is not None and self._controlled.held_back():
             return Reason.WINDOW
         credit = self.credit
@@ -210,7 +210,7 @@ class Flow:
     # --- pacing ---
 
     def is_busy(self) -> bool:
-        """Tell whether peers are so busy with what they have that sending more at once would not arrive sooner."""
+        """Tell whether peers are so busy that what is sent now would not arrive sooner than what is sent later."""
         outbox, credit = self._outbox, self.credit
         may_wait = outbox.most_waiting or outbox.unlooked_bytes > LIGHT_BYTES
         if may_wait and outbox.waiting_bytes() > BUSY_BYTES:
@@ -218,25 +218,26 @@ class Flow:
         return credit.away_bytes > credit.quiet_bytes and credit.is_strained()
 
     def gap_s(self) -> float:
-        """Return how long a bundle that nobody waits for should wait for company; nothing, or less: not at all."""
+        """Return how long a bundle that nobody waits for should be delayed to gather more events; 0 or less: not at
+        all."""
         pacer = self.pacer
         return 0.0 if pacer.delivery_s <= QUICK_S else pacer.gap_s(self._sources.clock())
 
     def may_go_alone(self, turn_at: float) -> bool:
-        """Tell whether what is published together may go out before the turn of the loop ends."""
+        """Tell whether events published together may go out before the turn of the loop ends."""
         return not self.is_busy() and self.gap_s() <= 0 and self.pacer.may_go_alone(turn_at)
 
-    # --- what it is told ---
+    # --- what is reported to it ---
 
     def published(self, bundle: Bundle, count: int) -> None:
-        """Take note of an own bundle and of how many events it has, before anybody can have taken any of it."""
+        """Record an own bundle of `count` events, before any member can have taken any of it."""
         last, now = bundle.first + count - 1, self._sources.clock()
         self.published_events += count
         self.credit.published(last, len(bundle.body), now)
         self.pacer.published(last, now)
 
     def reached(self, peer: int, last: int, waited_s: float = 0.0) -> bool:
-        """Learn that a member's application took own events up to this one, some time ago; return whether that is
+        """Record that a member's application took own events up to `last`, `waited_s` ago; return whether that is
         news."""
         is_news = self.credit.reached(peer, last)
         if is_news:
@@ -252,7 +253,7 @@ class Flow:
         self._closed, self._barred = error, True
 
     def lost(self, error: EventsLostError) -> None:
-        """Refuse the next publication, once: its publisher must know first what of the accepted was lost."""
+        """Refuse the next publication, once: its publisher must learn first which accepted events were lost."""
         self._lost = error if self._lost is None else self._lost.and_then(error, LOST_BYTES_MAX)
         self._barred = True
 
@@ -267,18 +268,18 @@ class Flow:
         self.tell_lost()
         error = self._closed or self._forbidden
         assert error is not None
-        raise error.with_traceback(None)  # else each raise of it would keep the frames of those before
+        raise error.with_traceback(None)  # else each raise would retain the frames of earlier ones
 
-    # --- why it waits, in words ---
+    # --- why it waits, as text ---
 
     def error(self, reason: Reason | None) -> WhenceError:
-        """Return the error for a wait that took too long: the limit that is reached, and who is behind."""
+        """Return the error for a wait that took too long: the limit that was reached, and which members are behind."""
         if reason is Reason.MEMBER:
             if isinstance(self.refused, StalledError):
                 return self.refused
             if isinstance(self.refused, LimitError):
                 refused = self.refused
-                return BackPressureError(refused.name, refused.value, refused.asked, named(self._sources.unsettled()))
+                return BackPressureError(refused.name, refused.value, refused.asked, self._unsettled())
         elif reason is Reason.INBOX:
             inbox = self._inbox
             return BackPressureError("inbox_events_max", inbox.events_max, inbox.events + 1, "the application here")
@@ -294,11 +295,17 @@ class Flow:
         return BackPressureError("CREDIT_BYTES", credit.limit_bytes(), credit.away_bytes, behind)
 
     def describe(self, reason: Reason | None = None) -> str:
-        """Say which limit is reached, and who is behind; without a reason, for the one that is there now."""
+        """Return, as text, the limit that is reached and who is behind; without `reason`, for the present reason."""
         why = self.error(reason or self.reason())
         if not isinstance(why, BackPressureError):
             return str(why)
         return f"{why.name} is {why.value}" + (f", and {why.behind} must take more" if why.behind else "")
+
+    def _unsettled(self) -> str:
+        """Return who has not taken all that was published here, this process too."""
+        others = named(self._sources.unsettled())
+        here = self._behind(self._me) if self.credit.told_by(self._me) < self.credit.last else ""
+        return " and ".join(filter(None, [others, here]))
 
     def _behind(self, pid: int) -> str:
         if pid != self._me:
@@ -307,12 +314,12 @@ class Flow:
 
 
 def passes(refusal: WhenceError) -> bool:
-    """Tell whether a member that refuses now will take the same a little later."""
+    """Tell whether a member that refuses a publication now will accept it a little later."""
     return isinstance(refusal, StalledError) or (isinstance(refusal, LimitError) and refusal.transient)
 
 
 def named(pids: Iterable[int]) -> str:
-    """Return processes as a sentence names them."""
+    """Return processes as text for a sentence."""
     listed = [str(pid) for pid in islice(pids, NAMED_MAX + 1)]
     if not listed:
         return ""
@@ -321,5 +328,5 @@ def named(pids: Iterable[int]) -> str:
 
 
 def _lower(name: str, chosen: int, wire: int) -> Limit:
-    """Return a limit by the name of whoever sets it: the level's settings, or the wire."""
+    """Return the lower limit, named after what sets it: the level's settings, or the wire."""
     return Limit(name, chosen) if chosen < wire else Limit(name.replace("publish", "bundle").upper(), wire)

@@ -1,4 +1,4 @@
-"""What a level is to a driver: settings by name, and members made from them."""
+"""A level as a driver sees it: settings by name, and members made from them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -13,21 +13,22 @@ from whence.types import Instant, Process
 
 
 class BuildContext(Struct, frozen=True):
-    """What the driver lends a member."""
+    """What the driver provides to a member."""
 
     rng: RandomSource
     now: Instant
     directory: Directory
     remembers: bool = True
-    """Whether what a Ready persists is kept for a later life; where it is not, members need not write it out."""
+    """Whether what a Ready persists is retained for a later incarnation. If not, members need not write it."""
     epoch_floor: int = 0
-    """Where nothing is kept: epochs up to here may have been given before. Time stands in for memory."""
+    """Where nothing is retained: epochs up to here may have been given before. Time stands in for memory."""
     is_first_life: bool = False
-    """The driver knows that no life came before this one, whatever its incarnation: nothing of one is under way."""
+    """The driver knows that there was no earlier incarnation, whatever the number of this one: none of its messages can
+    be under way."""
 
 
 class LevelSpec(Protocol):
-    """How a driver makes the members of a level, whatever they consist of."""
+    """How a driver makes the members of a level."""
 
     def settings_from(self, given: Mapping[str, Any]) -> Any:
         """Make the level's settings from values by name. Raises SettingError."""
@@ -36,24 +37,25 @@ class LevelSpec(Protocol):
         """Compose a member that has not joined yet."""
 
     def first_peers(self, settings: Any) -> int:
-        """Return how many others a founder is told of at most."""
+        """Return the largest number of other processes that a founder is given."""
 
     def reads_wall_clock(self) -> bool:
-        """Tell whether `now` is the clock on the wall, which may jump; else the steady one, for rounds and leases."""
+        """Tell whether `now` is the wall clock, which may jump; else it is monotonic, for rounds and leases."""
 
 
-# --- what a level may be able to do beyond that, each asked for by its type ---
+# --- capabilities that a level may have beyond that; a driver asks for each by its type ---
 
 
 @runtime_checkable
 class Remembering(Protocol):
-    """Its members go on in a later life where the application was. Else a crash loses what was not handed out."""
+    """A later incarnation of its members continues where the application was. Else a crash loses what was not handed
+    out."""
 
     offsets: type[Offsets]
 
     @property
     def durable(self) -> bool:
-        """Tell whether they do."""
+        """Tell whether its members do."""
 
 
 @runtime_checkable
@@ -61,9 +63,9 @@ class Live(Protocol):
     """Its members run in live groups: every level of the registry. Rivals run in the simulator alone."""
 
     def live_settings(self, founders: Sequence[int], given: Mapping[str, object]) -> dict[str, object]:
-        """Return what a live group is opened with unless the caller says otherwise, and what follows from its founders.
+        """Return the settings of a live group unless the caller gives others, and those that follow from its founders.
 
-        Raises SettingError where the level cannot do without founders.
+        Raises SettingError if the level needs founders and there are none.
         """
 
 
@@ -73,23 +75,23 @@ class NeedsData(Protocol):
 
     @property
     def why_data(self) -> str:
-        """Say why, and what to do."""
+        """Return why, and what to do."""
 
 
 @runtime_checkable
 class HoldingBytes(Protocol):
-    """Its members hold what they deliver back, and so need room for it. Else publishers share all there is."""
+    """Its members hold events back before they deliver them, and need room for that. Else publishers share all room."""
 
     def held_bytes_max(self, settings: Any) -> int:
-        """Return how much a member holds at most."""
+        """Return the most bytes that a member holds back."""
 
 
 @runtime_checkable
 class ClockWatching(Protocol):
-    """Its members must not act on a clock that stood still. Else nobody watches it."""
+    """Its members must not act on a clock that stood still. Else nobody watches the clock."""
 
     def clock_slip_ns_max(self, settings: Any) -> int:
-        """Return by how much a clock may be behind."""
+        """Return how far a clock may be behind."""
 
 
 @runtime_checkable
@@ -97,7 +99,7 @@ class Shared(Protocol):
     """Some of its settings must be the same at all members."""
 
     def shared(self, settings: Any) -> dict[str, object]:
-        """Return those, by name."""
+        """Return those settings, by name."""
 
 
 @runtime_checkable
@@ -105,7 +107,7 @@ class Placed(Protocol):
     """Its members have places that not every process can take."""
 
     def check_place(self, process: int, settings: Any) -> None:
-        """Raise SettingError where a process has none."""
+        """Raise SettingError if a process has no place."""
 
 
 @runtime_checkable
@@ -118,16 +120,16 @@ class Addressed(Protocol):
 
 @runtime_checkable
 class Speaking(Protocol):
-    """Its members exchange items that are on no live wire. Else all of theirs are in wire/items.py."""
+    """Its members exchange items that no live group uses. Else all its items are in wire/items.py."""
 
     items: tuple[type[Item], ...]
 
 
 def remembers(spec: object) -> bool:
-    """Tell whether the members of a recipe go on in a later life where the application was."""
+    """Tell whether a later incarnation of a level's members continues where the application was."""
     return isinstance(spec, Remembering) and spec.durable
 
 
 def offsets_of(spec: object) -> type[Offsets]:
-    """Return how the members of a recipe count what was taken."""
+    """Return the class that counts what was taken from the members of a level."""
     return spec.offsets if isinstance(spec, Remembering) else Offsets

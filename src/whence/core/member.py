@@ -1,6 +1,6 @@
 """The interface of every level's members, and the capabilities that a member may declare beyond it.
 
-A capability is asked for by its type; a driver that meets a member without it does what stands beside it here.
+A driver asks for a capability by its type. Each one says what the driver does for a member that lacks it.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from whence.types import Bundle, Instant, Process
 
 
 class Member(Protocol):
-    """The door a driver knocks at: one input, one Ready. StagedMember is the usual one; a level may bring its own."""
+    """What a driver calls: one input, one Ready. StagedMember is the usual one; a level may bring its own."""
 
     def found(self, peers: Sequence[Process], now: Instant) -> Ready:
         """Start as one of the first members."""
@@ -24,7 +24,7 @@ class Member(Protocol):
         """Ask to be let in."""
 
     def restore(self, records: Sequence[bytes], now: Instant) -> Ready:
-        """Take up again what an earlier life persisted."""
+        """Resume from what an earlier incarnation persisted."""
 
     def publish(self, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
         """Publish events as one bundle."""
@@ -39,10 +39,10 @@ class Member(Protocol):
         """Begin to leave."""
 
     def act(self, name: str, argument: int, now: Instant) -> Ready:
-        """Do what only this level knows, such as asking for a ticket. Raises UsageError for an unknown name."""
+        """Do something specific to this level, such as asking for a ticket. Raises UsageError for an unknown name."""
 
     def tick(self, now: Instant) -> Ready:
-        """Do what time asks for."""
+        """Do what is due."""
 
     def view(self) -> tuple[int, ...] | None:
         """Return the peers known now, in order; None if the driver knows better."""
@@ -56,7 +56,7 @@ class Member(Protocol):
 
 @runtime_checkable
 class Checkpointed(Protocol):
-    """Knows records that stand for all it ever persisted. Else its journal is never rewritten."""
+    """Can replace everything it ever persisted with a few records. Else its journal is never rewritten."""
 
     def checkpoint(self) -> list[bytes]:
         """Return the records."""
@@ -64,26 +64,27 @@ class Checkpointed(Protocol):
 
 @runtime_checkable
 class Sized(Protocol):
-    """Knows how large its checkpoint is at least, without making it. Else that counts as nothing."""
+    """Knows the least size of its checkpoint without making it. Else that counts as 0."""
 
     def checkpoint_bytes(self) -> int:
-        """Return so many bytes."""
+        """Return that size in bytes."""
 
 
 @runtime_checkable
 class Settled(Protocol):
-    """Knows itself who has which of its events. Else members tell each other how far their applications are."""
+    """Knows by itself which member has which of its events. Else members report to each other how far their
+    applications are."""
 
     def settled(self) -> int | None:
-        """Return the last own event that every other member has; None: who has what must be asked elsewhere."""
+        """Return the last own event that every other member has; None: the driver must find that out elsewhere."""
 
     def missing(self, last: int) -> tuple[int, ...] | None:
-        """Return the members that may not have the own events up to this one; None: as above."""
+        """Return the members that may not have the own events up to `last`; None: as above."""
 
 
 @runtime_checkable
 class Refusing(Protocol):
-    """May refuse to publish for reasons that pass: a ticket, a lease, a clock. Else it always may."""
+    """May refuse to publish for reasons that pass: a ticket, a lease, a clock. Else it never does."""
 
     def refusal(self, now: Instant) -> Refusal | None:
         """Return the error that publishing now would raise, if it would."""
@@ -91,54 +92,54 @@ class Refusing(Protocol):
 
 @runtime_checkable
 class FlowControlled(Protocol):
-    """Publishing more can make something come too late. Else only what others have taken holds publishers back."""
+    """Publishing more can make something arrive too late. Else only what others have taken holds publishers back."""
 
     def held_back(self) -> bool:
         """Tell whether publishers should wait."""
 
     def full_window(self) -> tuple[str, int, int] | None:
-        """Return the limit that is reached, its value and what was asked for; None if none is."""
+        """Return the limit that is reached, its value and what was asked for; None if no limit is."""
 
 
 @runtime_checkable
 class Dynamic(Protocol):
-    """Learns from connected peers that they are members, or no more. Else it need not know."""
+    """Learns from connected peers that they are members, or no longer are. Else it need not know."""
 
     def meet(self, peer: Process, now: Instant) -> Ready:
-        """Learn of a member."""
+        """Record that a peer is a member."""
 
     def parted(self, peer: Process, now: Instant) -> Ready:
-        """Learn that a peer is none any more."""
+        """Record that a peer is no longer a member."""
 
 
 @runtime_checkable
 class Leased(Protocol):
-    """Acts under a ticket with a lease. Else it has no ticket to tell of."""
+    """Acts under a ticket with a lease. Else it has no ticket to report."""
 
     def status(self, now: Instant) -> TicketStatus:
-        """Return how it stands in its cluster."""
+        """Return its status in its cluster."""
 
 
 class OverlayStatus(Struct, frozen=True):
-    """The peers that a member reaches without another between."""
+    """The peers that a member reaches directly."""
 
     neighbours: list[int]
     active: list[int]
-    """Those it sends to at present: as the neighbours, where nobody is suspected."""
+    """The peers it sends to at present: the neighbours, if none is suspected."""
     suspected: list[int]
 
 
 @runtime_checkable
 class OnOverlay(Protocol):
-    """Has a place among fixed peers. Else it has no neighbours to tell of."""
+    """Has a place among fixed peers. Else it has no neighbours to report."""
 
     def overlay_status(self) -> OverlayStatus:
-        """Return whom it has around it, and whom it sends to at present where some are suspected."""
+        """Return its neighbours, the peers it sends to at present, and the peers it suspects."""
 
 
 @runtime_checkable
 class Measured(Protocol):
-    """Counts more than its gauges tell."""
+    """Counts more than its gauges show."""
 
     def metrics(self) -> list[Metric]:
         """Return what it counts and measures."""
@@ -146,7 +147,7 @@ class Measured(Protocol):
 
 @runtime_checkable
 class Founded(Protocol):
-    """Is of a group whose members are fixed when it begins."""
+    """Belongs to a group whose members are fixed when it begins."""
 
     founders: list[Process]
 
@@ -161,16 +162,17 @@ class Grouped(Protocol):
 
 @runtime_checkable
 class Resuming(Protocol):
-    """A member that keeps no payloads of others on disk: what the application has not taken is fetched again."""
+    """A member that stores no payloads of others on disk: what the application has not taken is fetched again."""
 
     def resume(self, taken: Sequence[int], told: int, begun: Sequence[int] = ()) -> None:
-        """Learn, before an earlier life is taken up, what the application has: messages of each node, word of so many
-        publications, and how many messages of each node counting one of which it has a part."""
+        """Set, before an earlier incarnation is resumed, what the application has: the number of messages of each node,
+        the number of publications reported to it, and the messages of each node counting one that it has in part."""
 
     @property
     def taken(self) -> list[int]:
-        """Return how many messages of each node the application has taken, by place. It is one list for life, counted
-        in core/offsets.py; a member only ever raises it while it is restored, by what its journal knows."""
+        """Return the number of messages of each node that the application has taken, by place. It is the same list for
+        the whole incarnation, counted in core/offsets.py; a member only raises it, from its journal, while it is
+        restored."""
 
     def place_of(self, process: int) -> int:
         """Return the place of a process among the nodes: its messages are counted there."""
@@ -178,8 +180,8 @@ class Resuming(Protocol):
 
 @runtime_checkable
 class Returning(Protocol):
-    """A member whose later lives go on with its numbers: others know whether its journal is the newest."""
+    """A member whose later incarnations continue its numbers: others know whether its journal is the newest."""
 
     def unanswered(self) -> tuple[int, ...]:
-        """Return the processes that can tell how much they have of what was published here, and have not, in this
-        life."""
+        """Return the processes that can report how much they have of what was published here, and have not yet done so
+        to this incarnation."""

@@ -1,17 +1,18 @@
 """How far the application is with what it was handed: the one owner of that fact, in the live system and the simulator.
 
-The inbox asks here what is in hand, the runner what a later life begins with, a member that fetches again what its
-application lacks reads how far that is; whoever acknowledges is told by one callback. Nobody else counts.
+The inbox asks here what was handed out and not taken, the runner where a later incarnation begins. A member that
+fetches again what its application lacks reads how far the application is. One callback notifies the code that
+acknowledges. No other module counts.
 
 Laws: an event is *handed out* when the application has it, and *taken* when it asks for the next one or acknowledges
-it. Within one life nothing is handed out twice. A later life begins with the first event that was not taken: what was
-handed out and not taken comes again, marked as such, and nothing beyond it is left out, be it the rest of a bundle. A
-bundle is told on, to whoever acknowledges it to its publisher, when its last event was taken; where nobody counts event
-by event, when that is handed out.
+it. Within one incarnation nothing is handed out twice. A later incarnation begins with the first event that was not
+taken: what was handed out and not taken comes again, marked as such, and nothing after it is left out, not even the
+rest of a bundle. A bundle is reported as taken, to be acknowledged to its publisher, when its last event was taken; if
+events are not counted one by one, when its last event is handed out.
 Members deliver whole bundles. After a crash they either deliver again all that they have since their last checkpoint,
 in the same order, and what was taken is skipped here by its number; or they fetch what was not taken, bundle by bundle,
 in any order between publishers (Resuming), and then what was taken of each publisher's next bundle is known by node.
-Costs: two numbers written per event taken, one per event handed out; nothing where no later life goes on.
+Costs: two numbers written per event taken, one per event handed out; nothing if no later incarnation resumes.
 """
 
 from collections import deque
@@ -22,24 +23,26 @@ from whence.core.member import Resuming
 from whence.types import Bundle
 
 EVENT_BITS = 16
-"""How far a node's events were handed out is the number of a message and, in so many bits, events of it."""
+"""How far a node's events were handed out is one integer: the number of a message and, in this many low bits, the count
+of its events."""
 
 
 class Delivered(NamedTuple):
     """What is known of a bundle that a member delivers."""
 
     have: int
-    """How many of its events the application has from an earlier life."""
+    """The number of its events that the application has from an earlier incarnation."""
     again: int
-    """How many of the others it may have been handed without taking them."""
+    """The number of the others that it may have been handed without taking them."""
     position: int
-    """The place of the first that it has not."""
+    """The position of the first event that it does not have."""
     left: int
-    """How many it has not."""
+    """The number of events that it does not have."""
 
 
 class Store(Protocol):
-    """What is kept across lives, each number written in one piece. `store.consumer_offsets` says what they mean."""
+    """What is retained across incarnations, each number written atomically. `store.consumer_offsets` says what they
+    mean."""
 
     closed: bool
     taken: int
@@ -61,7 +64,7 @@ class Store(Protocol):
 
 
 class Owed(NamedTuple):
-    """What must be written down when a journal is rewritten: the application is owed more than its member keeps."""
+    """What must be written when a journal is rewritten: the application is owed more than its member retains."""
 
     taken: int
     """Events that were taken before the first of the bundles."""
@@ -70,8 +73,8 @@ class Owed(NamedTuple):
 
 
 class Entry:
-    """A bundle that was delivered, its node and its number among those of it, the position of its first event, and how
-    many of its events were handed out and taken."""
+    """A bundle that was delivered: its node, its number among that node's bundles, the position of its first event, and
+    the number of its events that were handed out and taken."""
 
     __slots__ = ("bundle", "count", "handed", "node", "number", "position", "taken")
 
@@ -85,45 +88,46 @@ class Offsets:
     """How far one application is in one group."""
 
     def __init__(self, store: Store | None, resuming: Resuming | None = None, *, manual: bool = False) -> None:
-        """Begin a life. Without a store no later life goes on; with a member that resumes, it counts by node. `manual`:
-        the application says itself what it has taken."""
+        """Begin an incarnation. Without a store no later incarnation resumes; with a Resuming member, count by node.
+        `manual`: the application itself acknowledges what it has taken."""
         self._store = store
         self._resuming = resuming
         self._messages = resuming.taken if resuming is not None else []
-        """Messages of each node that the application has taken. The member reads them; only here they are counted."""
+        """Messages of each node that the application has taken. The member reads them; they are counted only here."""
         self.survives = store is not None
-        """Whether a later life goes on from here."""
+        """Whether a later incarnation resumes from here."""
         self.counts = store is not None or manual
         """Whether what is handed out and taken is counted event by event. Else a bundle is taken as a whole, when its
-        last event is handed out, and whoever hands that out says so to `on_taken`."""
+        last event is handed out, and the code that hands it out calls `on_taken`."""
         self.on_taken: Callable[[Bundle, int], None] = lambda bundle, count: None
-        """Called with every bundle of which the application has all, and how many events it has."""
+        """Called with every bundle that the application has taken completely, and the number of its events."""
         self.delivered = self.handed = self.taken = 0
-        """Events of this life that were delivered, handed out and taken, in one sequence: what was left out because the
-        application was too slow counts with what came after it."""
+        """Events of this incarnation that were delivered, handed out and taken, in one sequence: what was left out
+        because the application was too slow counts with what came after it."""
         self._entries: deque[Entry] = deque()
-        """Bundles that were delivered and not wholly taken, in order."""
+        """Bundles that were delivered and not completely taken, in order."""
         self._to_hand: deque[Entry] = deque()
-        """Those of them that were not wholly handed out."""
+        """The entries that were not completely handed out."""
         self._skip = self._skip_told = 0
-        """What a restored member will say again and the application has."""
+        """Events and reports of publications that a restored member will repeat and the application already has."""
         self._begun: dict[int, int] = {}
         self._delivered: dict[int, int] = {}
-        """By node, the number of the last message that was delivered in this life."""
+        """By node, the number of the last message that was delivered in this incarnation."""
         self._again = 0
-        """Events that an earlier life handed out, and nobody took, where the same ones come first again."""
+        """Events that an earlier incarnation handed out and the application did not take, if they come first again."""
         self.position = self._first_position()
-        """The next place that no event ever had."""
+        """The next position that no event ever had."""
 
     @property
     def closed(self) -> bool:
-        """Tell whether what is taken cannot be counted any more: a later life hands it out."""
+        """Tell whether taken events can no longer be counted: a later incarnation hands them out again."""
         return self._store is not None and self._store.closed
 
-    # --- a later life ---
+    # --- a later incarnation ---
 
     def resume(self, taken: int = 0, told: int = 0) -> None:
-        """Go on from an earlier life; `taken` and `told` are what was when the member's first record was written."""
+        """Resume an earlier incarnation; `taken` and `told` are the counts when the member's first record was
+        written."""
         store = self._store
         if store is None:
             return
@@ -138,7 +142,7 @@ class Offsets:
         self.position = self._first_position()
 
     def resumed(self) -> None:
-        """Learn that the member has read its journal, which may know more than the numbers do."""
+        """Catch up with the member's journal, now that it was read: it may be ahead of the stored numbers."""
         if self._store is not None and self._resuming is not None:
             before = self._store.messages.copy()
             self._store.catch_up(self._messages)
@@ -146,21 +150,21 @@ class Offsets:
                 del self._begun[node]
 
     def was_told(self) -> bool:
-        """Tell whether an earlier life was told of the publication that the member tells of now."""
+        """Tell whether an earlier incarnation already reported the publication that the member reports now."""
         if self._skip_told <= 0:
             return False
         self._skip_told -= 1
         return True
 
     def tell(self) -> None:
-        """Count a publication that the application is told of now."""
+        """Count a publication that is reported to the application now."""
         if self._store is not None:
             self._store.tell()
 
     # --- delivered, handed out, taken ---
 
     def deliver(self, bundle: Bundle) -> Delivered:
-        """Take a bundle that the member delivers; return what the application has of it."""
+        """Record a bundle that the member delivers; return what the application has of it."""
         count, position = bundle.count, self.position
         if not self.counts:
             self.delivered = self.position = position + count
@@ -198,7 +202,7 @@ class Offsets:
         self._note_handed(entry, events)
 
     def take(self, events: int) -> None:
-        """Count events that the application has taken, in order; tell of the bundles of which it has all now."""
+        """Count events that the application has taken, in order; call `on_taken` for each bundle it now has in full."""
         whole: list[Entry] = []
         self.taken += events
         while events > 0:
@@ -215,7 +219,7 @@ class Offsets:
             self.on_taken(entry.bundle, entry.count)
 
     def step(self) -> None:
-        """Count that the application has taken the event in hand, and is handed the next one of the same bundle."""
+        """Count that the application has taken the event it has, and is handed the next one of the same bundle."""
         entry = self._entries[0]
         entry.taken += 1
         self.taken += 1
@@ -224,11 +228,11 @@ class Offsets:
         self._note_handed(entry, 1)
 
     def leave_untaken(self) -> None:
-        """Count nothing of what is in hand: a later life hands it out."""
+        """Do not count what was handed out and not taken: a later incarnation hands it out again."""
         self.taken = self.handed
 
     def owed(self) -> Owed | None:
-        """Return what must outlive the member's journal, where it is rewritten; None where it need not."""
+        """Return what must survive when the member's journal is rewritten; None if nothing must."""
         store = self._store
         if store is None or self._resuming is not None:
             return None
@@ -238,8 +242,8 @@ class Offsets:
     # --- small things ---
 
     def _first_position(self) -> int:
-        """Return the first place that no earlier life gave away: all of a bundle has its places when its first event is
-        handed out, so that it keeps them whatever comes before it in a later life."""
+        """Return the first position that no earlier incarnation assigned. A whole bundle gets its positions when its
+        first event is handed out, so that it keeps them whatever comes before it in a later incarnation."""
         store = self._store
         if store is None:
             return 0
@@ -249,7 +253,8 @@ class Offsets:
         return max(store.taken, *[position + count for position, count in places])
 
     def _kept_position(self, node: int, number: int) -> int | None:
-        """Return the place of the first event of a node's message that an earlier life was handed some of."""
+        """Return the position of the first event of a node's message, if an earlier incarnation handed out some of it;
+        else None."""
         store = self._store
         assert store is not None
         last = store.handed[node] >> EVENT_BITS
@@ -259,7 +264,7 @@ class Offsets:
         return position if count else None
 
     def _note_place(self, store: Store, entry: Entry) -> None:
-        """Keep the places of a bundle that is handed out, and of the one before it of its node if that is in hand."""
+        """Store the positions of a bundle that is handed out, and of its node's previous one if that is not taken."""
         node, number, last = entry.node, entry.number, store.handed[entry.node] >> EVENT_BITS
         if number < last:
             if (node, number) not in store.displaced:
@@ -271,7 +276,7 @@ class Offsets:
             store.place(node, entry.position, entry.count)
 
     def _taken_of(self, node: int) -> int:
-        """Return how many events of a node's next message were taken, unless its journal says that all were."""
+        """Return the number of events of a node's next message that were taken; 0 if its journal says that all were."""
         assert self._store is not None
         return 0 if self._messages[node] > self._store.messages[node] else self._begun.pop(node, 0)
 
@@ -297,7 +302,7 @@ class Offsets:
             self._store.hand(entry.node, entry.number << EVENT_BITS | entry.handed)
 
     def _handed_before(self, count: int, node: int, number: int, have: int) -> int:
-        """Return how many of a bundle's next events an earlier life was handed."""
+        """Return the number of a bundle's next events that an earlier incarnation handed out."""
         if self._store is None:
             return 0
         if self._resuming is None:
@@ -310,5 +315,5 @@ class Offsets:
 
 
 def _ends_like(one: Bundle, other: Bundle) -> bool:
-    """Tell whether the one is the other, whatever was cut from its front."""
+    """Tell whether two bundles are the same, whatever was cut from the front of either."""
     return one.last == other.last and one.process == other.process

@@ -1,16 +1,16 @@
 """What the driver must now do, and in which order. The one output of every input to a node.
 
-The contract of whoever carries it out (core/runner.py, for simulator and network alike):
+The contract of its executor (core/runner.py, for simulator and network alike):
 
-1. `persist` is durable before anything below happens. Otherwise a crash forgets what peers were told.
-2. `published` is told to the application and the trace, before anybody else hears of it.
+1. `persist` is durable before anything below happens. Otherwise a crash forgets what peers were sent.
+2. `published` is reported to the application and the trace, before anybody else learns of it.
 3. `send` goes out next. It may be lost on the way; it is never reordered before an earlier Ready's `persist`.
 4. `deliver` reaches the application in this order, once.
 5. `notes` go to the trace.
 6. `wake_at`: call tick at that time on the process's clock, or earlier. Replaces every earlier wake_at;
    None leaves it as it is.
 
-A driver that stops between any two of these steps has crashed, and the node must be built anew from what persisted.
+A driver that stops between any two of these steps has crashed, and the node must be rebuilt from what was persisted.
 """
 
 from collections.abc import Callable
@@ -25,22 +25,23 @@ RandomSource: TypeAlias = Callable[[], float]
 
 
 class Item(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
-    """What two members exchange. Each kind is a subclass beside the protocol that speaks it, with a number for good."""
+    """What two members exchange. Each kind is a subclass, defined beside its protocol, with a number that never
+    changes."""
 
     asks_to_write: ClassVar[bool] = False
-    """Whether only a sender with the right to write may send it. A bundle in an item asks for that by itself, of who
-    published it."""
+    """Whether only a sender with the right to write may send it. A bundle in an item always requires that right of its
+    publisher."""
 
     def is_valid(self) -> bool:
         """Tell whether the fields agree with each other; each alone was checked when it was read."""
         return True
 
     def bundle_count(self) -> int:
-        """Return how many bundles it carries: they are what costs a reader memory beyond the item's own size."""
+        """Return the number of bundles it carries: they cost a reader memory beyond the item's own size."""
         return 0
 
     def payload_bytes(self) -> int:
-        """Return how many bytes are the application's; the rest is what order and reliability cost."""
+        """Return the number of bytes that are the application's; the rest is what order and reliability cost."""
         return 0
 
 
@@ -71,7 +72,7 @@ class Send(Struct, frozen=True, gc=False):
     to: tuple[int, ...]
     item: Item
     incarnation: int = ANY_INCARNATION
-    """Only this life of the peer may read it."""
+    """Only this incarnation of the peer may read it."""
 
 
 Columns: TypeAlias = tuple[int | None, int | None, int | None, int | None, int | None, int | None]
@@ -81,7 +82,7 @@ UNMARKED: Columns = (None,) * 6
 
 
 class Mark(Struct, frozen=True, gc=False):
-    """What a level says of a bundle, for applications and observers."""
+    """What a level states about a bundle, for applications and observers."""
 
     key: tuple[int, int, int, int] | None = None
     """The first event's place in the merge order: l, k_hi, k_mid, k_lo; k_lo grows by one with each further event."""
@@ -109,15 +110,15 @@ class Gap(Struct, frozen=True, gc=False):
 
 
 class Returned(Struct, frozen=True, gc=False):
-    """Tell the application that its publication is durable: the call returns; among deliveries, that it was found done
-    after a crash."""
+    """Tell the application that its publication is durable, so the call returns. Among deliveries: that it was found to
+    be durable after a crash."""
 
     bundle: Bundle
     group: int = 0
 
 
 class Unheard(Struct, frozen=True, gc=False):
-    """Tell the application that nobody said in time that it has this publication: it may be delivered nowhere."""
+    """Tell the application that no member acknowledged this publication in time: it may be delivered nowhere."""
 
     bundle: Bundle
 
@@ -139,9 +140,9 @@ class Note(Struct, frozen=True, gc=False):
     ticket: int | None = None
     epoch: int | None = None
     value: int | None = None
-    """ticket_acquire: for how many tickets the process acts from now on, its own and those below it."""
+    """ticket_acquire: the number of tickets the process acts for from now on, its own and those below it."""
     late_ns: int | None = None
-    """ticket_suspend: how long ago, on its own clock, the lease had ended when the process noticed."""
+    """ticket_suspend: how long the lease had been over, on the process's own clock, when it noticed."""
 
 
 class Ready(Struct):
@@ -154,7 +155,7 @@ class Ready(Struct):
     notes: list[Note] = field(default_factory=list)
     wake_at: Instant | None = None
     mark: Mark | None = None
-    """Of what was just published."""
+    """The mark of what was just published."""
 
 
 class Gauge(Struct, frozen=True, gc=False):
@@ -164,7 +165,7 @@ class Gauge(Struct, frozen=True, gc=False):
     value: int
     bound: int
     must_drain: bool = False
-    """Must be empty once nothing has been published for long."""
+    """Must become 0 once nothing has been published for long."""
 
 
 class Metric(Struct, frozen=True, gc=False):

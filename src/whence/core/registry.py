@@ -16,8 +16,9 @@ LEVELS: dict[str, LevelSpec] = {
 
 
 def stores_events(level: str) -> bool:
-    """Tell whether members can promise that a publication survives a crash of its process, and keep to it.
+    """Tell whether members can promise that a publication survives a crash of its process.
 
-    The others deliver in time or tell what is missing: what a later life says again would come out of its place.
+    Members of the other levels deliver in time or report what is missing: what a later incarnation repeats would be out
+    of order.
     """
     return level in GOSSIP or remembers(LEVELS.get(level))

@@ -1,10 +1,10 @@
-"""The one executor of Ready: what an input caused is done here, in the simulator and in the network alike.
+"""The one executor of Ready: it does what an input caused, in the simulator and in the network alike.
 
 Laws. What a Ready persists is durable before anything else of it happens, and no Ready overtakes one that still waits
-for the disk. Then the application is told of a publication, what is to be sent goes out, deliveries are made, notes are
-written, and the next tick is planned: in this order. What an application does while it is handed something comes after
-the rest of the Ready that handed it over. A later life begins with what is owed to the application, then with what its
-member persisted.
+for the disk. Then, in this order: a publication is reported to the application, items are sent, deliveries are made,
+notes are written, and the next tick is planned. What an application does while it is handed something comes after the
+rest of the Ready that handed it over. A later incarnation begins with what is owed to the application, and continues
+with what its member persisted.
 
 Pure: time, disk, network, application and trace are ports. Each world brings its own, and its faults.
 """
@@ -22,8 +22,8 @@ from whence.errors import NotMemberError, StorageError, UsageError, WhenceError
 from whence.types import Bundle, Instant
 
 OF_MEMBER, OF_DRIVER, OF_OFFSETS, OF_UNTAKEN, OF_UNTOLD = b"M", b"P", b"S", b"D", b"R"
-"""The first byte of a journal record: the member's own, a bundle that is kept for the member; and where a journal was
-rewritten, how far the application was, what it had not taken, and publications it was not told of."""
+"""The first byte of a journal record: the member's own, or a bundle that is stored for the member. In a rewritten
+journal also: how far the application was, what it had not taken, and publications that were not reported to it."""
 
 NEVER = 1 << 63
 
@@ -42,52 +42,52 @@ class Storage(Protocol):
     """Where records become durable."""
 
     def write(self, records: Sequence[bytes], done: Done, mark: bytes = b"") -> None:
-        """Append records, each behind the mark; call `done` once they are durable, in the order of the writes."""
+        """Append records, each after the mark; call `done` once they are durable, in the order of the writes."""
 
 
 class Transport(Protocol):
     """How items leave."""
 
     def send(self, to: tuple[int, ...], item: Item, incarnation: int, /) -> int:
-        """Send an item to some peers, to one life of them or any; return its size on the wire."""
+        """Send an item to some peers, to one incarnation of them or any; return its size on the wire."""
 
 
 class Application(Protocol):
-    """Whom deliveries are for."""
+    """The receiver of deliveries."""
 
     def accepted(self, bundle: Bundle, count: int, /) -> None:
-        """Learn that the member publishes a bundle of so many events; nothing of that has happened yet."""
+        """Learn that the member publishes a bundle of `count` events; nothing of that has happened yet."""
 
     def kept(self, bundle: Bundle, /) -> None:
-        """Learn that it is written down for the member."""
+        """Learn that the bundle is being stored for the member."""
 
     def published(self, step: Returned, mark: Mark | None) -> None:
-        """Learn that a publication is as durable as it will be, before anybody else does, once in all lives."""
+        """Learn that a publication is as durable as it will be, before anybody else does, once in all incarnations."""
 
     def deliver(self, step: Delivery) -> None:
         """Take a bundle."""
 
     def skip(self, step: Gap) -> None:
-        """Take word of events that will never come."""
+        """Learn of events that will never be delivered."""
 
     def late(self, step: Late) -> None:
         """Take a bundle that came after its place."""
 
     def unheard(self, step: Unheard) -> None:
-        """Take word of a publication that nobody may have."""
+        """Learn of a publication that possibly no member has."""
 
     def noted(self, note: Note) -> None:
-        """Take word of what the member says of itself."""
+        """Take a note that the member wrote about itself."""
 
     def refused(self, refusal: WhenceError) -> None:
-        """Take word of an input that the member refuses."""
+        """Learn of an input that the member refuses."""
 
 
 class Recorder(Protocol):
-    """Who writes the trace."""
+    """The writer of the trace."""
 
     def sent(self, to: tuple[int, ...], item: Item, size: int) -> None:
-        """Write down copies that leave."""
+        """Record copies that leave."""
 
 
 class Timer(Protocol):
@@ -97,7 +97,7 @@ class Timer(Protocol):
         """Return the time that members of this level go by."""
 
     def plan(self, wake_at: Instant) -> None:
-        """Have the runner woken then, or earlier, and not when it was planned before."""
+        """Wake the runner at this time or earlier. Replaces the time planned before."""
 
 
 class Ports(NamedTuple):
@@ -107,35 +107,35 @@ class Ports(NamedTuple):
     application: Application
     timer: Timer
     storage: Storage | None = None
-    """None: nothing is kept, and nothing waits."""
+    """None: nothing is stored, and nothing waits."""
     recorder: Recorder | None = None
     offsets: Offsets | None = None
-    """How far the application is; None: no later life asks."""
+    """How far the application is; None: no later incarnation needs it."""
     failed: Callable[[Exception], object] | None = None
-    """Told of a bug: the member's state is unknown, and it must not go on. None: whoever gave the input is."""
+    """Called with a bug: the member's state is unknown, and it must stop. None: the error is raised to the caller."""
 
 
 class Runner:
-    """Runs one member for one life."""
+    """Runs one member for one incarnation."""
 
     def __init__(self, member: Member, ports: Ports) -> None:
         self.member = member
         self.stopped = False
         self.member_persists = False
-        """The member has written something down itself."""
+        """The member has persisted something itself."""
         self._ports = ports
         self._transport, self._application, self._timer = ports.transport, ports.application, ports.timer
         self._now = ports.timer.now
         self._storage, self._recorder = ports.storage, ports.recorder
         self._offsets = ports.offsets if ports.offsets is not None else Offsets(None)
         self._waiting: deque[tuple[Ready, Done | None]] = deque()
-        """Readies that wait for the disk, each with whom to tell when it is durable."""
+        """Readies that wait for the disk, each with the callback for when it is durable."""
         self._performing = False
         self._next: deque[Ready] = deque()
         """Readies of what an application did while it was handed something."""
         self._wake_at = NEVER
         self._carry_out = self.effects
-        """Does what a Ready asks for; a fault may put something else in its place."""
+        """Does what a Ready asks for; an injected fault may replace it."""
 
     @property
     def waits(self) -> bool:
@@ -145,8 +145,9 @@ class Runner:
     # --- inputs ---
 
     def feed(self, step: Callable[..., Ready], *given: object) -> None:
-        """Give the member an input that nobody waits for. One that it refuses is counted; any other error is a bug,
-        except StorageError: what earlier lives left is not to be used, and whoever opens the group is told."""
+        """Give the member an input that nobody waits for. A refused input is counted; any other error is a bug, except
+        StorageError. Raises StorageError if what earlier incarnations stored must not be used: it goes to the caller
+        that opens the group."""
         try:
             ready = step(*given, self._now())
         except (UsageError, NotMemberError) as refusal:
@@ -163,13 +164,13 @@ class Runner:
             self.apply(ready)
 
     def ask(self, step: Callable[..., Ready], *given: object) -> None:
-        """Give the member an input whose giver hears of a refusal. Raises what the member raises."""
+        """Give the member an input whose caller learns of a refusal. Raises what the member raises."""
         self.apply(step(*given, self._now()))
 
     def publish(
         self, payloads: Sequence[bytes], stored: Done | None = None, *, group: int | None = None, keep: bool = False
     ) -> Bundle:
-        """Publish a bundle; `stored` is told once it is durable. `keep` makes it so where the member does not.
+        """Publish a bundle and return it; call `stored` once it is durable. `keep` stores it if the member does not.
 
         Raises what the member raises.
         """
@@ -178,11 +179,11 @@ class Runner:
             bundle, ready = self.member.publish(payloads, now)
         else:
             bundle, ready = cast(Grouped, self.member).publish_to(group, payloads, now)
-        kept = keep and not ready.persist  # a member that keeps its own events needs no second book of them
+        kept = keep and not ready.persist  # a member that stores its own events needs no second copy of them
         self._application.accepted(bundle, len(payloads))
         if kept:
             self._application.kept(bundle)
-            self.tell(ready)  # a later life offers it again: it must be known by then to have been published
+            self.tell(ready)  # a later incarnation offers it again: its publication must be known by then
             self.apply(ready, stored, bundle)
         else:
             self.apply(ready, stored)
@@ -199,8 +200,8 @@ class Runner:
         self._timer.plan(wake_at)
 
     def stop(self, error: WhenceError | None = None, *, at_once: bool = False) -> None:
-        """Run no more; whoever waits for the disk is told, where there is something to tell. What the application did
-        while it was handed something is still done, unless the process died: `at_once`."""
+        """Stop. Callers that wait for the disk get the error, if there is one. What the application did while it was
+        handed something is still done, unless the process died (`at_once`)."""
         self.stopped = True
         waiting, self._waiting = self._waiting, deque()
         if at_once:
@@ -209,12 +210,12 @@ class Runner:
             if stored is not None and error is not None:
                 stored(error)
 
-    # --- a later life ---
+    # --- a later incarnation ---
 
     def restore(self, records: Sequence[bytes]) -> list[Bundle]:
-        """Take up what earlier lives persisted: first what the application is owed, then the member's own.
+        """Resume from what earlier incarnations persisted: first what the application is owed, then the member's own.
 
-        Return the bundles that were kept for the member. Raises StorageError.
+        Return the bundles that were stored for the member. Raises StorageError.
         """
         own = [record[1:] for record in records if record[:1] == OF_MEMBER]
         self.member_persists = bool(own)
@@ -230,7 +231,7 @@ class Runner:
         return [_decode_bundle(record[1:]) for record in records if record[:1] == OF_DRIVER]
 
     def unfinished(self) -> list[tuple[bytes, Bundle]]:
-        """Return what the application is still owed by steps that the member has made, where a later life goes on."""
+        """Return what the application is still owed by steps the member has made, if a later incarnation resumes."""
         owed = self._offsets.owed()
         if owed is None:
             return []
@@ -246,8 +247,8 @@ class Runner:
         return unfinished
 
     def checkpoint(self, kept: Sequence[Bundle] = ()) -> list[Marked] | None:
-        """Return records that stand for the whole journal and all that waits for the disk, with the bundles that are
-        kept for the member; None where only the member knows which of its records still count."""
+        """Return records that replace the whole journal and all that waits for the disk, with the bundles that are
+        stored for the member; None if only the member knows which of its records still count."""
         member = self.member
         if not isinstance(member, Checkpointed):
             if self.member_persists:
@@ -264,7 +265,7 @@ class Runner:
     # --- the contract ---
 
     def apply(self, ready: Ready, stored: Done | None = None, kept: Bundle | None = None) -> None:
-        """Persist, then do the rest. `kept` is a publication that is written down for the member."""
+        """Persist, then do the rest. `kept` is a publication that is stored for the member."""
         storage = self._storage
         if storage is None or not (ready.persist or kept is not None or self._waiting):
             self.perform(ready)
@@ -279,7 +280,7 @@ class Runner:
             storage.write([_encode_bundle(kept)], self.committed, OF_DRIVER)
 
     def committed(self, error: WhenceError | None) -> None:
-        """Learn that the first Ready that waits is durable, or never will be."""
+        """Perform the first Ready that waits, now that it is durable; fail if it never will be."""
         if not self._waiting:
             return  # stopped meanwhile
         if error is not None:
@@ -309,14 +310,14 @@ class Runner:
             self._performing = False
 
     def tell(self, ready: Ready) -> None:
-        """Tell the application of a publication, once."""
+        """Report a publication to the application, once."""
         published = ready.published
         if published is not None:
             ready.published = None
             self._tell(published, ready.mark)
 
     def _tell(self, published: Returned, mark: Mark | None) -> None:
-        """Tell the application of a publication, unless an earlier life did."""
+        """Report a publication to the application, unless an earlier incarnation did."""
         offsets = self._offsets
         if offsets.survives and offsets.was_told():
             return
@@ -325,7 +326,7 @@ class Runner:
             offsets.tell()
 
     def effects(self, ready: Ready) -> None:
-        """Do what a durable Ready asks for, one after the other."""
+        """Do what a durable Ready asks for, in the order of the contract."""
         if ready.published is not None:
             self.tell(ready)
         recorder = self._recorder
@@ -342,7 +343,7 @@ class Runner:
             self._application.noted(note)
         wake_at = ready.wake_at
         if wake_at is not None and wake_at < self._wake_at and not self.stopped:
-            self._wake_at = wake_at  # one planned too early is harmless, so nothing is planned anew for a later one
+            self._wake_at = wake_at  # waking too early is harmless, so a later time replaces nothing
             self._timer.plan(wake_at)
 
     def _tell_of(self, step: Returned | Gap | Unheard | Late) -> None:

@@ -1,7 +1,7 @@
 """Settings by name: a level's settings are a struct of its parts' settings, and names are unique across the parts."""
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec import Struct, structs
@@ -12,7 +12,7 @@ Kind = TypeVar("Kind", bound=Struct)
 
 
 def names_in(kind: type[Struct]) -> dict[str, str]:
-    """Return every setting's name with the part it belongs to."""
+    """Return the name of every setting, with the part it belongs to."""
     return {inner.name: outer.name for outer in structs.fields(kind) for inner in structs.fields(outer.type)}
 
 
@@ -27,7 +27,7 @@ def parse(given: Mapping[str, Any], kind: type[Kind]) -> Kind:
     try:
         return msgspec.convert(by_part, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise SettingError(_plain(error)) from None
+        raise SettingError(_plain(error, given, kind)) from None
 
 
 def by_name(settings: Struct) -> dict[str, Any]:
@@ -35,8 +35,16 @@ def by_name(settings: Struct) -> dict[str, Any]:
     return {name: value for part in structs.asdict(settings).values() for name, value in structs.asdict(part).items()}
 
 
-def _plain(error: msgspec.ValidationError) -> str:
-    """Say which setting was wrong instead of where in the structure it was."""
+def _plain(error: msgspec.ValidationError, given: Mapping[str, Any], kind: type[Struct]) -> str:
+    """Say which setting was wrong instead of where in the structure it was, and what it could be."""
     what, _, where = str(error).partition(" - at `$.")
     name = where.rstrip("`").rpartition(".")[2]
+    if choices := _choices(name, kind):
+        return f"{name} must be {', '.join(choices[:-1])} or {choices[-1]}, not {given[name]!r}"
     return f"{name}: {what}" if name else what
+
+
+def _choices(name: str, kind: type[Struct]) -> list[str]:
+    """Return the values that a setting can have, where they are listed."""
+    kinds = [inner.type for outer in structs.fields(kind) for inner in structs.fields(outer.type) if inner.name == name]
+    return [str(choice) for each in kinds if get_origin(each) is Literal for choice in get_args(each)]

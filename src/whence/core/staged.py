@@ -1,8 +1,8 @@
 """A member composed of stages: publish / receive / tick in, one Ready out. It knows the order of the stages and the
 member's lifecycle, nothing else.
 
-publish: order.stamp (what it comes after) -> order.publish (deliver it here) -> spread.publish (who is told).
-receive: guard -> membership or spread (first sight? pass it on) -> order.admit (deliver now or hold).
+publish: order.stamp (what it comes after) -> order.publish (deliver it here) -> spread.publish (whom to send it to).
+receive: guard -> membership or spread (first arrival? pass it on) -> order.admit (deliver now or hold back).
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from whence.types import Bundle, Instant, Process, pack_payloads
 
 
 class Lifecycle(Enum):
-    """Where a process stands towards its group."""
+    """The state of a process with respect to its group."""
 
     OUTSIDE = "outside"
     JOINING = "joining"
@@ -58,18 +58,18 @@ class StagedMember:
         return self._wake(Ready(notes=[Note("join")]))
 
     def join(self, contacts: Sequence[int], now: Instant) -> Ready:
-        """Ask the contacts to be let in; the note `join` tells when it happened."""
+        """Ask the contacts to be let in; the note `join` says when that happened."""
         self._step(Lifecycle.JOINING)
         ready = Ready()
         self._members.join(contacts, now, ready)
         return self._wake(ready)
 
     def restore(self, records: Sequence[bytes], now: Instant) -> Ready:
-        """Take up what an earlier life persisted: nothing, for parts that promise nothing across a crash."""
+        """Resume nothing from an earlier incarnation: these parts promise nothing across a crash."""
         return Ready()
 
     def leave(self, now: Instant) -> Ready:
-        """Begin to leave: nothing is published any more; the farewell spreads for some rounds."""
+        """Begin to leave: nothing more is published; the farewell spreads for some rounds."""
         if self.lifecycle is Lifecycle.JOINING:
             self._step(Lifecycle.LEFT)
             return Ready(notes=[Note("leave")])
@@ -112,13 +112,13 @@ class StagedMember:
         return self._wake(Ready())
 
     def meet(self, peer: Process, now: Instant) -> Ready:
-        """Learn from a peer itself that it is a member: parts that began apart become one where they meet."""
+        """Learn from a peer itself that it is a member: parts of a group that began apart merge where they meet."""
         if self.lifecycle not in (Lifecycle.OUTSIDE, Lifecycle.LEFT):
             self._members.meet(peer)
         return self._wake(Ready())
 
     def parted(self, peer: Process, now: Instant) -> Ready:
-        """Learn from a peer itself that it is a member no more."""
+        """Learn from a peer itself that it is no longer a member."""
         self._members.parted(peer)
         return self._wake(Ready())
 
@@ -127,7 +127,7 @@ class StagedMember:
         raise UsageError(f"members of this level know no act {name!r}")
 
     def tick(self, now: Instant) -> Ready:
-        """Do what time asks for: rounds, overdue answers, waiting that has lasted long enough."""
+        """Do what is due: rounds, overdue answers, waits that have lasted long enough."""
         ready = Ready()
         if self.lifecycle in (Lifecycle.OUTSIDE, Lifecycle.LEFT):
             return ready
@@ -143,7 +143,7 @@ class StagedMember:
         return self._wake(ready)
 
     def view(self) -> tuple[int, ...] | None:
-        """Return the peers this member knows of, or None if it keeps no view of its own."""
+        """Return the peers this member knows, or None if it has no view of its own."""
         return self._members.view()
 
     def settled(self) -> int | None:
@@ -151,7 +151,7 @@ class StagedMember:
         return self._spread.settled()
 
     def missing(self, last: int) -> tuple[int, ...] | None:
-        """Return the peers not known to have this member's own events up to this one; None if nobody can tell."""
+        """Return the peers not known to have this member's own events up to `last`; None if the spread cannot tell."""
         return self._spread.missing(last)
 
     def gauges(self) -> list[Gauge]:

@@ -21,16 +21,16 @@ class Order(Protocol):
         """Take the member's own bundle: its publisher delivers it at creation."""
 
     def admit(self, bundle: Bundle, now: Instant, ready: Ready) -> None:
-        """Deliver a bundle now or hold it, and release everything it was awaited for."""
+        """Deliver a bundle now or hold it back; deliver what waited for it."""
 
     def tick(self, now: Instant, ready: Ready) -> None:
-        """Give up waiting where the time for it has passed."""
+        """Give up the waits that have lasted long enough."""
 
     def wake_at(self) -> Instant | None:
         """Return when tick has something to do."""
 
     def snapshot(self) -> bytes:
-        """Return what a newcomer must know so as not to wait for the past."""
+        """Return what a newcomer must know in order not to wait for past events."""
 
     def adopt(self, snapshot: bytes) -> None:
         """Start from a member's snapshot. Raises ValueError if it is not one."""
@@ -49,7 +49,7 @@ class Spread(Protocol):
         """Take a peer's item; return the bundles seen for the first time. Without any, wake_at stays as it was."""
 
     def tick(self, now: Instant, ready: Ready) -> None:
-        """Do a round's work where it is due."""
+        """Do a round's work if one is due."""
 
     def wake_at(self) -> Instant | None:
         """Return when tick has something to do."""
@@ -61,7 +61,7 @@ class Spread(Protocol):
         """Return the last of the member's own events that every peer it knows has; None if that is never known."""
 
     def missing(self, last: int) -> tuple[int, ...] | None:
-        """Return the peers not known to have the member's own events up to this one; None if that is never known."""
+        """Return the peers not known to have the member's own events up to `last`; None if that is never known."""
 
 
 class Members(Protocol):
@@ -77,13 +77,13 @@ class Members(Protocol):
         """Ask to be let in by any of these peers."""
 
     def leave(self, now: Instant) -> None:
-        """Begin to tell the others that this member goes."""
+        """Begin to announce that this member leaves."""
 
     def receive(self, sender: Process, item: Item, now: Instant, ready: Ready) -> bytes | None:
         """Take a peer's item; return the snapshot to start from if it lets this process in."""
 
     def alone(self) -> bool:
-        """Tell whether nobody seems to be there to let this process in."""
+        """Tell whether there seems to be no member that could let this process in."""
 
     def settle(self) -> None:
         """Stop asking: this process is a member now."""
@@ -95,7 +95,7 @@ class Members(Protocol):
         """Learn from a peer itself that it is a member."""
 
     def parted(self, peer: Process) -> None:
-        """Learn from a peer itself that it is a member no more."""
+        """Learn from a peer itself that it is no longer a member."""
 
     def view(self) -> tuple[int, ...] | None:
         """Return the peers known now, in order; None if the driver knows better."""
@@ -104,7 +104,7 @@ class Members(Protocol):
         """Tell whether the farewell has spread and the member may stop."""
 
     def tick(self, now: Instant, ready: Ready) -> None:
-        """Ask again where an answer is overdue."""
+        """Ask again if an answer is overdue."""
 
     def wake_at(self) -> Instant | None:
         """Return when tick has something to do."""

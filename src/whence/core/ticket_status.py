@@ -1,4 +1,4 @@
-"""Tickets as an application and an operator meet them: how a process stands, and how a dead one is named."""
+"""Tickets as an application and an operator see them: the status of a process, and how to name a dead one."""
 
 from msgspec import Struct
 
@@ -9,17 +9,17 @@ _INCARNATIONS = INCARNATION_MAX + 1
 
 
 class OwnedTicket(Struct, frozen=True):
-    """A ticket that somebody is said to own."""
+    """A ticket that another process is reported to own."""
 
     ticket: int
     epoch: int
     owner: Process
     lease_left_ns: int | None
-    """Of its owner's lease, where it was lent here; None: others lent it."""
+    """What is left of its owner's lease, if this process granted it; None: another process did."""
 
 
 class TicketStatus(Struct, frozen=True, kw_only=True):
-    """A process's standing in a cluster."""
+    """The status of a process in a cluster."""
 
     standing: str
     """none, joining, acquiring, active, suspended, leaving."""
@@ -28,15 +28,15 @@ class TicketStatus(Struct, frozen=True, kw_only=True):
     """(ticket, epoch) is a fencing token: a resource outside must refuse an epoch below the highest it has seen."""
     lease_left_ns: int = 0
     coordinates: int = 0
-    """Tickets it may give away or uses itself."""
+    """The number of tickets that it may give away or uses itself."""
     why: str = ""
     """Why nothing may be published now; empty if something may."""
     retry_ns: int = 0
-    """When to try again; 0 where waiting alone does not help."""
+    """How long to wait before trying again; 0 if waiting alone does not help."""
     waits_for: tuple[Process, ...] = ()
     """Witnesses whose answer is missing, to act or to take over. One that is gone for good can be declared dead."""
     owners: tuple[OwnedTicket, ...] = ()
-    """The tickets of others, as far as this process has heard."""
+    """The tickets of others, as far as this process knows."""
 
 
 def dead_argument(process: Process) -> int:
@@ -45,5 +45,5 @@ def dead_argument(process: Process) -> int:
 
 
 def dead_process(argument: int) -> Process:
-    """Return the process that such an argument names."""
+    """Return the process that an argument of `declare_dead` names."""
     return Process(*divmod(argument, _INCARNATIONS))

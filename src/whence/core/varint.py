@@ -1,11 +1,12 @@
-"""Whole numbers in as few bytes as they need, seven bits each, the lowest first; the highest bit says: more follows."""
+"""Variable-length integers: as few bytes as they need, seven bits each, lowest first; the highest bit says that more
+follows."""
 
 from collections.abc import Iterable
 
 from msgspec import Struct
 
 BYTES_MAX = 9
-"""63 bits; a longer number is no number of ours."""
+"""63 bits; a longer number is never written."""
 
 
 def put(into: bytearray, number: int) -> None:
@@ -17,7 +18,7 @@ def put(into: bytearray, number: int) -> None:
 
 
 def packed(numbers: Iterable[int]) -> bytes:
-    """Return numbers one after another."""
+    """Return the bytes of numbers, one after another."""
     into = bytearray()
     for number in numbers:
         put(into, number)
@@ -25,11 +26,11 @@ def packed(numbers: Iterable[int]) -> bytes:
 
 
 class Reader(Struct, eq=False):
-    """Reads numbers from bytes that a peer sent. Raises ValueError where there is none."""
+    """Reads numbers from bytes that a peer sent. Raises ValueError if there is no number."""
 
     _data: bytes
     at: int = 0
-    """How far it has read."""
+    """The position up to which it has read."""
 
     def take(self) -> int:
         """Return the next number."""
@@ -70,7 +71,7 @@ class Reader(Struct, eq=False):
         return self.bytes(len(self._data) - self.at)
 
     def bytes(self, size: int) -> bytes:
-        """Return so many bytes as they are."""
+        """Return the next `size` bytes as they are."""
         end = self.at + size
         if end > len(self._data):
             raise ValueError("bytes end too early")
@@ -83,6 +84,6 @@ class Reader(Struct, eq=False):
         return self.at < len(self._data)
 
     def end(self) -> None:
-        """Check that nothing is left."""
+        """Check that nothing is left. Raises ValueError."""
         if self.at < len(self._data):
             raise ValueError("there is more than was announced")

@@ -1,7 +1,7 @@
-"""Acknowledgements: each publisher is told how far the application here is with its events. That is its credit.
+"""Acknowledgements: each publisher learns which of its events the application here has taken. That is its credit.
 
-Law: whoever published what was taken hears of it within LAZY_NS, where it was much within REPORT_NS, and again when it
-is connected anew.
+Law: the publisher of events that were taken gets an acknowledgement within LAZY_NS, or within REPORT_NS where they were
+many bytes, and again when it reconnects.
 """
 
 import asyncio
@@ -11,29 +11,29 @@ from whence.core.links.reached import LAZY_NS, REPORT_BYTES, REPORT_NS, WAITED_U
 from whence.types import Bundle, Process
 
 PUBLISHES_S = 1.0
-"""Who has published nothing for so long has no part in the group's credit."""
+"""A publisher that has published nothing for this long has no share in the group's credit."""
 
 TAKEN_MAX = 65_536
 """Publishers whose progress is remembered. Full: the oldest is forgotten; it waits AWAY_S instead."""
 
 
 class Progress:
-    """How far the application is with one publisher."""
+    """How far the application has taken one publisher's events."""
 
     __slots__ = ("at", "due", "last", "publisher")
 
     def __init__(self, publisher: Process) -> None:
         self.publisher = publisher
         self.last = 0
-        """The last event it has taken."""
+        """The last event taken."""
         self.at = 0.0
-        """When."""
+        """When it was taken."""
         self.due = 0
-        """Bytes that were taken and not reported."""
+        """Bytes that were taken and not acknowledged."""
 
 
 class Acknowledgements:
-    """What one member tells the publishers of its group."""
+    """What one member acknowledges to the publishers of its group."""
 
     def __init__(
         self,
@@ -42,7 +42,8 @@ class Acknowledgements:
         own: Callable[[int], None],
         guarded: Callable[[Callable[[], None]], Callable[[], None]] = lambda step: step,
     ) -> None:
-        """`send` is given what to tell whom; `own` the last event taken of this process, which nobody is told."""
+        """`send` is called with a publisher and its acknowledgement; `own` with the last event taken of this process,
+        which is acknowledged to no other process."""
         self._me = me
         self._send, self._own = send, own
         self._reports = guarded(self._report)
@@ -52,10 +53,10 @@ class Acknowledgements:
         self._timer: asyncio.TimerHandle | None = None
         self._soon = False
         self._heard: dict[int, float] = {}
-        """When each of those who publish was last reported to."""
+        """When each active publisher last got an acknowledgement."""
 
     def taken(self, bundle: Bundle, count: int) -> None:
-        """Note that the application has taken a bundle of so many events."""
+        """Note that the application has taken a bundle of `count` events."""
         last = bundle.first + count - 1
         if bundle.pid == self._me.pid and bundle.incarnation == self._me.incarnation:
             self._own(last)
@@ -66,10 +67,10 @@ class Acknowledgements:
             self._plan(progress, len(bundle.body))
 
     def peer_up(self, peer: Process) -> None:
-        """Tell a publisher that is here again how far the application is."""
+        """Acknowledge again to a publisher that has reconnected."""
         for progress in self._taken.values():
             if progress.publisher.pid == peer.pid and progress.publisher.incarnation >= peer.incarnation:
-                self._plan(progress, REPORT_BYTES)  # a later life is of a group opened again
+                self._plan(progress, REPORT_BYTES)  # a later incarnation belongs to a group opened again
 
     def _begin(self, publisher: Process) -> Progress:
         progress = self._taken[publisher] = Progress(publisher)
@@ -99,7 +100,7 @@ class Acknowledgements:
             self._send(progress.publisher, Reached(progress.last, waited_us))
 
     def publishers(self) -> int:
-        """Return how many others publish at present."""
+        """Return the number of other processes that publish at present."""
         since = self._loop.time() - PUBLISHES_S
         self._heard = {pid: at for pid, at in self._heard.items() if at > since}
         return len(self._heard)

@@ -1,8 +1,8 @@
-"""How addresses get around: every node comes to know where every other is called.
+"""How addresses spread: every node learns the address of every other.
 
-Law: an address heard from its owner is told to everybody connected, one heard from others is passed on to a few at
-random, and now and then somebody is told some that it may have missed: so N nodes that start together send in the order
-of N² items, and not N³. News wait NEWS_S for company.
+Law: an address received from its owner is sent to every connected peer; one received from others is passed on to a few
+at random; now and then a peer is sent some that it may have missed. So N nodes that start together send in the order of
+N² items, and not N³. News waits NEWS_S to be batched.
 """
 
 import asyncio
@@ -14,17 +14,18 @@ from whence.net.outboxes import NODE, Outboxes
 from whence.net.peers import PeerTable
 
 NEWS_S = 0.02
-"""News wait so long for company: many nodes that start together would else tell everybody of each."""
+"""News waits this long to be batched: many nodes that start together would otherwise send each address on its own."""
 
 RUMOUR_PEERS = 4
-"""An address that was not heard from its owner is passed on to so many peers, each of which passes it on in turn."""
+"""An address that did not come from its owner is passed on to this number of peers, and each of them passes it on in
+turn."""
 
 REMIND_ADDRESSES = 64
-"""So many at most are in a reminder."""
+"""Addresses in one reminder at most."""
 
 
 class AddressExchange:
-    """What a node tells others of its address book, and hears from them."""
+    """What a node sends from its address book to others, and receives from them."""
 
     def __init__(self, peers: PeerTable, outboxes: Outboxes) -> None:
         self._peers = peers
@@ -33,10 +34,10 @@ class AddressExchange:
         self._random = Random(token_bytes(16))
         self._met: dict[int, Address] = {}
         self._rumoured: dict[int, Address] = {}
-        """Addresses to pass on: heard from their owners, and heard from others."""
+        """Addresses to pass on: those from their owners, and those from others."""
 
     def met(self, address: Address) -> None:
-        """Take a connected peer's own address; one that was unknown is told all others."""
+        """Take a connected peer's own address; a peer that was unknown is sent all others."""
         book = self._peers.book
         known = book.find(address.pid)
         if book.learn(address, own=True) or known is None:
@@ -44,19 +45,19 @@ class AddressExchange:
             self._pass_on(self._met, book.some([address.pid]))
 
     def heard(self, peer: int, item: Addresses) -> None:
-        """Take what a peer says of others, and answer what it asks."""
+        """Take addresses that a peer sends, and answer its questions."""
         self._pass_on(self._rumoured, [each for each in unpack(item.known) if self._peers.book.learn(each)])
         if item.asked:
             self._tell([peer], self._peers.book.some(item.asks()))
 
     def remind(self) -> None:
-        """Tell one peer some addresses: it may have missed them."""
+        """Send one peer some addresses that it may have missed."""
         connected, known = self._peers.connected_pids(), self._peers.book.all()
         some = self._random.sample(known, min(REMIND_ADDRESSES, len(known)))
         self._tell(self._random.sample(connected, min(1, len(connected))), some)
 
     def _pass_on(self, where: dict[int, Address], addresses: list[Address]) -> None:
-        """Tell others of addresses soon."""
+        """Plan to send addresses to other peers soon."""
         if addresses and not self._met and not self._rumoured:
             self._loop.call_later(NEWS_S, self._tell_news)
         where.update((address.pid, address) for address in addresses)

@@ -1,4 +1,4 @@
-"""Whether members run a group alike: the same level, and the same of the settings that all must share."""
+"""Whether members run a group alike: at the same level, with the same values of the settings that all must share."""
 
 from typing import Any
 from zlib import crc32
@@ -13,20 +13,20 @@ from whence.net.peers import PeerPresence
 
 
 def shared(context: GroupContext) -> dict[str, object]:
-    """Return the settings that all members must share, at levels that have such."""
+    """Return the settings that all members must share; none at levels without such settings."""
     tell = context.spec.shared if isinstance(context.spec, Shared) else None
     return tell(context.settings) if tell is not None else {}
 
 
 def configuration(context: GroupContext) -> tuple[str, bytes]:
-    """Return a level with a mark of the settings that all its members must share, and these settings as JSON."""
+    """Return a level with a fingerprint of the settings that all its members must share, and these settings as JSON."""
     settings = shared(context)
     text = msgspec.json.encode(settings)
     return f"{context.level}#{crc32(text):08x}" if settings else context.level, text if settings else b""
 
 
 def disagreement(context: GroupContext, said: PeerPresence) -> str | None:
-    """Return the sentence that says how a peer runs a group otherwise than this process; None if it does not."""
+    """Return a sentence that says how a peer's configuration of a group differs from ours; None if it does not."""
     mark, _ = configuration(context)
     if said.presence.level == mark:
         return None

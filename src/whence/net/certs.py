@@ -1,6 +1,6 @@
 """A small certificate authority for one cluster, and certificates that bind a member's pid to its key.
 
-Keys are on the curve P-256 and written readable for their owner only. A certificate names its pid as the URI
+Keys are on the curve P-256, in files that only their owner can read. A certificate names its pid as the URI
 `whence:pid:<n>` (net/tls.py reads it); host names play no part.
 """
 
@@ -90,7 +90,7 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def _write(path: Path, data: bytes, mode: int) -> None:
-    """Write a file that nobody else could read at any moment, if so asked. Raises UsageError."""
+    """Write a file with this mode from the start: a private one is never readable by others. Raises UsageError."""
     try:
         path.unlink(missing_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as out:

@@ -1,7 +1,7 @@
-"""The two clocks of a live process, and the incarnations that time gives.
+"""The two clocks of a live process, and the incarnations that are derived from the time.
 
 The steady one counts suspended time too (CLOCK_BOOTTIME), because a lease that slept through its end must not wake up
-valid; where a system has no such clock, the monotonic one must do. The other is the clock on the wall, which may jump.
+valid; where a system has no such clock, the monotonic one must do. The other is the wall clock, which may jump.
 """
 
 import time
@@ -15,21 +15,22 @@ _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 steady_ns: Callable[[], int] = partial(time.clock_gettime_ns, _STEADY)
-"""Returns nanoseconds on the clock that never jumps. No function of Python's: every message asks for the time."""
+"""Returns nanoseconds on the clock that never jumps. Not a Python function, for speed: every message asks for the
+time."""
 
 wall_ns: Callable[[], int] = time.time_ns
 """Returns nanoseconds on the wall clock."""
 
 
 class SlipWatch:
-    """Notices when the steady clock and the one on the wall part suddenly: one stood still or jumped."""
+    """Notices when the steady clock and the wall clock suddenly diverge: one stood still or jumped."""
 
     def __init__(self, most_ns: int) -> None:
         self._most_ns = most_ns
         self._apart_ns = wall_ns() - steady_ns()
 
     def slipped(self) -> bool:
-        """Tell whether they have parted by more than is allowed since this was last asked."""
+        """Tell whether they have diverged by more than is allowed since the last call."""
         apart_ns = wall_ns() - steady_ns()
         slip_ns, self._apart_ns = abs(apart_ns - self._apart_ns), apart_ns
         return slip_ns > self._most_ns
@@ -40,28 +41,29 @@ EPOCHS_FROM_NS = 1_767_225_600_000_000_000
 
 
 def epoch_floor() -> int:
-    """Return an epoch above those of groups that were begun before without a data directory: the time in quarters.
+    """Return an epoch above those of groups begun earlier without a data directory: the time in quarters of a second.
 
-    That holds while the clock on the wall is right and a group gave fewer than four epochs a second.
+    That holds while the wall clock is right and a group gave fewer than four epochs a second.
     """
     return min(max(0, (wall_ns() - EPOCHS_FROM_NS) // 250_000_000), EPOCH_MAX // 2)
 
 
 _FIRST_S = 1_704_067_200
-"""Incarnations begin with 2024."""
+"""Incarnations count from the beginning of 2024."""
 
 _PER_S = 2
-"""Incarnations in a second: BOOT_MAX lasts until January 2058. Who restarts faster runs ahead of the time."""
+"""Incarnations in a second: INCARNATION_MAX lasts until January 2058. A process that restarts faster runs ahead of the
+time."""
 
 _drawn: dict[int, int] = {}
-"""The last incarnation that each pid was given in this process."""
+"""The last incarnation given to each pid in this process."""
 
 
 def incarnation_now(pid: int) -> int:
-    """Return an incarnation that grows with the time, greater than any given to this pid in this process before.
+    """Return an incarnation that grows with time and is greater than any given to this pid in this process before.
 
-    The same may be given in two processes within half a second: their peers can tell them apart, and refuse the second.
-    Raises StorageError when they have run out.
+    Two processes may get the same one within half a second: their peers can tell them apart, and refuse the second.
+    Raises StorageError when incarnations have run out.
     """
     elapsed = (time.time_ns() - _FIRST_S * 1_000_000_000) * _PER_S // 1_000_000_000
     incarnation = max(1, elapsed, _drawn.get(pid, 0) + 1)

@@ -1,8 +1,8 @@
 """Group commit: records of many steps become durable with one sync, off the loop's thread.
 
-Law: `done` is called in the order of the writes, and only once the records are durable; after an error of the disk
-every write, waiting or later, gets the error instead. Now and then the journal is rewritten instead of synced: by
-records that stand for everything before them, what waits included, so that load never keeps a journal from shrinking.
+Law: `done` is called in the order of the writes, and only once the records are durable; after a disk error every write,
+pending or later, gets the error instead. Now and then the journal is rewritten instead of synced, with records that
+stand for everything before them, pending ones included, so that load never keeps a journal from shrinking.
 """
 
 import asyncio
@@ -31,10 +31,10 @@ class Commit:
         self._running: asyncio.Future[None] | None = None
         self._failure: StorageError | None = None
         self.compaction: Callable[[], list[Marked] | None] = lambda: None
-        """Asked before each sync: records that may take the place of all so far, or None."""
+        """Called before each sync: returns records that may replace all so far, or None."""
 
     def write(self, records: Sequence[bytes], done: Done, mark: bytes = b"") -> None:
-        """Append records, each behind the mark, and call `done` once they are durable."""
+        """Append records, each prefixed with the mark, and call `done` once they are durable."""
         if self._failure is None:
             try:
                 self.log.append(records, mark)
@@ -55,7 +55,7 @@ class Commit:
         self._running.add_done_callback(lambda finished: self._finish(finished, batch))
 
     def _rewrite(self, records: list[Marked], pending: int) -> None:
-        """Rewrite the journal; where that fails, the old one is still there and takes what is pending."""
+        """Rewrite the journal; if that fails, the old one is still there and takes what is pending."""
         try:
             self.log.rewrite(records, pending)
         except StorageError as error:
@@ -63,7 +63,7 @@ class Commit:
             self.log.sync()
 
     def shrink(self) -> None:
-        """Rewrite the journal if that is worth it and nothing else is being written."""
+        """Rewrite the journal if that is worthwhile and nothing else is being written."""
         if self.idle and self._failure is None and (fresh := self.compaction()) is not None:
             work = partial(self._rewrite, fresh, self.log.pending)
             self._running = self._loop.run_in_executor(self._worker, work)

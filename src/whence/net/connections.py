@@ -1,8 +1,8 @@
-"""The connections of a node: which there are, which of them each peer is written to, and how they come and go.
+"""The connections of a node: which exist, which one is used to write to each peer, and how they come and go.
 
 Promises: at most one connection to each peer is written to; a peer that breaks the rules loses its connection and
-nothing else happens. What is sent may be lost, never changed; of a connection that stays up nothing is lost or
-reordered.
+nothing else happens. What is sent may be lost, never changed; while a connection stays up, it loses and reorders
+nothing.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ log = logging.getLogger("whence.net")
 _REFUSALS = {
     Why.TAKEN: "name_taken", Why.CALL_AGAIN: "name_asked", Why.SUPERSEDED: "older_life", Why.REUSED: "name_taken",
 }  # fmt: skip
-"""What each refusal of a name is counted as."""
+"""The counter for each refusal of a name."""
 
 
 class ConnectionManager:
@@ -55,10 +55,10 @@ class ConnectionManager:
         counts: "Counter[str]",
         on_name_refused: Callable[[str], None],
     ) -> None:
-        """`drivers`: the members of the groups that are open; `on_name_refused` is told why this process cannot go by
-        its pid."""
+        """`drivers`: the members of the open groups; `on_name_refused` is called with the reason why this process
+        cannot use its pid."""
         self.endpoint = ("", 0)
-        """Where others are told to call."""
+        """The address that others should call."""
         self._me, self._peers, self._outboxes, self._presence = me, peers, outboxes, presence
         self._settings, self._safety, self._counts = settings, safety, counts
         self._addresses = AddressExchange(peers, outboxes)
@@ -76,16 +76,16 @@ class ConnectionManager:
         self._listener: Listener | TlsListener | None = None
         self._datagrams: Datagrams | None = None
         self._links: dict[Link, asyncio.TimerHandle | None] = {}
-        """Every connection, with its deadline while its peer has not greeted."""
+        """Every connection, with its deadline until its peer has greeted."""
         self._closed = False
         self._instance = token_bytes(INSTANCE_BYTES_MAX)
 
     # --- coming up and going down ---
 
     async def start(self, host: str, port: int, advertise: tuple[str, int] | None = None) -> None:
-        """Listen, and begin to watch; others are told to call `advertise`, where that is another address.
+        """Listen, and start the heartbeat; others are asked to call `advertise` where that is another address.
 
-        Raises JoinError where the address cannot be had, UsageError for UDP with TLS.
+        Raises JoinError where the address is not available, UsageError for UDP with TLS.
         """
         if self._safety is not None and self._settings.udp:
             raise UsageError("datagrams are not encrypted: turn off udp, or do without certificates")
@@ -114,7 +114,7 @@ class ConnectionManager:
         return TlsListener(self._safety.server, deadline_s, link, self._too_many_strangers, self._counts)
 
     async def close(self) -> None:
-        """Send what waits, then close every connection."""
+        """Send what is pending, then close every connection."""
         self._closed = True
         self._heartbeat.stop()
         if self._listener is not None:
@@ -134,13 +134,13 @@ class ConnectionManager:
         await asyncio.sleep(0)
 
     def pause_reading(self, *, pause: bool) -> None:
-        """Stop or go on taking bytes from all peers: their outboxes fill instead of our memory."""
+        """Stop or resume reading from all peers: their outboxes fill instead of our memory."""
         self._heartbeat.is_reading = not pause
         for link in self._links:
             _set_reading(link, not pause)
 
     def _too_many_strangers(self) -> bool:
-        """Tell whether no more may come that have not greeted; count it."""
+        """Tell whether the limit of connections without a greeting is reached; count it if so."""
         strangers = sum(1 for link, timer in self._links.items() if timer is not None and not link.dialed)
         strangers += self._listener.handshakes if self._listener is not None else 0
         is_full = strangers >= self._settings.strangers_max
@@ -165,7 +165,7 @@ class ConnectionManager:
         return True
 
     def link_named(self, link: Link) -> None:
-        """Hold the peer's name against its certificate, its later lives and others of that name.
+        """Check the peer's name against its certificate, its later incarnations and other processes of that name.
 
         Raises RemoteProtocolError.
         """
@@ -185,7 +185,7 @@ class ConnectionManager:
             raise RemoteProtocolError(retort.sentence(process, self._me))
 
     def link_up(self, link: Link) -> None:
-        """Make a connection the one to its peer, or keep it as a spare. Raises RemoteProtocolError."""
+        """Make this the connection to its peer, or retain it as a spare. Raises RemoteProtocolError."""
         process = link.greeting.peer
         assert process is not None
         timer = self._links[link]
@@ -208,7 +208,7 @@ class ConnectionManager:
             link.close("a spare", gently=True)
 
     def _prefers(self, link: Link) -> bool:
-        """Tell whether both ends would keep this one of two: that of the lower pid's call."""
+        """Tell whether both ends would retain this one of two connections: the one that the lower pid dialed."""
         assert link.peer is not None
         caller = self._me.pid if link.dialed else link.peer.pid
         return caller == min(self._me.pid, link.peer.pid)
@@ -226,14 +226,14 @@ class ConnectionManager:
         peer.outbox.flush(link)
 
     def link_resumed(self, link: Link) -> None:
-        """Write what waited for the transport."""
+        """Write what was waiting for the transport."""
         peer = self._peers.by_pid.get(link.peer.pid) if link.peer is not None else None
         if peer is not None and peer.link is link:
             peer.stalled_since = None
             self._outboxes.resumed(peer)
 
     def link_lost(self, link: Link, reason: str) -> None:
-        """Forget a connection; call again if something waits."""
+        """Forget a connection; call the peer again if something is pending."""
         timer = self._links.pop(link, None)
         if timer is not None:
             timer.cancel()

@@ -1,6 +1,7 @@
-"""The addresses that a node was given: called until somebody answers, and again whenever that connection is gone.
+"""The addresses that a node was given: called until a process answers, and again whenever that connection is gone.
 
-Law: a contact is reached while whoever answered there last is connected. One that leads back to this process is none.
+Law: a contact is reached while the process that answered there last is connected. An address that leads back to this
+process is not a contact.
 """
 
 import asyncio
@@ -17,14 +18,14 @@ from whence.types import Process
 log = logging.getLogger("whence.net")
 
 LOOK_S = 0.25
-"""How often it is looked at whether a contact is still connected."""
+"""How often to check whether a contact is still connected."""
 
 
 class Contacts:
     """The contacts of one node."""
 
     def __init__(self, peers: PeerTable, settings: NetSettings, call: Callable[[str, int], Awaitable[Process]]) -> None:
-        """`call` calls an address, and returns who answered or raises JoinError."""
+        """`call` calls an address, and returns the process that answered or raises JoinError."""
         self._peers = peers
         self._call = call
         self._settings = settings
@@ -33,24 +34,24 @@ class Contacts:
         self._unreached: dict[tuple[str, int], str] = {}
         """Why the last call of each contact failed."""
         self._turned_away: dict[tuple[str, int], str] = {}
-        """Why contacts that are there do not want this process."""
+        """Why contacts that are up refuse this process."""
         self._tasks: list[asyncio.Task[None]] = []
         self._answered = asyncio.Event()
 
     def call(self, contacts: Sequence[tuple[str, int]]) -> None:
-        """Begin to call contacts, and go on for good."""
+        """Begin to call contacts, and continue until closed."""
         self._given = dict.fromkeys(contacts)
         self._tasks = [asyncio.create_task(self._keep_calling(*contact)) for contact in self._given]
 
     def close(self) -> None:
-        """Call nobody any more."""
+        """Stop calling."""
         for task in self._tasks:
             task.cancel()
 
     async def any(self) -> None:
-        """Wait until one has answered, or for a while: contacts that are not there yet are called on.
+        """Wait until one has answered, or for a while: contacts that are not up yet are called again and again.
 
-        Raises JoinError where those that are there refuse this process: calling again would not change that.
+        Raises JoinError where those that are up refuse this process: calling again would not change that.
         """
         deadline_s = self._settings.call_ns / 1e9
         with contextlib.suppress(TimeoutError):
@@ -70,7 +71,7 @@ class Contacts:
         return "; ".join(dict.fromkeys(self._unreached.values())) or f"{_listed(list(self._given))} did not answer yet"
 
     def missing(self) -> str:
-        """Return which contact is not connected now, and why; nothing if all are."""
+        """Return which contact is not connected now, and why; empty if all are."""
         for contact, pid in self._given.items():
             if pid is None or not self._peers.is_connected(pid):
                 return f"contact {self._unreached.get(contact) or _listed([contact]) + ' to answer'}"

@@ -17,45 +17,45 @@ class Sink(Protocol):
     """Where deliveries go."""
 
     events: int
-    """Events that nobody has begun to take."""
+    """Events that no reader has begun to take."""
     events_max: int
     manual: bool
-    """The application says itself what it has taken."""
+    """The application itself acknowledges what it has taken."""
     offsets: Offsets
-    """Who counts what is handed out and taken."""
+    """Counts what is handed out and taken."""
     recorder: TraceRecorder | None
-    """Who writes down what is handed out; None: nobody, or nobody any more."""
+    """Records what is handed out; None: nothing is recorded, or no longer."""
 
     def deliver(self, step: Delivery) -> None:
         """Take a bundle that the member delivers."""
 
     def skip(self, gap: Gap) -> None:
-        """Take word of events that will never come."""
+        """Take a gap: events that will never come."""
 
     def late(self, late: Late) -> None:
-        """Take a bundle that came after its place."""
+        """Take a bundle that came after its place in the order had passed."""
 
     def reset(self, reason: str) -> None:
-        """Take word that the member's state was repaired, or that it went on without what it missed."""
+        """Take a reset: the member's state was repaired, or it went on without what it missed."""
 
     def full(self) -> bool:
         """Tell whether publishers should wait for the application."""
 
     def end(self, error: WhenceError | None) -> None:
-        """Learn that nothing more comes, and why."""
+        """Note that nothing more will come, and why."""
 
 
 class NodeServices(NamedTuple):
     """What a driver may ask of its node."""
 
     send: Callable[[str, Sequence[int], Item, int], int]
-    """Queue an item of a group for some peers, or for one life of theirs; return its size on the wire."""
+    """Queue an item of a group for some peers, or for one incarnation of theirs; return its size on the wire."""
     member_changed: Callable[[str], None]
-    """Learn that the member of a group joined or left."""
+    """Called when the member of a group joined or left."""
     check_act: Callable[[str, str], None]
-    """Raise UsageError if this process may not do that in a group."""
+    """Raise UsageError if this process may not perform an act in a group."""
     members: Callable[[str], list[int]]
-    """Return the members of a group known now, this process among them, and the founders of a fixed one."""
+    """Return the known members of a group, including this process, and the founders of a fixed group."""
 
 
 class GroupContext(NamedTuple):
@@ -68,22 +68,22 @@ class GroupContext(NamedTuple):
     me: Process
     rng: Callable[[], float]
     is_first_life: bool = False
-    """No life of this process came before, as far as its data directory knows."""
+    """This process has no earlier incarnation, as far as its data directory knows."""
     lives: tuple[int, ...] = ()
-    """Incarnations of earlier lives that its data directory knows."""
+    """The earlier incarnations that its data directory knows."""
 
     def others_max(self) -> int | None:
-        """Return how many other members a member can know at most; None where the level has no such bound."""
+        """Return the most other members that a member can know; None where the level has no such bound."""
         views = getattr(self.settings, "views", None)
         return None if views is None or views.view == "full" else int(views.view_size)
 
     def reaches_view_only(self) -> bool:
-        """Tell whether who is not in a member's view gets nothing that it publishes until somebody is asked for it."""
+        """Tell whether a process outside a member's view gets its events only by asking another process for them."""
         return getattr(getattr(self.settings, "direct", None), "spread", None) == "direct"
 
 
 class GroupStorage(NamedTuple):
-    """What one group keeps on disk."""
+    """What one group stores on disk."""
 
     commit: Commit
     offsets: ConsumerOffsets

@@ -1,7 +1,7 @@
-"""How a node calls others: peers that something waits for, and addresses that it was given.
+"""How a node calls others: peers with pending frames, and addresses that it was given.
 
 Law: a peer is called once at a time; after a failed call it is called again no sooner than its pause allows, which
-doubles with every failure. What waits for a peer that cannot be reached is dropped, and its groups are told.
+doubles with every failure. What is pending for a peer that cannot be reached is dropped, and its groups are notified.
 """
 
 import asyncio
@@ -25,16 +25,16 @@ log = logging.getLogger("whence.net")
 
 
 class OwnAddressError(JoinError):
-    """Who answers at an address is this process itself."""
+    """The process that answers at an address is this process itself."""
 
 
 def is_refusal(failed: JoinError) -> bool:
-    """Tell whether a call failed because somebody who is there does not want to talk."""
+    """Tell whether a call failed because a process that is up refused it."""
     return isinstance(failed.__cause__, JoinError | ssl.SSLError)
 
 
 class Dialer:
-    """Calls peers and addresses, and greets whoever answers."""
+    """Calls peers and addresses, and greets the process that answers."""
 
     def __init__(
         self,
@@ -48,15 +48,15 @@ class Dialer:
         new_link: Callable[[int | None], Link],
         on_name_refused: Callable[[str], None],
     ) -> None:
-        """`new_link` makes a connection, to a certain peer or to whoever answers; `on_name_refused` is told why this
-        process cannot go by its pid."""
+        """`new_link` makes a connection, to a given peer or to any process that answers; `on_name_refused` is called
+        with the reason why this process cannot use its pid."""
         self._me, self._peers, self._outboxes, self._presence = me, peers, outboxes, presence
         self._settings, self._safety, self._counts = settings, safety, counts
         self._new_link, self._on_name_refused = new_link, on_name_refused
         self._loop = asyncio.get_running_loop()
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._own_nonces: dict[bytes, None] = {}
-        """What this process said on connections that lead back to itself."""
+        """The nonces this process sent on connections that lead back to itself."""
         self._closed = False
 
     @property
@@ -71,13 +71,13 @@ class Dialer:
             task.cancel()
 
     def note_own(self, nonce: bytes) -> None:
-        """Learn what this process said on a connection that leads back to itself."""
+        """Note the nonce this process sent on a connection that leads back to itself."""
         self._own_nonces[nonce] = None
 
-    # --- peers that something waits for ---
+    # --- peers with pending frames ---
 
     def call(self, peer: Peer) -> None:
-        """Call a peer that something waits for, unless that is under way."""
+        """Call a peer with pending frames, unless a call is under way."""
         if peer.calling or self._closed:
             return
         peer.calling = True
@@ -115,7 +115,7 @@ class Dialer:
             peer.calling = False
 
     async def _ask_around(self, pid: int) -> Address:
-        """Ask every connected peer where another lives, and wait a little."""
+        """Ask every connected peer for another's address, and wait briefly; return it. Raises JoinError."""
         self._counts["asked_around"] += 1
         self._outboxes.send(NODE, self._peers.connected_pids(), asking([pid]))
         for _ in range(10):
@@ -128,7 +128,7 @@ class Dialer:
     # --- addresses ---
 
     async def call_address(self, host: str, port: int) -> Process:
-        """Call whoever listens at an address; return who answered. Raises JoinError."""
+        """Call an address; return the process that answered. Raises JoinError."""
         link = await self._dial(Address(0, 0, host, port), None)
         assert link.peer is not None
         return link.peer
@@ -158,11 +158,11 @@ class Dialer:
             reason = printable(str(error)) or f"no answer in {deadline_s:g} s"
             raise JoinError(f"{where} cannot be reached: {reason}") from error
         finally:
-            up.cancel()  # nobody waits for it any more, and the connection may be lost later
+            up.cancel()  # nothing waits for it any more, and the connection may be lost later
         return link
 
     def _check_name(self, link: Link) -> None:
-        """Look whether a call failed because of this process's own name. Raises NameTakenError."""
+        """Raise NameTakenError if a call failed because of this process's own name."""
         refusal = link.greeting.refusal
         if refusal is None or not refusal.is_final:
             return

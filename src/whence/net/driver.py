@@ -50,7 +50,7 @@ class Driver:
         self.joined = False
         self.left = False
         self.on_stop: Callable[[], None] = lambda: None
-        """Called when the member runs no more: what was accepted and waits for it is lost."""
+        """Called when the member stops: what was accepted and is pending for it is lost."""
         self.failure: WhenceError | None = None
         self._node = node
         self._sink = sink
@@ -59,11 +59,11 @@ class Driver:
         self.keeps_journal = storage is not None
         remembers = storage is not None and does_remember(context.spec)
         self.durable = durable
-        """Bundles are kept on disk until everybody has them, whether or not the member keeps them itself."""
+        """Bundles are retained on disk until every member has them, whether or not the member retains them itself."""
         self._clock = wall_ns if context.spec.reads_wall_clock() else steady_ns
         self._changed = asyncio.Event()
         self._watched = 0
-        """How many wait for a change."""
+        """The number of callers that wait for a change."""
         spec = context.spec
         self.acknowledgements = Acknowledgements(
             context.me, self._acknowledge, partial(self.reached, context.me.pid), self.guarded
@@ -142,19 +142,19 @@ class Driver:
             self._changed.set()
 
     def unreachable(self, peer: int) -> None:
-        """Learn that something sent to a peer did not arrive."""
+        """Note that something sent to a peer did not arrive."""
         self.forget_peer(peer)
         if not self.left:
             self.runner.feed(self.member.unreachable, peer)
 
     def meet(self, peer: Process, *, member: bool) -> None:
-        """Learn from a connected peer itself that it is a member, or no more; levels that keep no views need not."""
+        """Note that a connected peer says it is a member, or no longer; levels that keep no views ignore it."""
         (self.expect if member else self.forget_peer)(peer.pid)
         if isinstance(self.member, Dynamic) and not self.left:
             self.runner.feed(self.member.meet if member else self.member.parted, peer)
 
     def act(self, name: str, argument: int) -> None:
-        """Do what only the level knows. Raises what the member raises, and UsageError without the right to it."""
+        """Perform an act of the level. Raises what the member raises, and UsageError without the right to it."""
         self.check()
         self._node.check_act(self.group, name)
         self.runner.ask(self.member.act, name, argument)
@@ -165,7 +165,7 @@ class Driver:
         self.runner.ask(self.member.leave)
 
     def stop(self, error: WhenceError | None = None) -> None:
-        """Run no more. Says nothing to the group: that is `leave`."""
+        """Stop the member. Send nothing to the group: that is `leave`."""
         self.ports.stop_timer()
         if self._recorder is not None and error is None and not self.left:
             self._recorder.fullest(self.member.gauges())
@@ -179,14 +179,15 @@ class Driver:
         self.on_stop()
 
     def fail(self, error: Exception) -> InternalError:
-        """Run no more because of a bug of ours: publishers, receivers and whoever waits hear of it."""
+        """Stop the member because of a bug of ours; return the error that publishers, receivers and waiting callers
+        get."""
         log.error("a bug in group %r", self.group, exc_info=error)
         failure = InternalError(f"the member of group {self.group!r} failed: {type(error).__name__}: {error}")
         self.stop(failure)
         return failure
 
     def guarded(self, step: Callable[[], None]) -> Callable[[], None]:
-        """Return a callback for the loop that cannot fail in silence: what it raises ends the group."""
+        """Return a callback for the loop that cannot fail silently: what it raises ends the group."""
         return partial(_run, step, self.fail)
 
     async def until(self, reached: Callable[[], bool]) -> None:
@@ -210,16 +211,16 @@ class Driver:
         refusing = self._refusing
         if refusing is None or refusing.refusal(self._clock()) is None:
             return None
-        self.runner.feed(self.member.tick)  # what stood in the way may be over, and nobody has looked since
+        self.runner.feed(self.member.tick)  # the obstacle may be gone, and nothing has looked since
         return refusing.refusal(self._clock())
 
     def others(self) -> tuple[int, ...]:
-        """Return the other members: those in the member's view, and those that told themselves."""
+        """Return the other members: those in the member's view, and those that announced themselves."""
         known = dict.fromkeys(pid for pid in self._node.members(self.group) if pid != self.context.me.pid)
         return tuple(sorted(known | dict.fromkeys(self.member.view() or ())))
 
     def ticket(self) -> TicketStatus | None:
-        """Return how the process stands in its cluster; None at levels without tickets."""
+        """Return the status of this process's ticket; None at levels without tickets."""
         return self.member.status(self._clock()) if isinstance(self.member, Leased) else None
 
     @property
@@ -231,7 +232,7 @@ class Driver:
     # --- what the runner and the clock bring up ---
 
     def _failed(self, error: Exception) -> None:
-        """Run no more: the disk cannot be written, or there is a bug."""
+        """Stop the member: the disk cannot be written, or there is a bug."""
         if isinstance(error, StorageError):
             log.error("group %r stops: %s", self.group, error)
             self.stop(error)
@@ -239,7 +240,7 @@ class Driver:
             self.fail(error)
 
     def _watched_clock(self) -> int:
-        """Return the time of an input; from it on the member does nothing on a lease that a frozen clock took for
+        """Return the time of an input; if a clock stood still, make the member stop relying on a lease that only seemed
         valid."""
         if self._slips is not None and self._slips.slipped():
             self.ports.count("note", "clock_slipped")
@@ -249,19 +250,19 @@ class Driver:
     # --- how far the others are ---
 
     def reached(self, peer: int, last: int, waited_s: float = 0.0) -> None:
-        """Learn that a peer's application has taken own events up to this one, some time ago."""
+        """Note that a peer's application took our own events up to this one, some time ago."""
         if self.flow.reached(peer, last, waited_s):
             self._changed.set()
             if self.waiters.awaited is not None:
                 self.waiters.look()
 
     def expect(self, peer: int) -> None:
-        """Wait for a connected member from now on."""
+        """Wait for a connected member's acknowledgements from now on."""
         self.flow.credit.expect(peer)
         self._changed.set()
 
     def forget_peer(self, peer: int) -> None:
-        """Wait no more for a peer that is gone."""
+        """Stop waiting for a peer that is gone."""
         self.flow.credit.forget(peer, stays=does_remember(self.context.spec))
         self.waiters.look()
 
@@ -293,7 +294,7 @@ class Driver:
             self.waiters.look()
 
     def check(self) -> None:
-        """Raise why the member runs no more, if it does not."""
+        """Raise the error that stopped the member, if it has stopped."""
         if self.failure is not None:
             raise self.failure
         if self.left:

@@ -1,4 +1,4 @@
-"""What a node keeps on disk for its groups: journals, how far their applications are, and traces."""
+"""What a node stores on disk for its groups: journals, consumer offsets, and traces."""
 
 import logging
 from collections import Counter
@@ -28,16 +28,16 @@ class GroupFiles:
         self, data: DataDirectory | None, trace: Path | None, settings: NetSettings, counts: "Counter[str]"
     ) -> None:
         self.storage: dict[str, GroupStorage] = {}
-        """What each open group keeps for its next life."""
+        """What each open group stores for its next incarnation."""
         self._data, self._trace = data, trace
         self._settings, self._counts = settings, counts
         self._spools: dict[str, TraceSegmentWriter] = {}
         self._rested: WeakSet[TraceSegmentWriter] = WeakSet()
         self._untaken: WeakSet[ConsumerOffsets] = WeakSet()
-        """Of groups that were closed: what their applications still take is told and counted there."""
+        """Of closed groups: what their applications still take is counted there."""
 
     def open_storage(self, group: str) -> tuple[GroupStorage | None, list[bytes]]:
-        """Return where a group keeps what it must remember, and what earlier lives left. Raises StorageError."""
+        """Return the storage of a group and the records that earlier incarnations left. Raises StorageError."""
         if self._data is None:
             return None, []
         if group not in self.storage:
@@ -56,7 +56,7 @@ class GroupFiles:
         return storage, records
 
     def open_trace(self, context: GroupContext, founders: Sequence[int]) -> TraceRecorder | None:
-        """Return what writes down what a member does; None where nothing is traced."""
+        """Return a recorder of what a member does; None where nothing is traced."""
         if self._trace is None:
             return None
         about = {
@@ -69,12 +69,12 @@ class GroupFiles:
         return TraceRecorder(spool, context.me, context.group)
 
     def flush_traces(self) -> None:
-        """Write out the rows that wait."""
+        """Write out the pending rows."""
         for spool in self._spools.values():
             spool.flush()
 
     async def release(self, group: str) -> None:
-        """Give back the files and threads of a group that is not open any more."""
+        """Release the files and threads of a group that is no longer open."""
         storage, spool = self.storage.pop(group, None), self._spools.pop(group, None)
         if spool is not None:
             spool.rest()
@@ -95,7 +95,7 @@ class GroupFiles:
             self._data.close()
 
     def _rows_lost(self, count: int, error: TraceError) -> None:
-        """Go on without rows that the disk does not take; their numbers will be missing, so nobody trusts the rest."""
+        """Go on without rows that the disk does not accept: their numbers are missing, so no reader trusts the rest."""
         if not self._counts["trace_rows_lost"]:
             log.error("the trace is incomplete from now on: %s", error)
         self._counts["trace_rows_lost"] += count

@@ -1,7 +1,8 @@
-"""Who is alive: everybody connected is asked now and then, whoever is silent for too long or takes nothing is cut off.
+"""Failure detection: every connected peer is pinged now and then; one that is silent for too long or takes nothing is
+cut off.
 
-Law: silence is held against a peer only as far as this node has listened: a beat that comes late, or while nothing is
-read, counts as if everybody had been heard.
+Law: a peer's silence counts only while this node has listened: a beat that comes late, or while nothing is read, counts
+as if every peer had answered.
 """
 
 import asyncio
@@ -22,14 +23,15 @@ log = logging.getLogger("whence.net")
 
 SHUN_S = 60.0
 """A peer that took nothing until it was cut is not waited for again within this time: it would stop publishers each
-time it connects. It gets what it takes, up to its outbox, and the credit of the groups waits for it once it does."""
+time it connects. It is sent what it takes, up to its outbox, and the credit of the groups waits for it once it takes
+something."""
 
 REMIND_BEATS = 4
-"""Every so many heartbeats some peer is told addresses that it may have missed."""
+"""Every REMIND_BEATS heartbeats a peer is sent addresses that it may have missed."""
 
 
 class Heartbeat:
-    """Asks all connected peers whether they are there, and judges their silence."""
+    """Pings all connected peers, and judges their silence."""
 
     def __init__(
         self,
@@ -41,7 +43,7 @@ class Heartbeat:
         counts: "Counter[str]",
     ) -> None:
         self.is_reading = True
-        """What peers send is read at present."""
+        """This node reads from its peers at present."""
         self._peers, self._outboxes, self._addresses, self._presence = peers, outboxes, addresses, presence
         self._settings, self._counts = settings, counts
         self._loop = asyncio.get_running_loop()
@@ -49,16 +51,16 @@ class Heartbeat:
         self._beats, self._due = 0, 0.0
 
     def start(self) -> None:
-        """Ask everybody now, and go on."""
+        """Ping every peer now, and from then on."""
         self._beat()
 
     def stop(self) -> None:
-        """Ask nobody any more."""
+        """Stop pinging."""
         if self._timer is not None:
             self._timer.cancel()
 
     def answered(self, peer: Peer, asked: Instant) -> bool:
-        """Take an answer to what was asked at some time; return whether it tells anything new of its connection."""
+        """Take an answer to the ping sent at a given time; return whether it says anything new about its connection."""
         now = steady_ns()
         if peer.link is not None:
             peer.detector.answered(asked, now)
@@ -69,10 +71,10 @@ class Heartbeat:
         return True
 
     def _beat(self) -> None:
-        """Ping everybody, suspect the silent, cut the stalled."""
+        """Ping every peer, suspect the silent, cut off the stalled."""
         now, beat_s = steady_ns(), self._settings.detector.heartbeat_ns / 1e9
         late = self._beats > 0 and self._loop.time() - self._due > beat_s
-        """Nothing was read for so long that the silence may be ours."""
+        """This beat is so late that the silence may be this node's own."""
         self._beats, self._due = self._beats + 1, self._loop.time() + beat_s
         self._timer = self._loop.call_later(beat_s, self._beat)
         for peer in self._peers.connected():

@@ -22,33 +22,33 @@ GREETING_BYTES_MAX = 1024
 """The longest frame of a peer that has not greeted."""
 
 GREETING_BUFFER_BYTES, FIRST_BUFFER_BYTES, BUFFER_BYTES = 4 << 10, 16 << 10, 512 << 10
-"""What one read may take: until the peer has greeted, at first, and once a read has filled that: most links of a large
-group stay idle. A frame that is larger gets a buffer of its own size."""
+"""The size of one read: before the peer has greeted, at first after that, and once a read has filled that: most links
+of a large group stay idle. A frame that is larger gets a buffer of its own size."""
 
 WRITE_HIGH_BYTES = 1 << 20
-"""What the transport takes before it asks to wait; the rest waits in the outbox, where it is counted."""
+"""Bytes that the transport buffers before it asks to wait; the rest waits in the outbox, where it is counted."""
 
 
 class Owner(Protocol):
-    """Who is told what happens on a connection."""
+    """The object notified of what happens on a connection."""
 
     def link_made(self, link: "Link") -> bool:
-        """Learn of a connection; return False to close it at once."""
+        """Take a new connection; return False to close it at once."""
 
     def link_named(self, link: "Link") -> None:
-        """Learn who the peer says it is, before it is answered. Raises RemoteProtocolError to refuse it."""
+        """Check the name that the peer gives, before it is answered. Raises RemoteProtocolError to refuse it."""
 
     def link_up(self, link: "Link") -> None:
-        """Learn that the peer has greeted. Raises RemoteProtocolError to refuse it."""
+        """Note that the peer has greeted. Raises RemoteProtocolError to refuse it."""
 
     def link_packet(self, link: "Link", packet: Packet, size: int) -> None:
         """Take a packet. Raises RemoteProtocolError to end the connection."""
 
     def link_resumed(self, link: "Link") -> None:
-        """Learn that the transport takes bytes again."""
+        """Note that the transport takes bytes again."""
 
     def link_lost(self, link: "Link", reason: str) -> None:
-        """Learn that the connection is gone."""
+        """Note that the connection is gone."""
 
 
 class Link(asyncio.BufferedProtocol):
@@ -58,13 +58,13 @@ class Link(asyncio.BufferedProtocol):
         self.greeting = greeting
         self.dialed = dialed
         self.peer: Process | None = None
-        """Who is at the other end; None until it has greeted."""
+        """The process at the other end; None until it has greeted."""
         self.transport: asyncio.Transport | None = None
         self.paused = False
         self.fresh = True
-        """Something came since this was last set to False."""
+        """Bytes have arrived since this was last set to False."""
         self.closing = False
-        """What still comes is not read any more."""
+        """Whatever still arrives is no longer read."""
         self.reason = "closed by the peer"
         self.on_lost: Callable[[], None] | None = None
         self.on_up: Callable[[], None] | None = None
@@ -74,7 +74,7 @@ class Link(asyncio.BufferedProtocol):
     # --- the transport's side ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Greet, unless there are too many already."""
+        """Greet, unless there are too many connections already."""
         self.transport = transport = cast(asyncio.Transport, transport)
         if not self._owner.link_made(self):
             self.close("links_max")
@@ -83,12 +83,12 @@ class Link(asyncio.BufferedProtocol):
         self._say(self.greeting.hello())
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Return where the next bytes go."""
+        """Return the buffer for the next bytes."""
         frames = self._frames  # as `space`, without another call
         return frames.view[frames.end :] if frames.end else frames.view
 
     def buffer_updated(self, size: int) -> None:
-        """Take the packets that are whole."""
+        """Take the packets that have arrived in full."""
         self.fresh = True
         try:
             for body in self._frames.cut(size):
@@ -105,7 +105,7 @@ class Link(asyncio.BufferedProtocol):
             self.close(str(error), gently=self.greeting.retort is not None)
 
     def eof_received(self) -> bool:
-        """Close: a peer that writes no more is gone."""
+        """Close: a peer that has stopped writing is gone."""
         return False
 
     def pause_writing(self) -> None:
@@ -113,12 +113,12 @@ class Link(asyncio.BufferedProtocol):
         self.paused = True
 
     def resume_writing(self) -> None:
-        """Go on handing bytes to the transport."""
+        """Resume handing bytes to the transport."""
         self.paused = False
         self._owner.link_resumed(self)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Tell the owner."""
+        """Notify the owner."""
         if error is not None and self.reason == "closed by the peer":
             self.reason = _in_words(error)
         self.transport, self.closing = None, True
@@ -129,16 +129,16 @@ class Link(asyncio.BufferedProtocol):
     # --- our side ---
 
     def is_up(self) -> None:
-        """Tell whoever called that the greeting is done."""
+        """Notify the caller that the greeting is done."""
         if self.on_up is not None:
             self.on_up()
 
     def waiting_bytes(self) -> int:
-        """Return what the transport has not sent yet."""
+        """Return the number of bytes that the transport has not sent yet."""
         return self.transport.get_write_buffer_size() if self.transport is not None else 0
 
     def close(self, reason: str, *, gently: bool = False) -> None:
-        """End the connection; gently: after what was written has gone out."""
+        """End the connection; `gently`: after everything written has gone out."""
         if self.transport is None:
             return
         self.reason, self.closing = printable(reason), True  # it may quote what the peer sent
@@ -167,7 +167,7 @@ class Link(asyncio.BufferedProtocol):
 
 
 def _in_words(error: Exception) -> str:
-    """Say why a connection ended; what the other end of TLS objects to is in its alert."""
+    """Return why a connection ended, in words; an objection of the other end of TLS is in its alert."""
     if isinstance(error, ssl.SSLError):
         return f"TLS: {(error.reason or 'no reason given').lower().replace('_', ' ')}"
     return type(error).__name__

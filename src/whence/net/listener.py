@@ -1,7 +1,7 @@
 """Where others call a node: its listening socket, with TLS or without.
 
 Law: with TLS, connections are counted before they are encrypted, which is what costs most. A stranger that does not
-finish its handshake holds one place among the strangers until the deadline, no more; one too many is closed before
+finish its handshake occupies one place among the strangers until the deadline, no more; one too many is closed before
 anything is spent on it.
 """
 
@@ -24,14 +24,14 @@ class Listener:
     """Accepts connections as they are."""
 
     handshakes = 0
-    """None of them is ever on its way to be encrypted."""
+    """Always zero: no connection is encrypted."""
 
     def __init__(self, protocol: Callable[[], asyncio.BaseProtocol]) -> None:
         self._protocol = protocol
         self._server: asyncio.Server | None = None
 
     async def open(self, host: str, port: int) -> tuple[str, int]:
-        """Listen; return where. Raises OSError."""
+        """Listen; return the address. Raises OSError."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(self._protocol, host, port, backlog=BACKLOG)
         bound = self._server.sockets[0].getsockname()
@@ -44,7 +44,7 @@ class Listener:
 
 
 class TlsListener:
-    """Accepts connections and makes them safe."""
+    """Accepts connections and encrypts them."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class TlsListener:
         self._tasks: dict[asyncio.Task[None], None] = {}
 
     async def open(self, host: str, port: int) -> tuple[str, int]:
-        """Listen; return where. Raises OSError."""
+        """Listen; return the address. Raises OSError."""
         found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, address = found[0]
         self._listener = socket.create_server(address[:2], family=family, backlog=BACKLOG)

@@ -1,4 +1,4 @@
-"""What a running node tells of itself, as text that Prometheus reads."""
+"""What a running node reports about itself, as text in Prometheus's format."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def metrics(live: LiveNode) -> str:
 
 
 def _ticket_lines(groups: list[dict[str, Any]]) -> list[str]:
-    """Return who holds which ticket, with which epoch and for how long yet."""
+    """Return who holds which ticket, with which epoch and for how much longer."""
     lines = []
     for name, key, scale in (
         ("whence_ticket_lease_left_seconds", "lease_left_ns", 1e9),
@@ -57,7 +57,7 @@ def _ticket_lines(groups: list[dict[str, Any]]) -> list[str]:
 
 
 def _level_lines(live: LiveNode) -> list[str]:
-    """Return what levels count and measure of themselves."""
+    """Return what levels count and measure about themselves."""
     by_name: dict[str, list[str]] = {}
     for _, driver in sorted(live.drivers.items()):
         group = {"name": driver.group, "level": driver.context.level}

@@ -1,10 +1,10 @@
-"""Who goes by which pid: two running processes never share one, and the one that came second is told why.
+"""Who uses which pid: two running processes never share one, and the second to come is refused with the reason.
 
 Laws: a connected process that answers is not replaced by another of its name, whatever incarnation that one has. One
-that was lost is followed only by a later incarnation. Whoever asks is answered with a reason, not with silence.
+that was lost is followed only by a later incarnation. A process that asks gets a reason, not silence.
 
-Whether a connected process still runs is asked of itself: only an answer to a question that was asked after the second
-one came counts. Until then the second is told to call again: it may be a restart of the first, whose connection is not
+A connected process is itself asked whether it still runs: only an answer to a question that was asked after the second
+one came counts. Until then the second is asked to call again: it may be a restart of the first, whose connection is not
 known to be broken yet.
 """
 
@@ -13,14 +13,15 @@ from whence.net.peers import Peer
 from whence.types import Instant, Process
 
 REMEMBERED_NS = 600_000_000_000
-"""How long a process that was lost is remembered: one that comes back is later, and one that is not must hear it."""
+"""How long a lost process is remembered: one that comes back has a later incarnation, and one that has not is
+refused."""
 
 ANSWERED_NS = 2_000_000_000
-"""For so long the answer of a connected process counts for others that come in its name."""
+"""How long the answer of a connected process counts against others that come in its name."""
 
 
 def refusal(peer: Peer | None, process: Process, instance: bytes, now: Instant) -> Refused | None:
-    """Return why a process cannot go by a peer's pid; None if it can. CALL_AGAIN: ask the one that is connected."""
+    """Return why a process cannot use a peer's pid; None if it can. CALL_AGAIN: ask the one that is connected."""
     known = peer.process if peer is not None else None
     if peer is None or known is None or _is_same(peer, process, instance):
         return None
@@ -38,7 +39,7 @@ def refusal(peer: Peer | None, process: Process, instance: bytes, now: Instant) 
 
 
 def answered(peer: Peer, asked: Instant, now: Instant) -> None:
-    """Learn that the process of a pid has answered what it was asked at some time."""
+    """Note that the process of a pid has answered a question that was asked at a given time."""
     if peer.asked_at is not None and asked >= peer.asked_at:
         peer.answered_at, peer.asked_at = now, None
 

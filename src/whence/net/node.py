@@ -1,7 +1,7 @@
-"""One live node: a process with its connections, its groups and what it keeps on disk.
+"""One live node: a process with its connections, its groups and its files.
 
-Groups share the connections. How a process comes into a group is told in net/opening.py, how packets find their group
-in net/router.py.
+Groups share the connections. net/opening.py says how a process gets into a group, net/router.py how packets find their
+group.
 """
 
 import asyncio
@@ -44,8 +44,8 @@ log = logging.getLogger("whence.net")
 LOOPBACK = ("127.", "localhost", "::1")
 
 LAST_WORD_S = 0.25
-"""How long a fixed member that is closed stays to say what its application has taken: several times as long as it takes
-until it says so (`ack_ns`)."""
+"""How long a fixed member that is closed stays to acknowledge what its application has taken: several times the delay
+of an acknowledgement (`ack_ns`)."""
 
 
 class LiveNode:
@@ -62,14 +62,14 @@ class LiveNode:
         permits: Permits | None = None,
         insecure: bool = False,
     ) -> None:
-        """Prepare a node, and take its data directory. Raises UsageError, StorageError."""
+        """Prepare a node, and lock its data directory. Raises UsageError, StorageError."""
         if type(pid) is not int or not 0 <= pid <= MERGED_PEER_ID_MAX:
             raise UsageError(f"a pid is a whole number from 0 to {MERGED_PEER_ID_MAX}, not {pid!r}")
         self.settings = settings = settings or NetSettings()
         self.permits = permits or Permits()
         self.started_ns = steady_ns()
         self.counts: Counter[str] = Counter()
-        """What happened on connections and between nodes."""
+        """Counts of what happened on connections and between nodes."""
         directory = DataDirectory(data, pid) if data is not None else None
         self._incarnations = Incarnations(pid, directory)
         self.me = me = self._incarnations.me
@@ -106,7 +106,7 @@ class LiveNode:
     ) -> None:
         """Listen, and call the contacts until one answers. Raises JoinError where one refuses, UsageError.
 
-        Contacts that are not there yet are called on, and groups are joined once they are.
+        Contacts that are not up yet are called again and again, and groups are joined once they are.
         """
         for name, _ in [(host, port), *contacts]:
             if not self._insecure and not name.startswith(LOOPBACK):
@@ -119,7 +119,7 @@ class LiveNode:
             await self._unless_refused(self.contacts.any())
 
     def _name_refused(self, why: str) -> None:
-        """Stop everything: another process has this one's number, or this one was followed by a later life."""
+        """Stop everything: another process has this one's pid, or a later incarnation has followed this one."""
         if self.failure is None:
             log.error("this node stops: %s", why)
             self.failure = NameTakenError(why)
@@ -130,7 +130,7 @@ class LiveNode:
             self._tasks.append(asyncio.ensure_future(self.connections.close()))
 
     async def _unless_refused(self, work: Coroutine[None, None, None]) -> None:
-        """Do something; raise NameTakenError as soon as this process cannot go by its pid."""
+        """Run a coroutine; raise NameTakenError as soon as this process cannot use its pid."""
         working, refused = asyncio.ensure_future(work), asyncio.ensure_future(self._refused.wait())
         try:
             await asyncio.wait([working, refused], return_when=asyncio.FIRST_COMPLETED)
@@ -154,7 +154,7 @@ class LiveNode:
         await self.files.close()
 
     def pause_for(self, who: object, pause: bool) -> None:
-        """Stop reading from peers while somebody here is behind."""
+        """Stop reading from peers while any consumer here is behind."""
         if pause:
             self._behind[who] = None
         else:
@@ -162,7 +162,7 @@ class LiveNode:
         self.connections.pause_reading(pause=bool(self._behind))
 
     def check_act(self, group: str, act: str) -> None:
-        """Raise UsageError if this process may not do that."""
+        """Raise UsageError if this process may not perform an act in a group."""
         self.permits.check_act(self.me.pid, group, act)
 
     # --- groups ---
@@ -180,7 +180,7 @@ class LiveNode:
     ) -> Driver:
         """Become a member of a group. Raises UsageError, SettingError, StorageError, JoinError.
 
-        Without `timeout_s` it waits for founders as long as it takes.
+        Without `timeout_s` it waits for founders without limit.
         """
         driver, records = self._prepare(
             group, level, sink, settings_of(level, founders, given, udp=self.settings.udp), founders, durable=durable
@@ -222,7 +222,8 @@ class LiveNode:
         *,
         durable: bool,
     ) -> tuple[Driver, list[bytes]]:
-        """Return a driver and what earlier lives left. Raises UsageError, SettingError, StorageError."""
+        """Return a driver and the records that earlier incarnations left. Raises UsageError, SettingError,
+        StorageError."""
         settings = self._checked(group, level, given, durable=durable)
         spec = LEVELS[level]
         telemetry = Telemetry(group, level, self.me.pid) if self.settings.otel else None
@@ -277,11 +278,11 @@ class LiveNode:
         return NodeServices(send, self._presence.member_changed, self.check_act, self._presence.members)
 
     def _send_to_readers(self, group: str, to: Sequence[int], item: Item, incarnation: int) -> int:
-        """Queue an item for those peers that may read a closed group; return its size on the wire."""
+        """Queue an item for those of the peers that may read a closed group; return its size on the wire."""
         return self.outboxes.send(group, [pid for pid in to if self.permits.may(pid, group, "read")], item, incarnation)
 
     async def leave(self, group: str, timeout_s: float = 5.0) -> None:
-        """Leave a group: say farewell, wait until it has spread, stop. A fixed member goes away and stays one."""
+        """Leave a group: send the farewell, wait until it has spread, stop. A fixed member is away and remains one."""
         driver = self.drivers[group]
         try:
             if driver.joined and not driver.left:
@@ -295,7 +296,7 @@ class LiveNode:
             await self._close_group(group)
 
     async def _close_group(self, group: str) -> None:
-        """Stop the member of a group, tell the others, and give back its files."""
+        """Stop the member of a group, notify the others, and release its files."""
         driver = self.drivers.pop(group, None)
         if driver is not None:
             driver.stop()
@@ -304,13 +305,14 @@ class LiveNode:
 
 
 def _begun(context: GroupContext, records: Sequence[bytes]) -> bool:
-    """Tell whether earlier lives left something to take up; where members are fixed, a member must have written it."""
+    """Tell whether earlier incarnations left something to resume; where members are fixed, only a member's records
+    count."""
     fixed = remembers(context.spec)
     return any(record[:1] == OF_MEMBER for record in records) if fixed else bool(records)
 
 
 def _check_name(group: object) -> None:
-    """Look whether a group may be called so. Raises UsageError."""
+    """Raise UsageError if a group may not have this name."""
     if not isinstance(group, str) or not 1 <= len(group) <= GROUP_NAME_CHARS_MAX:
         raise UsageError(f"a group's name is a text of 1 to {GROUP_NAME_CHARS_MAX} characters, not {group!r}")
     try:

@@ -1,10 +1,10 @@
-"""How a process comes into a group: let in by a member, beginning it with its named founders, or beginning it alone.
+"""How a process gets into a group: a member lets it in, or it begins the group, with the named founders or alone.
 
 Law: a group with a member anywhere is joined. A group is begun alone only by the lowest pid that wants it, and only
-once every contact of this process is connected and everybody connected has answered a question that was asked after
-this process said that it wants the group: answers come after all that was said before, so who is a member has told so
-by then, and of two that begin at once each would have heard the other. Known addresses are called first; one that
-cannot be reached is passed over unless it is a contact, because parts that meet later become one
+once every contact of this process is connected and every connected peer has answered a question that was asked after
+this process announced that it wants the group. Answers come after everything sent before, so a member has announced
+itself by then, and of two that begin at once each would know the other. Known addresses are called first; one that
+cannot be reached is passed over unless it is a contact, because partitions that meet later become one group
 (core/staged.py, meet).
 """
 
@@ -28,11 +28,11 @@ from whence.types import Process
 log = logging.getLogger("whence.net")
 
 LOOK_S = 0.25
-"""How often a process that waits looks again by itself."""
+"""How often a waiting process looks again by itself."""
 
 ANSWER_S, ALONE_S, POLL_S = 3.0, 0.5, 0.005
-"""How long a member that returns waits for those it is connected to, and for anybody at all, to say what they have of
-what it published; and how often it looks."""
+"""How long a returning member waits for its connected peers, and for any peer at all, to report what they have of what
+it published; and how often it looks."""
 
 
 class GroupOpening:
@@ -43,7 +43,7 @@ class GroupOpening:
         outboxes: Outboxes, contacts: Contacts,
     ) -> None:  # fmt: skip
         self.waits_for = ""
-        """What it waits for now, as a sentence of a log or an error."""
+        """What it waits for now, in words for a log or an error."""
         self.returns = False
         """The group began with an earlier incarnation of this process."""
         self._driver = driver
@@ -55,12 +55,12 @@ class GroupOpening:
         self._outboxes = outboxes
         self._contacts = contacts
         self._heard = asyncio.Event()
-        """Set when anybody said anything, came or went."""
+        """Set when a peer announced anything, connected or disconnected."""
         self._asked_ns = 0
         self._said = ""
 
     async def run(self) -> None:
-        """Join, or begin the group, as soon as it is clear which is right. Raises JoinError, UsageError."""
+        """Join the group or begin it, as soon as it is clear which is right. Raises JoinError, UsageError."""
         self._presence.waiting[self._heard] = None
         try:
             self._presence.tell(self._group, Place.WANTS)
@@ -81,7 +81,7 @@ class GroupOpening:
         driver.runner.feed(driver.member.found, [founder for founder in founders if founder.pid != self._me])
 
     def _go_on(self, founders: list[Process]) -> None:
-        """Take up an earlier life that was one of the founders and died before it had written anything down."""
+        """Resume an earlier incarnation that was one of the founders and died before it had written anything."""
         self._presence.founders[self._group] = founders
         driver = self._driver
         if isinstance(driver.member, Founded):
@@ -89,7 +89,7 @@ class GroupOpening:
         driver.runner.restore([])
 
     def _step(self) -> bool:
-        """Do what can be done now; return whether this process is on its way in."""
+        """Join or begin if that is possible now; return whether this process is on its way in."""
         members = self._peers.members(self._group)
         for said in members:
             if (why := disagreement(self._driver.context, said)) is not None:
@@ -116,8 +116,8 @@ class GroupOpening:
         return True
 
     def _lists_us(self, said: PeerPresence) -> bool:
-        """Tell whether a member says that the group began with this life of this process. Raises UsageError if not with
-        the founders given here: whose list is right cannot be known."""
+        """Tell whether a member says that the group began with this incarnation of this process. Raises UsageError if
+        its founders are not those given here: which list is right cannot be known."""
         listed = said.presence.founding()
         if self._driver.context.me not in listed or not self._named:
             return False
@@ -131,7 +131,7 @@ class GroupOpening:
 
     def _lists_former(self, said: PeerPresence) -> bool:
         """Tell whether a member says that the group began with an earlier incarnation of this process that its data
-        directory knows: it died before it had written anything, so that it said nothing in the group either."""
+        directory knows: that one died before it had written anything, so it sent nothing in the group either."""
         context = self._driver.context
         former = [founder for founder in said.presence.founding() if founder.pid == self._me]
         known = self._driver.keeps_journal and any(founder.incarnation in context.lives for founder in former)
@@ -158,7 +158,7 @@ class GroupOpening:
     # --- whether to begin alone ---
 
     def _unclear(self) -> bool:
-        """Tell whether there may be a member that this process has not heard of; say for whom it waits."""
+        """Tell whether there may be a member that this process does not know; note in `waits_for` whom it waits for."""
         lower = min(self._peers.wanting(self._group), default=self._me)
         self.waits_for = (
             self._contacts.missing()
@@ -168,7 +168,7 @@ class GroupOpening:
         return bool(self.waits_for)
 
     def _silent(self) -> str:
-        """Return which known process has neither answered yet nor failed to."""
+        """Return a known process that has neither answered nor failed to, in words; empty if there is none."""
         for address in self._peers.book.all():
             peer = self._peers.by_pid.get(address.pid)
             if address.pid == self._me:
@@ -183,7 +183,7 @@ class GroupOpening:
     # --- named founders ---
 
     def _all_founders_here(self) -> bool:
-        """Tell whether all founders are here and this process is the one to say so."""
+        """Tell whether all founders are here and this process is the one to announce it."""
         absent = self._absent()
         names = ", ".join(map(str, absent))
         self.waits_for = f"its founders {names}" if absent else f"process {min(self._named)} to begin it"
@@ -192,11 +192,11 @@ class GroupOpening:
         return self._me == min(self._named) and all(pid in wanting for pid in others)
 
     def _absent(self) -> list[int]:
-        """Return the founders that neither are members nor want to be."""
+        """Return the founders that are not members and have not asked to be."""
         return [pid for pid in self._named if pid != self._me and self._peers.presence(self._group, pid) is None]
 
     def _processes(self) -> list[Process]:
-        """Return the founders, each as it is called in the group."""
+        """Return the founders, each under its name in the group."""
         found = []
         for pid in self._named:
             peer = self._peers.by_pid.get(pid)
@@ -208,7 +208,7 @@ class GroupOpening:
         return found
 
     def _say(self) -> None:
-        """Call founders that are not here, and log once for whom it waits."""
+        """Call founders that are not here, and log once whom it waits for."""
         self._outboxes.ask(self._absent())
         if self.waits_for != self._said:
             self._said = self.waits_for
@@ -216,9 +216,10 @@ class GroupOpening:
 
 
 async def answers(driver: Driver, peers: PeerTable) -> None:
-    """Wait for the word of those who can be reached on how much they have of what was published here.
+    """Wait until the peers that can be reached have reported how much they have of what was published here.
 
-    Whose journal is an older copy hears it before its numbers are used for other events. Raises StorageError.
+    A process whose journal is an older copy learns it before its numbers are used for other events. Raises
+    StorageError.
     """
     member = driver.member
     if not isinstance(member, Returning):

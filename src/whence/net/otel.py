@@ -1,4 +1,4 @@
-"""OpenTelemetry, for nodes that are told to (`NetSettings.otel`): what groups publish and deliver, counted per bundle.
+"""OpenTelemetry, where it is switched on (`NetSettings.otel`): what groups publish and deliver, counted per bundle.
 
 Needs the extra `otel`. Only its interface is used: where the application has set up no SDK, counting does nothing.
 Nothing of it is imported unless asked for, and nothing is done per event.
@@ -34,7 +34,7 @@ class Telemetry:
         self._published_bytes.add(len(bundle.body), self._about)
 
     def delivered(self, bundle: Bundle, hold_ns: int) -> None:
-        """Count a delivered bundle, and how long it was held."""
+        """Count a delivered bundle, and how long it was held back."""
         self._delivered.add(bundle.count, self._about)
         self._delivered_bytes.add(len(bundle.body), self._about)
         self._held.record(hold_ns / 1e9, self._about)
@@ -44,7 +44,7 @@ class Telemetry:
         self._skipped.add(events, self._about)
 
     def late(self, events: int) -> None:
-        """Count events that came after their place."""
+        """Count events that came after their place in the order had passed."""
         self._late.add(events, self._about)
 
 

@@ -1,7 +1,7 @@
-"""What waits to be sent: one outbox for each peer, written out once per turn of the loop.
+"""Frames that wait to be sent: one outbox for each peer, written out once per turn of the loop.
 
-Promises: every outbox has a bound. A connected peer that is over it is cut off; of what waits for one that is not
-connected, the oldest frames go. Of a connection that stays up nothing is lost or reordered.
+Promises: every outbox has a bound. A connected peer that is over it is cut off; for one that is not connected, the
+oldest frames are dropped. While a connection stays up, it loses and reorders nothing.
 """
 
 import asyncio
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from whence.net.udp import Datagrams
 
 NODE = ""
-"""The group of packets that belong to none: what nodes say to each other."""
+"""The group of packets that belong to no group: those between nodes."""
 
 JOINED_BYTES = 16 << 10
-"""Frames up to this size together are written as one piece: uvloop writes one piece with far less ado than several."""
+"""Frames up to this size together are written as one piece: uvloop writes one piece at far less cost than several."""
 
 LOOK_S = 0.001
-"""Outboxes are looked at so often, however many publishers ask."""
+"""Outboxes are examined at most this often, however many publishers ask."""
 
 RELIEF_S = 0.01
 
@@ -47,19 +47,19 @@ class Outbox:
         self.frames: deque[Frame] = deque()
         self.bytes = 0
         self.groups: dict[str, None] = {}
-        """Groups with something among the frames: whom to tell when they are dropped."""
+        """Groups with something among the frames: those to notify when the frames are dropped."""
         self.dirty = False
         """A flush is planned."""
         self.dropped = 0
 
     def trim(self) -> None:
-        """Drop the oldest frames that wait for a peer without connection, as far as they are over the bound."""
+        """Drop the oldest frames for a peer that is not connected, until the rest is within the bound."""
         while self.bytes > self._settings.pending_bytes_max:
             self.bytes -= sum(map(len, self.frames.popleft()))
             self.dropped += 1
 
     def is_over(self, link: Link) -> bool:
-        """Tell whether more waits for a connected peer than may, here and in the transport."""
+        """Tell whether what waits for a connected peer, here and in the transport, is over the bound."""
         return self.bytes + link.waiting_bytes() > self._settings.outbox_bytes_max
 
     def flush(self, link: Link | None) -> None:
@@ -81,7 +81,7 @@ class Outbox:
         self.bytes = 0
 
     def drop(self) -> list[str]:
-        """Throw away what waits; return the groups it was of."""
+        """Drop all frames; return the groups they belonged to."""
         groups = list(self.groups)
         self.dropped += len(self.frames)
         self.frames.clear()
@@ -101,19 +101,20 @@ class Outboxes:
         counts: "Counter[str]",
         names: Mapping[str, Process],
     ) -> None:
-        """`names`: what this process is called in its groups, as it is at any time."""
+        """`names`: this process's current name in each of its groups."""
         self.settings = settings
         self.datagrams: Datagrams | None = None
         self.on_unconnected: Callable[[Peer], None] = _nothing_for
-        """Called with a peer that something waits for and that is not connected."""
+        """Called with a peer that has pending frames and is not connected."""
         self.on_flush: Callable[[], None] | None = None
-        """Called before anything is written: what an observer must have on paper first."""
+        """Called before anything is written: an observer must have recorded it first."""
         self.most_waiting, self._most_until = 0, 0.0
-        """Bytes that waited for the slowest connected peer, and until when that is not looked at again."""
+        """Bytes that waited for the slowest connected peer, and the time until which this value is reused."""
         self.unlooked_bytes, self.high_bytes = 0, settings.outbox_high_bytes
-        """Bytes since the outboxes were looked at, and how many may wait for a peer before publishers wait."""
+        """Bytes queued since the outboxes were examined, and how many may wait for a peer before publishers wait."""
         self._surely_bytes = settings.outbox_bytes_max - WRITE_HIGH_BYTES
-        """With so much no outbox is over its bound: a transport that has not asked to wait has less than the rest."""
+        """Up to this size no outbox is over its bound: a transport that has not asked to wait has less than the
+        rest."""
         self._me = me
         self._peers = peers
         self._counts = counts
@@ -121,7 +122,7 @@ class Outboxes:
         self._loop = asyncio.get_running_loop()
         self._dirty: list[Peer] = []
         self._flush_planned = False
-        """What is dirty will be written out soon."""
+        """The dirty outboxes will be written out soon."""
         self._relief: asyncio.Future[None] | None = None
 
     # --- sending ---
@@ -159,11 +160,11 @@ class Outboxes:
         return size
 
     def ask(self, pids: Iterable[int]) -> None:
-        """Ask peers for an answer now: it tells that they have read what was sent to them before."""
+        """Ping peers now: an answer shows that they have read what was sent to them before."""
         self.send(NODE, pids, Ping(steady_ns()))
 
     def at_once(self, work: Callable[[], None]) -> None:
-        """Do something, and write out what it sends when it is done, not at the end of the turn."""
+        """Call `work`, and write out what it sends when it returns, not at the end of the turn."""
         self._flush_planned = True
         try:
             work()
@@ -190,7 +191,7 @@ class Outboxes:
         return self.waiting_bytes() > self.high_bytes
 
     def waiting_bytes(self) -> int:
-        """Return how many bytes wait for the slowest connected peer that was not cut for being stuck a while ago."""
+        """Return the bytes that wait for the slowest connected peer, except peers recently cut off for a stall."""
         if not self.most_waiting and self.unlooked_bytes <= LIGHT_BYTES:
             return 0
         now = self._loop.time()
@@ -201,25 +202,25 @@ class Outboxes:
         return self.most_waiting
 
     def waiting_by_peer(self) -> dict[int, int]:
-        """Return how many bytes wait for each connected peer."""
+        """Return the bytes that wait for each connected peer."""
         return {peer.pid: peer.waiting_bytes() for peer in self._peers.connected()}
 
     async def relief(self) -> None:
-        """Wait until a peer has caught up or was cut, or for a moment."""
+        """Wait until a peer has caught up or was cut off, at most RELIEF_S."""
         if self._relief is None or self._relief.done():
             self._relief = self._loop.create_future()
-        with contextlib.suppress(TimeoutError):  # a transport that never was full does not say that it is empty
+        with contextlib.suppress(TimeoutError):  # a transport that was never full does not announce that it is empty
             await asyncio.wait_for(asyncio.shield(self._relief), RELIEF_S)
 
     def resumed(self, peer: "Peer") -> None:
-        """Write what waited for a peer's transport, which takes bytes again."""
+        """Write what waited for a peer's transport, which accepts bytes again."""
         self._most_until = 0.0
         peer.outbox.flush(peer.link)
         if not self.congested():
             self._relieve()
 
     def lost(self) -> None:
-        """Learn that a connection is gone: nobody waits for that peer any more."""
+        """Note that a connection is gone: no publisher waits for that peer any more."""
         self._most_until = 0.0
         self._relieve()
 

@@ -1,10 +1,10 @@
-"""The table of peers: one record for each, and the one place that says who is there.
+"""The table of peers: one record for each, and the one place that says who is connected.
 
-Law: a record outlives connections, for what a peer was called last and how often it was suspected wrongly count when it
-comes back. What it says of groups counts while it is connected, and is forgotten with its connection; only groups that
-are open here are remembered, so what a peer can make a node remember is bounded by what the node itself has open.
+Law: a record outlives connections, because a peer's last name and how often it was wrongly suspected count when it
+comes back. What it says about groups counts while it is connected, and is forgotten with its connection; only groups
+that are open here are remembered, so what a peer can make a node remember is bounded by what the node itself has open.
 
-Whom a member of a group takes for a member is another matter, decided by its level's protocol (core/membership).
+Which peers a member of a group considers members is decided separately, by its level's protocol (core/membership).
 """
 
 from collections.abc import Iterable
@@ -20,11 +20,11 @@ from whence.types import Instant, Process
 
 
 class PeerPresence(NamedTuple):
-    """Where a peer stands to a group, as it last said itself."""
+    """A peer's relation to a group, as it last announced it."""
 
     presence: Presence
     process: Process
-    """What the peer is called in this group."""
+    """The peer's name in this group."""
 
 
 class Peer:
@@ -43,30 +43,30 @@ class Peer:
         self.outbox = Outbox(settings)
         self.detector = Detector(settings.detector)
         self.presence: dict[str, PeerPresence] = {}
-        """Its last word on each group that is open here."""
+        """Its last announcement about each group that is open here."""
         # who it is
         self.process: Process | None = None
-        """The process that goes by this pid: the one that is connected, or was last."""
+        """The process that uses this pid: the one that is connected, or was last."""
         self.instance = b""
         self.lost_at: Instant | None = None
         """When it was lost; None while it is connected."""
         self.asked_at: Instant | None = None
-        """When it was first asked whether it runs, because another came in its name, since it last said so."""
+        """When it was first asked, since its last answer, whether it still runs, because another came in its name."""
         self.answered_at: Instant | None = None
-        """When it said so."""
+        """When it answered that."""
         # calls
         self.calling = False
         self.failures = 0
         self.retry_at = 0.0
         # how well it keeps up
         self.echoed_ns = 0
-        """When the last question was asked, on this connection, that it has answered: it has read all before that."""
+        """When the last ping it has answered on this connection was sent: it has read everything before that."""
         self.stalled_since: float | None = None
         self.shunned_until = 0.0
-        """It was cut for taking nothing; until then nobody waits for it."""
+        """It was cut off for taking nothing; until then no publisher waits for it."""
 
     def attach(self, link: Link, process: Process, instance: bytes, now: Instant) -> None:
-        """Make a connection the one to this peer, which goes by its pid from now on."""
+        """Make this the connection to this peer; the process uses its pid from now on."""
         before = self.process
         if (before, self.instance) != (process, instance):
             self.asked_at = self.answered_at = None
@@ -77,39 +77,39 @@ class Peer:
         self.detector.heard(now)
 
     def detach(self, now: Instant) -> None:
-        """Learn that the connection to this peer is gone."""
+        """Note that the connection to this peer is gone."""
         self.link = None
         self.lost_at, self.asked_at, self.answered_at = now, None, None
         self.presence.clear()
         self.detector.lost()
 
     def waiting_bytes(self) -> int:
-        """Return what has not gone out yet, here and in the transport."""
+        """Return the bytes that have not gone out yet, here and in the transport."""
         return self.outbox.bytes + (self.link.waiting_bytes() if self.link is not None else 0)
 
     def cut_off(self, reason: str) -> None:
-        """Close the connection of a peer that does not keep up, and drop what waits for it."""
+        """Close the connection of a peer that does not keep up, and drop its pending frames."""
         self.outbox.drop()
         if self.link is not None:
             self.link.close(reason)
 
 
 class PeerTable:
-    """All peers that this node was ever connected to or sent anything to, and where any others are called."""
+    """All peers that this node was ever connected to or sent anything to, and the addresses of all known processes."""
 
     def __init__(self, me: Process, settings: NetSettings) -> None:
         self.by_pid: dict[int, Peer] = {}
         self.book = Book(Address(*me, "", 0))
-        """Where peers are called, those among them that were only heard of."""
+        """The addresses of peers, including those this node never connected to."""
         self._me = me
         self._settings = settings
 
     def listen(self, host: str, port: int) -> None:
-        """Begin the book with where this node is called."""
+        """Begin the address book with this node's own address."""
         self.book = Book(Address(*self._me, host, port))
 
     def add(self, pid: int) -> Peer:
-        """Return the record of a peer; begin one where there is none."""
+        """Return the record of a peer; create it if there is none."""
         peer = self.by_pid.get(pid)
         if peer is None:
             peer = self.by_pid[pid] = Peer(pid, self._settings)
@@ -122,7 +122,7 @@ class PeerTable:
         return [peer for peer in self.by_pid.values() if peer.link is not None]
 
     def connected_pids(self) -> list[int]:
-        """Return the pids of those."""
+        """Return the pids of the connected peers."""
         return [peer.pid for peer in self.by_pid.values() if peer.link is not None]
 
     def is_connected(self, pid: int) -> bool:
@@ -131,40 +131,40 @@ class PeerTable:
         return peer is not None and peer.link is not None
 
     def rtt_ns(self, pid: int) -> int | None:
-        """Return the usual round trip to a connected peer, if any was measured."""
+        """Return the usual round trip to a connected peer, None if none was measured."""
         peer = self.by_pid.get(pid)
         return peer.detector.rtt_ns if peer is not None and peer.link is not None else None
 
     # --- who is in which group ---
 
     def hear(self, group: str, process: Process, presence: Presence) -> bool:
-        """Remember a peer's word on an open group; return whether it is the first since it is connected."""
+        """Remember a peer's announcement about an open group; return whether it is the first since it connected."""
         said = self.add(process.pid).presence
         first = group not in said
         said[group] = PeerPresence(presence, process)
         return first
 
     def forget(self, group: str, pids: Iterable[int] | None = None) -> None:
-        """Forget what some peers, or all, have said of a group."""
+        """Forget what some peers, or all, have announced about a group."""
         for pid in self.by_pid if pids is None else pids:
             if pid in self.by_pid:
                 self.by_pid[pid].presence.pop(group, None)
 
     def presence(self, group: str, pid: int) -> PeerPresence | None:
-        """Return a peer's last word on a group."""
+        """Return a peer's last announcement about a group."""
         peer = self.by_pid.get(pid)
         return peer.presence.get(group) if peer is not None else None
 
     def members(self, group: str) -> list[PeerPresence]:
-        """Return what members of a group said."""
+        """Return the announcements of a group's members."""
         return self._at(group, Place.MEMBER)
 
     def wanting(self, group: str) -> list[int]:
-        """Return who wants to be a member."""
+        """Return the pids of peers that want to be members."""
         return [said.process.pid for said in self._at(group, Place.WANTS)]
 
     def member(self, group: str, pid: int) -> Process | None:
-        """Return what a peer is called in a group that it is a member of."""
+        """Return a peer's name in a group, None if it is not a member."""
         said = self.presence(group, pid)
         return said.process if said is not None and said.presence.place == Place.MEMBER else None
 

@@ -1,11 +1,11 @@
 """Who may read, write or administer which group.
 
 A group without an entry is open to every member of the cluster; one with an entry is closed to all that it does not
-name. Reading: items of the group are sent to the peer and taken from it. Writing: bundles the peer published are taken,
-from whoever brings them, and a process that may not publishes nothing itself; a ticket, which is what writing needs at
-level `optimistic`, is asked for and given only with it. Administering: an operator's word through this process
-(declare_dead) is taken. The peer's identity is its pid, which is worth as much as what binds it: with TLS its
-certificate, without TLS its word.
+name. Reading: items of the group are sent to the peer and accepted from it. Writing: bundles that the peer published
+are accepted, whichever peer relays them, and a process without the right publishes nothing itself; a ticket, which
+writing needs at level `optimistic`, is requested and granted only with it. Administering: an operator's statement
+through this process (declare_dead) is accepted. The peer's identity is its pid, which is worth as much as what proves
+it: with TLS its certificate, without TLS its mere claim.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,8 +21,8 @@ ACTS = {
     "publish": "write", "acquire_ticket": "write", "release_ticket": None, "declare_dead": "administer", "switch": None,
     "topic": None, "subscribe": None,
 }  # fmt: skip
-"""All that a process may do in a live group, with the right it needs, if any. Members know more acts: faults that the
-simulator lets them suffer. Those are out of reach here."""
+"""All acts of a process in a live group, with the right that each needs, if any. Members know more acts: faults that
+the simulator injects. Those cannot be reached here."""
 
 
 class Permits:
@@ -41,7 +41,7 @@ class Permits:
                 int(pid): frozenset(RIGHTS[letter] for letter in letters) for pid, letters in rights.items()
             }
         self.closed = frozenset(self._rights)
-        """The groups that are closed to anyone."""
+        """The groups that have an entry, and so are closed to all that it does not name."""
 
     def may(self, pid: int, group: str, right: str) -> bool:
         """Tell whether a peer has a right in a group."""
@@ -49,7 +49,7 @@ class Permits:
         return rights is None or right in rights.get(pid, frozenset())
 
     def check_act(self, pid: int, group: str, act: str) -> None:
-        """Raise UsageError if a process may not do this in a group."""
+        """Raise UsageError if a process may not perform an act in a group."""
         if act not in ACTS:
             raise UsageError(f"a live group knows no act {act!r}; there are {', '.join(ACTS)}")
         needed = ACTS[act]
@@ -57,7 +57,7 @@ class Permits:
             raise UsageError(f"process {pid} may not {act} in group {group!r}: it has no right to {needed}")
 
     def admits(self, packet: Packet) -> bool:
-        """Tell whether the sender may take part, and everything it brings was published by someone who may write."""
+        """Tell whether the sender may read the group, and the publisher of everything it brings may write."""
         if not self.may(packet.pid, packet.group, "read"):
             return False
         authors = {bundle.pid for item in packet.items for bundle in bundles_in(item)}
@@ -77,7 +77,7 @@ def bundles_in(item: Item) -> Iterator[Bundle]:
 
 
 def _check_table(table: object) -> None:
-    """Raise UsageError for what is no table of rights."""
+    """Raise UsageError for a value that is not a table of rights."""
     if table is None:
         return
     if not isinstance(table, Mapping) or not all(

@@ -1,4 +1,4 @@
-"""The real world as a runner sees it: sockets, clocks, the application's inbox and the trace of one member."""
+"""The runner's ports in the live system: sockets, clocks, the application's inbox and the trace of one member."""
 
 import asyncio
 from collections import Counter
@@ -16,28 +16,29 @@ from whence.types import Bundle
 
 
 class LivePorts:
-    """What one live member does at its borders."""
+    """The ports of one live member."""
 
     def __init__(
         self, group: str, node: NodeServices, sink: Sink, recorder: TraceRecorder | None, clock: Callable[[], int],
         offsets: Offsets, woken: Callable[[], None], *, flushes: bool,
     ) -> None:  # fmt: skip
-        """Be the ports of one member; `woken` is called when it is time. `flushes`: a later life offers again what is
-        published, so the trace tells of it before."""
+        """Set up the ports of one member; `woken` is called when its timer expires. `flushes`: a later incarnation
+        offers again what is published, so the trace records it first."""
         self.sink, self.recorder = sink, recorder
         self.send: Callable[[tuple[int, ...], Item, int], int] = partial(node.send, group)
         """Queues an item; returns its size on the wire."""
         self.counts: Counter[str] = Counter()
         self.accepted: Callable[[Bundle, int], None] = lambda bundle, count: None
-        """Called with what the member publishes, and how many events, before anybody can have taken any of it."""
+        """Called with a bundle that the member publishes and its number of events, before any process can have taken
+        any of them."""
         self.kept: Callable[[Bundle], None] = lambda bundle: None
-        """Called with what it publishes and is written down for it."""
+        """Called with a bundle that it publishes and that is stored on its behalf."""
         self.deliver: Callable[[Delivery], None] = sink.deliver
-        """Called with what the member delivers."""
+        """Called with each delivery of the member."""
         self.on_unheard: Callable[[Bundle], None] = lambda bundle: None
-        """Called with a publication that nobody said in time to have."""
+        """Called with a publication that no other process acknowledged in time."""
         self.on_note: Callable[[Note], None] = lambda note: None
-        """Called with what the member says of itself, once it is written down."""
+        """Called with the member's notes about itself, once they are recorded."""
         self.now = clock
         self._telemetry: Telemetry | None = None
         self._loop = asyncio.get_running_loop()
@@ -46,7 +47,7 @@ class LivePorts:
         self._timer: asyncio.TimerHandle | None = None
 
     def observe(self, telemetry: Telemetry | None) -> None:
-        """Tell somebody of what is published and delivered from now on."""
+        """Report what is published and delivered to `telemetry` from now on."""
         self._telemetry = telemetry
         if telemetry is None:
             return
@@ -73,7 +74,7 @@ class LivePorts:
         self._timer = self._loop.call_later(max(0, wake_at - self.now()) / 1e9, self._wake)
 
     def stop_timer(self) -> None:
-        """Plan none."""
+        """Cancel the next tick."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -85,14 +86,14 @@ class LivePorts:
     # --- the application ---
 
     def published(self, step: Returned, mark: Mark | None) -> None:
-        """Write a publication down."""
+        """Record a publication."""
         if self.recorder is not None:
             self.recorder.published(step.bundle, mark)
             if self._flushes:
                 self.recorder.spool.flush()
 
     def skip(self, step: Gap) -> None:
-        """Tell the application of events that will never come."""
+        """Report a gap to the application: events that will never come."""
         if self.recorder is not None:
             self.recorder.skipped(step.spans)
         events = sum(span.last - span.first + 1 for span in step.spans)
@@ -102,24 +103,24 @@ class LivePorts:
         self.sink.skip(step)
 
     def late(self, step: Late) -> None:
-        """Hand a bundle that came after its place to the side output."""
+        """Hand a late bundle to the side output."""
         if self.recorder is not None:
             self.recorder.late(step)
         count = step.bundle.count
         self.counts["late"] += count
         if self._telemetry is not None:
             self._telemetry.late(count)
-        self._offsets.on_taken(step.bundle, count)  # it had its place; nobody must wait for it any more
+        self._offsets.on_taken(step.bundle, count)  # its place has passed; no publisher must wait for it
         self.sink.late(step)
 
     def unheard(self, step: Unheard) -> None:
-        """Tell the publisher of what nobody may have."""
+        """Report to the publisher a bundle that perhaps no process has."""
         self.on_unheard(step.bundle)
 
     # --- the trace ---
 
     def sent(self, to: tuple[int, ...], item: Item, size: int) -> None:
-        """Write down copies that leave."""
+        """Record the copies that are sent."""
         if self.recorder is not None:
             self.recorder.sent(to, item, size)
 
@@ -128,14 +129,14 @@ class LivePorts:
         self.count("reject", type(refusal).__name__)
 
     def noted(self, note: Note) -> None:
-        """Count and write down what the member says of itself, and act on it."""
+        """Count and record the member's note about itself, and act on it."""
         self.counts[f"{note.kind}:{note.reason}" if note.reason else note.kind] += 1
         if self.recorder is not None:
             self.recorder.noted(note)
         self.on_note(note)
 
     def count(self, kind: str, reason: str, peer: int | None = None) -> None:
-        """Count and write down what was done for the member."""
+        """Count and record what was done on behalf of the member."""
         self.counts[f"{kind}:{reason}"] += 1
         if self.recorder is not None:
             self.recorder.write(Kind(kind), peer=peer, reason=reason)

@@ -1,7 +1,7 @@
-"""Who is in which group: peers are told of the groups that are open here, and tell of theirs.
+"""Who is in which group: peers announce their open groups to each other.
 
-Law: whoever opens a group says so to everybody, and those in it answer; a peer that connects is told of every group
-here. Members that meet so know each other, unless they run the group with other settings.
+Law: a process that opens a group announces it to all, and those in it answer; a peer that connects gets an announcement
+of every group here. So members get to know each other, unless they run the group with other settings.
 """
 
 import asyncio
@@ -20,12 +20,12 @@ from whence.types import Process
 log = logging.getLogger("whence.net")
 
 TOLD_MAX = 512
-"""Peers that are told where this process stands to a group, connected or not. Full: further ones hear of it when they
-are connected, and that is logged."""
+"""Peers that get an announcement about a group, connected or not. Full: further ones get it when they are connected,
+and that is logged."""
 
 
 class PresenceExchange:
-    """What a node and its peers tell each other of their groups."""
+    """What a node and its peers announce to each other about their groups."""
 
     def __init__(
         self,
@@ -35,11 +35,11 @@ class PresenceExchange:
         outboxes: Outboxes,
         counts: "Counter[str]",
     ) -> None:
-        """`drivers`: the members of the groups that are open here, as they are at any time."""
+        """`drivers`: the current members of the groups that are open here."""
         self.founders: dict[str, list[Process]] = {}
         """The processes that each group began with, where they are known."""
         self.waiting: dict[asyncio.Event, None] = {}
-        """Set when a peer said anything, came or went: whoever is on its way into a group looks again."""
+        """Set when a peer announced anything, came or went: a process on its way into a group looks again."""
         self._named: dict[str, list[int]] = {}
         """The founders that each group was opened with."""
         self._configurations: dict[str, tuple[str, bytes]] = {}
@@ -51,33 +51,33 @@ class PresenceExchange:
         self._counts = counts
 
     def open(self, driver: Driver, founders: Sequence[int]) -> None:
-        """Begin to listen for a group."""
+        """Begin to take announcements about a group."""
         self._named[driver.group] = list(founders)
         self._configurations[driver.group] = configuration(driver.context)
 
     def close(self, group: str) -> None:
-        """Tell everybody that this process is out of a group, and forget what they said of it."""
+        """Announce to all peers that this process is out of a group, and forget their announcements about it."""
         del self._named[group], self._configurations[group]
         self.tell(group, Place.GONE)
         self._peers.forget(group)
 
-    # --- telling ---
+    # --- announcing ---
 
     def tell(self, group: str, place: Place, to: Sequence[int] | None = None) -> None:
-        """Tell some peers, or everybody, where this process stands to a group."""
+        """Announce to some peers, or to all, this process's relation to a group."""
         founders = self.founders.get(group, ()) if place is Place.MEMBER else ()
         level, settings = self._configurations.get(group, ("", b""))
         told = presence(level, place, founders, settings)
         self._outboxes.send(group, self._everybody() if to is None else to, told)
 
     def member_changed(self, group: str) -> None:
-        """Tell the others that a member joined or left."""
+        """Announce to the others that the member joined or left."""
         driver = self._drivers.get(group)
         if driver is not None:
             self.tell(group, Place.MEMBER if driver.joined else Place.GONE)
 
     def _everybody(self) -> list[int]:
-        """Return the peers whose addresses are known, as far as they are told of groups."""
+        """Return the peers whose addresses are known, at most those that get announcements."""
         known = [address.pid for address in self._peers.book.all() if address.pid != self._me.pid]
         if len(known) > TOLD_MAX and not self._counts["told_max"]:
             log.warning("%d peers are known, and TOLD_MAX is %d: not all are called to be told of groups here",
@@ -92,7 +92,8 @@ class PresenceExchange:
     # --- hearing ---
 
     def hear(self, driver: Driver, process: Process, said: Presence) -> None:
-        """Take a peer's word on a group that is open here; the first is answered, so that both know of each other."""
+        """Take a peer's announcement about a group that is open here; answer the first, so that both know each
+        other."""
         group = driver.group
         if said.place == Place.GONE:
             self._peers.forget(group, [process.pid])
@@ -106,12 +107,12 @@ class PresenceExchange:
         self.changed()
 
     def meet_members(self, driver: Driver) -> None:
-        """Let a member know all others that are connected."""
+        """Introduce all other connected members to a member."""
         for said in self._peers.members(driver.group):
             _meet(driver, said)
 
     def members(self, group: str) -> list[int]:
-        """Return the members known now, this process among them, and the founders of a fixed group."""
+        """Return the known members, including this process, and the founders of a fixed group."""
         driver = self._drivers.get(group)
         if driver is None:
             return [self._me.pid]
@@ -124,25 +125,26 @@ class PresenceExchange:
     # --- what becomes of peers ---
 
     def peer_up(self, process: Process) -> None:
-        """Tell a new peer which groups are here."""
+        """Announce the groups here to a new peer."""
         self._tell_all_groups([process.pid])
         for driver in self._drivers.values():
             driver.acknowledgements.peer_up(process)
         self.changed()
 
     def peer_down(self, pid: int) -> None:
-        """Tell all members that a peer is not connected any more."""
+        """Notify all members that a peer is no longer connected."""
         self.changed()
         self.unreachable(pid, list(self._drivers))
 
     def unreachable(self, pid: int, groups: Iterable[str]) -> None:
-        """Tell members of some groups that something did not arrive."""
+        """Notify members of some groups that something did not arrive."""
         for group in groups:
             if group in self._drivers:
                 self._drivers[group].unreachable(pid)
 
     def heartbeat(self) -> None:
-        """Call whoever was heard of and never called, to tell it of the groups here: parts of one may meet by it."""
+        """Call the processes that are known and were never called, to announce the groups here: partitions of a group
+        may meet this way."""
         strange = [pid for pid in self._everybody() if pid not in self._peers.by_pid] if self._drivers else []
         if strange:
             self._tell_all_groups(strange)
@@ -154,7 +156,7 @@ class PresenceExchange:
 
 
 def _meet(driver: Driver, said: PeerPresence, *, loudly: bool = False) -> None:
-    """Let a member know another; one that runs the group otherwise is left alone."""
+    """Introduce another member to a member, unless it runs the group with other settings."""
     why = disagreement(driver.context, said) if driver.joined else None
     if why is None:
         driver.meet(said.process, member=True)

@@ -1,9 +1,9 @@
-"""Which bundles cannot be their publisher's: those that what is known of the publisher itself contradicts.
+"""Which bundles cannot be their publisher's: those that contradict what is known from the publisher itself.
 
-Law: while a publisher is connected and a member, what it published in this life comes from itself where publishers send
-to everybody at once (`spread = direct`): a copy from anybody else is refused, and the publisher itself is asked for it.
-Nothing in this process's own name that it has not published is taken from anybody.
-Where bundles are relayed on purpose (`spread = gossip`, trees, mergers) others' word must be taken: SECURITY.md.
+Law: while a publisher is connected and a member, what it published in this incarnation comes from itself where
+publishers send to every member at once (`spread = direct`): a copy from any other peer is refused, and the publisher
+itself is asked for it. Nothing in this process's own name that it has not published is accepted from any peer.
+Where bundles are relayed on purpose (`spread = gossip`, trees, mergers), other peers must be trusted: SECURITY.md.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,14 +20,14 @@ Lookup = Callable[[int], Process | None]
 
 
 HEARSAY = (Push, Gossip)
-"""Items that may carry bundles of others than their sender."""
+"""Items that may carry bundles of processes other than their sender."""
 
 
 def without_contradicted(packet: Packet, me: Process, published: int, connected: Lookup) -> tuple[Packet | None, int]:
-    """Return a packet without the bundles that cannot be genuine, if anything is left, and how many were taken out.
+    """Return a packet without the bundles that cannot be genuine, None if nothing is left, and how many were removed.
 
-    `published`: how many events this process has published. `connected`: what a peer is called, if it is connected and
-    a member.
+    `published`: the number of events this process has published. `connected` returns a peer's name, if it is connected
+    and a member.
     """
     items: list[Item] = []
     refused = 0
@@ -62,4 +62,4 @@ def _only(item: Push | Gossip, kept: Sequence[bool]) -> Item:
 
 
 def _nobody(pid: int) -> None:
-    """Know of nobody."""
+    """Return None: no peer is known."""

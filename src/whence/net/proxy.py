@@ -1,8 +1,9 @@
-"""Proxies before processes, to part them on purpose: for demonstrations and tests of what a broken network does.
+"""Proxies in front of processes, to partition them on purpose: for demonstrations and tests of what a broken network
+does.
 
-A proxy stands before every process, which tells the others to call it there (`advertise`). It reads who calls from the
-first frame, so that any two processes can be parted: their connections are reset and refused, or taken and starved. Not
-for TLS: an encrypted greeting cannot be read.
+Each process has a proxy in front of it and asks the others to call it there (`advertise`). The proxy reads the caller
+from the first frame, so that any two processes can be separated: their connections are reset and refused, or accepted
+and starved. Not for TLS: an encrypted greeting cannot be read.
 """
 
 import asyncio
@@ -21,20 +22,20 @@ from whence.wire.frame import HEADER_BYTES, announced
 PIECE = 1 << 16
 
 Way = tuple[int, int]
-"""From one process to another."""
+"""The direction from one process to another."""
 
 
 FIRST_PORT, LAST_PORT = 10_240, 32_767
-"""Systems give ports above these to whoever calls out: one of those may be taken before its process listens there."""
+"""Systems give ports above these to outgoing connections: such a port may be taken before its process listens there."""
 
 PORTS_EACH = 64
-"""Every process begins somewhere else, so that two that look at once do not find the same."""
+"""Every process begins at another port, so that two that search at the same time do not find the same."""
 
 _asked = count()
 
 
 def free_port() -> int:
-    """Return a port on loopback that nobody has, another one each time. Raises JoinError."""
+    """Return a free port on loopback, a different one each time. Raises JoinError."""
     for number in islice(_asked, LAST_PORT - FIRST_PORT):
         port = FIRST_PORT + (os.getpid() * PORTS_EACH + number) % (LAST_PORT - FIRST_PORT + 1)
         with socket.socket() as probe, contextlib.suppress(OSError):
@@ -44,7 +45,7 @@ def free_port() -> int:
 
 
 class Proxies:
-    """One proxy before each process, in a thread of their own."""
+    """One proxy in front of each process, in a thread of their own."""
 
     def __init__(self, pids: Iterable[int]) -> None:
         self._behind = {pid: free_port() for pid in pids}
@@ -58,19 +59,19 @@ class Proxies:
         asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(10)
 
     def listen(self, pid: int) -> str:
-        """Return where a process must listen."""
+        """Return the address on which a process must listen."""
         return f"127.0.0.1:{self._behind[pid]}"
 
     def advertise(self, pid: int) -> str:
-        """Return where others are told to call it."""
+        """Return the address that others should call."""
         return f"127.0.0.1:{self._front[pid]}"
 
     def starve(self, ways: Iterable[Way]) -> None:
-        """Let nothing pass on these ways; connections stay."""
+        """Let nothing pass in these directions; connections stay."""
         self._loop.call_soon_threadsafe(self._starved.update, set(ways))
 
     def reset(self, ways: Iterable[Way]) -> None:
-        """Break the connections on these ways, and refuse new ones."""
+        """Reset the connections in these directions, and refuse new ones."""
         self._loop.call_soon_threadsafe(self._break, set(ways))
 
     def mend(self) -> None:
@@ -140,6 +141,6 @@ class Proxies:
 
 
 def between(some: Iterable[int], others: Iterable[int]) -> set[Way]:
-    """Return the ways between two sets of processes, in both directions."""
+    """Return every pair of processes from two sets, in both directions."""
     others = list(others)
     return {way for one in some for other in others for way in ((one, other), (other, one))}

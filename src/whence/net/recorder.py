@@ -1,4 +1,5 @@
-"""What a live member did at its borders, as rows of a trace: the same columns as the simulator's, true time unknown."""
+"""The inputs and effects of a live member as rows of a trace: the same columns as the simulator's, true time
+unknown."""
 
 from collections.abc import Iterable, Sequence
 from typing import Unpack
@@ -12,11 +13,12 @@ from whence.trace.segments import TraceSegmentWriter
 from whence.types import Bundle, EventId, Process, Span
 
 MEASURE_NS, VIEW_NS = 10_000_000_000, 1_000_000_000
-"""Between two rows of a trace that tell how full each buffer was; between two that tell whom a member knows."""
+"""The time between two rows of a trace that say how full each buffer was, and between two that say whom a member
+knows."""
 
 
 class TraceRecorder:
-    """Writes down one member of one group."""
+    """Records one member of one group."""
 
     def __init__(self, spool: TraceSegmentWriter, me: Process, group: str) -> None:
         self.spool = spool
@@ -48,14 +50,14 @@ class TraceRecorder:
             self._ev += 1
 
     def received(self, sender: int, items: list[Item], size: int) -> None:
-        """Write a row for a packet that came."""
+        """Write a row for a packet that arrived."""
         payload_bytes, (pid, incarnation) = sum(item.payload_bytes() for item in items), self._me
         row = (pid, incarnation, self._ev, wall_ns(), None, self._group, sender, size - payload_bytes, payload_bytes)
         self.spool.add(Kind.RECV, row)
         self._ev += 1
 
     def handed(self, bundle: Bundle, hold_ns: int, mark: Mark | None, offset: int, payloads: Sequence[bytes]) -> None:
-        """Write a row for each event that the application is handed: some of a bundle, from an offset on."""
+        """Write a row for each event that the application is handed: part of a bundle, from an offset on."""
         physical, k_hi, k_mid, k_lo, ticket, epoch = UNMARKED if mark is None else mark.columns()
         k_lo = None if k_lo is None else k_lo + offset
         clk, (pid, incarnation) = wall_ns(), self._me
@@ -81,7 +83,7 @@ class TraceRecorder:
             self.write(Kind.LATE, event=EventId(bundle.pid, bundle.incarnation, seq), late_ns=step.late_ns)
 
     def noted(self, note: Note) -> None:
-        """Write a row for what the member said of itself."""
+        """Write a row for the member's note about itself."""
         bundle = note.bundle
         event = None if bundle is None else EventId(bundle.pid, bundle.incarnation, bundle.first)
         self.write(
@@ -90,7 +92,7 @@ class TraceRecorder:
         )  # fmt: skip
 
     def observe(self, gauges: Sequence[Gauge], view: tuple[int, ...] | None) -> None:
-        """Look at a member; write down now and then how full its buffers were at their fullest, and whom it knows."""
+        """Examine a member; now and then record how full its buffers were at their fullest, and whom it knows."""
         self._highest.measure(gauges)
         now = wall_ns()
         if now - self._measured_at >= MEASURE_NS:
@@ -101,7 +103,7 @@ class TraceRecorder:
             self.write(Kind.VIEW, view=view)
 
     def fullest(self, gauges: Iterable[Gauge]) -> None:
-        """Write down how full every buffer was at its fullest, and begin anew."""
+        """Record how full every buffer was at its fullest, and begin again."""
         for told in self._highest.rows(gauges):
             self.write(Kind.NOTE, **told)
 

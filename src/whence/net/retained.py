@@ -1,7 +1,7 @@
-"""Bundles that stay on disk until every member has them, and the journal, rewritten when most of it is of no use.
+"""Bundles that stay on disk until every member has them, and the journal, rewritten when most of it is obsolete.
 
-Law: an own bundle is let go once every other member has it, one of an earlier life once it was offered for OFFER_TICKS.
-When a journal is worth rewriting is decided in net/compaction.py.
+Law: an own bundle is released once every other member has it, one of an earlier incarnation once it was offered for
+OFFER_TICKS. net/compaction.py decides when a journal is worth rewriting.
 """
 
 import asyncio
@@ -17,19 +17,20 @@ from whence.net.settling import Settling
 from whence.types import Bundle, Process
 
 OFFER_TICKS = 100
-"""Ticks as a member after which bundles of earlier lives count as asked for by whoever lacked them."""
+"""Ticks as a member after which every member that lacked a bundle of an earlier incarnation has had time to ask for
+it."""
 
 
 class RetainedBundles:
-    """What one member promised to keep, and its journal."""
+    """The bundles that one member promised to retain, and its journal."""
 
     def __init__(
         self, me: Process, runner: Runner, settling: Settling, commit: Commit | None, counts: Counter[str],
         guarded: Callable[[Callable[[], None]], Callable[[], None]],
     ) -> None:  # fmt: skip
-        """`guarded` wraps what the loop will call, so that a bug there is heard of."""
+        """`guarded` wraps what the loop will call, so that a bug there is reported."""
         self.bundles: deque[Bundle] = deque()
-        """Oldest first; those of earlier lives before those of this one."""
+        """Oldest first; those of earlier incarnations before those of this one."""
         self._me, self._runner, self._settling = me, runner, settling
         self._commit, self._counts, self._guarded = commit, counts, guarded
         self._compaction = Compaction()
@@ -39,17 +40,18 @@ class RetainedBundles:
             commit.compaction = self.compacted
 
     def restore(self, records: Sequence[bytes]) -> None:
-        """Take up what earlier lives persisted: the member's own, and bundles to be kept. Raises StorageError."""
+        """Resume what earlier incarnations persisted: the member's own records, and bundles to retain. Raises
+        StorageError."""
         self.bundles.extend(self._runner.restore(records))
 
     def offer_again(self) -> None:
-        """Offer the bundles of earlier lives to the group: whoever lacks them will ask for them."""
+        """Offer the bundles of earlier incarnations to the group: members that lack them will ask for them."""
         runner = self._runner
         for bundle in [bundle for bundle in self.bundles if bundle.process != self._me]:
             runner.feed(runner.member.receive, bundle.process, Push([bundle]))
 
     def tick(self, *, joined: bool) -> None:
-        """Let go of bundles that everybody has; rewrite the journal when most of it is of no use."""
+        """Release bundles that every member has; rewrite the journal when most of it is obsolete."""
         self._ticks_joined += joined
         if self.bundles:
             self._let_go(self._settling.settled())
@@ -65,7 +67,7 @@ class RetainedBundles:
             bundles.popleft()
 
     def compacted(self) -> list[Marked] | None:
-        """Return records that stand for the whole journal and all that waits for the disk; None if not worth it."""
+        """Return records that stand for the whole journal and all pending records; None if it is not worthwhile."""
         commit, runner = self._commit, self._runner
         assert commit is not None
         size, now = commit.log.size, self._loop.time()
@@ -84,5 +86,5 @@ class RetainedBundles:
         if self._compaction.worth(size, counts, now):
             self._counts["compactions"] += 1
             return records
-        self._loop.call_later(self._compaction.pause_s, self._guarded(commit.shrink))  # nobody else may
+        self._loop.call_later(self._compaction.pause_s, self._guarded(commit.shrink))  # nothing else may do it
         return None

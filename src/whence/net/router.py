@@ -1,7 +1,7 @@
-"""Where a packet goes that came in: to the member of its group, to what peers tell of groups, or to the node itself.
+"""Where an incoming packet goes: to the member of its group, to the presence exchange, or to the node itself.
 
-Law: a packet is taken only in its sender's own name; in a closed group only from those whom the table of rights admits;
-and of bundles that a peer brings of others, those that cannot be theirs are left out (net/provenance.py).
+Law: a packet is accepted only in its sender's own name; in a closed group only from those that the table of rights
+admits; and bundles that a peer relays and that cannot be their publisher's are left out (net/provenance.py).
 """
 
 import logging
@@ -30,7 +30,7 @@ log = logging.getLogger("whence.net")
 
 
 class PacketRouter:
-    """Hands every packet to whom it is for."""
+    """Hands every packet to its destination."""
 
     def __init__(
         self,
@@ -48,12 +48,12 @@ class PacketRouter:
         self._permits, self._counts = permits, counts
 
     def route(self, link: Link, packet: Packet, size: int) -> None:
-        """Take a packet of a connection. Raises RemoteProtocolError for one in another's name."""
+        """Take a packet from a connection. Raises RemoteProtocolError for one in another's name."""
         peer = link.peer
         assert peer is not None
         if (
             packet.pid != peer.pid or packet.incarnation < peer.incarnation
-        ):  # a group opened again is a later life of its own
+        ):  # a group opened again has a later incarnation of its own
             self._counts["forged_sender"] += 1
             raise RemoteProtocolError(f"{peer.pid} sent a packet in the name of {packet.pid}")
         if packet.group == NODE:
@@ -93,7 +93,7 @@ class PacketRouter:
         driver.ports.count("reject", "not_permitted", packet.pid)
 
     def _hearsay(self, driver: Driver, packet: Packet, sender: Process, size: int) -> None:
-        """Hand on what a peer brings of others, but for what cannot be theirs."""
+        """Hand on a packet with bundles of other processes, without those that cannot be theirs."""
         group = driver.group
         genuine, refused = without_contradicted(
             packet, driver.context.me, driver.flow.published_events, lambda pid: self._peers.member(group, pid)
@@ -104,7 +104,7 @@ class PacketRouter:
             driver.packet(genuine, sender, size)
 
     def _between_nodes(self, pid: int, item: Item) -> None:
-        """Take what belongs to no group. Raises RemoteProtocolError for what is out of place."""
+        """Take an item that belongs to no group. Raises RemoteProtocolError for one that is out of place."""
         if isinstance(item, Ping):
             self._outboxes.send(NODE, [pid], Pong(item.sent))
         elif isinstance(item, Pong):
@@ -119,7 +119,8 @@ class PacketRouter:
 
 
 def _is_hearsay(packet: Packet) -> bool:
-    """Tell whether a packet carries bundles of others than its sender: most do not, and need no second look."""
+    """Tell whether a packet carries bundles of other processes than its sender: most do not, and need no further
+    check."""
     sender = packet.pid
     for item in packet.items:
         if isinstance(item, HEARSAY):

@@ -1,4 +1,4 @@
-"""How a program of live nodes runs: uvloop where it is installed, and memory that is kept for the next bundle."""
+"""How a program of live nodes runs: on uvloop where it is installed, with freed memory retained for the next bundle."""
 
 import asyncio
 import ctypes
@@ -10,18 +10,18 @@ from typing import Any, TypeVar
 Result = TypeVar("Result")
 
 KEPT_BYTES = 16 << 20
-"""What was freed and stays with the process. glibc gives most of it back otherwise, and a member that holds bundles for
-a while asks for it again at once, page by page: 12,000 of them a second at `total` with payloads of 1 KiB."""
+"""Freed memory that stays with the process. Otherwise glibc returns most of it, and a member that holds bundles for a
+while requests it again at once, page by page: 12,000 of them a second at `total` with payloads of 1 KiB."""
 
 FROM_HEAP_BYTES = 4 << 20
-"""What is larger than any bundle has pages of its own, which go when it is freed."""
+"""An allocation larger than any bundle has pages of its own, which are returned when it is freed."""
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
-"""Names of these two in glibc's `mallopt`."""
+"""The numbers of these two parameters in glibc's `mallopt`."""
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
-    """Return what makes loops."""
+    """Return a factory of event loops."""
     try:
         import uvloop
     except ImportError:
@@ -37,7 +37,7 @@ def run(main: Coroutine[Any, Any, Result]) -> Result:
 
 
 def keep_freed_memory() -> None:
-    """Let the process keep some of the memory it frees, unless its environment tunes that; with glibc only."""
+    """Let the process retain some of the memory it frees, unless its environment tunes that; with glibc only."""
     tuned = any(name == "GLIBC_TUNABLES" or name.startswith("MALLOC_") for name in os.environ)
     tune = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" and not tuned else None
     if tune is not None:

@@ -1,4 +1,4 @@
-"""What can be set for a live node, with what each bound costs and what happens when it is reached."""
+"""The settings of a live node, with what each bound costs and what happens when it is reached."""
 
 from collections.abc import Mapping, Sequence
 
@@ -19,20 +19,20 @@ class NetSettings(Struct, frozen=True, kw_only=True):
     cluster: str = "whence"
     """Nodes of another cluster are refused: a test that finds a production port must not join it."""
     outbox_bytes_max: int = 32 << 20
-    """Bytes waiting for one connected peer. Full: action `cut`, the link is closed and what waited is dropped;
-    the peer mends it by its level's own means."""
+    """Bytes waiting for one connected peer. Full: action `cut`, the link is closed and what waited is dropped; the peer
+    recovers by its level's own means."""
     outbox_high_bytes: int = 1 << 20
-    """Over it publishers of all groups wait (back-pressure) until the peer has caught up or is cut."""
+    """Over it, publishers of all groups wait (back-pressure) until the peer has caught up or is cut off."""
     pending_bytes_max: int = 4 << 20
-    """Bytes waiting for a peer that is not connected yet. Full: action `drop`, the oldest frames go first."""
+    """Bytes waiting for a peer that is not connected yet. Full: action `drop`, the oldest frames are dropped first."""
     stall_ns: int = 10_000_000_000
-    """A connected peer that takes nothing for so long while something waits is cut."""
+    """A connected peer that takes nothing for this long while something waits is cut off."""
     greeting_ns: int = 5_000_000_000
-    """A connection that has not greeted by then is closed: half-open and slow peers hold nothing for longer."""
+    """A connection that has not greeted by then is closed: half-open and slow peers occupy nothing for longer."""
     call_ns: int = 5_000_000_000
-    """A call (TCP, TLS) that has not come through by then has failed."""
+    """A call (TCP, TLS) that is not established by then has failed."""
     alone: bool = False
-    """Begin though no contact has answered, and go on calling them: for nodes whose groups name them as founders."""
+    """Start before any contact has answered, and go on calling them: for nodes whose groups name them as founders."""
     retry_ns: int = 50_000_000
     """First pause before a failed call is tried again; doubled at each failure."""
     retry_ns_max: int = 5_000_000_000
@@ -42,16 +42,16 @@ class NetSettings(Struct, frozen=True, kw_only=True):
     links_max: int = 1024
     """Connections in all. Full: further ones are closed at once."""
     linger_ns: int = 2_000_000_000
-    """Of two connections between two processes one is idle; it is closed after so long."""
+    """Of two connections between two processes one is idle; it is closed after this time."""
     udp: bool = False
-    """Send gossip that fits a datagram over UDP: groups at levels that can gossip are opened with spread=gossip then,
-    and the others use connections all the same. Not with TLS: datagrams are not encrypted."""
+    """Send gossip that fits a datagram over UDP: groups at levels that can gossip are then opened with spread=gossip,
+    and the others still use connections. Not with TLS: datagrams are not encrypted."""
     otel: bool = False
     """Count what groups publish and deliver with OpenTelemetry. Needs the extra `otel`; costs a few µs per bundle."""
     trace_segment_bytes: int = SEGMENT_BYTES
     trace_segments_max: int = SEGMENTS_MAX
-    """A trace is written in files of so many bytes, so many for each group. Full: action `drop`, the oldest file goes,
-    and `whence gather` tells that rows are lost."""
+    """Trace files of each group, each of `trace_segment_bytes` bytes. Full: action `drop`, the oldest file is removed,
+    and `whence gather` reports that rows are lost."""
     detector: DetectorSettings = DetectorSettings()
 
     def __post_init__(self) -> None:
@@ -91,7 +91,7 @@ SIMULATED = {
     "groups": (None, "a live group is one group of all its founders: leave groups out, and open a group for each"),
     "processes": (None, "who the members are is said by founders: leave processes out"),
 }
-"""Settings that a live group cannot have: the value, or any but the default, and what to do."""
+"""Settings that a live group cannot have: the value, or any but the default, and what to do instead."""
 
 
 def settings_of(

@@ -1,4 +1,5 @@
-"""What of a publisher's own events the other members have, and who is behind; as the level tells, or they do."""
+"""Which of a publisher's own events the other members have, and who is behind; as the level reports it, or as they
+do."""
 
 from whence.core.credit import Credit
 from whence.core.member import Member, Settled
@@ -22,7 +23,7 @@ class Settling:
         return known
 
     def missing(self, last: int) -> tuple[int, ...]:
-        """Return the other members that are not known to have the own events up to this one."""
+        """Return the other members that are not known to have our own events up to this one."""
         known = self._member.missing(last) if self._member is not None else None
         if known is None:
             known = tuple(pid for pid in self._others() if self._credit.told_by(pid) < last)

@@ -1,4 +1,4 @@
-"""What a running node tells of itself: one dictionary. It tells nothing of payloads or keys."""
+"""What a running node reports about itself: one dictionary. It reveals nothing of payloads or keys."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from whence.net.peers import Peer
 
 
 def status(live: LiveNode) -> dict[str, Any]:
-    """Return everything worth knowing of a node now."""
+    """Return the present state of a node."""
     return {
         "pid": live.me.pid,
         "boot": live.me.incarnation,
@@ -67,12 +67,12 @@ def metrics_of(member: Member) -> list[Metric]:
 
 
 def _overlay(member: Member) -> dict[str, Any] | None:
-    """Return whom a member has around it, where its level knows neighbours."""
+    """Return a member's neighbours, None where its level has none."""
     return msgspec.structs.asdict(member.overlay_status()) if isinstance(member, OnOverlay) else None
 
 
 def _ticket(told: TicketStatus | None) -> dict[str, Any] | None:
-    """Return how a process stands in its cluster; processes as pid:incarnation."""
+    """Return the status of a process's ticket; processes as pid:incarnation."""
     if told is None:
         return None
     fields: dict[str, Any] = msgspec.structs.asdict(told)

@@ -1,4 +1,4 @@
-"""How a running node is asked: where its local socket is, and what may be said there."""
+"""How to query a running node: where its local socket is, and which requests it takes."""
 
 import asyncio
 import os
@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 
 from whence.errors import JoinError, UsageError
-from whence.limits import INCARNATION_MAX, PEER_ID_MAX
+from whence.limits import INCARNATION_MAX, MERGED_PEER_ID_MAX
 
 STATUS = b"status\n"
 """The request for the status; any other is JSON."""
@@ -21,23 +21,23 @@ REQUEST_S = 5.0
 
 
 class DeclareDead(msgspec.Struct, frozen=True):
-    """An operator's word: this life of a peer is over for good."""
+    """An operator's statement: this incarnation of a peer is gone for good."""
 
     group: str
-    pid: Annotated[int, msgspec.Meta(ge=0, le=PEER_ID_MAX)]
+    pid: Annotated[int, msgspec.Meta(ge=0, le=MERGED_PEER_ID_MAX)]
     incarnation: Annotated[int, msgspec.Meta(ge=0, le=INCARNATION_MAX)]
 
 
 def status_directory() -> Path:
-    """Return where status sockets are unless told otherwise. Raises UsageError where that is not safe."""
+    """Return the default directory of status sockets. Raises UsageError where it is not safe."""
     given = os.environ.get("XDG_RUNTIME_DIR")
     return Path(given) if given else _own_directory()
 
 
 def _own_directory() -> Path:
-    """Return the directory for sockets where the system gives none: anybody may have made it first.
+    """Return the directory for sockets where the system provides none: any user may have made it first.
 
-    Raises UsageError unless it is this user's, and nobody else's.
+    Raises UsageError unless it belongs to this user alone.
     """
     path = Path(tempfile.gettempdir()) / f"whence-{os.getuid()}"
     try:
@@ -55,7 +55,7 @@ def _own_directory() -> Path:
 
 
 def status_path(pid: int) -> Path:
-    """Return where a node's status socket is unless told otherwise. Raises UsageError."""
+    """Return the default path of a node's status socket. Raises UsageError."""
     return status_directory() / f"whence-{pid}.sock"
 
 
@@ -72,14 +72,14 @@ def the_node(pid: int | None, at: Path | None) -> Path:
 
 
 def is_answered(path: Path) -> bool:
-    """Tell whether a process that runs listens there; sockets of those that were killed remain."""
+    """Tell whether a running process listens there; sockets of killed processes remain."""
     with socket.socket(socket.AF_UNIX) as caller:
         caller.settimeout(REQUEST_S)
         return caller.connect_ex(str(path)) == 0
 
 
 async def declare_dead(path: Path, word: DeclareDead) -> None:
-    """Tell the node behind a local socket that a process is dead. Raises JoinError, UsageError."""
+    """Declare to the node behind a local socket that a process is dead. Raises JoinError, UsageError."""
     told = await ask(path, msgspec.json.encode(word) + b"\n")
     if "error" in told:
         raise UsageError(told["error"])

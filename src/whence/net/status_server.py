@@ -1,7 +1,7 @@
-"""Who answers questions about a running node: a local socket with JSON, and metrics over HTTP.
+"""The servers that answer questions about a running node: a local socket with JSON, and metrics over HTTP.
 
-Nothing changes the node but an operator's word that another process is dead, which only the local socket takes. That
-socket is open to its owner alone.
+The only request that changes the node is an operator's statement that another process is dead, which only the local
+socket accepts. That socket is open to its owner alone.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ from whence.types import Process
 
 
 class Served:
-    """Something that answers until it is closed."""
+    """A server that answers until it is closed."""
 
     def __init__(self, server: asyncio.Server, path: Path | None = None) -> None:
         self._server, self._path = server, path
 
     def close(self) -> None:
-        """Answer no more, and leave no socket behind."""
+        """Stop answering, and leave no socket behind."""
         self._server.close()
         if self._path is not None:
             self._path.unlink(missing_ok=True)
@@ -37,7 +37,7 @@ class Served:
 async def serve_status(live: LiveNode, path: Path) -> Served:
     """Answer every line on a local socket with a line of JSON: the status, or what became of a request.
 
-    Raises JoinError, also where another process that runs has that socket.
+    Raises JoinError, also where another running process has that socket.
     """
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -61,7 +61,7 @@ async def serve_status(live: LiveNode, path: Path) -> Served:
 
 
 def _bound(path: Path) -> socket.socket:
-    """Return a socket there that only its owner can open; nothing else happens while files are made so."""
+    """Return a socket there that only its owner can open; no other file is made while the umask is changed."""
     bound = socket.socket(socket.AF_UNIX)
     before = os.umask(0o177)
     try:
@@ -100,7 +100,7 @@ async def serve_metrics(live: LiveNode, host: str, port: int) -> Served:
 
 
 def _obey(live: LiveNode, line: bytes) -> dict[str, Any]:
-    """Do what an operator asks for; return {} or the sentence that says why not."""
+    """Carry out an operator's request; return {} or a sentence that says why not."""
     try:
         word = msgspec.json.decode(line, type=DeclareDead)
         driver = live.drivers.get(word.group)

@@ -34,9 +34,9 @@ class Safety:
         self._files = certificate, authority
 
     def doubts(self, pid: int) -> str:
-        """Return what a peer may have against this process's own certificate; empty where nothing is seen here.
+        """Return what a peer may object to in this process's own certificate; empty where nothing is found.
 
-        TLS ends a connection without telling the caller why, so whoever was refused looks here.
+        TLS ends a connection without giving the caller a reason, so a refused process looks here.
         """
         certificate, authority = (x509.load_pem_x509_certificate(path.read_bytes()) for path in self._files)
         now = datetime.now(UTC)

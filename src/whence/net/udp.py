@@ -1,7 +1,7 @@
 """Gossip as datagrams: small messages that may be lost anyway need no stream. An option, for loopback or trusted nets.
 
-Law: a datagram is taken only from a process that is connected by TCP in the same life, and only from that connection's
-host; whatever else comes is counted and dropped. Datagrams are not encrypted, so TLS and UDP exclude each other.
+Law: a datagram is accepted only from a process that is connected by TCP in the same incarnation, and only from that
+connection's host; any other is counted and dropped. Datagrams are not encrypted, so TLS and UDP exclude each other.
 A frame that does not fit DATAGRAM_BYTES_MAX goes over the stream.
 """
 
@@ -18,7 +18,7 @@ from whence.wire.codec import Frame, decode
 from whence.wire.items import Packet
 
 DATAGRAM_BYTES_MAX = 1400
-"""What passes an Ethernet without being cut: a datagram in pieces is lost with any of them."""
+"""What passes an Ethernet without fragmentation: a fragmented datagram is lost with any of its pieces."""
 
 
 class Datagrams(asyncio.DatagramProtocol):
@@ -78,5 +78,5 @@ class Datagrams(asyncio.DatagramProtocol):
 
 
 def _host_of(link: Link) -> str | None:
-    """Return the address at the other end of a connection: a name would not do."""
+    """Return the IP address at the other end of a connection; a host name would not match."""
     return link.transport.get_extra_info("peername")[0] if link.transport is not None else None

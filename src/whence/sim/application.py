@@ -1,8 +1,9 @@
-"""The application of a simulated process that remembers: takes slowly, event by event or in batches, breaks off, dies.
+"""The application of a simulated process that remembers: it takes slowly, by event or in batches, breaks off, crashes.
 
-What it is handed and takes is counted as for a live one (core/offsets.py), and the numbers survive crashes. The trace
-tells what it was handed. What it had in hand when its process died was not taken: the rows of that become notes, and it
-is owed again. The application alone knows what that was; whatever else comes again, or not at all, is a broken promise.
+What it is handed and takes is counted as for a live one (core/offsets.py), and the offsets survive crashes. The trace
+records what it was handed. Events that were handed out and not yet taken when the process crashed do not count as
+taken: their rows become notes, and they are owed again. Only the application knows which these were; any other event
+that comes again, or not at all, is a broken promise.
 """
 
 from collections import deque
@@ -18,14 +19,14 @@ from whence.store.consumer_offsets import ConsumerOffsets
 from whence.types import Bundle, EventId
 
 BATCHES_PART = 0.3
-"""So many lives take batches, the others single events."""
+"""The part of all incarnations that take batches; the others take single events."""
 
 PAUSES = (0, 1, 1, 1, 2, 12)
-"""How many times `take_ns` it takes to ask for the next event: at once, sooner or later, or after it broke off."""
+"""Multiples of `take_ns` until it asks for the next event: at once, sooner or later, or after it broke off."""
 
 
 class Application:
-    """What one process hands its events to, through all its lives."""
+    """The application that one process hands its events to, through all its incarnations."""
 
     __slots__ = (
         "_died_with",
@@ -46,20 +47,20 @@ class Application:
     def __init__(
         self, world: World, record: Recorder, rng: Random, heard: Callable[[Bundle], None], is_away: Callable[[], bool]
     ) -> None:
-        """`heard` is told of every bundle that was handed out; `is_away` tells whether the process stands still."""
+        """`heard` is called with every bundle that was handed out; `is_away` tells whether the process is paused."""
         self._world, self._record, self._rng, self._heard, self._is_away = world, record, rng, heard, is_away
         self._store = ConsumerOffsets(bytearray(ConsumerOffsets.BYTES))
         self._queue: deque[tuple[Delivery, int]] = deque()
-        """What was delivered and not handed out: bundles, and how many events of each were."""
+        """Bundles delivered and not fully handed out, each with the number of its events that were."""
         self._in_hand: list[EventId] = []
         self._planned = self._in_batches = False
         self._incarnation = 0
         self._offsets = Offsets(None)
 
-    # --- lives ---
+    # --- incarnations ---
 
     def begin(self, incarnation: int, member: Member) -> Offsets:
-        """Begin a life with its member; return what counts how far it is."""
+        """Begin an incarnation with its member; return its offsets."""
         assert self._world.offsets is not None
         self._incarnation = incarnation
         self._offsets = self._world.offsets(self._store, member if isinstance(member, Resuming) else None)
@@ -67,7 +68,7 @@ class Application:
         return self._offsets
 
     def die(self, damage: str) -> None:
-        """Lose what was not taken, with its process."""
+        """Crash with the process, and lose what was not taken."""
         if self._in_hand:
             self._world.effective["died_with_events_in_hand"] += 1
         if self._in_hand and self._queue and self._queue[0][1]:
@@ -92,7 +93,7 @@ class Application:
                 self._plan()
 
     def drain(self) -> None:
-        """Hand out and take all that is here."""
+        """Hand out and take everything that is queued."""
         while self._queue:
             self._hand(self._queue[0][0].bundle.count)
         self._take()
@@ -103,7 +104,7 @@ class Application:
         self._world.loop.at(self._world.loop.now + pause, self._ask, self._incarnation)
 
     def _ask(self, incarnation: int) -> None:
-        """Ask for more: what was in hand is taken."""
+        """Take what was handed out, and ask for more."""
         if incarnation != self._incarnation or not self._planned:
             return
         self._planned = False
@@ -123,7 +124,7 @@ class Application:
         self._offsets.take(events)
 
     def _hand(self, events: int) -> None:
-        """Hand out the next events of the first bundle, at most so many."""
+        """Hand out the next events of the first bundle, at most `events` of them."""
         step, begin = self._queue[0]
         bundle = step.bundle
         end = min(begin + events, bundle.count)
@@ -137,7 +138,7 @@ class Application:
         self._heard(bundle)
 
     def _write(self, step: Delivery, begin: int, end: int) -> None:
-        """Write down what is handed out."""
+        """Record what is handed out."""
         bundle = step.bundle
         if end - begin == bundle.count:
             self._record.delivered(step)

@@ -13,7 +13,7 @@ CANARY = "canary"
 
 
 class DeliversOnArrival(Fifo):
-    """Delivers what comes first, and once."""
+    """Delivers bundles in the order of arrival, each once."""
 
     def admit(self, bundle: Bundle, now: Instant, ready: Ready) -> None:
         progress = self._senders.find(bundle.pid, bundle.incarnation) or self._open(bundle, now, ready)

@@ -1,4 +1,4 @@
-"""A process's own clocks: one steady, which only drifts, and one on the wall, which may also jump."""
+"""A process's own clocks: a steady clock, which only drifts, and a wall clock, which may also jump."""
 
 _BILLION = 1_000_000_000
 
@@ -14,13 +14,13 @@ class Clock:
         self.jumped_ns = 0
 
     def steady(self, true: int) -> int:
-        """Return the clock for leases and rounds: counts pauses, never jumps."""
+        """Return the clock for leases and rounds: it runs on through pauses and never jumps."""
         if self.drift_ppb:
             return true + self.offset_ns + true * self.drift_ppb // _BILLION
         return true + self.offset_ns
 
     def wall(self, true: int) -> int:
-        """Return the clock for stamps and traces: as the steady one, and jumps when it is set."""
+        """Return the clock for stamps and traces: like the steady one, but it jumps when it is set."""
         drifted = true * self.drift_ppb // _BILLION if self.drift_ppb else 0
         return true + self.offset_ns + drifted + self.jumped_ns
 

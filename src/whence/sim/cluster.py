@@ -45,7 +45,7 @@ class Cluster:
         )
         self._world.wall_clock = spec.reads_wall_clock()
         self._durable = remembers(spec)
-        """Members remember across crashes: they are restored, and need not join."""
+        """Members remember across crashes: they are restored and need not join."""
         if self._durable:
             self._world.offsets = offsets_of(spec)
         if isinstance(spec, Speaking):
@@ -64,7 +64,7 @@ class Cluster:
             self.processes[pid].found(self._first_peers(pid))
 
     def join(self, pid: int) -> bool:
-        """Let a process that was never there ask to join."""
+        """Let a new process ask to join; return False if there is already one with this id."""
         if pid in self.processes:
             return False
         process = self._add(pid)

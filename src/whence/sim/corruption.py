@@ -1,7 +1,7 @@
-"""Corrupted memory as a fault of the simulated world: the state of a member at level `total` is spoiled from outside.
+"""Corrupted memory as a fault of the simulated world: the state of a member at level `total` is corrupted from outside.
 
-Some part of it claims to be from a far future, or is out of order. Members know nothing of it: they have their guards
-(core/levels/total/clock.py, merge_buffer.py), which must find and repair it.
+Some part of it claims to be from a far future, or is out of order. Members do not know about this fault: their guards
+(core/levels/total/clock.py, merge_buffer.py) must find and repair it.
 """
 
 from typing import TypeAlias
@@ -18,15 +18,15 @@ from whence.errors import UsageError
 from whence.types import Instant, Process, packed
 
 CORRUPT_STATE = "corrupt_state"
-"""The act of a scenario that lets this fault strike; its argument is the kind, from 0 to 7."""
+"""The act of a scenario that causes this fault; its argument is the kind, from 0 to 7."""
 
 Clock: TypeAlias = StampClock[object] | Hlc | Kn
 
 
 def corrupt_state(member: Member, kind: int, now: Instant) -> Ready:
-    """Spoil some part of a member's state; return a Ready that wakes it at once, so that its guards see it first.
+    """Corrupt some part of a member's state; return a Ready that wakes it at once, so that its guards see it first.
 
-    Raises UsageError for a member of another level: they promise nothing about corrupt memory.
+    Raises UsageError for a member of another level: other levels promise nothing about corrupt memory.
     """
     if not isinstance(member, TotalMember):
         raise UsageError("only members of level total recover from corrupt state")
@@ -60,13 +60,13 @@ def corrupt_stamps(stamps: Clock, tick: int) -> None:
 
 
 def corrupt_outbox(outbox: Outbox, last_tick: int) -> None:
-    """Let everything on its way claim to be worth sending until some tick."""
+    """Let every pending publication claim to be worth sending until some tick."""
     for pending in outbox._pending.values():
         pending.last_tick = last_tick
 
 
 def corrupt_buffer(buffer: MergeBuffer, rt: int, far: int, kind: int) -> None:
-    """Put a last key, held bundles or the memory of bundles into the future; or the heap out of order."""
+    """Put the last key, pending bundles or the memory of bundles into the future, or the heap out of order."""
     match kind:
         case 0:
             buffer.last = last_key_of(far, buffer._origin)

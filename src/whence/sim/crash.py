@@ -16,14 +16,14 @@ from whence.sim.process import SimProcess
 PROMISE = "crash"
 
 _PACKAGES = ("whence", "whence_lab")
-"""Whose code a crash is located in; planted bugs are in the lab."""
+"""The packages in which a crash is located; planted bugs are in the lab."""
 
 
 class Crash(Struct, frozen=True, kw_only=True):
     """An exception that nobody expected."""
 
     error: str
-    """Its type and what it says."""
+    """Its type and message."""
     where: str
     """The last line of our code that it came through."""
     kind: str
@@ -31,11 +31,11 @@ class Crash(Struct, frozen=True, kw_only=True):
     node: int
     inc: int
     at_ns: int | None = None
-    """True time of a run that it ended; None where the run was whole and an oracle failed."""
+    """The true time at which it ended the run; None if the run was complete and an oracle failed."""
 
 
 def crash_of(error: Exception, at_ns: int | None = None) -> Crash:
-    """Return a description of an exception that ended a run, or, without a time, its judgement."""
+    """Return a description of an exception that ended a run or, without a time, the judgement of one."""
     frames = [(frame, line) for frame, line in walk_tb(error.__traceback__) if _package_of(frame) in _PACKAGES]
     frame, line = frames[-1]
     code, path = frame.f_code, _path_in_package(frame)

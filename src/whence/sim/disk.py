@@ -16,28 +16,28 @@ class Disk:
         self._synced: list[bytes] = []
         self._written: list[bytes] = []
         self.size = 0
-        """How many bytes are durable."""
+        """The number of durable bytes."""
 
     def write(self, records: list[bytes]) -> None:
         """Append records; they are not durable yet."""
         self._written += records
 
     def append(self, records: list[bytes]) -> None:
-        """Write records and sync at once, with all that was written before."""
+        """Write records and sync at once, together with everything written before."""
         if self._written:
             self.sync(len(self._written))
         self._synced += records
         self.size += HEADER_BYTES * len(records) + sum(map(len, records))
 
     def rewrite(self, records: list[bytes]) -> None:
-        """Put records in the place of all that is durable, in one step, as a file moved over another. Nothing may be
+        """Replace all that is durable with records, atomically, as a file moved over another. Nothing may be
         unsynced."""
         assert not self._written
         self._synced, self.size = [], 0
         self.append(records)
 
     def unsynced(self) -> int:
-        """Return how many records were written and are not durable: what a sync that begins now will cover."""
+        """Return the number of records written and not yet durable: a sync that begins now will cover them."""
         return len(self._written)
 
     def sync(self, count: int) -> None:

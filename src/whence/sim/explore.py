@@ -63,11 +63,11 @@ class Batch(Struct):
 
     @property
     def unknown(self) -> int:
-        """How many verdicts are unknown."""
+        """Return the number of unknown verdicts."""
         return self.of(Outcome.UNKNOWN)
 
     def of(self, outcome: Outcome) -> int:
-        """Return how many verdicts have an outcome."""
+        """Return the number of verdicts with an outcome."""
         return sum(times for (_, which), times in self.outcomes.items() if which == outcome)
 
     def add(self, other: "Batch") -> None:
@@ -89,7 +89,7 @@ class Caught(Struct, frozen=True):
 
     caught: bool
     schedules: int
-    """How many it took, or how many were tried without success."""
+    """The number of schedules it took, or that were tried without success."""
     law: str
     seed: int | None = None
     """The schedule that shows it."""
@@ -107,7 +107,10 @@ def explore(
     mutant: str | None = None,
     on_progress: Callable[[Batch], None] | None = None,
 ) -> Batch:
-    """Run and judge schedules seed, seed + 1, …; stop at a violation, keeping the lowest seed that shows one."""
+    """Run and judge schedules seed, seed + 1, …; stop at a violation.
+
+    Return the results, with the lowest seed that shows a violation.
+    """
     spec_of(level, mutant)
     total = Batch()
     starts = iter(range(seed, seed + schedules, BATCH))
@@ -169,7 +172,7 @@ def judged(
 
 
 def replayed(scenario: Scenario, mutant: str | None = None) -> tuple[runs.Outcome, list[Verdict]]:
-    """Run and judge a scenario as an exploration does, and run it again to see whether it is the same run."""
+    """Run and judge a scenario as an exploration does, and run it again to check that both runs are the same."""
     outcome, verdicts = judged(scenario, mutant)
     return outcome, verdicts if outcome.crash else [*verdicts, _same_again(scenario, mutant, outcome)]
 
@@ -194,7 +197,7 @@ def _explore_batch(level: str, mutant: str | None, seeds: range) -> Batch:
 
 
 def _same_again(scenario: Scenario, mutant: str | None, outcome: runs.Outcome) -> Verdict:
-    """Judge whether the same scenario, run again with its processes made in another order, leaves the same trace."""
+    """Judge whether the same scenario leaves the same trace when its processes are made in another order."""
     again = runs.run(
         scenario, spec_of(scenario.level, mutant), start_order=reversed(range(scenario.nodes)), keep_crash=True
     )  # fmt: skip
@@ -250,7 +253,7 @@ def _pool(workers: int) -> Iterator[Callable[..., Future[Any]]]:
 
 
 def _end_with_parent() -> None:
-    """End a worker whose parent was killed, instead of waiting for work for ever."""
+    """End a worker whose parent was killed: it would wait for work for ever."""
     parent = parent_process()
     assert parent is not None
 
@@ -265,8 +268,8 @@ def _end_with_parent() -> None:
 def _interrupts_deferred() -> Iterator[None]:
     """Start workers that ignore SIGINT, which a terminal sends to the whole process group; defer one that comes now.
 
-    Workers inherit this thread's signal mask. Another thread may take the signal meanwhile, and Python would raise it
-    here, with a worker half started: so it is only noted until that is done.
+    Workers inherit this thread's signal mask. Another thread may receive the signal meanwhile, and Python would raise
+    it here, with a worker half started. So it is only noted until the workers have started.
     """
     came: list[int] = []
     handler = getsignal(SIGINT) if current_thread() is main_thread() else None

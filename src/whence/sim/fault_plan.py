@@ -1,4 +1,4 @@
-"""A file of faults: what goes wrong in a run, and how its network and clocks behave."""
+"""A fault file: what goes wrong in a run, and how its network and clocks behave."""
 
 import tomllib
 from pathlib import Path
@@ -19,7 +19,7 @@ class FaultPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_fault_plan(file: str) -> FaultPlan:
-    """Read a file of faults, TOML or JSON by its suffix. Raises UsageError that names the file and what is wrong."""
+    """Read a fault file, TOML or JSON by its suffix. Raises UsageError that names the file and what is wrong."""
     path = Path(file)
     try:
         text = path.read_text(encoding="utf-8")

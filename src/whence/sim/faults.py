@@ -17,12 +17,12 @@ class ScenarioScheduler:
         self._scenario = scenario
         self._healed = False
         self._reacted: dict[int, int] = {}
-        """How often each reaction happened."""
+        """How often each reaction has happened."""
         self._returning: dict[int, Fault] = {}
-        """Crashed processes that are to come back when their fault ends, and at the latest when the run heals."""
+        """Crashed processes that restart when their fault ends, at the latest when the run heals."""
 
     def plan(self) -> None:
-        """Put everything the scenario has on the loop."""
+        """Put everything in the scenario on the loop."""
         loop, scenario = self._cluster.loop, self._scenario
         for fault in scenario.faults:
             loop.at(fault.at_ns, self._begin, fault)
@@ -109,7 +109,7 @@ class ScenarioScheduler:
                 self._switch(fault, on=False)
 
     def _switch(self, fault: Fault, *, on: bool) -> None:
-        """Turn a fault of the network on or off. It counts itself, for each copy it meets."""
+        """Turn a network fault on or off. The network counts it, for each copy that runs into it."""
         network = self._cluster.network
         match fault.kind:
             case "cut":
@@ -138,7 +138,7 @@ class ScenarioScheduler:
         self._returning.pop(pid)
 
     def _heal(self, _: None) -> None:
-        """End every fault that does not last: links work, paused processes run, those that were to come back do."""
+        """End every fault that is not lasting: links work, paused processes run, and processes due to restart do."""
         self._cluster.network.heal()
         for fault in self._scenario.faults:
             if fault.lasting and fault.at_ns <= self._cluster.loop.now < fault.until_ns:

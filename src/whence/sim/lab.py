@@ -34,7 +34,7 @@ class Bug(Protocol):
 
 
 class Lab(Protocol):
-    """What the lab has to offer a simulation."""
+    """What the lab offers a simulation."""
 
     LEVELS: Mapping[str, LevelSpec]
     """Rivals, and levels of ours with reference versions of some parts."""
@@ -66,7 +66,7 @@ def required(what: str) -> Lab:
 
 
 def check_level(level: str, known: Collection[str]) -> None:
-    """Raise UsageError that lists the known levels where this is none of them."""
+    """Raise UsageError that lists the known levels if this is none of them."""
     if level not in known:
         raise UsageError(f"level {level!r} is unknown; there are: {', '.join(known)}")
 

@@ -44,13 +44,13 @@ class Loop:
 
     @property
     def steps(self) -> int:
-        """Return how many actions have run."""
+        """Return the number of actions that have run."""
         return self._sequence - len(self._planned)
 
 
 @contextmanager
 def _no_collection_pauses() -> Iterator[None]:
-    """Switch the cycle collector off: it would visit every process again and again, and find nothing."""
+    """Switch the cycle collector off: it would scan every process again and again, and find nothing."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -55,7 +55,7 @@ class NetworkModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     latency: Latency = Latency()
     bandwidth_bps: Annotated[int, Meta(ge=0)] = 0
-    """Bits per second a node can send, over all its links; 0 is without bound."""
+    """Bits per second that a node can send, over all its links; 0: unlimited."""
     bandwidth_both_ways: bool = False
     """Receiving occupies the node's bandwidth too."""
     fifo_links: bool = False
@@ -79,7 +79,7 @@ class NetworkModel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Copy(Struct, frozen=True, gc=False):
-    """A frame on its way."""
+    """A frame in transit."""
 
     source: int
     target: int
@@ -94,7 +94,7 @@ class Port(Protocol):
         """Take a copy."""
 
     def unreachable(self, peer: int, /) -> None:
-        """Learn that a copy found no process."""
+        """Learn that a copy to a peer found no process."""
 
 
 class Network:
@@ -195,7 +195,7 @@ class Network:
             self._ports[copy.target].arrive(copy)
 
     def _occupy(self, node: int, size: int, since: int) -> int:
-        """Return when the node's bandwidth has carried a copy that waits since then."""
+        """Return when the node's bandwidth has carried a copy that has been waiting since `since`."""
         bandwidth = self._model.bandwidth_bps
         if not bandwidth:
             return since
@@ -250,7 +250,7 @@ class Network:
         self._has_no_faults = self._check_no_faults()
 
     def slow(self, nodes: list[int], factor: float, others: list[int] | None = None, *, on: bool) -> None:
-        """Make links slower by a factor, or as fast as before: all of these nodes, or those from them to others."""
+        """Slow links down by a factor, or restore them: all links of these nodes, or those from them to others."""
         links = [(node, other) for node in nodes for other in others] if others else nodes
         for slowed in links:
             if on:
@@ -294,7 +294,7 @@ class Network:
         return None
 
     def _check_no_faults(self) -> bool:
-        """Return whether a copy needs nothing but a latency: the fast path of `send`."""
+        """Return whether a copy needs only a latency: the fast path of `send`."""
         model = self._model
         return (
             model.is_calm()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SimPorts:
-    """What one life of a process does at its borders."""
+    """The ports of one incarnation of a process."""
 
     __slots__ = ("_application", "_heard", "_me", "_payload_bytes", "_process", "_record", "_world", "now")
 
@@ -52,15 +52,15 @@ class SimPorts:
         """Learn that the member publishes."""
 
     def kept(self, bundle: Bundle, /) -> None:
-        """Learn that it is written down for the member."""
+        """Learn that it is persisted for the member."""
 
     def published(self, step: Returned, mark: Mark | None) -> None:
-        """Write a publication down."""
+        """Record a publication."""
         destinations = self._world.destinations
         self._record.published(step.bundle, mark, None if destinations is None else destinations(step.group))
 
     def deliver(self, step: Delivery) -> None:
-        """Hand a bundle to the application, where there is one that takes its time."""
+        """Hand a bundle to the application; where there is none, it counts as handed out at once."""
         if self._application is not None:
             self._application.deliver(step)
         else:
@@ -68,29 +68,29 @@ class SimPorts:
             self._heard(step.bundle)
 
     def skip(self, step: Gap) -> None:
-        """Write down what will never come."""
+        """Record what will never come."""
         self._record.skipped(step)
 
     def late(self, step: Late) -> None:
-        """Write down what came after its place."""
+        """Record what came after its place."""
         self._record.late(step)
 
     def unheard(self, step: Unheard) -> None:
-        """Count a publication that nobody may have."""
+        """Count a publication that perhaps nobody has."""
         self._world.effective["unheard"] += 1
 
     # --- the trace ---
 
     def sent(self, to: tuple[int, ...], item: Item, size: int) -> None:
-        """Write down copies that leave: those of the item that was just sent."""
+        """Record the copies of the item that was just sent."""
         self._record.sent(to, size - self._payload_bytes, self._payload_bytes)
 
     def refused(self, refusal: WhenceError) -> None:
-        """Write down an input that the member refuses."""
+        """Record an input that the member refuses."""
         self._record.write(Kind.REJECT, reason=type(refusal).__name__)
 
     def noted(self, note: Note) -> None:
-        """Write down what the member says of itself."""
+        """Record what the member notes about itself."""
         bundle = note.bundle
         event = None if bundle is None else EventId(bundle.pid, bundle.incarnation, bundle.first)
         kind = Kind(note.kind)
@@ -115,7 +115,7 @@ class SimRunner(Runner):
     def publish(
         self, payloads: Sequence[bytes], stored: Done | None = None, *, group: int | None = None, keep: bool = False
     ) -> Bundle:
-        """Publish a bundle; a process that stalls stands still once it is told of it."""
+        """Publish a bundle; a process that stalls pauses once the bundle is reported as published."""
         if not self.process.stalls:
             return super().publish(payloads, stored, group=group, keep=keep)
         before, self._carry_out = self._carry_out, self._stand_still
@@ -137,7 +137,7 @@ class SimRunner(Runner):
         self._carry_out = self._do_in_part
 
     def spare(self) -> None:
-        """Call that off."""
+        """Call off the crash that `doom` planned."""
         self._carry_out = self.effects
 
     def _do_in_part(self, ready: Ready) -> None:
@@ -149,7 +149,7 @@ class SimRunner(Runner):
             self.effects(ready)
 
     def _part_of(self, ready: Ready) -> Ready:
-        """Return some of the effects, in their order: whoever carries them out may stop between any two."""
+        """Return the first effects, in their order: a process may crash between any two."""
         sends = [Send((target,), send.item, send.incarnation) for send in ready.send for target in send.to]
         done = self.process.rng.randrange(len(sends) + len(ready.deliver))
         return Ready(send=sends[:done], deliver=ready.deliver[: max(0, done - len(sends))])

@@ -1,4 +1,4 @@
-"""One simulated process through all its lives: it starts, crashes, pauses, and takes what comes from the network.
+"""One simulated process through all its incarnations: it starts, crashes, pauses, and takes what the network brings.
 
 What its member asks for is carried out by the runner of both worlds (core/runner.py), on simulated ports.
 """
@@ -22,14 +22,14 @@ from whence.trace.schema import Kind
 from whence.types import ANY_INCARNATION, Bundle, Process
 
 INBOX_COPIES_MAX = 4096
-"""What a paused process's socket buffers take. Full: further copies are lost, as a kernel would."""
+"""Copies that the socket buffers of a paused process hold. Full: further copies are lost, as in a kernel."""
 
 COMPACT_BYTES, COMPACT_FACTOR = 1024, 4
-"""A journal is rewritten when it is longer than this, and so many times as long as when it was rewritten last."""
+"""A journal is rewritten when it is longer than this, and this many times as long as when it was last rewritten."""
 
 
 class SimProcess:
-    """A peer through all its lives."""
+    """A peer through all its incarnations."""
 
     __slots__ = (
         "_compact_at",
@@ -71,7 +71,7 @@ class SimProcess:
         self._loop = world.loop
         self._record = Recorder(pid, world.group, world.rows, world.loop, clock)
         self.application: Application | None = None
-        """Where members remember; elsewhere what is delivered is handed out at once, and dies with the process."""
+        """Only where members remember; elsewhere what is delivered is handed out at once, and lost with the process."""
         if taking is not None:
             self.application = Application(world, self._record, taking, self._heard, lambda: self._paused)
         self.rng = rng
@@ -86,10 +86,10 @@ class SimProcess:
         self._storage = self.storage_type(world, self.disk, lambda: self._paused)
         self._compact_at = COMPACT_BYTES
 
-    # --- lives ---
+    # --- incarnations ---
 
     def start(self, member: Callable[[Process, int], Member]) -> Member:
-        """Begin a new life with a member made for it."""
+        """Begin a new incarnation with a member made for it, and return the member."""
         self.incarnation += 1
         me = Process(self.pid, self.incarnation)
         self.up, self.joined = True, False
@@ -105,7 +105,7 @@ class SimProcess:
         return self.member
 
     def crash(self, damage: str) -> bool:
-        """Stop at once; memory is gone, and of the disk what `damage` says. Return False if it was down already."""
+        """Stop at once; lose the memory, and of the disk what `damage` says. Return False if it was already down."""
         if not self.up:
             return False
         if self.disk.crash(damage, self.rng):
@@ -129,12 +129,12 @@ class SimProcess:
             self._runner.spare()
 
     def crash_between_effects(self) -> None:
-        """Crash as it was doomed to."""
+        """Carry out the crash that `doom` planned."""
         self._world.effective["crash_between_effects"] += 1
         self.crash(self._damage)
 
     def stop(self) -> None:
-        """Run no more, and say nothing."""
+        """Stop running, without a row in the trace."""
         self.up = self.joined = self._paused = self._overslept = self.stalls = False
         if self._runner is not None:
             self._runner.stop(at_once=True)
@@ -152,13 +152,13 @@ class SimProcess:
         self.stalls = self.up
 
     def stall_now(self, done: Done) -> None:
-        """Pause; `done` is told when it runs again."""
+        """Pause; call `done` when it runs again."""
         self._storage.hold(done)
         self.pause()
         self._world.effective["pause_before_send"] += 1
 
     def resume(self) -> None:
-        """Run again: what the disk finished goes ahead, timers that passed fire, then what waited arrives."""
+        """Run again: what the disk finished goes ahead, overdue timers fire, then what waited arrives."""
         self.stalls = False
         if not self._paused:
             return
@@ -185,7 +185,7 @@ class SimProcess:
             self._runner.plan(self.now())
 
     def act(self, name: str, argument: int) -> bool:
-        """Let the member do what only its level knows, or corrupt its memory; return False if that cannot be."""
+        """Let the member perform an act of its level, or corrupt its memory; return False if that is impossible."""
         if self._runner is None or self._paused:
             return False
         member = self._runner.member
@@ -210,12 +210,12 @@ class SimProcess:
         self._runner.ask(self._runner.member.join, contacts)
 
     def restore(self) -> None:
-        """Take up again what earlier lives left on the disk, after what the application has."""
+        """Resume from what earlier incarnations left on the disk, after what the application has taken."""
         assert self._runner is not None
         self._runner.restore(self.disk.recover())
 
     def leave(self) -> bool:
-        """Begin to leave; return False if this process is no member."""
+        """Begin to leave; return False if this process is not a member."""
         if self._runner is None or self._paused or not self.joined:
             return False
         try:
@@ -225,7 +225,7 @@ class SimProcess:
         return True
 
     def publish(self, payloads: list[bytes], group: int | None = None) -> Bundle | None:
-        """Publish one bundle; return None, and say why in the trace, if the member refuses."""
+        """Publish one bundle and return it; if the member refuses, record why and return None."""
         if self._runner is None or self._paused:
             return None
         try:
@@ -267,7 +267,7 @@ class SimProcess:
                 runner.feed(runner.member.receive, sender, item)
 
     def unreachable(self, peer: int) -> None:
-        """Learn that a copy found nobody."""
+        """Learn that a copy to a peer found no process."""
         if self._runner is not None and not self._paused:
             self._runner.feed(self._runner.member.unreachable, peer)
 
@@ -284,7 +284,7 @@ class SimProcess:
                 self._compact()
 
     def _compact(self) -> None:
-        """Put a checkpoint in the place of a journal that has grown, if the level knows one."""
+        """Replace a journal that has grown with a checkpoint, if the level has one."""
         assert self._runner is not None
         if self._runner.waits or (records := self._runner.checkpoint()) is None:
             return
@@ -293,7 +293,7 @@ class SimProcess:
         self._world.effective["journal_compacted"] += 1
 
     def plan_wake(self, wake_at: int) -> None:
-        """Have the member ticked at a time on its clock, and not when it was planned before."""
+        """Plan the member's next tick at a time on its clock, in place of the one planned before."""
         self._wake_token = token = self._wake_token + 1
         steady = wake_at - self.clock.jumped_ns if self._world.wall_clock else wake_at
         self._loop.at(max(self._loop.now, self.clock.true_when(steady)), self._wake, token)
@@ -305,16 +305,16 @@ class SimProcess:
     # --- what only an observer does ---
 
     def record_view(self) -> None:
-        """Write down whom the member knows."""
+        """Record the member's view."""
         if self.member is not None and self.joined and (view := self.member.view()) is not None:
             self._record.write(Kind.VIEW, view=view)
 
     def record_rest(self) -> None:
-        """Write down every buffer that should be empty by now."""
+        """Record every buffer that should be empty by now."""
         if self.member is not None and self.joined:
             self._record.at_rest(self.member.gauges())
 
     def record_gauges(self) -> None:
-        """Write down how full every buffer of this life was at its fullest."""
+        """Record the highest fill of every buffer in this incarnation."""
         if self.member is not None:
             self._record.fullest(self.member.gauges())

@@ -13,7 +13,7 @@ class RandomStreams:
     def of(self, *concern: object) -> Random:
         """Return a new stream for a concern; the same name always gives the same stream.
 
-        Recorded seeds rest on these names: another name draws another run.
+        Recorded seeds depend on these names: another name draws another run.
         """
         name = ":".join(map(str, (self.seed, *concern)))
         return Random(int.from_bytes(blake2b(name.encode(), digest_size=8).digest()))

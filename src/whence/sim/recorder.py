@@ -1,6 +1,7 @@
 """What a simulated process was seen to do, as rows of the trace.
 
-Rows tell of the borders of a process, publishing, sending, receiving and delivering; never what its member thinks.
+Rows record what crosses the borders of a process: publishing, sending, receiving and delivering; never the internal
+state of its member.
 """
 
 from collections.abc import Collection, Iterable
@@ -17,7 +18,7 @@ from whence.types import Bundle, EventId
 
 
 class Recorder:
-    """The rows of one process through all its lives."""
+    """The rows of one process through all its incarnations."""
 
     __slots__ = (
         "_clock",
@@ -43,9 +44,9 @@ class Recorder:
         self._loop = loop
         self._clock = clock
         self._ev = 0
-        """Rows of this life so far: with process and incarnation it names a row."""
+        """Rows of this incarnation so far: with process and incarnation, this number identifies a row."""
         self._pos = 0
-        """Deliveries of this life so far."""
+        """Deliveries of this incarnation so far."""
         self._highest = HighWater()
 
     def begin_life(self, incarnation: int) -> None:
@@ -86,11 +87,11 @@ class Recorder:
         self._ev += 1
 
     def delivered(self, step: Delivery) -> None:
-        """Write a row for each event that the application is given."""
+        """Write a row for each event that the application is handed."""
         true, ev, pos = self._loop.now, self._ev, self._pos
         clk = self._clock.wall(true)
         rows, bundle = self._delivered, step.bundle
-        if step.mark is None and len(bundle.sizes) == 4:  # one event that the level says nothing of: the most frequent
+        if step.mark is None and len(bundle.sizes) == 4:  # one event without a mark: the most frequent case
             body = bundle.body
             rows.append(
                 (self._pid, self._incarnation, ev, clk, true, self._group, bundle.pid, bundle.incarnation, bundle.first,
@@ -113,7 +114,7 @@ class Recorder:
         self._ev, self._pos = ev, pos
 
     def void(self, events: Collection[EventId]) -> None:
-        """Turn the last rows of this process, of events that it was given and did not take, into notes."""
+        """Turn the last delivery rows of this process, of events that it was handed and did not take, into notes."""
         left, at = len(events), len(self._delivered)
         while left and at:
             at -= 1
@@ -124,7 +125,7 @@ class Recorder:
                 self._rows[Kind.NOTE].append(rare_row(row[:6], Rare(event=EventId(*row[6:9]), reason="untaken")))
 
     def skipped(self, gap: Gap) -> None:
-        """Write one row with all that the application is told it will not be given in its place."""
+        """Write one row with all events of a gap: those that the application will not be handed in their place."""
         ids = tuple(
             EventId(span.pid, span.incarnation, seq) for span in gap.spans for seq in range(span.first, span.last + 1)
         )
@@ -137,22 +138,22 @@ class Recorder:
             self.write(Kind.LATE, event=EventId(bundle.pid, bundle.incarnation, seq), late_ns=step.late_ns)
 
     def measure(self, gauges: Iterable[Gauge]) -> None:
-        """Keep how full every buffer was at its fullest."""
+        """Remember the highest fill of every buffer."""
         self._highest.measure(gauges)
 
     def fullest(self, gauges: Iterable[Gauge]) -> None:
-        """Write down how full every buffer was at its fullest, and begin anew."""
+        """Write the highest fill of every buffer, and begin anew."""
         for told in self._highest.rows(gauges):
             self.write(Kind.NOTE, **told)
 
     def at_rest(self, gauges: Iterable[Gauge]) -> None:
-        """Write down every buffer that should be empty by now."""
+        """Write a row for every buffer that should be empty by now."""
         for gauge in gauges:
             if gauge.must_drain:
                 self.write(Kind.NOTE, reason=f"{gauge.name}_at_rest", value=gauge.value, bound=0)
 
     def write(self, kind: Kind, **told: Unpack[Rare]) -> None:
-        """Write one row of a kind that is seldom."""
+        """Write one row of a rare kind."""
         true = self._loop.now
         where = (self._pid, self._incarnation, self._ev, self._clock.wall(true), true, self._group)
         self._rows[kind].append(rare_row(where, told))

@@ -45,8 +45,8 @@ def run(
 ) -> Outcome:
     """Run a scenario. `on_slice` is called now and then with the trace so far and the part of the run that is done.
 
-    `start_order` are all nodes, in the order in which their processes are made.
-    What a process raises goes on to the caller; with `keep_crash` it ends the run and is part of the outcome.
+    `start_order` lists all nodes in the order in which their processes are made.
+    Raises what a process raises; with `keep_crash`, the exception ends the run and is part of the outcome.
     """
     began = perf_counter()
     founders = founders_of(scenario)
@@ -99,5 +99,5 @@ def describe(scenario: Scenario, spec: LevelSpec) -> Run:
 
 
 def _digest(scenario: Scenario) -> int:
-    """Return a checksum that differs between runs of one seed with other settings, faults or publications."""
+    """Return a checksum that differs between runs of one seed with different settings, faults or publications."""
     return crc32(json.encode(scenario, order="sorted"))

@@ -1,7 +1,7 @@
 """A run as data: who takes part, what the network is like, what is published when, and what goes wrong when.
 
 A scenario and its seed decide a run to the byte. Scenarios are what the swarm draws, what shrinking cuts, and what a
-file of faults is read into.
+fault file is read into.
 """
 
 from typing import Annotated, Any, Literal, TypeAlias
@@ -41,18 +41,18 @@ class Fault(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknow
     disk: Literal["lost", "torn", "wiped"] = "lost"
     between_effects: bool = False
     lasting: bool = False
-    """A cut that goes on, or begins, though the run has healed."""
+    """A cut that continues, or begins, after the run has healed."""
 
 
 class Publish(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One bundle, by a node at a time: how many events, and how many bytes each has."""
+    """One bundle, published by a node at a time: the number of events, and the bytes of each."""
 
     at_ns: int
     node: int
     events: int = 1
     size: int = 16
     group: int | None = None
-    """The group it is for, where one overlay has several."""
+    """The group it is published to, where one overlay has several."""
 
 
 class Reaction(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -89,7 +89,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
     seed: int
     nodes: int
     numbers: list[int] = []
-    """The numbers of the processes that nodes 0, 1, … of this scenario are; empty: the same. See sim/process_ids.py."""
+    """The process ids of nodes 0, 1, … of this scenario; empty: the same numbers. See sim/process_ids.py."""
     shape: str = ""
     """The kind of group it was drawn from, for the coverage table."""
     group: str = "alps"
@@ -98,8 +98,8 @@ class Scenario(Struct, frozen=True, kw_only=True):
     clocks: Clocks = Clocks()
     sync_ns: int = 0
     take_ns: int = 0
-    """How long an application takes to ask for its next event, more or less, until the run heals; where members
-    remember what it took. 0: it takes everything at once."""
+    """About how long an application takes to ask for its next event, until the run heals; only where members remember
+    what it took. 0: it takes everything at once."""
     publishes: list[Publish] = []
     acts: list[Act] = []
     reactions: list[Reaction] = []
@@ -112,6 +112,6 @@ class Scenario(Struct, frozen=True, kw_only=True):
     deadline_ns: int = 0
     """The time within which it must arrive."""
     rest_at_ns: int = 0
-    """Nothing was published for a while: every buffer must be empty now. 0: never."""
+    """When every buffer must be empty, because nothing was published for a while. 0: never."""
     end_at_ns: int = 10 * SECOND_NS
     reach_min: float = 1.0

@@ -1,7 +1,7 @@
 """Shrinking: cut a scenario that breaks a promise down to a small one that still breaks it.
 
-Leaves out faults and publications, half of them at first and then fewer; ends the run earlier, calms the network,
-steadies the clocks, takes fewer members; and all that again until nothing gets smaller. A smaller scenario is kept
+It leaves out faults and publications, half of them at first and then fewer; ends the run earlier, calms the network,
+steadies the clocks and removes members; and repeats all that until nothing gets smaller. It accepts a smaller scenario
 only if the same promise is still broken.
 """
 
@@ -15,7 +15,7 @@ from whence.sim.scenario import Clocks, Scenario
 from whence.sim.shrink_tree import is_tree, without_node
 
 RUNS_MAX = 500
-"""Runs spent at most; each takes some tens of milliseconds."""
+"""The most runs to spend; each takes some tens of milliseconds."""
 
 
 class Shrinker:

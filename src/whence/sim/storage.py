@@ -1,6 +1,6 @@
-"""A simulated disk behind a runner: one sync at a time, each of which takes a while and covers what was written before.
+"""A simulated disk behind a runner: one sync at a time. Each takes a while and covers what was written before it.
 
-A paused process does not hear that a sync is done until it runs again; a dead one never does.
+A paused process learns that a sync is done when it runs again; a crashed one never does.
 """
 
 from collections import deque
@@ -12,17 +12,17 @@ from whence.sim.world import World
 
 
 class SimStorage:
-    """The journal of one process, through all its lives."""
+    """The journal of one process, through all its incarnations."""
 
     __slots__ = ("_committed", "_disk", "_is_paused", "_life", "_pending", "_syncing", "_world")
 
     def __init__(self, world: World, disk: Disk, is_paused: Callable[[], bool]) -> None:
         self._world, self._disk, self._is_paused = world, disk, is_paused
         self._pending: deque[Done] = deque()
-        """Whom to tell of what was written and is not durable."""
+        """Callbacks of writes that are not durable yet."""
         self._syncing = False
         self._committed = 0
-        """How many of them are to be told once the process runs again."""
+        """The number of them to call once the process runs again."""
         self._life = 0
 
     def write(self, records: Sequence[bytes], done: Done, mark: bytes = b"") -> None:
@@ -38,12 +38,12 @@ class SimStorage:
             self._sync()
 
     def hold(self, done: Done) -> None:
-        """Tell somebody when the process, which pauses now, runs again."""
+        """Call `done` when the process, which pauses now, runs again."""
         self._pending.append(done)
         self._committed = 1
 
     def go_ahead(self) -> None:
-        """Tell of what became durable while the process was paused, or now."""
+        """Call back for everything that became durable while the process was paused, or now."""
         count, self._committed = self._committed, 0
         if not count:
             return
@@ -55,13 +55,13 @@ class SimStorage:
             self._sync()
 
     def end_life(self) -> None:
-        """Tell nobody of what waits: they are dead."""
+        """Drop all callbacks: the incarnation that waited for them has ended."""
         self._life += 1
         self._pending.clear()
         self._syncing, self._committed = False, 0
 
     def _sync(self) -> None:
-        """Sync what is written now; one sync commits all that came before it."""
+        """Start a sync; it commits everything written before it."""
         sync = (self._life, len(self._pending), self._disk.unsynced())
         if not self._world.sync_ns:
             self._commit(sync)

@@ -1,6 +1,6 @@
 """The summary of a run: what was published, delivered and skipped, latency, and bytes of metadata.
 
-It rests on the trace's rows alone and takes them in slices, so that a trace can be written out while it grows.
+It reads only the trace's rows, and in slices, so that a trace can be written out while it grows.
 """
 
 from bisect import bisect_right
@@ -39,15 +39,15 @@ class Summary:
     def __init__(self, run: Run) -> None:
         self._published_at: dict[tuple[int, int, int], int] = {}
         self._addressed: dict[tuple[int, int, int], int] = {}
-        """How many members an event names, where it does."""
+        """The number of members that an event names, if it names any."""
         self._delivered: list[tuple[tuple[int, int, int], int, bool]] = []
         self._receivers: list[int] = []
-        """Of each delivery, the process."""
+        """The process of each delivery."""
         self._named: dict[tuple[int, int, int], frozenset[int]] = {}
         self._stays: dict[int, list[list[int]]] = {
             node: [[_BEFORE_ALL, _AFTER_ALL]] for group in run.groups.values() for node in group
         }
-        """From when to when a process was a member."""
+        """The times from when to when each process was a member."""
         self._changes: list[tuple[int, int]] = [(0, sum(map(len, run.groups.values())))]
         self._members: dict[tuple[int, int], None] = {
             (node, 1): None for group in run.groups.values() for node in group
@@ -56,7 +56,7 @@ class Summary:
         self._stamp_bytes_max = 0
 
     def add(self, trace: Trace) -> None:
-        """Take in the rows a trace holds now. Rows of one kind must come in order, each once."""
+        """Add the rows that a trace holds now. Rows of one kind must come in order, each once."""
         rows = trace.rows
         self._rows += trace.count()
         for row in rows[Kind.PUBLISH]:
@@ -114,7 +114,7 @@ class Summary:
                 self._stays[node][-1][1] = time
 
     def _expected(self) -> int:
-        """Return how many deliveries there would be if every member got what was published while it was one."""
+        """Return the number of deliveries if every member got everything published while it was a member."""
         times = [time for time, _ in self._changes]
         members = list(accumulate(change for _, change in self._changes))
         named = self._addressed
@@ -122,7 +122,7 @@ class Summary:
         return sum(named.values()) + sum(members[bisect_right(times, at) - 1] for at in to_all)
 
     def _owed_delivered(self) -> int:
-        """Return how many of the expected deliveries happened; each counts once, others do not count."""
+        """Return the number of expected deliveries that happened; each counts once, others do not count."""
         came = dict.fromkeys(zip(self._receivers, (event for event, _, _ in self._delivered), strict=True))
         return sum(self._is_expected(node, event) for node, event in came)
 

@@ -15,15 +15,15 @@ class Workload(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a run has to carry; None leaves the level's default."""
 
     rate: Annotated[float, Meta(gt=0, le=1e9)] | None = None
-    """Events a second, of the whole group."""
+    """Events per second of the whole group."""
     payload: Annotated[int, Meta(ge=0, le=BUNDLE_BYTES_MAX)] | None = None
     """Bytes of every event."""
     publishers: Annotated[int, Meta(ge=1)] | None = None
-    """How many members publish; at level optimistic, how many of those with a ticket."""
+    """The number of members that publish; at level optimistic, of those with a ticket."""
     coordinators: Annotated[int, Meta(ge=1)] | None = None
-    """How many members ask for a ticket, at level optimistic."""
+    """The number of members that ask for a ticket, at level optimistic."""
     bandwidth: Annotated[int, Meta(ge=1)] | None = None
-    """Bits a second that a member can send, over all its links."""
+    """Bits per second that a member can send, over all its links."""
 
     def spacing_ns(self, usual_ns: int) -> int:
         """Return the time between two publications of the whole group."""

@@ -52,12 +52,12 @@ class World:
         self.take_ns = take_ns
         """How long an application that remembers takes to ask for the next event, until the run heals."""
         self.offsets: type[Offsets] | None = None
-        """How what it has is counted, where members remember."""
+        """The type that counts what an application has taken, where members remember."""
         self.decode: Callable[[bytes], Packet] = decode
         """How frames are read; a level that is only simulated may have items of its own."""
         self.wall_clock = False
-        """Members are given the clock on the wall instead of the steady one."""
+        """Members are given the wall clock instead of the steady one."""
         self.destinations: Callable[[int], tuple[int, ...]] | None = None
         """The members of a group, where one overlay has several."""
         self.heard: Callable[[int, Bundle], None] | None = None
-        """Called with every delivery: who made it, and of what."""
+        """Called with every delivery: the process, and the bundle."""

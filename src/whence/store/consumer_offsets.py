@@ -1,16 +1,18 @@
-"""How far the application is, in all lives of a process: numbers that survive its death.
+"""How far the application is, across all incarnations of a process: numbers that survive its death.
 
-Law: what was written before the process was killed is read by its next life. The bytes are mapped memory of a file:
+Law: the next incarnation reads what was written before the process was killed. The bytes are mapped memory of a file:
 writing costs nothing, and the kernel keeps them when the process dies. When the machine dies, an older number may come
-back; events are then handed out again, never left out. The file has its room on the disk before it is mapped: a disk
-that is full refuses it, instead of ending the process when a page is written.
+back; events are then handed out again, never left out. The file's space on disk is allocated before it is mapped: a
+full disk refuses it then, instead of ending the process when a page is written.
 
-Each number is written in one piece, and a process may be killed between any two: one write makes a step count. Where
-steps are counted by node, a node's word says how many of its messages were taken, how many events of its next one, and
-has a bit that changes whenever it is written. The events of all nodes together are a second number that must agree: it
-is written first, to one of two places, and the bits of all words together tell which of the two counts.
+Each number is written atomically, and a process may be killed between any two: a single write makes a step count. Where
+steps are counted by node, a node's 64-bit word holds the number of its messages that were taken, the number of events
+taken of its next one, and a bit that flips whenever the word is written. The events of all nodes together are a second
+number that must agree: it is written first, to one of two places, and the bits of all words together say which of the
+two counts.
 
-The highest bits of a word check the others, so that no flipped bit passes for a step: a file with one is refused.
+The highest bits of a word check the others, so that no flipped bit passes for a step, and are never all zero, so that
+no lost block passes for numbers that are still zero: a file with either is refused.
 """
 
 import mmap
@@ -26,20 +28,23 @@ from whence.store.log import WHAT_TO_DO, make_directory
 _TAKEN, _TOLD, _TAKEN_BY_BIT, _WORDS = 0, 1, 2, 4
 _HANDED, _PLACED, _DISPLACED = [_WORDS + part * CLOCK_NODES_MAX for part in (1, 2, 3)]
 DISPLACED_MAX = 512
-"""Messages in hand, besides the newest of each node, whose places are known to a later life. Full: the oldest go, and
-come again at places that no event had."""
+"""Messages handed out and not taken, besides the newest of each node, whose positions a later incarnation knows. Full:
+the oldest are forgotten, and come again at positions that no event had."""
 _FORMAT = _DISPLACED + 2 * DISPLACED_MAX
-"""The places of the numbers."""
+"""Where the numbers are in the file."""
 _PLACES = _FORMAT + 1
 _BYTES = 8 * _PLACES
 
-_FORMAT_NOW = 4
+_FORMAT_NOW = 5
 _CHECK, _VALUE_BITS = 127, 57
-"""A word is a number and, above it, what is left of it after division: every single bit makes a difference to that."""
-_VALUE = (1 << _VALUE_BITS) - 1
-_FIRST_BYTES, _THIRD_BYTES = 8 * _HANDED, 8 * (_PLACED + 1)
+"""A word is a number and, above it, one more than what is left of it after division: every single bit makes a
+difference to that, and no word is zero."""
+_WRITTEN = 1 << _VALUE_BITS
+"""Zero, as a word."""
+_VALUE = _WRITTEN - 1
+_FIRST_BYTES, _THIRD_BYTES, _FOURTH = 8 * _HANDED, 8 * (_PLACED + 1), 4 << _VALUE_BITS | 4
 """A file of the first format counts whole messages, and the parity of their sum tells which counts; one of the third
-has no places."""
+has no places; one of the fourth says so in its last word. In the last two, what is above a number is what is left."""
 
 _EVENT_BITS, _NODE_BITS = 16, 10
 _MESSAGE = 1 << _EVENT_BITS + 1
@@ -48,40 +53,42 @@ assert CLOCK_NODES_MAX <= 1 << _NODE_BITS
 
 
 class ConsumerOffsets:
-    """Numbers in some memory, each written in one piece."""
+    """Numbers in memory, each written atomically."""
 
     def __init__(self, memory: "bytearray | mmap.mmap") -> None:
         """Read them; `memory` has BYTES bytes, all zero at first. Raises ValueError where they are damaged."""
         self._memory = memory
         self.closed = False
         self._places = memoryview(memory).cast("Q")
-        numbers = _checked(self._places)
-        self._places[_FORMAT] = _sealed(_FORMAT_NOW)
+        if not any(self._places):
+            memory[:] = _words_of([0] * _FORMAT)
+        numbers = _checked(self._places, _FORMAT_NOW)
         self._words = numbers[_WORDS:_HANDED]
         self._bit = sum(self._words) & 1
         self.messages = [word // _MESSAGE for word in self._words]
         """Messages of each node that the application has taken, where they are counted."""
         self.begun = [word % _MESSAGE >> 1 for word in self._words]
-        """Events of each node's next message that it has taken."""
+        """Events of each node's next message that were taken."""
         self.taken = numbers[_TAKEN_BY_BIT + self._bit if any(self._words) else _TAKEN]
         """Events the application has taken."""
         self.told = numbers[_TOLD]
-        """Publications the application was told of."""
+        """Publications that were reported to the application."""
         self.handed = numbers[_HANDED:_PLACED]
-        """How far it was handed events of each node, whatever of that it has taken; as the caller counts."""
+        """How far it was handed events of each node, taken or not; in the caller's unit."""
         self.places = [_place(word) for word in numbers[_PLACED:_DISPLACED]]
-        """The position of the first event of the message of each node it was last handed some of, and its events."""
+        """Of the message that each node's events were last handed out from: the position of its first event, and its
+        number of events."""
         keys, places = numbers[_DISPLACED:_FORMAT:2], numbers[_DISPLACED + 1 : _FORMAT : 2]
         self._displaced = {slot: key for slot, key in enumerate(keys) if key}
         self.displaced = {
             (key % (1 << _NODE_BITS), key >> _NODE_BITS): _place(places[slot]) for slot, key in self._displaced.items()
         }
-        """The same of messages before that, by node and number, of which some was in hand then."""
+        """The same for earlier messages, by node and number, that were handed out and not taken in full then."""
         in_hand = [
             slot for slot, key in self._displaced.items() if key >> _NODE_BITS > self.messages[key % (1 << _NODE_BITS)]
         ]
         self._slots = deque([*sorted(set(range(DISPLACED_MAX)) - set(in_hand)), *in_hand])
-        """Where the next is written."""
+        """The slots, in the order in which they are written next."""
 
     BYTES = _BYTES
 
@@ -117,7 +124,7 @@ class ConsumerOffsets:
         """Count events of a node's next message; `whole`: they are the last of it."""
         taken = self.taken = self.taken + events
         self._bit ^= 1
-        self._places[_TAKEN_BY_BIT + self._bit] = taken % _CHECK << _VALUE_BITS | taken  # _sealed, without a call
+        self._places[_TAKEN_BY_BIT + self._bit] = taken % _CHECK + 1 << _VALUE_BITS | taken  # _sealed, without a call
         if whole:
             self.messages[node] += 1
             self.begun[node] = 0
@@ -129,16 +136,16 @@ class ConsumerOffsets:
         """Note how far the application was handed events of a node; it never goes back."""
         if handed > self.handed[node]:
             self.handed[node] = handed
-            self._places[_HANDED + node] = handed % _CHECK << _VALUE_BITS | handed
+            self._places[_HANDED + node] = handed % _CHECK + 1 << _VALUE_BITS | handed
 
     def place(self, node: int, position: int, count: int) -> None:
-        """Note which places a node's message has, before its first event is handed out. What was noted of the one
-        before is gone: `displace` it where it is in hand."""
+        """Note the positions of a node's message before its first event is handed out. This overwrites those of the
+        message before: `displace` that one where it is not taken yet."""
         self.places[node] = position, count
         self._places[_PLACED + node] = _sealed(position << _EVENT_BITS | count)
 
     def displace(self, node: int, number: int, position: int, count: int) -> None:
-        """Keep the places of a message in hand that is not the last that the node was handed some of."""
+        """Retain the positions of a message that is not taken yet and not the last one handed out of its node."""
         slot = self._slots[0]
         self._slots.rotate(-1)
         former = self._displaced.pop(slot, None)
@@ -147,12 +154,12 @@ class ConsumerOffsets:
         place = _DISPLACED + 2 * slot
         self.displaced[node, number] = position, count
         key = self._displaced[slot] = number << _NODE_BITS | node
-        self._places[place] = 0  # whoever is killed before the last of these leaves none
+        self._places[place] = _WRITTEN  # whoever is killed before the last of these leaves none
         self._places[place + 1] = _sealed(position << _EVENT_BITS | count)
         self._places[place] = _sealed(key)
 
     def catch_up(self, messages: Sequence[int]) -> None:
-        """Learn that more messages were taken than are counted here: the machine died before they were."""
+        """Raise the counts to messages that were taken and are not counted here: the machine died before they were."""
         behind = [node for node, taken in enumerate(messages) if taken > self.messages[node]]
         for place in (0, 1) if behind else ():
             self._places[_TAKEN_BY_BIT + place] = _sealed(self.taken)
@@ -161,19 +168,19 @@ class ConsumerOffsets:
             self._write_word(node, self._words[node] & 1)
 
     def reach(self, taken: int, told: int) -> None:
-        """Learn that at least so much was taken and told: the machine died before it was counted."""
+        """Raise the counts to at least these: the machine died before they were written."""
         if taken > self.taken:
             self.take(taken - self.taken)
         while told > self.told:
             self.tell()
 
     def tell(self) -> None:
-        """Count a publication that the application is told of now."""
+        """Count a publication that is reported to the application now."""
         self.told += 1
         self._places[_TOLD] = _sealed(self.told)
 
     def close(self) -> None:
-        """Let the memory go."""
+        """Release the memory."""
         self.closed = True
         self._places.release()
         if isinstance(self._memory, mmap.mmap):
@@ -181,12 +188,17 @@ class ConsumerOffsets:
 
     def _write_word(self, node: int, bit: int) -> None:
         word = self._words[node] = self.messages[node] * _MESSAGE + self.begun[node] * 2 + bit
-        self._places[_WORDS + node] = word % _CHECK << _VALUE_BITS | word
+        self._places[_WORDS + node] = word % _CHECK + 1 << _VALUE_BITS | word
 
 
 def _sealed(number: int) -> int:
     """Return a number as it is written, with what checks it."""
-    return number % _CHECK << _VALUE_BITS | number
+    return number % _CHECK + 1 << _VALUE_BITS | number
+
+
+def _words_of(numbers: list[int]) -> bytes:
+    """Return all numbers but the format as they are written, with it."""
+    return b"".join([_sealed(number).to_bytes(8, "little") for number in [*numbers, _FORMAT_NOW]])
 
 
 def _place(word: int) -> tuple[int, int]:
@@ -194,37 +206,39 @@ def _place(word: int) -> tuple[int, int]:
     return word >> _EVENT_BITS, word % (1 << _EVENT_BITS)
 
 
-def _checked(places: Sequence[int], written_as: int = _FORMAT_NOW) -> list[int]:
-    """Return the numbers that are written. Raises ValueError where one is none that was."""
+def _checked(places: Sequence[int], written_as: int) -> list[int]:
+    """Return the numbers that are written in a format. Raises ValueError where one is none that was."""
     numbers = [word & _VALUE for word in places]
     wrong = [place for place, word in enumerate(places) if _sealed(numbers[place]) != word]
-    if wrong or numbers[-1] not in (0, written_as) or (not numbers[-1] and any(numbers)):
+    if wrong or numbers[-1] != written_as:
         raise ValueError(f"the number at byte {8 * (wrong[0] if wrong else len(numbers) - 1)} was never written")
     return numbers
 
 
 def _convert(path: Path) -> None:
-    """Put a file of the present format in the place of an earlier one. Raises OSError."""
+    """Replace a file of an earlier format by one of the present format. Raises OSError."""
     size = path.stat().st_size
-    if size not in (_FIRST_BYTES, _THIRD_BYTES):
+    if size not in (_FIRST_BYTES, _THIRD_BYTES, _BYTES):
         return
     former = memoryview(path.read_bytes()).cast("Q").tolist()
+    if size == _BYTES and former[_FORMAT] != _FOURTH:
+        return
     if size == _FIRST_BYTES:
         words = [messages * _MESSAGE for messages in former[_WORDS:]]
         words[0] |= sum(former[_WORDS:]) & 1
         numbers = [*former[:_WORDS], *words, *[0] * CLOCK_NODES_MAX]
     else:
-        *numbers, _ = _checked(former, 3)
+        *numbers, _ = _checked([word + _WRITTEN for word in former], 4 if size == _BYTES else 3)
     _put(path, [*numbers, *[0] * (_FORMAT - len(numbers))])
 
 
 def _put(path: Path, numbers: list[int]) -> None:
-    """Put numbers in a file, whose room on the disk is taken, in one step. Raises OSError."""
+    """Write numbers to a file atomically, with its space on disk allocated. Raises OSError."""
     fresh = path.with_suffix(".fresh")
     handle = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         os.posix_fallocate(handle, 0, _BYTES)
-        os.pwrite(handle, b"".join([_sealed(number).to_bytes(8, "little") for number in [*numbers, _FORMAT_NOW]]), 0)
+        os.pwrite(handle, _words_of(numbers), 0)
         os.fsync(handle)
     finally:
         os.close(handle)

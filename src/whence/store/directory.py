@@ -1,12 +1,12 @@
-"""A process's data directory: whose it is, who uses it now, how many lives it has seen, which groups it keeps.
+"""A process's data directory: whose it is, who uses it now, which incarnations it has seen, which groups it stores.
 
-Laws: one running process at a time, and always the one with the same pid. Every life has a greater incarnation than all
-that this directory has seen, and at least the one that the time gives: a directory that was wiped has seen none, and
-its process must not be taken for one that lived before. What the directory once kept and is not there any more is told.
+Laws: one running process at a time, and always the one with the same pid. Every incarnation is greater than all that
+this directory has seen, and at least the one that the time gives: a directory that was wiped has seen none, and its
+process must not be taken for an earlier one. What the directory once stored and has lost is reported.
 
     lock       held while a process uses the directory; inside, the number that its system gave it
-    identity   the pid, the incarnation of the last life, and the groups that are kept
-    groups/    what each group keeps
+    identity   the pid, the last incarnation, and the groups that are stored
+    groups/    what each group stores
 """
 
 import os
@@ -24,26 +24,26 @@ from whence.store.log import WHAT_TO_DO, sync_directory
 FORMAT = 1
 
 LIVES_MAX = 256
-"""Lives that a directory knows by their incarnations. Full: the oldest go, and a group that began with one of them, of
-which nothing was written down, does not let its process in again."""
+"""Incarnations that a directory knows. Full: the oldest are forgotten, and a group that began with one of them that had
+written nothing does not let its process in again."""
 
 
 class Identity(Struct, frozen=True, kw_only=True):
-    """Whose a directory is, as the file `identity` says in its first line; the second is a checksum of it."""
+    """Whose a directory is, from the first line of the file `identity`; the second line is a checksum of it."""
 
     format: int
     pid: int
     incarnation: int
     groups: list[str] = []
     lives: list[int] = []
-    """The incarnations of the last lives, this one included."""
+    """The last incarnations, this one included."""
 
 
 class DataDirectory:
     """A data directory in use by this process."""
 
     def __init__(self, path: Path, pid: int) -> None:
-        """Take it for a process. Raises StorageError where that cannot be, UsageError where it is another's."""
+        """Lock it for a process. Raises StorageError where that fails, UsageError where it belongs to another."""
         self.path = path
         self._lock = locked(path / "lock", "the data directory", "each node has a directory of its own")
         try:
@@ -56,7 +56,7 @@ class DataDirectory:
             self._lock.close()
             raise
         self.is_new = found is None
-        """No process lived here before, as far as can be seen."""
+        """No process used this directory before, as far as can be seen."""
         before = found or Identity(format=FORMAT, pid=pid, incarnation=0)
         self._identity = Identity(
             format=FORMAT, pid=pid, incarnation=before.incarnation, groups=before.groups, lives=before.lives
@@ -64,7 +64,7 @@ class DataDirectory:
         _HELD.add(self)
 
     def begin_life(self, at_least: int) -> int:
-        """Return an incarnation greater than all before, and write it down. Raises StorageError."""
+        """Return an incarnation greater than all before, once it is written to disk. Raises StorageError."""
         incarnation = max(self._identity.incarnation + 1, at_least)
         if incarnation > INCARNATION_MAX:
             raise StorageError(f"{self.path} has seen incarnation {incarnation}, and they end at {INCARNATION_MAX}")
@@ -73,15 +73,15 @@ class DataDirectory:
 
     @property
     def lives(self) -> list[int]:
-        """The incarnations of the last lives that began here, this one included."""
+        """Return the last incarnations that began here, this one included."""
         return self._identity.lives
 
     def stem(self, group: str) -> Path:
-        """Return what the paths of a group's files begin with."""
+        """Return the common beginning of the paths of a group's files."""
         return self.path / "groups" / group.encode().hex()
 
     def check_kept(self, group: str, files: list[Path]) -> None:
-        """Look whether all files are there of a group that was kept before. Raises StorageError."""
+        """Raise StorageError if any file is missing of a group that was stored before."""
         missing = [str(file) for file in files if not file.exists()]
         if missing and self.stem(group).name in self._identity.groups:
             raise StorageError(
@@ -89,13 +89,13 @@ class DataDirectory:
             )
 
     def note_kept(self, group: str) -> None:
-        """Write down that the files of a group are there from now on. Raises StorageError."""
+        """Record that the files of a group exist from now on. Raises StorageError."""
         name = self.stem(group).name
         if name not in self._identity.groups:
             self._write(self._identity.incarnation, [*self._identity.groups, name])
 
     def close(self) -> None:
-        """Let another process have it."""
+        """Unlock it for other processes."""
         self._lock.close()
 
     def _write(self, incarnation: int, groups: list[str]) -> None:
@@ -119,20 +119,20 @@ class DataDirectory:
 
 
 def owner_of(path: Path) -> int | None:
-    """Return the pid of the process whose data directory this is, if it is anybody's. Raises StorageError."""
+    """Return the pid of the process whose data directory this is, None if it has no owner. Raises StorageError."""
     found = _found(path)
     return None if found is None or found.pid == _ANYBODY else found.pid
 
 
 _IDENTITY, _FIRST_FORMAT = "identity", "boot"
 _ANYBODY = -1
-"""Directories of the first format have only a count of lives, and do not say whose they are."""
+"""Directories of the first format have only a count of incarnations, and do not say whose they are."""
 
 _HELD: "weakref.WeakSet[DataDirectory]" = weakref.WeakSet()
 
 
 def _found(path: Path) -> Identity | None:
-    """Return what a directory says it is; None where it says nothing and holds nothing. Raises StorageError."""
+    """Return a directory's identity; None where it has none and is empty. Raises StorageError."""
     file = path / _IDENTITY
     try:
         if file.exists():
@@ -160,7 +160,7 @@ def _parsed(file: Path, data: bytes) -> Identity:
 
 
 def _first_format(path: Path) -> Identity:
-    """Read a directory of the first format: its journals began empty, where they now have a head."""
+    """Read a directory of the first format: its journals began empty; today's have a head."""
     file = path / _FIRST_FORMAT
     try:
         lives = int(file.read_text())
@@ -173,7 +173,7 @@ def _first_format(path: Path) -> Identity:
 
 
 def _let_go_in_child() -> None:
-    """Let a child not hold the locks of its parent, which may die before it."""
+    """Release the locks of the parent in a child process: the parent may die first."""
     for held in list(_HELD):
         held.close()
 

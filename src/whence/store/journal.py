@@ -2,8 +2,8 @@
 
 Law: after a crash, what can be read back is a prefix of what was written, and at least all that was synced. No record
 is empty, so that a tail of zeros, as some file systems leave it, holds none.
-What was synced once and cannot be read any more is damage, never a torn tail: the head tells the two apart. It is
-written after each sync and becomes durable with the next one, so when the machine dies it may be one sync behind.
+What was synced once and can no longer be read is damage, never a torn tail: the head tells the two apart. It is written
+after each sync and becomes durable with the next one, so when the machine dies it may be one sync behind.
 
 The first format had no head, and up to the second a frame's checksum covered its length. Neither is read any more.
 """
@@ -25,7 +25,7 @@ HEAD_BYTES = _HEAD.size
 
 
 class Damage(Exception):
-    """What was durable is not there any more: at which byte, and how that is known."""
+    """Something durable is missing: at which byte, and how that is known."""
 
     def __init__(self, at: int, why: str) -> None:
         super().__init__(f"at byte {at}: {why}")
@@ -45,18 +45,18 @@ class Journal(NamedTuple):
 
     records: list[bytes]
     size: int
-    """So many bytes hold the head and whole records; what comes after them was never durable."""
+    """The bytes of the head and all whole records; what comes after them was never durable."""
     synced: int
-    """So many are known to be durable."""
+    """The bytes that are known to be durable."""
 
 
 def head(synced: int) -> bytes:
-    """Return the first bytes of a journal that is durable up to a byte, these included."""
+    """Return the head of a journal that is durable up to a byte, counted with the head."""
     return _HEAD.pack(_KIND, FORMAT, synced, _head_checksum(FORMAT, synced))
 
 
 def read(data: bytes) -> Journal:
-    """Return what a journal holds. Raises Damage where something is missing that was durable, and OtherFormat."""
+    """Return what a journal holds. Raises Damage where something durable is missing, and OtherFormat."""
     synced = _synced(data)
     if synced > len(data):
         raise Damage(len(data), f"the file ends there, and was durable up to byte {synced}")
@@ -72,7 +72,7 @@ def recovered(journal: bytes, start: int = 0) -> tuple[list[bytes], int]:
     records: list[bytes] = []
     with suppress(FrameError):
         for body in frames.cut():
-            records.append(bytes(body))  # noqa: PERF401 - those before a wrong one count
+            records.append(bytes(body))  # noqa: PERF401 - the records before a damaged one count
     return records, frames.start
 
 

@@ -10,9 +10,9 @@ from whence.store.log import make_directory
 
 
 def locked(file: Path, what: str, rule: str) -> IO[bytes]:
-    """Return a lock file, locked. The system lets it go when this process ends, however it ends.
+    """Return a lock file, locked. The system releases it when this process ends, however it ends.
 
-    `what` is the directory in words, and `rule` what to do where another process has it. Raises StorageError.
+    `what` names the directory, and `rule` says what to do where another process has it. Raises StorageError.
     """
     path = file.parent
     try:

@@ -1,12 +1,12 @@
 """An append-only journal in a file: one write and one sync commit everything that was appended before.
 
 Law: a record is durable once `sync` returned without an error after its `append`; after a crash at any point, opening
-the journal gives a prefix of what was appended, and at least all that was durable. Where that cannot be, because what
-was durable is damaged or gone, opening refuses and changes nothing. An error of the disk (full, worn out, gone) is
-final: nothing more is taken, and nothing that was not durable is ever called so. A sync that failed is not tried again,
+the journal gives a prefix of what was appended, and at least all that was durable. Where that is impossible, because
+something durable is damaged or gone, opening fails and changes nothing. A disk error (full, worn out, gone) is final:
+nothing more is accepted, and nothing that is not durable is ever called durable. A failed sync is not tried again,
 because the kernel may have dropped the pages it could not write.
-Compaction writes the records that still count to a new file and moves it over the old one in one step; a journal is
-made in the same way, so that there is never one without a head.
+Compaction writes the records that still count to a new file and atomically moves it over the old one; a journal is
+created in the same way, so that there is never one without a head.
 """
 
 import logging
@@ -25,7 +25,7 @@ WHAT_TO_DO = (
     "restore the whole data directory from a copy, or move it away and let this process come back as a new one, "
     "without what only it had"
 )
-"""For whoever runs a node whose data directory cannot be believed any more."""
+"""Advice to an operator whose node's data directory can no longer be trusted."""
 
 RECORD_BYTES_MAX = 1 << 24
 """A record over it is refused: it would have to be read into memory at once."""
@@ -35,7 +35,7 @@ Marked: TypeAlias = tuple[bytes, bytes]
 """A record in two pieces: what it begins with, and the rest."""
 
 _PIECES_MAX = 1024
-"""Pieces that systems write in one call."""
+"""The most pieces that systems write in one call."""
 
 
 class File(Protocol):
@@ -48,13 +48,13 @@ class File(Protocol):
         """Append all of them. Raises OSError."""
 
     def overwrite(self, first: bytes) -> None:
-        """Put bytes in the place of the first ones. Raises OSError."""
+        """Overwrite the first bytes. Raises OSError."""
 
     def sync(self) -> None:
         """Make everything written durable. Raises OSError."""
 
     def truncate(self, size: int) -> None:
-        """Cut everything after `size` bytes off. Raises OSError."""
+        """Cut off everything after `size` bytes. Raises OSError."""
 
     def close(self) -> None:
         """Close it."""
@@ -90,7 +90,7 @@ class DiskFile:
                     view = view[os.write(self._fd, view) :]
 
     def overwrite(self, first: bytes) -> None:
-        """Put bytes in the place of the first ones. Raises OSError."""
+        """Overwrite the first bytes. Raises OSError."""
         os.pwrite(self._fd, first, 0)
 
     def sync(self) -> None:
@@ -98,7 +98,7 @@ class DiskFile:
         os.fdatasync(self._fd)
 
     def truncate(self, size: int) -> None:
-        """Cut everything after `size` bytes off. Raises OSError."""
+        """Cut off everything after `size` bytes. Raises OSError."""
         os.ftruncate(self._fd, size)
         os.lseek(self._fd, size, os.SEEK_SET)
         os.fdatasync(self._fd)
@@ -151,14 +151,14 @@ class Log:
                 self.path, len(data) - self.size, self.size,
             )  # fmt: skip
             self._file.truncate(self.size)
-        if synced < self.size:  # written and perhaps not durable: it is believed from now on
+        if synced < self.size:  # written and perhaps not durable: it counts from now on
             self._file.sync()
             self._file.overwrite(head(self.size))
 
     def append(self, records: Iterable[bytes], mark: bytes = b"") -> None:
-        """Take records in order, with a mark at the beginning of each; not durable yet. Raises StorageError.
+        """Accept records in order, each prefixed with the mark; not durable yet. Raises StorageError.
 
-        A record with nothing in it, mark included, cannot be told from a disk's zeros: raises LimitError.
+        Raises LimitError for a record that is empty, mark included: it cannot be told from a disk's zeros.
         """
         self._check()
         for record in records:
@@ -167,7 +167,8 @@ class Log:
             self._pending += (begun(mark, record), record)
 
     def sync(self) -> None:
-        """Make everything appended so far durable. Raises StorageError, now and ever after, if the disk refuses."""
+        """Make everything appended so far durable. Raises StorageError, on this and every later call, if the disk
+        refuses."""
         self._check()
         pieces = self._pending[:]
         if not pieces:
@@ -186,13 +187,15 @@ class Log:
 
     @property
     def pending(self) -> int:
-        """Return how many appended records are not durable."""
+        """Return the number of appended records that are not durable."""
         return len(self._pending) // 2
 
     def rewrite(self, records: Iterable[Marked], pending: int | None = None) -> None:
-        """Replace everything by these records, in one step: also the first `pending` that are not durable, else all.
+        """Replace everything by these records, atomically: also the first `pending` records that are not durable, by
+        default all.
 
-        Raises StorageError; then the old journal still counts, and what was pending still is, or nothing more is taken.
+        Raises StorageError; then the old journal still counts and what was pending still is, or nothing more is
+        accepted.
         """
         self._check()
         pending = self.pending if pending is None else pending
@@ -205,7 +208,7 @@ class Log:
         self._file, self.size = file, HEAD_BYTES + sum(map(len, pieces))
         try:
             sync_directory(self.path.parent)
-        except OSError as error:  # which of the two a crash would leave, nobody can tell
+        except OSError as error:  # which of the two files a crash would leave is unknown
             self._failure = f"the journal {self.path} failed: {error.strerror or error}"
             raise StorageError(self._failure) from error
         del self._pending[: 2 * pending]
@@ -237,7 +240,7 @@ def make_directory(directory: Path) -> None:
 
 
 def _put_in_place(path: Path, pieces: Sequence[bytes]) -> DiskFile:
-    """Write a journal beside its place, then move it there; return it open. Raises OSError: nothing has changed.
+    """Write a journal beside its place, then move it there; return it open. Raises OSError; then nothing has changed.
 
     The directory is not synced yet.
     """

@@ -1,7 +1,7 @@
-"""The spools of many live processes put together into one trace, read and passed on record by record.
+"""The spools of many live processes combined into one trace, read and passed on record by record.
 
-Every row is looked at twice: once for what is known of each life (how it began and ended, what it was handed, what is
-missing), and once to be passed on, or turned into a note where it tells of what the application did not keep.
+Every row is read twice: once to learn about each incarnation (how it began and ended, what it was handed, what is
+missing), and once to be passed on, or turned into a note where it records what the application did not keep.
 """
 
 from collections.abc import Iterable, Iterator
@@ -37,7 +37,7 @@ _AT_VALUE, _AT_REASON = COLUMNS_OF[Kind.RESTART].index(VALUE), COLUMNS_OF[Kind.N
 
 
 class Life(Struct):
-    """What is known of one life of a process without holding its rows."""
+    """What is known about one incarnation of a process, without its rows."""
 
     segments: list[Path] = field(default_factory=list)
     last: int = -1
@@ -46,40 +46,40 @@ class Life(Struct):
     first_clock: int | None = None
     left: bool = False
     taken: int | None = None
-    """What its restart says that the application had taken in earlier lives."""
+    """The number of events that, according to its restart, the application had taken in earlier incarnations."""
     lost: str | None = None
-    """Why rows of it are missing."""
+    """Why some of its rows are missing."""
     untaken: list[range] = field(default_factory=list)
-    """Which of its deliveries the application had in hand when a life ended, and was handed again."""
+    """Its deliveries that were not taken when an incarnation ended, and were handed out again."""
 
 
 class Told(Struct):
-    """What is told of one publisher's events: the last number it published itself, and the last that was delivered."""
+    """What the rows say about one publisher's events: the last number it published, and the last that was delivered."""
 
     published: int = -1
     delivered: int = -1
     clock: int = 0
-    """When an event of it was delivered last."""
+    """When one of its events was last delivered."""
 
 
 class Gathering:
-    """The spools of a group's processes as one trace, whose rows are read when they are asked for.
+    """The spools of a group's processes as one trace, whose rows are read on demand.
 
-    A life that neither left nor was followed by an orderly end gets a crash row when a later life of its node exists.
-    One that lost rows ends with a note whose number is too high, so that every reader finds the trace incomplete; one
-    whose events were delivered, or that founded a group of fixed members, and that left no spool consists of such a
-    note; and one that did not leave, and whose spool ends before events of it that others delivered, lost rows too.
-    Memory holds one record of a spool at a time.
+    An incarnation that neither left nor was followed by an orderly end gets a crash row when a later incarnation of its
+    node exists. One that lost rows ends with a note whose number is too high, so that every reader finds the trace
+    incomplete. One that left no spool, and whose events were delivered or that founded a group of fixed members,
+    consists of such a note. One that did not leave, and whose spool ends before events of it that others delivered,
+    lost rows too. Memory holds one record of a spool at a time.
     """
 
     def __init__(
         self, directories: Iterable[Path], group: str, run_id: str, version: str, *, one_clock: bool = False,
         **about: Any,
     ) -> None:  # fmt: skip
-        """Look at every row once. Raises TraceError.
+        """Read every row once. Raises TraceError.
 
-        `one_clock`: all processes ran on one machine, whose clock is true time for all of them. `about` says what the
-        spools' heads do not, or say otherwise.
+        `one_clock`: all processes ran on one machine, whose clock is true time for all of them. `about` adds to what
+        the spools' heads say, or overrides it.
         """
         self._group, self._one_clock = group, one_clock
         self._lives: dict[tuple[int, int], Life] = {}
@@ -100,24 +100,24 @@ class Gathering:
 
     @property
     def incomplete(self) -> list[tuple[int, int, str]]:
-        """The lives (node, inc) of which rows are missing, and why."""
+        """Return the incarnations (node, inc) that miss rows, and why."""
         return [(*life, known.lost) for life, known in sorted(self._lives.items()) if known.lost is not None]
 
     @property
     def span(self) -> tuple[int, int]:
-        """The earliest and the latest time on any clock."""
+        """Return the earliest and the latest time on any clock."""
         firsts = [known.first_clock for known in self._lives.values() if known.first_clock is not None]
         return min(firsts, default=0), max((known.clock for known in self._lives.values()), default=0)
 
     def rows(self) -> Iterator[tuple[Kind, Row]]:
-        """Yield all rows, life by life. Raises TraceError."""
+        """Yield all rows, incarnation by incarnation. Raises TraceError."""
         told: dict[tuple[int, int], int] = {}
         for life in sorted(self._lives):
             for kind, row in self._rows_of(life, told):
                 yield kind, _timed(row) if self._one_clock else row
 
     def _look(self, files: list[Path]) -> dict[str, Any]:
-        """Read every segment once for what is known of the lives; return what their heads say."""
+        """Read every segment once to learn about the incarnations; return what the heads say."""
         for path in files:
             found = NAME.fullmatch(path.name)
             assert found is not None
@@ -137,19 +137,20 @@ class Gathering:
             elif told.delivered > told.published:
                 self._cut_off(pid, inc)
         founders: list[int] = next((head["founders"] for head in heads if head.get("founders")), [])
-        return heads[0] | {"founders": founders}  # who comes back need not name them again
+        return heads[0] | {"founders": founders}  # a returning process need not name them again
 
     def _cut_off(self, pid: int, since: int) -> None:
-        """Note that the end of a process's spool is missing, unless its lives since then tell of their own ends."""
+        """Note that the end of a process's spool is missing, unless its incarnations since then recorded their ends."""
         unended = [inc for node, inc in self._lives if node == pid and inc >= since and not self._lives[node, inc].left]
         if unended:
             self._lives[pid, max(unended)].lost = ROWS_LOST
 
     def _rows_of(self, life: tuple[int, int], told: dict[tuple[int, int], int]) -> Iterator[tuple[Kind, Row]]:
-        """Yield the rows of a life, and those that say how it ended.
+        """Yield the rows of an incarnation, and those that say how it ended.
 
-        What the application did not keep becomes notes: what it had in hand when a life ended, and publications told
-        of in the very moment of a crash and told of again; `told` is the highest number so far, by publisher.
+        What the application did not keep becomes notes: deliveries that were not taken when an incarnation ended, and
+        publications reported at the very moment of a crash and reported again; `told` is the highest number so far, by
+        publisher.
         """
         known, deliveries = self._lives[life], 0
         for path in known.segments:
@@ -176,14 +177,14 @@ class Gathering:
         return any(node == life[0] and inc > life[1] for node, inc in self._lives)
 
     def _ending(self, kind: Kind, life: tuple[int, int], ev: int, reason: str) -> Row:
-        """Return a row that follows all others of a life."""
+        """Return a row that follows all others of an incarnation."""
         clock = self._lives[life].clock
         given = {NODE: life[0], INC: life[1], EV: ev, T_CLK: clock, GRP: self._group, REASON: reason}
         return tuple(given.get(name) for name in COLUMNS_OF[kind])
 
 
 def gather(directories: Iterable[Path], group: str, run_id: str, version: str, **about: Any) -> Trace:
-    """Put the spools of a group's processes together into one trace in memory, see Gathering. Raises TraceError."""
+    """Combine the spools of a group's processes into one trace in memory; see Gathering. Raises TraceError."""
     gathering = Gathering(directories, group, run_id, version, **about)
     trace = Trace(gathering.run)
     for kind, row in gathering.rows():
@@ -192,24 +193,24 @@ def gather(directories: Iterable[Path], group: str, run_id: str, version: str, *
 
 
 class Handed:
-    """What the lives of one node were handed, in order, as stretches of their deliveries.
+    """What the incarnations of one node were handed, in order, as ranges of their deliveries.
 
-    A restart says how many events the application had taken. What it had in hand beyond that when its process died is
-    owed again, and counts when it is handed out then. Only an event, or a batch, can have been in hand, unless the
-    application acknowledges by itself: whatever else comes again is a second delivery.
+    A restart says how many events the application had taken. What it was handed beyond that when its process died is
+    owed again, and counts when it is handed out then. Only one event, or one batch, can have been handed out and not
+    taken, unless the application acknowledges by itself: whatever else comes again is a second delivery.
     """
 
     def __init__(self) -> None:
         self._stretches: list[tuple[Life, int, int]] = []
-        """(life, first, end): the how-many-eth deliveries of a life."""
+        """(incarnation, first, end): a range of the deliveries of an incarnation."""
         self._last: tuple[int, int, int] | None = None
         self._batch = 0
-        """How many of the last events follow each other like those of one batch."""
+        """The number of last events that follow each other like those of one batch."""
         self.manual = False
-        """The application of the last life acknowledged by itself."""
+        """The application of the last incarnation acknowledged by itself."""
 
     def begin(self, taken: int) -> None:
-        """Begin a life that says what was taken: what was in hand beyond that was not."""
+        """Begin an incarnation that says what was taken: what was handed out beyond that was not taken."""
         beyond = sum(end - first for _, first, end in self._stretches) - taken
         in_hand = beyond if self.manual else min(beyond, self._batch)
         left = beyond
@@ -222,7 +223,7 @@ class Handed:
         self._last, self._batch = None, 0
 
     def add(self, life: Life, number: int, event: tuple[int, int, int]) -> None:
-        """Take in the number-th delivery of a life."""
+        """Add the number-th delivery of an incarnation."""
         if self._stretches and self._stretches[-1][0] is life and self._stretches[-1][2] == number:
             self._stretches[-1] = (life, self._stretches[-1][1], number + 1)
         else:
@@ -232,7 +233,7 @@ class Handed:
 
 
 def _look_at(known: Life, handed: Handed, publishers: dict[tuple[int, int], Told]) -> list[dict[str, Any]]:
-    """Read the rows of a life for what is known of it; return the heads of its segments."""
+    """Read the rows of an incarnation to learn about it; return the heads of its segments."""
     heads, deliveries, manual = [], 0, False
     for path in known.segments:
         head, rows = read_segment(path)
@@ -258,7 +259,7 @@ def _look_at(known: Life, handed: Handed, publishers: dict[tuple[int, int], Told
 
 
 def _note(known: Life, kind: Kind, row: Row) -> None:
-    """Take in one row of what is known of a life."""
+    """Add one row to what is known about an incarnation."""
     known.last = max(known.last, row[2])
     known.clock = max(known.clock, row[_AT_T_CLK])
     known.first_clock = row[_AT_T_CLK] if known.first_clock is None else min(known.first_clock, row[_AT_T_CLK])

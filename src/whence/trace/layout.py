@@ -4,7 +4,7 @@
     DIR/run_id=…/kind=…/part-00000.parquet           rows of one kind, all columns
     DIR/run_id=…/membership/part-00000.parquet       who was a member of which group, as event numbers of that member
 
-A file is written under a name that readers skip and renamed when it is whole; run.json comes last, so a directory
+A file is written under a name that readers skip and renamed when it is complete; run.json comes last, so a directory
 without it is a run that did not finish.
 """
 
@@ -30,13 +30,13 @@ TYPES: Final[dict[str, Any]] = dict.fromkeys(COLUMNS, _LONG) | {
     "grp": _STRING, "reason": _STRING, "payload": pa.binary(),
     "dests": pa.list_(_INT), "ids": pa.list_(_EVENT_ID),
 }  # fmt: skip
-"""The Arrow type of every column: a long unless it says otherwise."""
+"""The Arrow type of every column: a long unless listed here."""
 
 SCHEMA: Final = pa.schema([(name, TYPES[name]) for name in COLUMNS])
 
 
 def alike(have: Any, want: Any) -> bool:
-    """Tell whether a column of another writer holds the same sort of values, maybe in another width."""
+    """Tell whether a column of another writer holds the same sort of values, perhaps in another width."""
     sorts = (pa.types.is_integer, pa.types.is_list, _is_text, _is_bytes)
     return pa.types.is_null(have) or any(is_sort(have) and is_sort(want) for is_sort in sorts)
 
@@ -70,7 +70,7 @@ MEMBERSHIP_SCHEMA: Final = pa.schema(
 
 
 def run_directory(directory: Path, run_id: str) -> Path:
-    """Return where a run lies in a directory of traces. Raises UsageError for a name that is no plain file name."""
+    """Return the directory of a run among the traces. Raises UsageError for a name that is not a plain file name."""
     if not re.fullmatch(r"[\w.+-]+", run_id, re.ASCII):
         raise UsageError(f"run_id may have letters, digits and . _ + - only, not {run_id!r}")
     return directory / f"run_id={run_id}"

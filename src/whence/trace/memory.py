@@ -33,10 +33,10 @@ class Run(msgspec.Struct, kw_only=True):
     seed: int
     nodes: list[int]
     groups: dict[str, list[int]]
-    """Group to the members it was founded with; join and leave rows tell the rest."""
+    """Group to the members it was founded with; join and leave rows give the rest."""
     parameters: dict[str, Any] = {}
     durable: bool = False
-    """A process remembers across crashes: its program order spans its lives, and it is owed what it missed."""
+    """A process remembers across crashes: its program order spans its incarnations, and it is owed what it missed."""
     reach_min: float = 1.0
     """The part of owed deliveries that must happen: below 1 for levels that promise with high probability."""
     phases: Phases | None = None
@@ -50,14 +50,14 @@ class Run(msgspec.Struct, kw_only=True):
 
 
 class Trace:
-    """Rows by kind, in the order they happened, and the run they tell of."""
+    """Rows by kind, in the order they happened, and the run they describe."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
         self.rows: dict[Kind, list[Row]] = {kind: [] for kind in Kind}
 
     def records(self, kind: Kind) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a kind as dictionaries; for readers in no hurry."""
+        """Yield the rows of a kind as dictionaries; for readers that need not be fast."""
         columns = COLUMNS_OF[kind]
         return (dict(zip(columns, row, strict=True)) for row in self.rows[kind])
 
@@ -74,11 +74,11 @@ class Digest:
         self._encode = msgspec.msgpack.Encoder().encode
 
     def add(self, kind: Kind, rows: Iterable[Row]) -> None:
-        """Take in further rows of a kind."""
+        """Add further rows of a kind."""
         self._of[kind].update(b"".join(map(self._encode, rows)))
 
     def hex(self) -> str:
-        """Return the fingerprint of everything taken in so far."""
+        """Return the fingerprint of everything added so far."""
         return blake2b(b"".join(self._of[kind].digest() for kind in Kind), digest_size=16).hexdigest()
 
 

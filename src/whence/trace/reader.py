@@ -1,7 +1,7 @@
 """Reads a trace back: what was written, or one sentence that says which file is wrong and what would be right.
 
-Law: read_trace(write_trace(d, t)) has the rows of t, kind by kind, in order. Bytes that are no trace raise TraceError
-and nothing else. Columns we do not know are ignored, so that later versions can add some.
+Law: read_trace(write_trace(d, t)) has the rows of t, kind by kind, in order. Bytes that are not a trace raise
+TraceError and nothing else. Columns we do not know are ignored, so that later versions can add some.
 """
 
 from pathlib import Path
@@ -19,7 +19,7 @@ from whence.trace.schema import COLUMNS_OF, DESTS, EV, GRP, IDS, INC, M_INC, M_P
 _WHO = (NODE, INC, EV)
 _WHO_AND_WHAT = (*_WHO, GRP, M_PID, M_INC, M_SEQ)
 _NEVER_NULL = dict.fromkeys(Kind, _WHO) | dict.fromkeys((Kind.PUBLISH, Kind.DELIVER), _WHO_AND_WHAT)
-"""Without these a row says nothing about anyone."""
+"""Without these columns a row says nothing about any process."""
 
 _UNREADABLE = (pa.ArrowException, OSError, ValueError, TypeError, MemoryError, OverflowError)
 """What pyarrow raises on bytes that are not Parquet, or no longer."""

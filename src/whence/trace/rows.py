@@ -1,4 +1,4 @@
-"""The rows that whoever watches a process writes alike, simulated or live: those of rare kinds, and of full buffers."""
+"""The rows that both recorders write alike, simulated and live: those of rare kinds, and of full buffers."""
 
 from collections.abc import Iterable
 from typing import Protocol, TypedDict
@@ -8,7 +8,7 @@ from whence.types import EventId
 
 
 class Rare(TypedDict, total=False):
-    """What a row of a kind that is seldom may tell."""
+    """The columns that a row of a rare kind may have."""
 
     event: EventId | None
     peer: int | None
@@ -26,7 +26,7 @@ _NOTHING = dict.fromkeys(("peer", "view", "late_ns", "ticket", "epoch", "ids", "
 
 
 def rare_row(where: Row, told: Rare) -> Row:
-    """Return a row: where it stands (process, number, clocks and group), and what it tells."""
+    """Return a row: where it belongs (process, number, clocks and group), and what it says."""
     event = told.pop("event", None)
     return (*where, *(event or (None, None, None)), *(_NOTHING | told).values())
 
@@ -43,20 +43,20 @@ class Measured(Protocol):
 
 
 class HighWater:
-    """How full every buffer of a life was at its fullest."""
+    """How full every buffer of an incarnation was at its fullest."""
 
     def __init__(self) -> None:
         self._highest: dict[str, int] = {}
 
     def measure(self, gauges: Iterable[Measured]) -> None:
-        """Look at the buffers."""
+        """Measure the buffers."""
         highest = self._highest
         for gauge in gauges:
             if gauge.value > highest.get(gauge.name, -1):
                 highest[gauge.name] = gauge.value
 
     def rows(self, gauges: Iterable[Measured]) -> list[Rare]:
-        """Return what to write down of these buffers, and begin anew."""
+        """Return the rows to write about these buffers, and begin again."""
         highest, self._highest = self._highest, {}
         return [
             Rare(reason=gauge.name, value=highest[gauge.name], bound=gauge.bound)

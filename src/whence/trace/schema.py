@@ -18,7 +18,7 @@ IDS, REASON, VALUE, BOUND, PAYLOAD = "ids", "reason", "value", "bound", "payload
 
 
 class Kind(StrEnum):
-    """What a row tells of."""
+    """What a row records."""
 
     PUBLISH = "publish"
     SEND = "send"
@@ -41,10 +41,10 @@ class Kind(StrEnum):
 
 
 WHO: Final = (NODE, INC, EV, T_CLK, T_TRUE)
-"""Every row: which process, its how-many-eth event, on its own clock and in true time (null live)."""
+"""Every row: which process, the number of its row, its own clock and true time (null live)."""
 
 ACK_MANUAL: Final = "ack_manual"
-"""The reason of a note: the application of this life acknowledges by itself what it has taken, some time later."""
+"""The reason of a note: the application of this incarnation itself acknowledges what it has taken, some time later."""
 
 KEY: Final = (L, K_HI, K_MID, K_LO)
 
@@ -65,12 +65,12 @@ COLUMNS_OF: Final[dict[Kind, tuple[str, ...]]] = {
 }
 """The columns of a row of each kind, in order. What may differ between two rows of one kind is null in some.
 
-crash, restart: `reason` says how (a crash that wiped the disk: "wiped"). restart, live: `value` is how many events the
-application took in all earlier lives, where the process remembers.
+crash, restart: `reason` says how (a crash that wiped the disk: "wiped"). restart, live: `value` is the number of events
+that the application took in all earlier incarnations, where the process remembers.
 drop: a copy that was thrown away; `reason` is one word. reject: bytes or a call refused. reset: state repaired.
 gap: `ids` are the events skipped for good at this member; later deliveries of them would be a broken promise.
 view: `dests` is the member's whole view of the group after a change.
-note: a measurement; `reason` names it, `value` is what was seen and `bound` the limit it must keep (or null).
+note: a measurement; `reason` names it, `value` is what was seen and `bound` the limit it must respect (or null).
 """
 
 COLUMNS: Final = (

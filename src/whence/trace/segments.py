@@ -1,10 +1,10 @@
-"""Traces of live processes: rows go to a file before the bytes they tell of leave the process.
+"""Traces of live processes: rows go to a file before the bytes they describe leave the process.
 
 A process killed at any point has then spooled everything that others can have seen of it. Each process writes its own
 segments, `DIR/spool-<group>-<node>-<inc>-<number>.rows`: frames (wire/frame.py), each a batch of rows. The oldest
-segments are removed over the bound, and rows that the disk does not take are lost: the process goes on, and the missing
-numbers show that the trace is incomplete. The last rows would not be missed, so the segment's head says it too, which
-needs no room. `gather` puts the spools of many processes together into one run that every reader of traces takes.
+segments are removed over the bound, and rows that the disk does not accept are lost: the process goes on, and the
+missing numbers show that the trace is incomplete. Missing last rows would not show, so the segment's head says it too,
+which needs no space. `gather` combines the spools of many processes into one run that every reader of traces accepts.
 """
 
 import errno
@@ -31,15 +31,15 @@ from whence.wire.frame import HEADER_BYTES, FrameError, FrameReader, announced, 
 SEGMENT_BYTES = 32 << 20
 SEGMENTS_MAX = 64
 READ_BYTES = 64 << 10
-"""What is read of a segment at once, unless a record is larger."""
+"""The bytes of a segment read at once, unless a record is larger."""
 
 ROWS_LOST, NO_TRACE = "rows_lost", "no_trace"
-"""Why a gathered life is incomplete."""
+"""Why a gathered incarnation is incomplete."""
 
 _KINDS = tuple(Kind)
 _NUMBER = {kind: number for number, kind in enumerate(_KINDS)}
 SCANNED_BYTES = 1 << 20
-"""How far whole records are looked for after one that is not."""
+"""How far to search for whole records after one that is not."""
 NAME = re.compile(r"spool-([0-9a-f]*)-(\d+)-(\d+)-(\d+)\.rows")
 
 
@@ -51,9 +51,10 @@ class TraceSegmentWriter:
         segment_bytes: int = SEGMENT_BYTES, segments_max: int = SEGMENTS_MAX,
         on_lost: Callable[[int, TraceError], None] = lambda count, error: None, about: dict[str, Any] | None = None,
     ) -> None:  # fmt: skip
-        """Begin the first segment. Raises TraceError. `on_lost` hears how many rows the disk did not take, and why.
+        """Begin the first segment. Raises TraceError. `on_lost` is called with the number of rows that the disk did not
+        accept, and why.
 
-        `about` tells how to judge the rows: whether processes remember (durable), the group's founders and settings.
+        `about` says how to judge the rows: whether processes remember (durable), the group's founders and settings.
         """
         self._directory = directory
         self._stem = f"spool-{group.encode().hex()}-{node}-{inc}"
@@ -74,11 +75,11 @@ class TraceSegmentWriter:
         self._next_segment()
 
     def add(self, kind: Kind, row: Row) -> None:
-        """Take a row; it is on file after the next flush."""
+        """Add a row; it is on file after the next flush."""
         self._rows.append((_NUMBER[kind], row))
 
     def flush(self) -> None:
-        """Write the rows taken so far; what cannot be written is lost."""
+        """Write the rows added so far; what cannot be written is lost."""
         if not self._rows or self._closed:
             return
         rows, self._rows = self._rows, []
@@ -98,14 +99,14 @@ class TraceSegmentWriter:
             self._on_lost(len(rows), error)
 
     def rest(self) -> None:
-        """Write what is left and let the file go until more comes."""
+        """Write what is left and close the file until more comes."""
         self.flush()
         if self._file is not None:
             self._file.close()
             self._file = None
 
     def close(self) -> None:
-        """Write what is left, and nothing after it."""
+        """Write what is left, and accept nothing more."""
         self.rest()
         self._closed = True
 
@@ -119,11 +120,11 @@ class TraceSegmentWriter:
             raise TraceError(f"{path} cannot be written: {error.strerror or error}") from error
 
     def _head(self) -> bytes:
-        """Return the first record of a segment; it has the same size whatever it says."""
+        """Return the first record of a segment; its size never depends on its content."""
         return self._encode({**self._about, "lost": self._lost})
 
     def _put(self, file: FileIO, size: int, record: bytes) -> int:
-        """Write a record behind what is there; return the new size. Raises TraceError, and what was there stays."""
+        """Append a record; return the new size. Raises TraceError; what was there stays."""
         frame = sealed(record)
         try:
             if file.write(frame) != len(frame):
@@ -154,13 +155,13 @@ class TraceSegmentWriter:
 
 
 def segments(directory: Path, group: str) -> list[Path]:
-    """Return the segments of a group's spools below a directory, each life's in order."""
+    """Return the segments of a group's spools below a directory, those of each incarnation in order."""
     named = ((path, NAME.fullmatch(path.name)) for path in sorted(Path(directory).rglob("spool-*.rows")))
     return [path for path, found in named if found is not None and bytes.fromhex(found[1]).decode() == group]
 
 
 def whole_until(path: Path, start: int) -> int:
-    """Return where the last whole record of a segment ends, looking from a place where one does."""
+    """Return where the last whole record of a segment ends; `start` is the end of an earlier one."""
     return start + sum(HEADER_BYTES + len(record) for record in _records(path, start, None))
 
 
@@ -173,7 +174,7 @@ def rows_between(path: Path, start: int, end: int) -> list[tuple[Kind, Row]]:
 
 
 def read_segment(path: Path) -> tuple[dict[str, Any], Iterator[tuple[Kind, Row]]]:
-    """Return a segment's head and its rows, decoded as they are asked for; a torn tail is left out."""
+    """Return a segment's head and its rows, decoded on demand; a torn tail is left out."""
     records = _records(path, 0, None)
     try:
         head = msgspec.msgpack.decode(next(records))
@@ -183,13 +184,12 @@ def read_segment(path: Path) -> tuple[dict[str, Any], Iterator[tuple[Kind, Row]]
 
 
 def is_damaged(path: Path, *, last: bool) -> bool:
-    """Tell whether rows that were on file are there no more.
+    """Tell whether rows that were on file are gone.
 
-    What is written goes to the end in one piece, so only the last record of the last segment can be half there. A
-    record that is there in full and wrong, whole records after a wrong one, or half a record before another segment
-    are damage.
+    Every write appends in one piece, so only the last record of the last segment can be incomplete. A record that is
+    complete and wrong, whole records after a wrong one, or an incomplete record before another segment are damage.
     """
-    size = path.stat().st_size  # before it is read: its process may go on writing
+    size = path.stat().st_size  # before reading: its process may still be writing
     end = whole_until(path, 0)
     if end >= size:
         return False
@@ -205,7 +205,7 @@ def _records(path: Path, start: int, end: int | None) -> Iterator[memoryview]:
     with path.open("rb", buffering=0) as file:
         end = os.fstat(file.fileno()).st_size if end is None else end
         file.seek(start)
-        reader = FrameReader(end - start, READ_BYTES)  # a torn length that says more than is there is not believed
+        reader = FrameReader(end - start, READ_BYTES)  # do not trust a torn length beyond the end of the file
         with suppress(FrameError):
             while size := file.readinto(reader.space()[: end - start]):
                 start += size

@@ -20,7 +20,7 @@ from whence.trace.memory import Digest, Row, Run, Trace
 from whence.trace.schema import COLUMNS, COLUMNS_OF, EV, GRP, INC, NODE, Kind
 
 CHUNK_ROWS = 65_536
-"""Rows of one kind held before they are written: some 10 MiB of tuples, and files that a reader likes."""
+"""Rows of one kind buffered before they are written: some 10 MiB of tuples, and files of a size that suits readers."""
 
 _OF_MEMBERSHIP = (Kind.JOIN, Kind.LEAVE, Kind.CRASH)
 
@@ -37,7 +37,7 @@ class TraceWriter:
         self._parts = dict.fromkeys(Kind, 0)
         self._turns: list[tuple[Kind, Row]] = []
         self.rows = 0
-        """Written so far."""
+        """The number of rows written so far."""
         with self._writing():
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             _clear(self.path)
@@ -50,7 +50,7 @@ class TraceWriter:
                 rows.clear()
 
     def close(self, trace: Trace) -> str:
-        """Write what is left and run.json; return the fingerprint of all rows, also left in the run."""
+        """Write what is left and run.json; return the fingerprint of all rows, which is also stored in the run."""
         for kind, rows in trace.rows.items():
             self._write(kind, rows)
             rows.clear()
@@ -108,7 +108,7 @@ def table_of(kind: Kind, rows: Sequence[Row]) -> Any:
 
 
 def _clear(run: Path) -> None:
-    """Remove what an earlier writing of the same run left, run.json first: half a run must not look whole."""
+    """Remove what an earlier write of the same run left, run.json first: half a run must not look complete."""
     (run / RUN_FILE).unlink(missing_ok=True)
     for kind in Kind:
         for path in parts(run, kind):

@@ -1,8 +1,8 @@
 """Bytes from a peer either become a packet of items or raise RemoteProtocolError; never anything else.
 
 Limits are part of the items' types, so the decoder refuses an announced length before it reads what follows. Items are
-read one after another, so that a packet of many full ones is refused at the first over its bound; a short packet, which
-cannot be over it, is read at once. What reading allocates is at most the packet's size again, plus a constant
+decoded one after another, so that a packet of many full ones is refused at the first item over its bound; a short
+packet, which cannot be over it, is decoded at once. Decoding allocates at most the packet's size again, plus a constant
 (tests/fuzz measures it: 28 KiB).
 """
 
@@ -23,7 +23,7 @@ from whence.wire.items import AnyItem, Packet
 
 
 class _Closed(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
-    """A packet whose items have not been read yet; the fields of Packet."""
+    """A packet whose items have not been decoded yet; the fields of Packet."""
 
     group: GroupId
     pid: PeerId
@@ -33,17 +33,18 @@ class _Closed(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, 
 
 
 APART_BYTES = 1 << 16
-"""Bodies from this size on are written as they are; smaller ones, and all below what MessagePack counts in 32 bits."""
+"""Bodies from this size on are sent as a piece of their own, not copied. Shorter ones are copied, and so must be all
+bodies whose length MessagePack counts in fewer than 32 bits."""
 
 _BIN32 = Layout(">BI")
 _NO_BYTES = b"\xc4\x00"
-"""How MessagePack announces a byte string, a large one and an empty one."""
+"""How MessagePack announces a byte string: a large one and an empty one."""
 
 BUNDLE_BYTES_MIN = 12
-"""The shortest a bundle can be: a length, three numbers, one size of four bytes, no payload, each announced."""
+"""The size of the shortest bundle: a length, three numbers, one size of four bytes, no payload, each announced."""
 
 SHORT_BYTES = PACKET_BUNDLES_MAX * BUNDLE_BYTES_MIN
-"""A body up to this size has no more bundles than a packet may."""
+"""A body up to this size has no more bundles than a packet may carry."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_short = msgspec.msgpack.Decoder(Packet).decode
@@ -60,7 +61,7 @@ def encode(group: str, sender: Process, items: list[Item], to_incarnation: int =
 
 
 Frame: TypeAlias = tuple[bytes, ...]
-"""A frame in pieces that go out one after another: what is large is not copied to make it one."""
+"""A frame in pieces that go out one after another: a large body is not copied into one buffer."""
 
 
 def encode_parts(group: str, sender: Process, item: Item, to_incarnation: int = ANY_INCARNATION) -> Frame:
@@ -88,12 +89,12 @@ def _too_long(size: int) -> LimitError:
 
 
 def decode(frame: bytes) -> Packet:
-    """Return the packet in a frame that came whole. Raises RemoteProtocolError."""
+    """Return the packet in a whole frame. Raises RemoteProtocolError."""
     return decode_body(opened(frame))
 
 
 def decoder_with(items: tuple[type[Item], ...]) -> Callable[[bytes], Packet]:
-    """Return a decoder that reads some items more: those of levels that are simulated and never live."""
+    """Return a decoder that also reads these items: those of levels that are simulated and never live."""
     if not items:
         return decode
     decode_item = msgspec.msgpack.Decoder[Any](Union[(AnyItem, *items)]).decode

@@ -1,11 +1,11 @@
 """Frames: a length, a checksum, a body. The one framing: of packets on sockets, records in journals, rows in traces.
 
-Law: whatever bytes come, in whatever pieces, they become the bodies that were framed, up to the first frame that is
-wrong, and then one error, now and ever after. The length is checked before a byte of the body is waited for, so a
-stream costs at most its usual buffer and the longest frame that it may carry.
+Law: whatever bytes come, in whatever pieces, they become the bodies that were framed, up to the first invalid frame,
+and then one error, at this call and at every later one. The length is checked before the reader waits for a byte of the
+body, so a stream costs at most its usual buffer and the longest frame that it may carry.
 
-A body is cut in place: it is a view of the buffer, to be read before the next one is asked for. No frame is empty, so
-that zeros, as some file systems leave them behind what was written last, are no row of frames.
+A body is cut in place: it is a view of the buffer, to be read before the next one is requested. No frame is empty, so
+that zeros, which some file systems leave after the last write, are not a sequence of frames.
 """
 
 from collections.abc import Iterator
@@ -19,14 +19,15 @@ _HEADER = Layout("<II")
 _unpack = _HEADER.unpack_from
 
 HEADER_BYTES = _HEADER.size
-"""What a frame takes beyond its body."""
+"""The bytes that a frame takes beyond its body."""
 
 BODY_BYTES_MAX = 2**32 - 1
-"""The longest body that a header can announce; who reads or writes frames has a lower limit of its own."""
+"""The longest body that a header can announce; every reader and writer of frames has a lower limit of its own."""
 
 
 class FrameError(RemoteProtocolError):
-    """A frame is too long, empty or not what was framed. From a peer: end the stream. In a file: it ends before it."""
+    """A frame is too long, empty or not what was framed. From a peer: end the stream. In a file: the valid part ends
+    before it."""
 
 
 # --- writing ---
@@ -41,9 +42,9 @@ def sealed(body: bytes) -> bytes:
 
 
 def begun(first: bytes, rest: bytes, last: bytes = b"") -> bytes:
-    """Return a frame up to the first piece of its body: the others are written behind it, and not copied for it.
+    """Return a frame up to the first piece of its body: the other pieces are written after it, without being copied.
 
-    Raises LimitError if there is nothing in any of them.
+    Raises LimitError if all pieces are empty.
     """
     size, checksum = len(first) + len(rest), crc32(rest, crc32(first))
     if last:
@@ -61,17 +62,17 @@ def _empty() -> LimitError:
 
 
 def announced(header: bytes) -> int:
-    """Return how long the body is that a header announces."""
+    """Return the length of the body that a header announces."""
     length: int = _unpack(header)[0]
     return length
 
 
 def opened(frame: bytes) -> bytes:
-    """Return the body of a packet's frame that came whole and alone, as in a datagram. Raises FrameError."""
+    """Return the body of a packet's frame that arrived whole and alone, as in a datagram. Raises FrameError."""
     if len(frame) < HEADER_BYTES:
         raise FrameError(f"a frame has at least {HEADER_BYTES} bytes, not {len(frame)}")
     length, checksum = _unpack(frame)
-    body = frame[HEADER_BYTES:]  # most are so short that a copy costs less than a view
+    body = frame[HEADER_BYTES:]  # most bodies are so short that a copy costs less than a view
     if length != len(body) or length > PACKET_BYTES_MAX or not length:
         if length > PACKET_BYTES_MAX or not length:
             raise _refused(length, PACKET_BYTES_MAX)
@@ -82,23 +83,23 @@ def opened(frame: bytes) -> bytes:
 
 
 class Frames:
-    """Frames one behind another in a buffer that is all there."""
+    """Frames one after another in a complete buffer."""
 
     __slots__ = ("end", "longest", "start", "usual", "view")
 
     def __init__(self, content: bytes | bytearray, start: int = 0, longest: int = BODY_BYTES_MAX) -> None:
         self.view = memoryview(content)
-        """The buffer itself; whoever fills it does so from `end` on."""
+        """The buffer itself; it is filled from `end` on."""
         self.start = start
-        """Where the next frame begins: everything before it was whole."""
+        """Where the next frame begins: all frames before it were whole."""
         self.end = len(content)
         self.longest = longest
-        """The longest body that is taken; it may change between two frames."""
+        """The longest body that is accepted; it may change between two frames."""
         self.usual = -1
-        """A buffer of this size is filled anew, from its beginning, once it has been cut to the end."""
+        """A buffer of this size is filled again from its beginning once it has been cut to the end."""
 
     def cut(self, more: int = 0) -> Iterator[memoryview]:
-        """Yield the bodies that are whole, now that so many more bytes are there. Raises FrameError at a wrong one."""
+        """Yield the bodies that are whole, after `more` further bytes came. Raises FrameError at an invalid frame."""
         view, start, needed = self.view, self.start, HEADER_BYTES
         end = self.end = self.end + more
         while end - start >= HEADER_BYTES:
@@ -120,11 +121,11 @@ class Frames:
             self.start = self.end = 0
 
     def _keep(self, needed: int) -> None:
-        """Keep what is left. The last frame that was looked at has so many bytes, whole or not."""
+        """Keep what is left. The last frame that was read has `needed` bytes, whether it is whole or not."""
 
 
 class FrameReader(Frames):
-    """Frames of a stream, in a buffer that is filled again and again: bytes go to `space`, and `cut` is told so."""
+    """Frames of a stream, in a buffer that is filled again and again: bytes go to `space`, their number to `cut`."""
 
     __slots__ = ("_full",)
 
@@ -135,7 +136,7 @@ class FrameReader(Frames):
         self.allow(longest, usual, full)
 
     def allow(self, longest: int, usual: int, full: int = 0) -> None:
-        """Take bodies up to a length, from now on in a buffer of the usual size, or one more once that was full.
+        """Accept bodies up to `longest` bytes, from now on in a buffer of `usual` bytes; of `full` once that was full.
 
         A frame that needs more gets a buffer of its own size.
         """
@@ -146,7 +147,7 @@ class FrameReader(Frames):
         return self.view[self.end :] if self.end else self.view
 
     def _keep(self, needed: int) -> None:
-        """Move what is left to the front of a buffer that can take the rest of its frame, or another one as long."""
+        """Move what is left to the front of a buffer that has room for the rest of its frame, or another as long."""
         view, start, end = self.view, self.start, self.end
         rest = end - start
         if end == len(view) == self.usual:
@@ -162,7 +163,7 @@ class FrameReader(Frames):
 
 
 def find_frame(content: bytes, start: int) -> int | None:
-    """Return where a whole frame begins, at any byte from one on."""
+    """Return where the first whole frame begins, at any byte from `start` on; None if there is none."""
     frames = Frames(content)
     for at in range(start, len(content) - HEADER_BYTES):
         frames.start = at

@@ -1,7 +1,7 @@
-"""Every item two members exchange: the table of contents of the protocol.
+"""Every item that two members exchange: the table of contents of the protocol.
 
-Each item is defined beside the code that speaks it; its number is here for good. Numbers are only ever appended: a
-number that was once on a wire never means anything else: 81 to 83 are those of rivals, which are only simulated.
+Each item is defined beside the code that uses it; its number here never changes. Numbers are only appended: a number
+that was once on the wire never means anything else. 81 to 83 belong to rivals, which are only simulated.
 """
 
 from typing import Annotated, Union
@@ -115,5 +115,5 @@ class Packet(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, g
     pid: PeerId
     incarnation: Incarnation
     to_incarnation: Incarnation
-    """The life of the receiver that may read it, or ANY_BOOT."""
+    """The incarnation of the receiver that may read it, or ANY_INCARNATION."""
     items: Annotated[list[AnyItem], Meta(min_length=1, max_length=limits.PACKET_ITEMS_MAX)]

@@ -24,29 +24,29 @@ PAYLOAD_BYTES = 32
 BANDWIDTH_BPS = 100_000_000
 LINK = Latency(shape="constant", low_ns=MS, high_ns=MS)
 GROUP_EVERY_NS = 100_000
-"""Between the messages of two groups."""
+"""The time between the messages of two groups."""
 
 
 class Forest(Struct, frozen=True):
-    """What a run came to."""
+    """The result of a run."""
 
     nodes: int
     messages: int
     hops: int
-    """Copies that were sent, acknowledgements apart."""
+    """Copies sent, without acknowledgements."""
     delivered: int
     owed: int
-    """Deliveries that every member of every group makes up."""
+    """Deliveries expected over all members of all groups."""
     records_left: int
     frame_bytes: float
-    """A copy as it travels, in the mean."""
+    """The mean size of a copy on the wire."""
     built_s: float
     ran_s: float
     """Processor time."""
 
     @property
     def us_per_hop(self) -> float:
-        """Return the processor time of a hop, with its share of acknowledgements."""
+        """Return the processor time per hop, with its share of acknowledgements."""
         return self.ran_s / max(1, self.hops) * 1e6
 
 
@@ -75,7 +75,7 @@ def run(planned: Scenario) -> Forest:
 
 
 def saturated(nodes: int = 511, seconds: float = 0.2, coding: str = "thesis") -> Scenario:
-    """Make the base configuration: the root publishes whenever its two links have taken its last message."""
+    """Return the base configuration: the root publishes whenever its two links have taken its last message."""
     frame = run(_paced(15, 40, 10 * MS, coding)).frame_bytes
     every = 2 * frame * 8 * SECOND_NS / BANDWIDTH_BPS
     return _paced(nodes, int(seconds * SECOND_NS / every), every, coding)
@@ -93,7 +93,7 @@ def _paced(nodes: int, messages: int, every_ns: float, coding: str) -> Scenario:
 
 
 def one_for_each_subtree(nodes: int) -> Scenario:
-    """Make a run in which every inner node publishes one message to all below it."""
+    """Return a scenario in which every inner node publishes one message to all below it."""
     inner = [node for node in range(nodes) if 2 * node + 1 < nodes]
     publishes = [
         Publish(at_ns=group * GROUP_EVERY_NS, node=node, group=group, size=PAYLOAD_BYTES)

@@ -1,7 +1,7 @@
 """Bytes of ordering metadata per copy on a tree, fault-free: LoCaMu section 11, figures 5.2 and 5.3.
 
-Counted is what the protocols put on the wire to order and to name a message; packet headers, acknowledgements and
-payloads are not, as in the thesis.
+It counts what the protocols put on the wire to order and to name a message; not packet headers, acknowledgements and
+payloads, as in the thesis.
 """
 
 from typing import Any
@@ -21,17 +21,17 @@ MS = 1_000_000
 PAYLOAD_BYTES = 32
 LINK_NS = MS
 EVERY_NS = 10 * MS
-"""Between two messages of one publisher."""
+"""The time between two messages of one publisher."""
 
 
 class Bytes(Struct, frozen=True):
-    """What a run's copies carried."""
+    """What the copies of a run carried."""
 
     mean: float
     most: int
     copies: int
     records_left: int
-    """Messages still kept by anybody when all has settled."""
+    """Messages that some member still retains when all has settled."""
 
 
 SCHEMES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -46,15 +46,15 @@ SCHEMES: dict[str, tuple[str, dict[str, Any]]] = {
 PUBLISHERS = (1, 8, 32, 128, 511)
 SIZES = (63, 255, 511, 2047, 8191)
 WARM_MESSAGES, COUNTED_MESSAGES = 8, 16
-"""Of all publishers together, at least: the first messages of a link say more than the later ones."""
+"""At least, of all publishers together: the first messages on a link carry more than later ones."""
 WARM_ROUNDS = 3
-"""Of each publisher, at least: before news have crossed the tree, publishers know too little of each other."""
+"""At least, of each publisher: until messages have crossed the tree, publishers know too little of each other."""
 
 
 def scenario(
     level: str, nodes: int, publishers: int, messages: int, groups: str = "all", seed: int = 1, **settings: Any
 ) -> Scenario:
-    """Make a fault-free run: each publisher sends so many messages at 100 a second; one publisher is the root."""
+    """Return a fault-free run: each publisher sends `messages` at 100 a second; a single publisher is the root."""
     rng = RandomStreams(seed).of("publishers")
     who = [0] if publishers == 1 else rng.sample(range(nodes), publishers)
     counts = {"all": 1, "subtrees": sum(2 * node + 1 < nodes for node in range(nodes))}
@@ -107,7 +107,7 @@ def _counted(members: list[Any]) -> tuple[int, int]:
 
 
 def _ancestors(node: int, inner: int) -> list[int]:
-    """Return the groups of subtrees that hold a node: those of itself, if it is an inner one, and of all above it."""
+    """Return the groups of subtrees that contain a node: its own, if it is an inner node, and its ancestors'."""
     found = [node] if node < inner else []
     while node:
         node = (node - 1) // 2

@@ -58,7 +58,7 @@ class PassesOnOnlyItsOwn(PrCast):
 
 
 class NeverMends(DirectSpread):
-    """Trusts links: what one of them lost is never asked for."""
+    """Trusts links: never requests what one of them lost."""
 
     def _is_stuck(self, history: SenderHistory, missing: int) -> bool:
         return False

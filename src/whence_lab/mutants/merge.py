@@ -24,7 +24,7 @@ from whence.types import Bundle, Instant, Process, Span
 
 
 class ReleasesOnTheTick(MergeBuffer):
-    """Releases at l + δ + ε exactly, as the paper has it, and not after."""
+    """Releases at l + δ + ε exactly, as in the paper, and not after."""
 
     _rt = 0
 
@@ -49,7 +49,7 @@ class ReleasesOnArrival(MergeBuffer):
 
 
 class ForgetsTheLastKey(MergeBuffer):
-    """Releases whatever is due, also below what it released before."""
+    """Releases whatever is due, even below what it released before."""
 
     def arrive(self, rt: int, entry: Entry) -> Fate:
         self.last = FIRST_KEY
@@ -71,14 +71,14 @@ class NeverPurges(MergeBuffer):
 
 
 class HoldsWithoutBound(MergeBuffer):
-    """Holds as much as comes."""
+    """Holds back as much as comes."""
 
     def _make_room(self, out: list[Entry]) -> None:
         pass
 
 
 class TakesCopiesTwice(MergeBuffer):
-    """Does not look whether it has seen a bundle."""
+    """Does not check whether it has seen a bundle."""
 
     def arrive(self, rt: int, entry: Entry) -> Fate:
         self._seen.discard(entry[2])
@@ -99,7 +99,7 @@ class ResumesFromNow(Subscription):
 
 
 class ResumesByPosition(Subscription):
-    """Takes positions of one merger for those of another."""
+    """Uses a position of one merger at another."""
 
     def opened(self, sender: Process, item: Opened, now: Instant, ready: Ready) -> bool:
         before = self._position
@@ -139,10 +139,10 @@ class OverlooksWhatIsMissing(Subscription):
 
 
 class TrustingHlc(Hlc):
-    """A stamp clock that finds everything in order."""
+    """A stamp clock without any guard."""
 
     def guard(self, rt: int) -> Standing:
-        """Look at nothing."""
+        """Check nothing."""
         return Standing.LEGAL
 
     def wait(self, rt: int) -> int:
@@ -154,7 +154,7 @@ class TrustingKn(Kn):
     """The paper's stamps, without any guard."""
 
     def guard(self, rt: int) -> Standing:
-        """Look at nothing."""
+        """Check nothing."""
         return Standing.LEGAL
 
     def wait(self, rt: int) -> int:
@@ -173,14 +173,14 @@ class NeverGuards(TotalMember):
 
 
 class MergesByNumber(Roles):
-    """Takes the processes 0, 1, … for the mergers, whoever is there."""
+    """Takes the processes 0, 1, … for the mergers, whether they exist or not."""
 
     def _keep(self, table: RoleTable, now: Instant, ready: Ready) -> None:
         super()._keep(table._replace(mergers=tuple(range(len(table.mergers))), relays=()), now, ready)
 
 
 class OverlooksHoles(GapDetector):
-    """Does not look whether numbers are missing."""
+    """Does not check whether numbers are missing."""
 
     def before(self, bundle: Bundle) -> Span | None:
         return None
@@ -194,7 +194,7 @@ class CreatesBeyondItsBound(Publisher):
 
 
 class Restamps(Publisher):
-    """Stamps what it passes on anew, as the paper's hierarchy does."""
+    """Puts a new stamp on what it passes on, as the paper's hierarchy does."""
 
     def relay(self, bundle: Bundle, stamp: object, topic: int, now: Instant, ready: Ready) -> None:
         stamps = self._clock.stamps
@@ -226,7 +226,7 @@ class DeliversLateInTheStream(TotalMember):
 
 
 class TellsKeysOfItsOwn(TotalMember):
-    """Counts what it hands out instead of telling the key it has: every sequence is right, and no reader can sort."""
+    """Numbers what it hands out instead of giving its key: every sequence is right, and no reader can sort."""
 
     _told = 0
 
@@ -241,7 +241,7 @@ class TellsKeysOfItsOwn(TotalMember):
 
 
 class NeverGivesUpSending(TotalMember):
-    """Sends again for ever what nobody acknowledges."""
+    """Keeps sending what nobody acknowledges, for ever."""
 
     def tick(self, now: Instant) -> Ready:
         for pending in self.outbox._pending.values():
@@ -250,7 +250,7 @@ class NeverGivesUpSending(TotalMember):
 
 
 class StampsByItsClockAlone(TotalMember):
-    """Stamps with the clock on the wall: neither what it published before nor what it delivered counts."""
+    """Stamps with the wall clock alone, and ignores what it published before and what it delivered."""
 
     def publish(self, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
         ticks = self.clock.ticks

@@ -27,7 +27,7 @@ class KeepsOnlyPublishersOrder(State):
 
 
 class ComparesOneTooFew(State):
-    """Does not look at the last node of the clock."""
+    """Does not compare the last entry of the clock."""
 
     def is_ready(self, message: CausalMessage) -> bool:
         publisher = self.place_of[message.bundle.pid]
@@ -36,7 +36,7 @@ class ComparesOneTooFew(State):
 
 
 class TellsAnOldPast(State):
-    """Tells what it had processed when it last published."""
+    """Sends the past that it had when it last published."""
 
     _told: list[int] | None = None
 
@@ -51,7 +51,7 @@ class TellsAnOldPast(State):
 
 
 class SkipsWhatIsMissing(State):
-    """Takes the message of a publisher that came for its next, whichever it is."""
+    """Treats any message that comes from a publisher as its next one."""
 
     def is_ready(self, message: CausalMessage) -> bool:
         past = message.past.copy()
@@ -60,7 +60,7 @@ class SkipsWhatIsMissing(State):
 
 
 class PassesOnWithoutThePast(State):
-    """Passes a message of another on with its number alone."""
+    """Passes on another publisher's message with its number alone."""
 
     def recall(self, publisher: int, above: int, upto: int) -> list[CausalMessage]:
         found = super().recall(publisher, above, upto)
@@ -73,7 +73,7 @@ class PassesOnWithoutThePast(State):
 
 
 class ForgetsWhatWasBegun(State):
-    """Publishes after a crash as if nothing of a message had been taken that must come again."""
+    """Publishes after a crash as if nothing had been taken of a message that must come again."""
 
     def _past(self) -> list[int]:
         return self.delivered.copy()
@@ -83,7 +83,7 @@ class ForgetsWhatWasBegun(State):
 
 
 class TakesItsClockForTaken(State):
-    """Sends messages of an earlier life again as if all they follow had been taken there."""
+    """Resends messages of an earlier incarnation as if everything they follow had been taken there."""
 
     def resume(self) -> list[Bundle]:
         self.kept = {number: CausalMessage(message.past, [], message.bundle) for number, message in self.kept.items()}
@@ -91,7 +91,7 @@ class TakesItsClockForTaken(State):
 
 
 class SettlesWithoutTheSilent(Outbox):
-    """Forgets what everybody has whom it does not suspect."""
+    """Forgets a message once every member that it does not suspect has it."""
 
     def acknowledged(self, node: int, has: int, came: int, now: Instant, ready: Ready) -> None:
         super().acknowledged(node, has, came, now, ready)
@@ -109,7 +109,7 @@ class SettlesWithoutTheSilent(Outbox):
 
 
 class SendsOnce(Outbox):
-    """Never sends again, whoever comes back."""
+    """Never sends again, even to a peer that comes back."""
 
     def restart(self, node: int, now: Instant, ready: Ready) -> None:
         pass
@@ -130,7 +130,7 @@ class NeverSaysWhatItHas(Outbox):
 
 
 class AcknowledgesWhatItHolds(Inbox):
-    """Counts what it only holds as taken."""
+    """Counts what it holds back as taken."""
 
     def _hold(
         self, message: CausalMessage, publisher: int, number: int, sender: int, now: Instant, ready: Ready
@@ -140,14 +140,14 @@ class AcknowledgesWhatItHolds(Inbox):
 
 
 class AcknowledgesWhatIsHandedOut(Outbox):
-    """Takes what was handed out for taken, and knows better after a crash."""
+    """Acknowledges what was handed out as taken, and learns otherwise after a crash."""
 
     def has(self) -> Has:
         return Has(self.state.delivered.copy(), self.state.delivered.copy())
 
 
 class BelievesEarlierLives(Inbox):
-    """Takes what a message follows for what has come to its publisher, be it said again by a later life."""
+    """Assumes that a publisher has what its message follows, even if a later incarnation resends the message."""
 
     def receive(self, sender: int, message: CausalMessage, now: Instant, ready: Ready) -> None:
         if sender == message.bundle.pid:
@@ -170,7 +170,7 @@ class TakesDuplicates(Inbox):
 
 
 class HoldsWithoutBound(Inbox):
-    """Holds as many messages as come."""
+    """Holds back as many messages as come."""
 
     def _hold(
         self, message: CausalMessage, publisher: int, number: int, sender: int, now: Instant, ready: Ready
@@ -180,11 +180,11 @@ class HoldsWithoutBound(Inbox):
         self.held_count += counted
 
 
-# --- what is written down ---
+# --- what is persisted ---
 
 
 class ForgetsItsOwnInACrash(Recovery):
-    """Does not write down what it publishes, and numbers anew."""
+    """Does not persist what it publishes, and reuses its numbers after a crash."""
 
     def persist(self, entry: journal.Entry, ready: Ready) -> None:
         if not isinstance(entry, Published):
@@ -192,7 +192,7 @@ class ForgetsItsOwnInACrash(Recovery):
 
 
 class SendsBeforeItWrites(Recovery):
-    """Acts on a transition and writes it down with the next one."""
+    """Acts on a transition, and persists it with the next one."""
 
     _late: tuple[bytes, ...] = ()
 
@@ -206,7 +206,7 @@ class SendsBeforeItWrites(Recovery):
 
 
 class ResumesWhereItWas(State):
-    """Begins a later life as if the application had taken all it was handed when it last published."""
+    """Begins a later incarnation as if the application had taken all it was handed when it last published."""
 
     def resume(self) -> list[Bundle]:
         own = super().resume()
@@ -216,7 +216,7 @@ class ResumesWhereItWas(State):
 
 
 class DeliversAgain(MeshMember):
-    """Hands everything over again that it has, after a crash."""
+    """Hands over everything it has again after a crash."""
 
     def restore(self, records: Sequence[bytes], now: Instant) -> Ready:
         ready = super().restore(records, now)

@@ -19,7 +19,7 @@ class NumbersBundles(StagedMember):
 
 
 class SameLifeAgain(StagedMember):
-    """Publishes under its first life's name after a restart."""
+    """Publishes under its first incarnation after a restart."""
 
     def publish(self, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
         me, self.me = self.me, Process(self.me.pid, 1)

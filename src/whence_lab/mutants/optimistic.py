@@ -43,7 +43,7 @@ class DeliversTheObsolete(TwoLayerDelivery):
 
 
 class LastOneAgain(TwoLayerDelivery):
-    """Takes the event delivered last for one still to come."""
+    """Treats the event delivered last as still to come."""
 
     def _is_obsolete(self, stamp: Stamp) -> bool:
         return stamp.entry < self.clock[stamp.ticket]
@@ -79,20 +79,20 @@ class OneEpochForAll(PublishingEpoch):
 
 
 class NumbersContinue(TwoLayerDelivery):
-    """Goes on where it believes the ticket's last owner stopped, without an epoch of its own."""
+    """Continues where it believes the ticket's last owner stopped, without an epoch of its own."""
 
     epoch_type = OneEpochForAll
 
 
 class NoHandover(Handover):
-    """Asks for nothing."""
+    """Requests nothing."""
 
     def begin(self, ticket_epoch: TicketEpoch, base: int, now: Instant, ready: Ready) -> None:
         pass
 
 
 class LeavesThePast(TwoLayerDelivery):
-    """Does not ask for what the ticket's former owner published last."""
+    """Does not request what the ticket's former owner published last."""
 
     handover_type = NoHandover
 
@@ -118,7 +118,7 @@ class NeverSkips(TwoLayerDelivery):
 
 
 class SkipsTheHeld(TwoLayerDelivery):
-    """Delivers a bundle whose time is over before those held that it follows, and these afterwards."""
+    """Delivers a bundle whose time is over before the pending ones that it follows, and delivers these afterwards."""
 
     def _is_obsolete(self, stamp: Stamp) -> bool:
         return (stamp.ticket, stamp.entry) not in self._held.waiting and super()._is_obsolete(stamp)
@@ -132,7 +132,7 @@ class SkipsTheHeld(TwoLayerDelivery):
 
 
 class HoldsEverything(TwoLayerDelivery):
-    """Holds as much as comes."""
+    """Holds back as much as comes."""
 
     def _make_room(self, now: Instant, ready: Ready) -> None:
         pass
@@ -146,7 +146,7 @@ class KeepsEverything(RecoveryBuffer):
 
 
 class BufferWithoutBound(TwoLayerDelivery):
-    """Keeps every bundle for others, for ever."""
+    """Retains every bundle for others, for ever."""
 
     buffer_type = KeepsEverything
 

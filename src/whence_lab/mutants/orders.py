@@ -36,7 +36,7 @@ class KeepsEveryHole(Arrival):
 
 
 class SkipsSilently(Fifo):
-    """Does not tell what it skips."""
+    """Does not report what it skips."""
 
     def tick(self, now: Instant, ready: Ready) -> None:
         super().tick(now, ready)
@@ -74,7 +74,7 @@ class DeliversWhatItSkipped(Fifo):
 
 
 class MixesLives(Fifo):
-    """Takes a restarted sender for the one it was."""
+    """Treats a restarted sender as its earlier incarnation."""
 
     def admit(self, bundle: Bundle, now: Instant, ready: Ready) -> None:
         earlier = [self._senders.find(bundle.pid, incarnation) for incarnation in range(1, bundle.incarnation)]
@@ -100,7 +100,7 @@ class ForgetsItsOwn(Fifo):
 
 
 class HoldsWithoutBound(Fifo):
-    """Holds as much as comes."""
+    """Holds back as much as comes."""
 
     def _overfull(self) -> bool:
         return False

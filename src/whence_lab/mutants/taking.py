@@ -1,4 +1,4 @@
-"""Bugs in what is counted as taken, where a later life goes on from there."""
+"""Bugs in what is counted as taken, where a later incarnation continues from there."""
 
 from collections.abc import Callable
 
@@ -23,7 +23,7 @@ class CountsBundles(Offsets):
 
 
 class SkipsBegunBundles(Offsets):
-    """Leaves out a bundle of which an earlier life had taken some."""
+    """Leaves out the rest of a bundle if an earlier incarnation had taken some of it."""
 
     def deliver(self, bundle: Bundle) -> Delivered:
         delivered = super().deliver(bundle)
@@ -34,7 +34,7 @@ class SkipsBegunBundles(Offsets):
 
 
 class BeginsBundlesAgain(Offsets):
-    """Hands out a bundle from its first event on, whatever an earlier life had taken of it."""
+    """Hands out a bundle from its first event on, whatever an earlier incarnation had taken of it."""
 
     def deliver(self, bundle: Bundle) -> Delivered:
         delivered = super().deliver(bundle)
@@ -45,7 +45,7 @@ class BeginsBundlesAgain(Offsets):
 
 
 class ForgetsWhatWasTaken(Offsets):
-    """Hands everything out again that a member says again after a crash (E14)."""
+    """Hands out again everything that a member delivers again after a crash (E14)."""
 
     def resume(self, taken: int = 0, told: int = 0) -> None:
         super().resume(taken, told)

@@ -59,7 +59,7 @@ class LooksOncePerRound(CoordinatorSession):
 
 
 class ActsInGrace(Authority):
-    """Acts as soon as it is told of its ticket, for one lease of grace."""
+    """Acts as soon as it learns of its ticket, for one lease of grace."""
 
     def may_act(self, now: Instant) -> bool:
         begun = self.state in (SessionState.ACQUIRING, SessionState.ACTIVE)
@@ -76,7 +76,7 @@ class NeedsEveryWitness(Leases):
 
 
 class NeedsEverybody(Authority):
-    """Counts with all 2k + 1 witnesses instead of k + 1."""
+    """Requires all 2k + 1 witnesses instead of k + 1."""
 
     leases_type = NeedsEveryWitness
 
@@ -105,14 +105,14 @@ class ForgetsFences(Witness):
 
 
 class HidesRecords(Witness):
-    """Does not say what it knows of a coordinator it fenced."""
+    """Does not report what it knows about a coordinator that it fenced."""
 
     def fence(self, item: items.RequestFence) -> items.AckFence:
         return structs.replace(super().fence(item), record=b"")
 
 
 class TakesAnyIncarnation(Coordinator):
-    """Takes the lease of a restarted witness for that of the one it was."""
+    """Treats the lease of a restarted witness as that of its earlier incarnation."""
 
     def on_alive(self, sender: Process, item: items.Alive, turn: Turn) -> None:
         witnesses = self.session.authority.record.witnesses if self.session is not None else ()
@@ -121,7 +121,7 @@ class TakesAnyIncarnation(Coordinator):
 
 
 class AnswersForOtherLives(TicketManager):
-    """Takes a restarted witness for the one it was."""
+    """Treats a restarted witness as its earlier incarnation."""
 
     coordinator_type = TakesAnyIncarnation
 
@@ -143,7 +143,7 @@ def _post_to_any_life(turn: Turn, to: Process, item: Item) -> None:
 
 
 class SwitchesAlone(PendingChange):
-    """Takes new witnesses for registered once they agree, whatever the old ones know."""
+    """Treats new witnesses as registered once they agree, whatever the old ones know."""
 
     def is_registered(self) -> bool:
         if self.kind is ChangeKind.WITNESSES:
@@ -158,7 +158,7 @@ class SwitchesWitnessesAlone(Registration):
 
 
 class RegistersNothing(PendingChange):
-    """Takes every change for registered."""
+    """Treats every change as registered."""
 
     def is_registered(self) -> bool:
         return self.kind is not ChangeKind.WITNESSES or super().is_registered()
@@ -171,7 +171,7 @@ class GrantsUnregistered(Registration):
 
 
 class ServesWhileBusy(Grants):
-    """Gives tickets away while a change or a walk is under way."""
+    """Gives tickets away while a change or a walk is in progress."""
 
     def serve(self, joiner: Process, nonce: int, turn: Turn) -> str:
         exclusion, registration, ring = self._exclusion, self._registration, self._ring
@@ -196,7 +196,7 @@ class DoesNotWait(Walk):
 
 
 class FencesAlone(Walk):
-    """Takes a coordinator for closed when one witness fenced it."""
+    """Treats a coordinator as closed when one witness has fenced it."""
 
     def _check_closed(self, now: Instant, post: Post) -> None:
         if self._victim.acks:
@@ -205,7 +205,7 @@ class FencesAlone(Walk):
 
 
 class JumpsOver(Walk):
-    """Believes what it heard about the ring, instead of what its victims registered: skips whoever they had let in."""
+    """Believes what it heard about the ring, not what its victims registered: skips the coordinators they let in."""
 
     def _advance(self, record: Record | None, now: Instant, post: Post) -> None:
         if record is not None and self._victim.beyond is not None:
@@ -214,7 +214,7 @@ class JumpsOver(Walk):
 
 
 class LosesTheNested(Walk):
-    """Does not keep the old successor of a coordinator that never registered anything, and cannot get past it."""
+    """Does not retain the old successor of a coordinator that never registered anything, and cannot get past it."""
 
     def _advance(self, record: Record | None, now: Instant, post: Post) -> None:
         self._victim.beyond = None
@@ -250,7 +250,7 @@ class AbsorbsAnybody(Grants):
 
 
 class LeavesLate(Authority):
-    """Goes on acting until its farewell is answered."""
+    """Continues to act until its farewell is answered."""
 
     def may_act(self, now: Instant) -> bool:
         return now < self.until() and self.state in (SessionState.ACTIVE, SessionState.LEAVING)
@@ -297,7 +297,7 @@ class TakesLateTickets(Applicant):
 
 
 class AnswersForAnyEpoch(Coordinator):
-    """Takes whatever is said to this process for said to the coordinator it is now."""
+    """Treats every message to this process as one to the coordinator it is now."""
 
     def on_update(self, sender: Process, item: items.Update, turn: Turn) -> None:
         if self.session is not None:
@@ -324,7 +324,7 @@ class FoundsWithOneVote(FoundingAttempt):
 
 
 class AcceptsEveryFounder(FounderAcceptor):
-    """Accepts whoever comes, whatever it promised or accepted."""
+    """Accepts every founder, whatever it promised or accepted before."""
 
     def accept(self, sender: Process, item: items.Genesis, turn: Turn) -> None:
         turn.post(sender, items.GenesisAnswer(item.ballot, True, item.ballot))
@@ -338,14 +338,14 @@ class FoundsWithoutWalking(FoundingAttempt):
 
 
 class CountsFromWhatItSaw(FoundingAttempt):
-    """Begins above the epochs it read on its walk, whatever those knew that an operator declared dead."""
+    """Begins above the epochs it read on its walk, whatever the members declared dead by an operator knew."""
 
     def _first_epoch(self, top: int) -> int:
         return top + 1
 
 
 class WritesNoEpochs(FounderAcceptor):
-    """Says that epochs are written down, and writes down none; accepts any epoch."""
+    """Reports epochs as persisted, and persists none; accepts any epoch."""
 
     def accept(self, sender: Process, item: items.Genesis, turn: Turn) -> None:
         self.floor = 0
@@ -356,7 +356,7 @@ class WritesNoEpochs(FounderAcceptor):
 
 
 class FencesTheUnheard(Walk):
-    """Takes whoever it does not hear for dead, whatever the witnesses say."""
+    """Treats every coordinator that it does not hear as dead, whatever the witnesses say."""
 
     def on_fresh(self, sender: Process, ticket_epoch: TicketEpoch) -> None:
         pass
@@ -372,7 +372,7 @@ class FoundsUnasked(FoundingAttempt):
 
 
 class ServesOnce(Grants):
-    """Takes a request that it answered once for answered, though the grant was closed."""
+    """Treats a request that it once answered as answered, though the grant was closed."""
 
     def _stands(self, grant: Grant) -> bool:
         return True
@@ -451,7 +451,7 @@ _ACTS: tuple[tuple[str, str, Plant], ...] = (
         _tickets(attempt_type=CountsFromWhatItSaw, acceptor_type=WritesNoEpochs),
     ),
 )
-"""Two act at once."""
+"""Bugs that let two act at once."""
 
 _COMES_BACK: tuple[tuple[str, str, Plant], ...] = (
     ("needs_every_witness", "F1: needs 2k + 1 witnesses instead of k + 1", _part(authority_type=NeedsEverybody)),
@@ -468,7 +468,7 @@ _COMES_BACK: tuple[tuple[str, str, Plant], ...] = (
     ("founds_unasked", "X2: takes coordinators it does not hear for lost", _tickets(attempt_type=FoundsUnasked)),
     ("never_founds_anew", "F22: never recovers from total loss", _tickets(attempt_type=NeverFoundsAnew)),
 )
-"""Tickets do not come back."""
+"""Bugs by which tickets do not come back."""
 
 _LEVEL = ("optimistic",)
 

@@ -71,7 +71,7 @@ class ChecksTheWrongColumn(State):
 
 
 class ColumnIsAMaximum(State):
-    """Takes the highest number seen for all numbers seen (E6)."""
+    """Assumes that it has seen all numbers up to the highest one (E6)."""
 
     def mark(self, source: int, number: int) -> None:
         key = pair(source, self.me)
@@ -81,7 +81,7 @@ class ColumnIsAMaximum(State):
 
 
 class BelievesOthersOfItself(Inbox):
-    """Raises its own column to what others say of it (E10)."""
+    """Raises its own column to what others say about it (E10)."""
 
     def take(self, sender: int, header: Header, bundle: Bundle, now: Instant, ready: Ready) -> None:
         past, me = self.state.past, self.state.me
@@ -120,7 +120,7 @@ class DuplicatesNameNothing(State):
 
 
 class MergesDuplicates(Processing):
-    """Takes the numbers and dependencies of a duplicate for its own past (E7); asks nobody."""
+    """Merges the numbers and dependencies of a duplicate into its own past (E7); asks nobody."""
 
     def duplicate(self, record: Record, header: Header, now: Instant, ready: Ready) -> None:
         super().duplicate(record, header, now, ready)
@@ -146,11 +146,11 @@ class NumbersOnlyTheActive(Outbox):
         super().forward(record, now, ready)
 
 
-# --- keeping and forgetting ---
+# --- retaining and forgetting ---
 
 
 class ForgetsIncomplete(State):
-    """Forgets a message when all have it, though copies by other ways may still come (E11)."""
+    """Forgets a message when all have it, though copies on other paths may still come (E11)."""
 
     def is_complete(self, record: Record) -> bool:
         return True
@@ -171,7 +171,7 @@ class NeverForgets(State):
 
 
 class SentIsDone(Outbox):
-    """Takes a copy that was sent for one that arrived."""
+    """Treats a copy that was sent as one that arrived."""
 
     def forward(self, record: Record, now: Instant, ready: Ready) -> None:
         super().forward(record, now, ready)
@@ -229,7 +229,7 @@ class AsksNobody(Inbox):
 
 
 class TellsTheNewestPast(Outbox):
-    """Sends today's past instead of that of the forwarding."""
+    """Sends its current past instead of the past at the time of forwarding."""
 
     def transmit(self, record: Record, target: int, ready: Ready) -> None:
         record.deps = self.state.past.copy()
@@ -260,14 +260,14 @@ class AnyPathIsSafe(State):
 
 
 class EveryPathIsSafe(NumberIndex):
-    """Takes every path for a safe one."""
+    """Treats every path as safe."""
 
     def is_safe(self, names: Vectors, h: int, last: int, target: int) -> bool:
         return True
 
 
 class HoldsWithoutBound(Inbox):
-    """Holds as many copies as come."""
+    """Holds back as many copies as come."""
 
     def take(self, sender: int, header: Header, bundle: Bundle, now: Instant, ready: Ready) -> None:
         most = self.settings.held_copies_max
@@ -281,7 +281,7 @@ class HoldsWithoutBound(Inbox):
 
 
 class ReadsOutOfTurn(PredictedCoding):
-    """Reads a header by what the link carried last, though copies before it were lost (E22)."""
+    """Reads a header relative to what the link carried last, though copies before it were lost (E22)."""
 
     def read(self, peer: int, incarnation: int, data: bytes) -> Header | None:
         link = self._incoming.get(peer)
@@ -301,7 +301,7 @@ class ReadsOutOfTurn(PredictedCoding):
 
 
 class SendsBeforeItWrites(TreeMember):
-    """Does what a transition allows at once, and writes the transition down with the next input (E13)."""
+    """Acts on a transition at once, and persists it with the next input (E13)."""
 
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
@@ -323,7 +323,7 @@ class RemembersOnlyItsOwn(TreeMember):
 
 
 class ForgetsNamesInACrash(Processing):
-    """Does not write down the vectors that duplicates bring."""
+    """Does not persist the vectors that duplicates bring."""
 
     def persist(self, entry: journal.Entry, ready: Ready) -> None:
         if not isinstance(entry, IdsAdded):
@@ -359,7 +359,7 @@ class ForwardersDeliver(Processing):
 
 
 class MarksBeforeItTests(Inbox):
-    """Marks a copy's numbers before it looks whether the message is known (E2)."""
+    """Marks a copy's numbers before it checks whether the message is known (E2)."""
 
     def settle(self, waiting: Waiting, now: Instant, ready: Ready) -> bool:
         self.state.mark_all(waiting.header.ids)
@@ -370,7 +370,7 @@ class MarksBeforeItTests(Inbox):
 
 
 def _shortsighted(settings: OverlaySettings) -> Overlay:
-    """Build an overlay whose members know one hop too little around them."""
+    """Build an overlay whose members know a neighbourhood that is one hop too small."""
     return overlay_of(settings, radius=2 * settings.f)
 
 

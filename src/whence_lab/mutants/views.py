@@ -10,14 +10,14 @@ from whence.types import Instant
 
 
 class NeverForgetsTheDead(PartialView):
-    """Keeps a peer in the view, whatever is said of it."""
+    """Keeps a peer in the view, whatever is reported about it."""
 
     def unreachable(self, peer: int) -> None:
         pass
 
 
 class KnowsItself(PartialView):
-    """Takes its own announcement for a stranger's."""
+    """Treats its own announcement as that of another peer."""
 
     def _learn(self, pid: int, incarnation: int, rounds: int) -> None:
         if pid == self.me.pid and pid not in self._view:

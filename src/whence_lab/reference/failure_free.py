@@ -1,9 +1,9 @@
 """Tickets where nothing fails: Algorithm 1 with every point its theorem needs. For study, and as the yardstick.
 
 Promises: without failures, the intervals of those who act stay disjoint at every step, and cover all tickets whenever
-no message is under way; nobody is stuck. Assumes: no process fails, every message arrives once, in any order; somebody
-never leaves. The sentence that decides: a coordinator acts after its successor has confirmed, serves one change at a
-time, and a leaver stops before it says farewell. Messages have the paper's names.
+no message is in transit; nobody is stuck. Assumes: no process fails, every message arrives once, in any order; somebody
+never leaves. The sentence that decides: a coordinator acts after its successor has confirmed and serves one change at a
+time, and a leaver stops acting before it sends its farewell. Messages have the paper's names.
 Source: docs/papers/optimistic.md 3; J and TR Algorithm 1; traps B1 to B10, B13.
 
 The fault-tolerant protocol (core/levels/optimistic/tickets) needs none of this; it registers changes with witnesses
@@ -19,7 +19,7 @@ from whence.core.ready import RandomSource
 
 
 class Neighbour(NamedTuple):
-    """A coordinator and where it is."""
+    """A coordinator: its process and ticket epoch."""
 
     pid: int
     ticket_epoch: TicketEpoch
@@ -32,7 +32,7 @@ class Cjoin(NamedTuple):
 
 
 class AckCjoin(NamedTuple):
-    """It is yours; these are your neighbours."""
+    """The ticket is yours; these are your neighbours."""
 
     nonce: int
     ticket_epoch: TicketEpoch
@@ -104,7 +104,7 @@ TRANSITIONS: dict[State, tuple[State, ...]] = {
     State.EXCLUSION: (State.STABLE, State.EXCLUSION),
     State.LEAVING: (State.OUTSIDE,),
 }
-"""From each state, those that may follow."""
+"""The states that may follow each state."""
 
 
 class FailureFreePeer:
@@ -143,7 +143,7 @@ class FailureFreePeer:
         self._send(coordinator, Cjoin(self._nonce))
 
     def cleave(self) -> bool:
-        """Stop acting and give the interval back; refuse for the last one and while a change is under way."""
+        """Stop acting and give the interval back; refuse for the last coordinator and while a change is in progress."""
         if self.state is not State.STABLE or self.succ.ticket_epoch == self.ticket_epoch:
             return False
         self._step(State.LEAVING)
@@ -153,7 +153,7 @@ class FailureFreePeer:
     # --- what it hears ---
 
     def hear(self, sender: int, message: Message) -> None:
-        """Take a message; what is for a ticket epoch that has not come yet waits for it."""
+        """Take a message; one for a ticket epoch that has not come yet waits for it."""
         to = getattr(message, "to", None)
         if to is not None and to != self.ticket_epoch:
             if self.state is State.JOINING:
@@ -203,7 +203,7 @@ class FailureFreePeer:
             self.hear(sender, each)
 
     def _greet(self) -> None:
-        """Tell the successor that we precede it; alone, there is nobody to tell."""
+        """Notify the successor that we precede it; a single coordinator has none."""
         if self.succ.ticket_epoch == self.ticket_epoch:
             self._step(State.STABLE)
         else:

@@ -35,7 +35,7 @@ class Rc:
         self._r = self._c = 0
 
     def start(self, rt: int) -> RcStamp:
-        """Begin a life, with one event."""
+        """Begin an incarnation, with one event."""
         self._r, self._c = rt, 0
         return RcStamp(rt, 0)
 

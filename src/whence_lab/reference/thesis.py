@@ -1,8 +1,8 @@
 """The thesis's coding, byte for byte, to reproduce its figures.
 
-Numbers: per forwarder 4 bytes and 8 for each target. Dependencies: the difference to the last that were sent on the
-link, per forwarder with a difference 4 bytes and 8 for each number. What it takes to read them back (lengths, group,
-hops, turn) is sent too, but not counted, as in the thesis.
+Numbers: 4 bytes per forwarder, and 8 for each target. Dependencies: the difference to the last ones sent on the link,
+4 bytes per forwarder with a difference, and 8 for each number. What is needed to read them back (lengths, group, hops,
+turn) is sent too, but not counted, as in the thesis.
 Source: locamu 7.1.
 """
 

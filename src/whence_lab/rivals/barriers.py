@@ -17,13 +17,13 @@ from whence.core.varint import Reader, packed
 from whence.types import Bundle
 
 Barrier: TypeAlias = dict[tuple[int, int], int]
-"""Per message (publisher, number), the destinations that must have delivered it, one bit each: a barrier has as many
-entries as all of them have bits, but few of them differ in more than their destinations."""
+"""Per message (publisher, number), the destinations that must have delivered it, one bit each. A barrier has
+an entry for every such bit, but few of these entries differ in more than their destinations."""
 
 ENTRY_BYTES = 8
 
 STAMPS_MAX = 4096
-"""Stamps kept as they were read: all hops carry the same, so all members of a simulation read it once."""
+"""Decoded stamps that are cached: all hops carry the same stamp, so all members of a simulation decode it once."""
 
 
 class Stamp:
@@ -38,7 +38,7 @@ class Stamp:
         self.barrier = barrier
         self.entries = sum(map(int.bit_count, barrier.values()))
         self.written = b""
-        """As it travels, once it was written."""
+        """The stamp as it is sent, once it was encoded."""
 
 
 class Barriers:
@@ -51,11 +51,11 @@ class Barriers:
         self._sent = 0
         self._barrier: Barrier = {}
         self._delivered: dict[int, int] = {}
-        """Publisher: the highest number delivered here."""
+        """By publisher, the highest number delivered here."""
         self._held: list[tuple[Stamp, Bundle]] = []
 
     def stamp(self, group: int, bundle: Bundle) -> Stamp:
-        """Name a message of one's own; from now on it stands for all it follows at its destinations."""
+        """Return the stamp of a new message; from now on it stands for all that it follows at its destinations."""
         self._sent += 1
         stamp = Stamp(group, self._me, self._sent, self._barrier.copy())
         dests = self._overlay.table(group).mask
@@ -88,7 +88,7 @@ class Barriers:
         return stamp
 
     def admit(self, group: int, stamp: Stamp, bundle: Bundle, *, member: bool) -> list[tuple[int, Bundle]]:
-        """Hold a message until its barrier falls; return all that may be delivered now."""
+        """Hold back a message until its barrier is met; return all that may be delivered now."""
         if member:
             self._held.append((stamp, bundle))
         delivered: list[tuple[int, Bundle]] = []
@@ -104,7 +104,7 @@ class Barriers:
         return delivered
 
     def waiting(self) -> int:
-        """Return how many messages are held."""
+        """Return the number of messages held back."""
         return len(self._held)
 
     def _falls(self, barrier: Barrier) -> bool:
@@ -114,7 +114,10 @@ class Barriers:
         )
 
     def _take(self, stamp: Stamp) -> None:
-        """Deliver: what the message names for others is now followed here too; itself stands for it at its own."""
+        """Deliver a message. What it names for other members is now followed here too.
+
+        At its own destinations, the message itself stands for what it names.
+        """
         self._delivered[stamp.publisher] = stamp.number
         dests, mine = self._overlay.table(stamp.group).mask, self._barrier
         myself = 1 << self._me

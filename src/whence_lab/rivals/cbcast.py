@@ -3,7 +3,7 @@
 Promises: causal order across groups, without crashes or loss.
 The sentence that decides: a message of p to g is delivered when it is p's next in g, all others' entries for g are
 reached, and so are all entries of the other groups this member is in.
-Costs per copy: for each group with a difference to the last message on the link 4 bytes, and 8 for each entry: grows
+Costs per copy: 4 bytes for each group that differs from the last message on the link, and 8 for each entry. This grows
 with the number of publishers.
 Source: Birman, Schiper, Stephenson 1991, as in LoCaMu section 11.2; bytes as in 7.1.
 """
@@ -47,7 +47,7 @@ class Cbcast:
         self._held: list[tuple[Stamp, Bundle]] = []
 
     def stamp(self, group: int, bundle: Bundle) -> Stamp:
-        """Count a message of one's own; it comes after all that is known."""
+        """Count a new message and return its stamp; it comes after all that is known."""
         key = pair(group, self._me)
         self._clocks[key] = self._clocks.get(key, 0) + 1
         return Stamp(group, self._me, self._clocks.copy())
@@ -87,7 +87,7 @@ class Cbcast:
         return Stamp(group, publisher, clocks)
 
     def admit(self, group: int, stamp: Stamp, bundle: Bundle, *, member: bool) -> list[tuple[int, Bundle]]:
-        """Hold a message until it may be delivered; return all that may be now."""
+        """Hold back a message until it may be delivered; return all that may be delivered now."""
         if member:
             self._held.append((stamp, bundle))
         delivered: list[tuple[int, Bundle]] = []
@@ -103,7 +103,7 @@ class Cbcast:
         return delivered
 
     def waiting(self) -> int:
-        """Return how many messages are held."""
+        """Return the number of messages held back."""
         return len(self._held)
 
     def _is_next(self, stamp: Stamp) -> bool:

@@ -52,4 +52,4 @@ RIVALS = {
     "barriers": RivalLevel(lambda me, place, settings: RivalMember(me, place, Barriers(place), settings.limits)),
     "neighbourhood": RivalLevel(lambda me, place, settings: Neighbourhood(me, place, settings.limits)),
 }
-"""By level."""
+"""The rivals by level."""

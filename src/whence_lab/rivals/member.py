@@ -1,8 +1,8 @@
-"""Along the tree: each message goes from its origin over every edge beyond which a member of its group lies, once.
+"""Members of a rival on a tree: a message crosses every edge that leads to a member of its group, once.
 
 Promises: every member gets every message, in the order of each link.
-Assumes: no crashes and no loss: links may be slow and reorder, as the rivals' papers have them; a copy that overtook
-another waits for its turn.
+Assumes: no crashes and no loss. Links may be slow and reorder, as in the rivals' papers; a copy that overtook another
+waits for its turn.
 Costs: one copy per edge of the route; what the order adds to it is counted by the rivals' own formulas.
 Source: LoCaMu section 11.2, baselines as implemented.
 """
@@ -24,7 +24,7 @@ from whence.limits import Limits
 from whence.types import Bundle, Instant, Process, packed
 
 HEADER_BYTES_MAX = 1 << 20
-"""Causal Barriers name every destination, and for each what it must have delivered."""
+"""Causal Barriers list every destination, and for each what it must have delivered."""
 
 TURN_END = 1 << 40
 
@@ -65,7 +65,7 @@ class RivalOrder(Protocol):
         """Take a message; return the groups and bundles that may now be delivered here, in order."""
 
     def waiting(self) -> int:
-        """Return how many messages are held."""
+        """Return the number of messages held back."""
 
 
 class RivalMember:
@@ -84,7 +84,7 @@ class RivalMember:
 
     @property
     def cost(self) -> Cost:
-        """What stamps took on the wire."""
+        """Return what stamps took on the wire."""
         return self.order.cost
 
     def found(self, peers: Sequence[Process], now: Instant) -> Ready:
@@ -101,7 +101,7 @@ class RivalMember:
         raise NotMemberError("the tree of this overlay is fixed; nobody can leave it")
 
     def restore(self, records: Sequence[bytes], now: Instant) -> Ready:
-        """Take up nothing: the rivals have no memory across crashes."""
+        """Restore nothing: the rivals have no memory across crashes."""
         return Ready()
 
     def publish(self, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
@@ -180,7 +180,7 @@ class RivalMember:
         return None
 
     def gauges(self) -> list[Gauge]:
-        """Return what is held until its turn, and until what it follows."""
+        """Return what waits for its turn on a link, and what waits for what it follows."""
         return [
             Gauge("early_copies", len(self._early), WAITING_MAX, must_drain=True),
             Gauge("held_messages", self.order.waiting(), WAITING_MAX, must_drain=True),

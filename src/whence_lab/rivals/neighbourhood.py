@@ -1,9 +1,9 @@
-"""Delta-Neighbourhood: each publisher's messages in order, one under way at a time, with detours around suspects.
+"""Delta-Neighbourhood: each publisher's messages in order, one in transit at a time, with detours around suspects.
 
 Promises: FIFO per publisher, once; no order between publishers.
 The sentence that decides: a copy is new unless one of the forwarders it names is known with that number or a higher.
 A publisher sends its next message when the last is acknowledged; a node acknowledges when all beyond it have. A
-suspected neighbour is jumped over, which leaves a jump in the list of forwarders, and gets its copy as well; copies
+suspected neighbour is jumped over, which leaves a jump in the list of forwarders, and also gets its own copy. Copies
 with more than f jumps are dropped.
 Assumes: no crashes and no loss. Costs per copy: 8 bytes for each of the last 2f+1 forwarders; throughput of one message
 per round trip to the farthest member.
@@ -32,14 +32,14 @@ from whence_lab.rivals.member import RivalMember
 
 ENTRY_BYTES = 8
 QUEUE_MAX = 4096
-"""Messages a publisher has waiting for the one under way. Full: publishing is refused."""
+"""Messages of a publisher that wait for the one in transit. Full: publishing is refused."""
 
 JUMP = (NODES - 1, 0)
 """The entry of a forwarder that was jumped over."""
 
 
 class NearCopy(BundleItem, frozen=True, tag=82):
-    """A message and the last forwarders of it, with their numbers."""
+    """A message and its last forwarders, with their numbers."""
 
     group: Annotated[int, Meta(ge=0, le=GROUPS_MAX - 1)]
     path: Annotated[bytes, Meta(max_length=256)]
@@ -54,7 +54,7 @@ class NearAck(Item, frozen=True, tag=83):
 
 
 class Passing:
-    """A message on its way through this node: who must acknowledge it, and who then gets an acknowledgement."""
+    """A message in transit through this node: who must acknowledge it, and who then gets an acknowledgement."""
 
     __slots__ = ("awaited", "upstream")
 
@@ -64,7 +64,7 @@ class Passing:
 
 
 class Neighbourhood(RivalMember):
-    """One node; of RivalMember it keeps what has to do with the fixed tree."""
+    """One node; it inherits from RivalMember what concerns the fixed tree."""
 
     def __init__(self, me: Process, place: Place, limits: Limits) -> None:
         self.me = me
@@ -83,7 +83,7 @@ class Neighbourhood(RivalMember):
 
     @property
     def cost(self) -> Cost:
-        """What lists of forwarders took on the wire."""
+        """Return what lists of forwarders took on the wire."""
         return self._cost
 
     def publish_to(self, group: int, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
@@ -124,7 +124,7 @@ class Neighbourhood(RivalMember):
         return Ready()
 
     def act(self, name: str, argument: int, now: Instant) -> Ready:
-        """suspect, trust: err about a peer, or stop. Raises UsageError."""
+        """Suspect a peer wrongly (`suspect`), or stop (`trust`). Raises UsageError."""
         place = self._place.overlay.place_of.get(argument, NOBODY)
         if name not in ("suspect", "trust") or place not in self._place.reach:
             raise UsageError(f"members of this level know no act {name!r} about {argument}")
@@ -132,7 +132,7 @@ class Neighbourhood(RivalMember):
         return Ready()
 
     def gauges(self) -> list[Gauge]:
-        """Return what waits to be sent, and what is under way."""
+        """Return what waits to be sent, and what is in transit."""
         return [
             Gauge("queued_messages", len(self._queue), QUEUE_MAX, must_drain=True),
             Gauge("passing_messages", len(self._passing), QUEUE_MAX * NODES, must_drain=True),

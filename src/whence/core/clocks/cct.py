@@ -1,7 +1,7 @@
 """CCT clocks: a vector with one entry per ticket, so that its size follows the coordinators and not the members.
 
 An entry is (epoch, number) in one integer, epoch first: the events of one ticket are totally ordered across all its
-owners, and no two of them can have one name, because no epoch has two owners. Source:
+owners, and no two of them can have the same name, because no epoch has two owners. Source:
 docs/papers/optimistic.md 6.1, 6.3; traps B12, C1, C2, C10, C11.
 
 A stamp names the publisher's ticket, the entry just before the bundle, the entry at which its epoch began (`base`) and
@@ -21,7 +21,7 @@ NUMBER_MAX = (1 << NUMBER_BITS) - 1
 ENTRY_MAX = (1 << 63) - 1
 
 _HEAD = Layout("<HHBB")
-"""Tickets, own ticket, width of epochs and of numbers (codes), whether a base follows."""
+"""The number of tickets, the own ticket, the widths of epochs and of numbers (codes), whether a base follows."""
 _BASE = Layout("<Q")
 _WIDTHS = ("B", "H", "I")
 _CEILINGS = (0xFF, 0xFFFF, 0xFFFFFFFF)
@@ -44,7 +44,7 @@ def number_of(entry: int) -> int:
 
 
 class Stamp(Struct, frozen=True, gc=False):
-    """When a bundle was published, in the clock's terms."""
+    """When a bundle was published, as the clock counts."""
 
     ticket: int
     before: int
@@ -71,7 +71,7 @@ def precedes(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
 
 
 def entries_above(vector: tuple[int, ...], clock: list[int]) -> int:
-    """Return how many entries of a vector are above those of a clock."""
+    """Return the number of entries of a vector that are above those of a clock."""
     return sum(map(gt, vector, clock))
 
 
@@ -143,7 +143,7 @@ def _checked(
 
 @lru_cache(256)
 def _places(bitmap: int) -> tuple[int, ...]:
-    """Return which bits are set; it changes only when a ticket is used for the first time."""
+    """Return the positions of the bits that are set; they change only when a ticket is used for the first time."""
     return tuple([at for at in range(bitmap.bit_length()) if bitmap >> at & 1])
 
 

@@ -3,7 +3,7 @@
 Promises: an event's stamp is larger than the stamp of everything that happened before it, whatever clocks do. l is the
 largest clock value known, r + c of the paper's stamps, exactly; k counts the chain of events with the same l.
 The sentence that decides: one more than the largest stamp known, or the clock with counter 0 if that is larger.
-Bounds, asked for before an event is created (`wait`): l ≤ rt + ε − 1 and k < K·n·ε. What is beyond, others refuse.
+Bounds, checked before an event is created (`wait`): l ≤ rt + ε − 1 and k < K·n·ε. Others refuse what is beyond.
 Costs: an addition and a comparison per stamp, 6 bytes on the wire and up to 3 for the counter.
 Source: docs/papers/merge.md: merge 4; hybrid logical clocks (2014).
 """
@@ -35,11 +35,11 @@ class Hlc:
         return self._last
 
     def start(self, rt: int) -> None:
-        """Begin a life, with one event."""
+        """Begin an incarnation, with one event."""
         self._last = rt << REST_BITS
 
     def wait(self, rt: int) -> int:
-        """Return how many ticks must pass before an event may be created; 0: it may now."""
+        """Return the number of ticks that must pass before an event may be created; 0: it may be created now."""
         last = self._last
         if last < rt << REST_BITS:
             return 0
@@ -68,7 +68,7 @@ class Hlc:
             self._last = stamp
 
     def guard(self, rt: int) -> Standing:
-        """Stall while l is ahead of its bound; reset where it is absurd. k over its bound is absurd too."""
+        """Stall while l is ahead of its bound; reset if it is absurd. A k over its bound is absurd too."""
         ahead = (self._last >> REST_BITS) - rt - self._lead_max
         if ahead <= 0 and self._last & COUNTER_MAX < self._counter_end:
             return Standing.LEGAL
@@ -78,7 +78,7 @@ class Hlc:
         return Standing.RESET
 
     def wrong(self, stamp: int, rt: int) -> str | None:
-        """Refuse what is ahead of every clock, and counters that no chain can reach."""
+        """Return why a stamp is refused: it is ahead of every clock, or no chain can reach its counter. Else None."""
         if stamp >> REST_BITS > rt + self._lead_max:
             return "future"
         return "counter" if stamp & COUNTER_MAX >= self._counter_end else None
@@ -88,7 +88,7 @@ class Hlc:
         return stamp >> REST_BITS
 
     def published(self, stamp: int) -> int:
-        """Return l, the latest that the publisher's clock can have shown: the stamp does not tell more."""
+        """Return l, the latest that the publisher's clock can have shown: the stamp says no more."""
         return stamp >> REST_BITS
 
     def chain(self, stamp: int) -> int:
@@ -100,7 +100,7 @@ class Hlc:
         return (self._last >> REST_BITS) - rt
 
     def packed(self, stamp: int) -> tuple[int, int]:
-        """Return k_hi and k_mid; the stamp is k_hi already. Raises LimitError beyond the years the key can tell."""
+        """Return k_hi and k_mid; the stamp already is k_hi. Raises LimitError beyond the years that the key covers."""
         k_hi = stamp - self._origin
         if not 0 <= k_hi >> REST_BITS <= TICKS_MAX:
             raise LimitError("ticks since the origin of the merge key", TICKS_MAX, k_hi >> REST_BITS)
@@ -113,7 +113,7 @@ class Hlc:
         return physical + counter.to_bytes((counter.bit_length() + 7) >> 3, "big") if counter else physical
 
     def read(self, data: bytes, rt: int) -> int:
-        """Return the stamp in these bytes. Raises ValueError if they are none."""
+        """Return the stamp in these bytes. Raises ValueError if they are not a stamp."""
         counter = data[_L_BYTES:]
         if len(data) < _L_BYTES or len(counter) > _K_BYTES_MAX or (counter and not counter[0]):
             raise ValueError(f"no stamp has these {len(data)} bytes")
@@ -127,6 +127,6 @@ class Hlc:
         return self.write(self._last)
 
     def restore(self, state: bytes, rt: int) -> Standing:
-        """Take up the last stamp of an earlier life. Raises ValueError if it is none."""
+        """Resume from the last stamp of an earlier incarnation. Raises ValueError if it is not a stamp."""
         self._last = self.read(state, rt)
         return self.guard(rt)

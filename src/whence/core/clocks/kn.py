@@ -2,14 +2,14 @@
 
 r is the clock at the event, r + c the largest clock value its process knows of, and kn[t] the longest chain of events
 it knows of that happened when a clock showed r + t, for −ε ≤ t < ε. The order compares r + c first, then
-kn[c], kn[c−1], …, kn[c−ε+1]: position i of two such sequences speaks of the same tick, so it is a plain sort key.
+kn[c], kn[c−1], …, kn[c−ε+1]: position i of two such sequences is about the same tick, so it is a plain sort key.
 
 Assumes strict clocks (they differ by less than ε) and at most K events per process and tick. Then 0 ≤ c < ε,
 kn[c] ≥ 1, kn[t] = 0 beyond c and kn[t] ≤ K·n; the guard runs on every tick and resets a state that breaks this, or
 one from the future (r > rt, which the paper forgets: an idle process would never notice).
 
-With `bounded`, clocks travel and rest modulo B. A state that rests longer than 2ε is emptied (ageing): otherwise a
-process that idles for B ticks takes its old state for a new one.
+With `bounded`, clocks are sent and stored modulo B. A state that is idle longer than 2ε is emptied (ageing): otherwise
+a process that idles for B ticks mistakes its old state for a new one.
 With `delay_min`, δmin ticks less are needed on either side of the array.
 Costs: 2ε numbers per stamp; see `hlc` for the one to use.
 """
@@ -33,7 +33,8 @@ class KnStamp(NamedTuple):
 
 
 def depth_of(timing: Timing) -> int:
-    """Return how many ticks kn reaches either way: ε − δmin, but one if a tick can have two events of a process."""
+    """Return the number of ticks that kn reaches either way: ε − δmin, but at least 1 if a process can have two events
+    in a tick."""
     return max(timing.epsilon - timing.delay_min, 0 if timing.events_per_tick_max == 1 else 1)
 
 
@@ -55,7 +56,7 @@ def at(kn: Sequence[int], t: int) -> int:
 
 
 def shifted(kn: Sequence[int], by: int) -> list[int]:
-    """Return a new array that speaks of clocks `by` ticks later: negative for a message from a faster clock."""
+    """Return a new array, relative to a clock `by` ticks later: negative for a message from a faster clock."""
     size = len(kn)
     if by >= size or by <= -size:
         return [0] * size
@@ -63,7 +64,7 @@ def shifted(kn: Sequence[int], by: int) -> list[int]:
 
 
 class Packing:
-    """How many entries of kn go into which number of the packed key."""
+    """The number of entries of kn that go into each number of the packed key."""
 
     def __init__(self, timing: Timing, depth: int) -> None:
         self.bits = timing.chain_max.bit_length()
@@ -112,12 +113,13 @@ class Kn:
         return self._rests_at, self._c, tuple(self._kn)
 
     def start(self, rt: int) -> None:
-        """Begin a life, with one event."""
+        """Begin an incarnation, with one event."""
         self._set(rt, 0, [0] * (2 * self._depth))
         self._count(rt)
 
     def wait(self, rt: int) -> int:
-        """Return how many ticks must pass before an event may be created: the first whose chain is not full."""
+        """Return the number of ticks that must pass before an event may be created: until the first whose chain is not
+        full."""
         ticks = 0
         while at(self._kn, rt + ticks - self._r(rt)) >= self._timing.chain_max:
             ticks += 1
@@ -133,11 +135,11 @@ class Kn:
         return self._count(rt)
 
     def observe(self, rt: int, stamp: KnStamp) -> None:
-        """Make every later event come after a stamp: by an event, or kn[c] would be 0 in between."""
+        """Make every later event come after a stamp. This counts as an event; otherwise kn[c] would be 0 in between."""
         self.receive(rt, (stamp,))
 
     def guard(self, rt: int) -> Standing:
-        """Reset a state that cannot be; age one that rests, where clocks are bounded."""
+        """Reset a state that is impossible; age one that is idle, if clocks are bounded."""
         r = self._r(rt)
         if self._ages() and rt - r >= 2 * self._timing.epsilon:
             self._set(rt, 0, [0] * (2 * self._depth))
@@ -148,7 +150,7 @@ class Kn:
         return Standing.RESET
 
     def wrong(self, stamp: KnStamp, rt: int) -> str | None:
-        """Refuse what is ahead of every clock, and arrays that no computation leaves."""
+        """Return why a stamp is refused: it is ahead of every clock, or no computation leaves its array. Else None."""
         lead = rt + self._timing.lead_max
         if stamp.r > lead or stamp.r + stamp.c > lead:
             return "future"
@@ -184,7 +186,7 @@ class Kn:
         return r.to_bytes(_R_BYTES, "big") + bytes([stamp.c]) + b"".join(entries)
 
     def read(self, data: bytes, rt: int) -> KnStamp:
-        """Return the stamp in these bytes. Raises ValueError if they are none."""
+        """Return the stamp in these bytes. Raises ValueError if they are not a stamp."""
         head, size = _R_BYTES + 1, 1 + _VALUE_BYTES
         if len(data) < head or (len(data) - head) % size:
             raise ValueError(f"no stamp has these {len(data)} bytes")
@@ -202,7 +204,7 @@ class Kn:
         return self.write(KnStamp(self._rests_at, self._c, tuple(self._kn)))
 
     def restore(self, state: bytes, rt: int) -> Standing:
-        """Take up the state of an earlier life. Raises ValueError if it is none."""
+        """Resume from the state of an earlier incarnation. Raises ValueError if it is not a state."""
         stamp = self.read(state, rt)
         self._set(stamp.r, stamp.c, list(stamp.kn))
         return self.guard(rt)
@@ -216,7 +218,7 @@ class Kn:
         self._set(rt, c, kn)
 
     def _count(self, rt: int) -> KnStamp:
-        if self._depth:  # what only observes must not take a state beyond its bound
+        if self._depth:  # observing alone must not push a state over its bound
             self._kn[self._depth] = min(self._kn[self._depth] + 1, self._timing.chain_max)
         return KnStamp(rt, self._c, tuple(self._kn))
 
@@ -225,12 +227,12 @@ class Kn:
         self._c, self._kn = c, kn
 
     def _r(self, rt: int) -> int:
-        """Return r; where clocks are bounded, the latest it can be: a process is never ahead of its own clock."""
+        """Return r; if clocks are bounded, the latest value it can have: a process is never ahead of its own clock."""
         modulus = self._timing.bounded
         return rt - (rt - self._rests_at) % modulus if modulus else self._rests_at
 
     def _decoded(self, rests_at: int, rt: int) -> int:
-        """Return the clock value that is this modulo B: the latest one that is not ahead of every clock."""
+        """Return the clock value that has this remainder modulo B: the latest one that is not ahead of every clock."""
         modulus = self._timing.bounded
         age = (rt - rests_at) % modulus
         return rt - (age - modulus if age > modulus - 1 - self._timing.epsilon else age)

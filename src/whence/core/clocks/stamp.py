@@ -5,7 +5,7 @@ message arrive before its stamp can be told apart). A message is received within
 each kind of stamp below extends happened-before, and its order is a plain sort key.
 
 `hlc` (the default) needs no bound at all for that: ε and δ decide only how long a merger waits. `kn` is the paper's
-⟨r, c, kn⟩ and right only while clocks keep ε. `rc` is the paper's ⟨r, c⟩, for experiments: it has no order to sort by.
+⟨r, c, kn⟩ and correct only while clocks keep ε. `rc` is the paper's ⟨r, c⟩, for experiments: it has no sort order.
 
 Source: merge 1 to 4; K, Stabilizing Causal Deterministic Merge, sections 2 and 3; hybrid logical clocks,
 Kulkarni, Demirbas, Madappa, Avva, Leone 2014.
@@ -21,17 +21,17 @@ from whence.errors import LimitError, SettingError
 from whence.limits import MERGED_PEER_ID_MAX, SEQ_MAX
 
 TICK_BITS = 43
-"""Of the packed key, for l: 278 years of milliseconds."""
+"""Bits of the packed key for l: 278 years of milliseconds."""
 
 REST_BITS = 20
-"""Of the packed key's first number, for what comes after l: the counter of hlc, the first entries of kn."""
+"""Bits of the packed key's first number for what comes after l: the counter of hlc, the first entries of kn."""
 
 MID_BITS = 63
 TICKS_MAX = (1 << TICK_BITS) - 1
 COUNTER_MAX = (1 << REST_BITS) - 1
 
 LIFE_BITS = 8
-"""Of the packed key, for the lives of a publisher: those with equal stamps, which are never 256 incarnations apart."""
+"""Bits of the packed key for a publisher's incarnation: those with equal stamps are never 256 incarnations apart."""
 
 _PID_SHIFT, _LIFE_SHIFT = 48, 40
 _LIFE_MASK = (1 << LIFE_BITS) - 1
@@ -40,7 +40,7 @@ MergeKey: TypeAlias = tuple[int, int, int]
 """k_hi, k_mid, k_lo: three non-negative 63-bit numbers whose order is the merge order."""
 
 FIRST_KEY: MergeKey = (0, 0, 0)
-"""Before every key: k_lo of an event is at least 1, because its number is."""
+"""Less than every key: k_lo of an event is at least 1, because its number is."""
 
 _LAST = (1 << 63) - 1
 
@@ -55,11 +55,11 @@ class Timing(Struct, frozen=True, kw_only=True):
     publishers_max: int = 64
     """n: processes that create events."""
     events_per_tick_max: int = 500
-    """K: events of one process in one tick. Tells corruption from sense. Full, with K·n·ε: publishers wait a tick."""
+    """K: events of one process in one tick. A larger count is corrupt. Full, with K·n·ε: publishers wait a tick."""
     stall_max: int = 60_000
-    """A stamp or clock ahead of its bound by more than this is corrupt and repaired; by less, it is waited for.
+    """A stamp or clock ahead of its bound by more than this is corrupt and repaired; by less, the process waits for it.
 
-    0 repairs at once, which recovers fastest. A large one keeps order through the wildest clocks, at the price of
+    0 repairs at once, which recovers fastest. A large value keeps order with the wildest clocks, at the price of
     silence until they have caught up."""
     delay_min: int = 0
     """δmin: every receiver's clock advances by at least this between send and receipt. Shortens kn."""
@@ -93,9 +93,9 @@ class Standing(Enum):
 
     LEGAL = "legal"
     STALLED = "stalled"
-    """Ahead of the clock, but not so far that waiting is senseless: create no event until the clock caught up."""
+    """Ahead of the clock, but not so far that waiting is pointless: create no event until the clock has caught up."""
     RESET = "reset"
-    """Could not be; was replaced by what a fresh process has."""
+    """Impossible; was replaced by the state of a fresh process."""
 
 
 Kind = TypeVar("Kind")
@@ -105,10 +105,11 @@ class StampClock(Protocol[Kind]):
     """One process's stamps. `rt` is its clock in ticks and never decreases."""
 
     def start(self, rt: int) -> None:
-        """Begin a life, with one event."""
+        """Begin an incarnation, with one event."""
 
     def wait(self, rt: int) -> int:
-        """Return how many ticks must pass before an event may be created; 0: its stamp is within all bounds now."""
+        """Return the number of ticks that must pass before an event may be created; 0: its stamp is within all bounds
+        now."""
 
     def local(self, rt: int) -> Kind:
         """Create an event, such as a publication; return its stamp. Ask `wait` first, or others may refuse it."""
@@ -120,16 +121,16 @@ class StampClock(Protocol[Kind]):
         """Make every later event of this process come after a stamp."""
 
     def guard(self, rt: int) -> Standing:
-        """Look whether the state can be; repair it if it cannot."""
+        """Check whether the state is possible; repair it if it is not."""
 
     def wrong(self, stamp: Kind, rt: int) -> str | None:
-        """Say in one word why a message with this stamp cannot be; None if it can."""
+        """Return in one word why a message with this stamp is impossible; None if it is possible."""
 
     def physical(self, stamp: Kind) -> int:
         """Return l, the largest clock value the stamp knows of."""
 
     def published(self, stamp: Kind) -> int:
-        """Return what the publisher's clock showed when the message was made, or the latest that it can have."""
+        """Return what the publisher's clock showed when the message was made, or the latest it can have shown."""
 
     def chain(self, stamp: Kind) -> int:
         """Return the length of the longest chain of events in one tick that the stamp counts."""
@@ -141,20 +142,20 @@ class StampClock(Protocol[Kind]):
         """Return k_hi and k_mid. Raises LimitError if the stamp does not fit."""
 
     def write(self, stamp: Kind) -> bytes:
-        """Return the stamp as it travels."""
+        """Return the stamp as it is sent."""
 
     def read(self, data: bytes, rt: int) -> Kind:
-        """Return the stamp that arrived. Raises ValueError if it is none."""
+        """Return the stamp that arrived. Raises ValueError if the bytes are not a stamp."""
 
     def snapshot(self) -> bytes:
         """Return the state."""
 
     def restore(self, state: bytes, rt: int) -> Standing:
-        """Take up a state and guard it. Raises ValueError if it is none."""
+        """Resume from a state and guard it. Raises ValueError if the bytes are not a state."""
 
 
 def low_key(pid: int, incarnation: int, seq: int) -> int:
-    """Return k_lo, which tells events with equal stamps apart. Raises LimitError if a part does not fit its bits."""
+    """Return k_lo, which distinguishes events with equal stamps. Raises LimitError if a part does not fit its bits."""
     if pid > MERGED_PEER_ID_MAX:
         raise LimitError("peer ids in the merge key", MERGED_PEER_ID_MAX, pid)
     return pid << _PID_SHIFT | (incarnation & _LIFE_MASK) << _LIFE_SHIFT | seq
@@ -175,5 +176,5 @@ def key_below(tick: int, origin: int = 0) -> int:
 
 
 def last_key_of(tick: int, origin: int = 0) -> MergeKey:
-    """Return a key not below any of this tick or of an earlier one."""
+    """Return a key not less than any key of this tick or of an earlier one."""
     return (max(0, tick + 1 - origin) << REST_BITS) - 1 if tick >= origin else 0, _LAST, _LAST

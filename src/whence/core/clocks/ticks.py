@@ -1,7 +1,7 @@
-"""Ticks from the clock on the wall: they never go back, whatever the wall clock does.
+"""Ticks from the wall clock: they never go back, whatever the wall clock does.
 
-A wall clock that is set back is waited for: the ticks stand still. While they lead it by more than ε−1, peers would
-refuse what is stamped with them, so nothing may be published. A lead beyond every sense (`stall_max` more) is no clock
+If the wall clock is set back, the ticks stand still until it has caught up. While they lead it by more than ε−1, peers
+would refuse what is stamped with them, so nothing may be published. An absurd lead (`stall_max` more) is not a clock
 that was set back but a corrupt memory of it, and is given up at once.
 A wall clock that is set forward cannot be told from time that passed; peers refuse what comes from the future.
 """

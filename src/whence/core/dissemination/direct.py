@@ -1,11 +1,12 @@
-"""Direct spread: the publisher sends each bundle at once to every member it knows; digests mend what a link lost.
+"""Direct spread: the publisher sends each bundle at once to every member it knows; digests repair what a link lost.
 
 Promises: while links work, every member of the view gets a bundle one hop after its publication, once. What a broken
-link or a crashed publisher left out is pulled from any member that still keeps it, a few rounds after it can be
-reached; bundles are kept until `keep_bundles` or `keep_bytes` newer ones came.
-Assumes: small groups, whose views hold everybody (`view_size` at least the group), over links that rarely lose.
-The sentence that decides: each round a member tells some peers how far it has each sender it keeps bundles of, and
-whoever has lacked something of it for a round asks for the rest: the sender, and who told of it, in turn.
+link or a crashed publisher left out is pulled from any member that still retains it, a few rounds after that member can
+be reached; bundles are retained until `keep_bundles` or `keep_bytes` newer ones came.
+Assumes: small groups, whose views hold every member (`view_size` at least the group), over links that rarely lose.
+The sentence that decides: each round a member sends some peers a digest: how far it has each sender whose bundles it
+retains. A peer that has lacked something of it for a round asks for the rest: the sender, and the peer that sent the
+digest, in turn.
 Source: ours, for live groups; PrCast (gossip.py) is the choice for large ones, where N copies per bundle cost too much.
 Costs per bundle: one copy to each member, no relays; per round, `fanout` digests of 30 bytes for each active sender.
 """
@@ -39,7 +40,7 @@ WANT = Layout("<HIQ")
 DIGEST_SENDERS_MAX = 2048
 
 STUCK_MAX = 16
-"""Missing numbers of a sender whose age is known. Full: the oldest is forgotten, most likely because it came."""
+"""Missing numbers of a sender whose age is known. Full: the oldest is forgotten; most likely it has come."""
 
 LOST_MAX = 16
 """Runs of own events that one peer is known to have lost. Full: the oldest is forgotten."""
@@ -48,7 +49,7 @@ SPREADS = ("gossip", "direct")
 
 
 class Push(Item, frozen=True, tag=116):
-    """Bundles, straight from their publisher or as the answer to a Want."""
+    """Bundles, directly from their publisher or as the answer to a Want."""
 
     bundles: Annotated[list[Bundle], Meta(min_length=1, max_length=limits.PACKET_BUNDLES_MAX)]
 
@@ -57,7 +58,7 @@ class Push(Item, frozen=True, tag=116):
         return all(map(Bundle.is_valid, self.bundles))
 
     def bundle_count(self) -> int:
-        """Return how many bundles it carries."""
+        """Return the number of bundles it carries."""
         return len(self.bundles)
 
     def payload_bytes(self) -> int:
@@ -66,7 +67,7 @@ class Push(Item, frozen=True, tag=116):
 
 
 class Have(Item, frozen=True, tag=117):
-    """How far I have each sender that I keep bundles of, and news of the membership."""
+    """How far I have each sender whose bundles I retain, and news of the membership."""
 
     senders: Annotated[bytes, Meta(max_length=HAVE.size * DIGEST_SENDERS_MAX)]
     subs: News
@@ -78,7 +79,7 @@ class Have(Item, frozen=True, tag=117):
 
 
 class Want(Item, frozen=True, tag=118):
-    """Send me what you keep of these senders, from these numbers on."""
+    """Send me what you retain of these senders, from these numbers on."""
 
     senders: Annotated[bytes, Meta(max_length=WANT.size * DIGEST_SENDERS_MAX)]
 
@@ -96,17 +97,17 @@ EVERYBODY_KNOWN: Final[dict[str, object]] = {
     "spread": "direct", "view_size": limits.VIEW_MAX, "subs_max": limits.VIEW_MAX, "unsubs_max": limits.VIEW_MAX,
     "join_tries_max": 100,
 }  # fmt: skip
-"""Settings of live groups that may gossip: who sends to everybody must know everybody. And who is connected to a member
-asks on: a busy one answers late."""
+"""Settings of live groups that may gossip: a member that sends to everybody must know everybody. And a process that is
+connected to a member keeps asking it: a busy member answers late."""
 
 
 class DirectSettings(Struct, frozen=True, kw_only=True):
-    """How a bundle gets to the members, and how much is kept to mend losses."""
+    """How a bundle gets to the members, and how much is retained to repair losses."""
 
     spread: str = "gossip"
     """`gossip` (any size of group, latency of rounds) or `direct` (small live groups, latency of one hop)."""
     keep_bundles: int = 1024
-    """Bundles kept for members that missed them. Full: the oldest is forgotten."""
+    """Bundles retained for members that missed them. Full: the oldest is forgotten."""
     keep_bytes: int = 4 << 20
     """Their bytes. At least what the whole group publishes in a few rounds. Full: the oldest is forgotten."""
     mend_bytes: int = 1 << 20
@@ -121,7 +122,7 @@ class DirectSettings(Struct, frozen=True, kw_only=True):
 
 
 class SenderHistory:
-    """What is known of one process: the numbers seen, and the bundles kept, oldest first."""
+    """What is known of one process: the numbers seen, and the bundles retained, oldest first."""
 
     __slots__ = ("asked", "asked_round", "bundles", "seen", "stuck")
 
@@ -151,7 +152,7 @@ class SenderHistory:
 
 
 class Acknowledged:
-    """What one life of a peer has of this member's own events, by its own word: all before `end` but what it lost.
+    """What one incarnation of a peer reports to have of this member's events: all before `end` but what it lost.
 
     A run of events counts when nothing that is still kept here is missing before it. What is kept no longer is not
     waited for: a peer that joined after it was published never had it, and any other has lost it.
@@ -183,7 +184,7 @@ class Acknowledged:
 
 
 class DirectSpread:
-    """Send to all at once; keep a while; mend by digests."""
+    """Send to all at once; retain for a while; repair by digests."""
 
     def __init__(
         self,
@@ -205,19 +206,19 @@ class DirectSpread:
         self._senders: Senders[SenderHistory] = Senders(bounds, SenderHistory)
         self._own = self._senders.open(*members.me)
         self._order_kept: deque[Process] = deque()
-        """The sender of every bundle kept, oldest first."""
+        """The sender of every bundle retained, oldest first."""
         self._kept_bytes = 0
         self._acknowledged: dict[int, Acknowledged] = {}
 
     def publish(self, bundle: Bundle, now: Instant, ready: Ready) -> None:
-        """Send the member's own bundle to everybody."""
+        """Send the member's own bundle to every member of the view."""
         self._take(bundle, ready)
         everybody = self._members.targets(limits.VIEW_MAX)
         if everybody:
             ready.send.append(Send(everybody, Push([bundle])))
 
     def receive(self, sender: Process, item: Item, now: Instant, ready: Ready) -> list[Bundle]:
-        """Take bundles, or mend what the peer or this member lacks."""
+        """Take bundles, or repair what the peer or this member lacks; return the bundles seen for the first time."""
         if isinstance(item, Push):
             return [bundle for bundle in item.bundles if self._take(bundle, ready)]
         if isinstance(item, Have):
@@ -230,7 +231,7 @@ class DirectSpread:
         return []
 
     def tick(self, now: Instant, ready: Ready) -> None:
-        """Tell some peers how far this member is, or all of them when there is news of the membership."""
+        """Send a digest to some peers, or to all of them if there is news of the membership."""
         if now < self._next_round:
             return
         gossip = self._gossip
@@ -254,7 +255,7 @@ class DirectSpread:
         return self._next_round
 
     def gauges(self) -> list[Gauge]:
-        """Return how much is kept."""
+        """Return how much is retained."""
         settings = self._settings
         return [
             Gauge("kept_bundles", len(self._order_kept), settings.keep_bundles),
@@ -276,7 +277,7 @@ class DirectSpread:
             yield pid, self._acknowledged.get(pid)
 
     def _take(self, bundle: Bundle, ready: Ready) -> bool:
-        """Remember and keep a bundle; return False if it was seen before or cannot be remembered."""
+        """Remember and retain a bundle; return False if it was seen before or cannot be remembered."""
         history = self._senders.find(bundle.pid, bundle.incarnation)
         if history is None:
             history = self._open(bundle.pid, bundle.incarnation)
@@ -325,7 +326,7 @@ class DirectSpread:
     def _compare(self, sender: Process, have: Have, ready: Ready) -> None:
         """Ask for what the peer has and this member has lacked for a round, each sender at most once a round.
 
-        The sender itself is asked first, where it is in reach: nobody else need be believed. Then, in turn, the peer.
+        The sender itself is asked first, if it is in reach: then no other peer need be believed. Next time, the peer.
         """
         wanted = []
         for pid, incarnation, first, end, start in HAVE.iter_unpack(have.senders):

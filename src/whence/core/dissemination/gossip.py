@@ -1,6 +1,6 @@
 """PrCast: balls-and-bins gossip. Each holder of a bundle passes it to a few random peers in each of its rounds.
 
-Promises: every member that stays gets every bundle with high probability, in some `rounds` rounds; a bundle is handed
+Promises: every member that stays gets every bundle with high probability, in about `rounds` rounds; a bundle is handed
 up at least once and leaves every buffer after `rounds` rounds.
 Assumes: nothing about order, loss or duplication; rounds of different members are not synchronised.
 The sentence that decides: a bundle first seen with age a is passed on in the next rounds - a rounds.
@@ -20,7 +20,7 @@ from whence.errors import SettingError
 from whence.types import Bundle, Instant, Process
 
 BUNDLE_FRAME_BYTES = 32
-"""What a bundle takes on the wire beyond its own bytes, at most: its array, name and three lengths."""
+"""The most bytes that a bundle takes on the wire beyond its own: its array, name and three lengths."""
 
 _INCARNATION_BITS, _SEQ_BITS = limits.INCARNATION_MAX.bit_length(), limits.SEQ_MAX.bit_length()
 
@@ -40,7 +40,7 @@ class Gossip(Item, frozen=True, tag=1):
         return all(map(Bundle.is_valid, self.bundles))
 
     def bundle_count(self) -> int:
-        """Return how many bundles it carries."""
+        """Return the number of bundles it carries."""
         return len(self.bundles)
 
     def payload_bytes(self) -> int:
@@ -52,13 +52,13 @@ class GossipSettings(Struct, frozen=True, kw_only=True):
     """How gossip spreads. Reach grows with fanout × rounds; so does the traffic."""
 
     fanout: int = 4
-    """Peers told in each round. The paper's 4 reaches 99.7 % of 125 members in 5 rounds."""
+    """Peers sent to in each round. The paper's 4 reaches 99.7 % of 125 members in 5 rounds."""
     rounds: int = 6
     """Rounds a bundle is passed on. Ages count hops, and a hop takes some 0.6 rounds: 6 for 250 members, 5 for 125."""
     round_ns: int = 100_000_000
     """Length of a round. Latency is about log(N) × 0.6 rounds."""
     jitter: float = 0.1
-    """Each round is longer or shorter by up to this part, so that members do not fall into step."""
+    """Each round is longer or shorter by up to this fraction, so that members do not synchronise."""
     gossip_bundles: int = 20
     """Bundles in one message, youngest first."""
     buffer_bundles: int = 20
@@ -66,7 +66,8 @@ class GossipSettings(Struct, frozen=True, kw_only=True):
     history: int = 256
     """Bundles remembered as seen. At least 2 × bundles per round of the whole group × (rounds + 2)."""
     idle_rounds: int = 3
-    """A message without bundles is sent at least every so many rounds, so that membership spreads in a quiet group."""
+    """The most rounds between two messages. Then one without bundles is sent, so that membership spreads in a quiet
+    group."""
 
     def __post_init__(self) -> None:
         if self.fanout < 1:
@@ -87,7 +88,7 @@ class GossipSettings(Struct, frozen=True, kw_only=True):
 
 
 class Carried(Struct, gc=False):
-    """A bundle being passed on, and the rounds it has behind it."""
+    """A bundle being passed on, and its age in rounds."""
 
     bundle: Bundle
     age: int
@@ -112,7 +113,7 @@ class PrCast:
         self._carry(bundle, 0, ready)
 
     def receive(self, sender: Process, item: Item, now: Instant, ready: Ready) -> list[Bundle]:
-        """Take in news and bundles; a bundle seen before keeps the age it has here."""
+        """Take news and bundles; return the new bundles. A bundle seen before keeps the age it has here."""
         if not isinstance(item, Gossip):
             ready.notes.append(Note("reject", "not_gossip", peer=sender.pid))
             return []
@@ -146,7 +147,7 @@ class PrCast:
         return self._next_round
 
     def gauges(self) -> list[Gauge]:
-        """Return how much is being passed on and remembered."""
+        """Return the number of bundles being passed on and remembered."""
         return [
             Gauge("gossip_buffer", len(self._carried), self._settings.buffer_bundles, must_drain=True),
             Gauge("gossip_history", len(self._seen), self._settings.history),
@@ -185,7 +186,7 @@ class PrCast:
         return carried[: _fitting(carried)]
 
     def _age(self) -> None:
-        """Let every bundle grow older by a round, and drop those that have had all of theirs."""
+        """Let every bundle grow older by a round, and drop those that have been passed on in all their rounds."""
         over = []
         for key, carried in self._carried.items():
             carried.age += 1
@@ -206,7 +207,7 @@ class PrCast:
         self._trim(ready)
 
     def _trim(self, ready: Ready) -> None:
-        """Make room by dropping the oldest: it is closest to its end, and most members know it."""
+        """Make room by dropping the oldest: it has the fewest rounds left, and most members know it."""
         if len(self._carried) > self._settings.buffer_bundles:
             oldest = max(self._carried.items(), key=_age_of_entry)[0]
             dropped = self._carried.pop(oldest)
@@ -214,12 +215,12 @@ class PrCast:
 
 
 def name_of(bundle: Bundle) -> int:
-    """Return what tells a bundle from all others, as one number: it is looked up for every bundle of every item."""
+    """Return a bundle's unique name as one number: it is looked up for every bundle of every item."""
     return (bundle.pid << _INCARNATION_BITS | bundle.incarnation) << _SEQ_BITS | bundle.first
 
 
 def _fitting(carried: list[Carried]) -> int:
-    """Return how many of the bundles, from the first on, fit the bytes of one message."""
+    """Return the number of bundles, from the first on, that fit the bytes of one message."""
     room = limits.GOSSIP_BYTES_MAX
     for at, each in enumerate(carried):
         bundle = each.bundle

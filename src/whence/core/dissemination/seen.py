@@ -1,4 +1,4 @@
-"""Which numbers of a process were seen: what tells a first arrival from a repetition, in bounded memory."""
+"""The numbers of a process that were seen: they tell a first arrival from a duplicate, in bounded memory."""
 
 from bisect import bisect_right
 
@@ -13,9 +13,9 @@ class Seen:
         self.lasts: list[int] = []
 
     def add(self, first: int, last: int, runs_max: int) -> bool:
-        """Take in first … last; return False, and change nothing, if any of them was seen before.
+        """Add first … last; return False, and change nothing, if any of them was seen before.
 
-        Over `runs_max` the lowest hole is closed: what was missing there counts as seen.
+        Over `runs_max`, the lowest hole is closed: what was missing there counts as seen.
         """
         firsts, lasts = self.firsts, self.lasts
         at = bisect_right(firsts, first)

@@ -1,4 +1,4 @@
-"""What an order remembers of each process that published: bounded in processes and in lives of one peer."""
+"""What an order remembers of each process that published: bounded in peers and in incarnations of one peer."""
 
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
@@ -10,7 +10,8 @@ State = TypeVar("State")
 
 
 class Senders(Generic[State]):
-    """Progress per process. The oldest lives of a peer are closed for good, so their stragglers cannot repeat."""
+    """Progress per process. The oldest incarnations of a peer are closed for good, so that their late bundles are not
+    delivered twice."""
 
     __slots__ = ("_fresh", "_limits", "_lives")
 
@@ -34,16 +35,17 @@ class Senders(Generic[State]):
         return None
 
     def crowded_out(self, pid: int) -> Process | None:
-        """Return the life of the peer that must be closed before another can be opened."""
+        """Return the incarnation of the peer that must be closed before another can be opened; None if none must."""
         lives = self._lives.get(pid, {})
         return Process(pid, min(lives)) if len(lives) >= self._limits.boots_per_sender_max else None
 
     def open(self, pid: int, incarnation: int) -> State:
-        """Begin to remember a process that is not refused."""
+        """Begin to remember a process that is not refused; return its state."""
         return self._lives.setdefault(pid, {}).setdefault(incarnation, self._fresh())
 
     def close(self, process: Process) -> None:
-        """Forget the oldest life of a peer to open a newer one: then it, and all before it, are refused for good."""
+        """Forget the oldest incarnation of a peer to open a newer one: then it and all earlier ones are refused for
+        good."""
         del self._lives[process.pid][process.incarnation]
 
     def __iter__(self) -> Iterator[tuple[Process, State]]:

@@ -1,1 +1,1 @@
-"""What two processes say to each other beneath all groups: who they are, where others live, that they are alive."""
+"""What two processes exchange beneath all groups: who they are, where others can be reached, that they are alive."""

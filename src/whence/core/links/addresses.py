@@ -1,9 +1,10 @@
-"""The address book: where each peer can be called. Learned from greetings, passed on among all that are connected.
+"""The address book: where each peer can be reached. Learned from greetings, passed on among all connected processes.
 
-Promises: an address of a newer life replaces one of an older life, never the other way round; the book is bounded; what
-is no host name is never learned, so never passed on, and costs whoever says it of itself its own connection (greeting).
-Assumes: members do not lie; whoever answers at an address must still name itself (greeting, TLS), so a wrong entry
-costs a failed call and nothing else.
+Promises: an address of a newer incarnation replaces one of an older incarnation, never the other way round; the book is
+bounded; what is not a host name is never learned, so never passed on, and a peer that gives such a name for itself
+loses its own connection (greeting).
+Assumes: members do not lie; a process that answers at an address must still name itself (greeting, TLS), so a wrong
+entry costs a failed call and nothing else.
 Costs: an entry of some 20 bytes for each peer on each new connection, and once more when it changes.
 """
 
@@ -27,7 +28,7 @@ ADDRESSES_MAX = 4096
 
 
 class Address(NamedTuple):
-    """Where one life of a peer listens."""
+    """Where one incarnation of a peer listens."""
 
     pid: int
     incarnation: int
@@ -36,7 +37,7 @@ class Address(NamedTuple):
 
 
 def pack(addresses: Iterable[Address]) -> list[bytes]:
-    """Return entries end to end, in as many pieces as items need."""
+    """Return the entries end to end, in pieces that each fit an item."""
     pieces, piece = [], bytearray()
     for pid, incarnation, host, port in addresses:
         name = host.encode()
@@ -50,7 +51,7 @@ def pack(addresses: Iterable[Address]) -> list[bytes]:
 
 
 def unpack(packed: bytes) -> Iterator[Address]:
-    """Yield the entries. Raises ValueError where they are not whole."""
+    """Yield the entries. Raises ValueError if one is not whole."""
     at = 0
     while at < len(packed):
         if at + _ENTRY.size > len(packed):
@@ -61,11 +62,11 @@ def unpack(packed: bytes) -> Iterator[Address]:
         if len(name) != length or incarnation > limits.INCARNATION_MAX:
             raise ValueError("an address is cut off or out of range")
         at += length
-        yield Address(pid, incarnation, name.decode("ascii", "replace"), port)  # what is no host name is not learned
+        yield Address(pid, incarnation, name.decode("ascii", "replace"), port)  # what is not a host name is not learned
 
 
 class Addresses(Item, frozen=True, tag=112):
-    """Where these peers live; and where do those live?"""
+    """The addresses of some peers, and a question for the addresses of others."""
 
     known: Annotated[bytes, Meta(max_length=ADDRESSES_BYTES_MAX)]
     asked: Annotated[bytes, Meta(max_length=2 * ASKED_MAX)]
@@ -86,7 +87,7 @@ class Addresses(Item, frozen=True, tag=112):
 
 
 def asking(pids: Iterable[int]) -> Addresses:
-    """Return the question where some peers live."""
+    """Return the question for the addresses of some peers."""
     return Addresses(b"", b"".join([pid.to_bytes(2, "little") for pid in pids][:ASKED_MAX]))
 
 
@@ -98,7 +99,7 @@ class Book:
         self._me = me.pid
 
     def learn(self, address: Address, *, own: bool = False) -> bool:
-        """Take in an address; return whether it is news. A peer's own word on itself counts whatever others said."""
+        """Learn an address; return whether it is news. What a peer says of itself overrides what others said."""
         known = self._known.get(address.pid)
         if address.pid == self._me or not address.port or not is_host(address.host):
             return False
@@ -110,11 +111,11 @@ class Book:
         return True
 
     def find(self, pid: int) -> Address | None:
-        """Return where a peer lives, if that is known."""
+        """Return a peer's address, if it is known."""
         return self._known.get(pid)
 
     def all(self) -> list[Address]:
-        """Return every entry, one's own among them."""
+        """Return every entry, including one's own."""
         return list(self._known.values())
 
     def some(self, pids: Iterable[int]) -> list[Address]:

@@ -1,11 +1,11 @@
-"""The failure detector: who has not answered for longer than it ever took.
+"""The failure detector: it suspects a peer that has been silent for longer than its answers ever took.
 
 Promises (◇P in practice): a process that stopped is suspected for good after some time; one that runs is trusted
 again as soon as it is heard, and each wrong suspicion widens its margin, so that wrong suspicions cease once delays
-are bounded. The margin outlives the connection that a suspicion cuts: a peer that comes back in the same life was
-wronged. One in a later life was not, and gets a detector of its own.
+are bounded. The margin outlives the connection that a suspicion closes: a peer that comes back in the same incarnation
+was wrongly suspected. One in a later incarnation was not, and gets a detector of its own.
 Assumes: a heartbeat is sent to every watched peer each `heartbeat_ns`, and answered.
-The sentence that decides: suspect whoever was silent for a heartbeat, the usual round trip, four times its usual
+The sentence that decides: suspect a peer that was silent for a heartbeat, the usual round trip, four times its usual
 deviation, and the margin.
 Source: Jacobson's estimator (mean and deviation of round trips); Chandra and Toueg for the widening margin.
 Costs: two small items per peer and heartbeat.
@@ -35,12 +35,13 @@ class Pong(Item, frozen=True, tag=114):
 
 
 class DetectorSettings(Struct, frozen=True, kw_only=True):
-    """How quickly silence becomes suspicion. Quicker finds the dead sooner and wrongs the slow more often."""
+    """How quickly silence becomes suspicion. Quicker finds dead peers sooner, and wrongly suspects slow ones more
+    often."""
 
     heartbeat_ns: int = 500_000_000
     """Between two pings to one peer."""
     margin_ns: int = 1_000_000_000
-    """Patience beyond what the round trips explain, at first."""
+    """Extra time beyond what the round trips explain, at first."""
     margin_ns_max: int = 30_000_000_000
     """Each wrong suspicion doubles the margin up to this."""
 
@@ -63,22 +64,23 @@ class Detector:
         self.deviation_ns = 0
         self.margin_ns = settings.margin_ns
         self.suspected = False
-        """It is silent."""
+        """The peer has been silent for too long."""
 
     def lost(self) -> None:
-        """Expect nothing more until the peer is back; if it was wronged, what is known of its answers counts then."""
+        """Expect nothing until the peer is back. If it is suspected, or ever was wrongly, keep its measured round
+        trips."""
         if not self.suspected and self.margin_ns <= self._settings.margin_ns:
             self.rtt_ns, self.deviation_ns = None, 0
 
     def heard(self, now: Instant) -> None:
-        """Learn that the peer is there."""
+        """Record a sign of life of the peer."""
         self.heard_at = now
         if self.suspected:
             self.suspected = False
             self.margin_ns = min(2 * self.margin_ns, self._settings.margin_ns_max)
 
     def answered(self, sent: Instant, now: Instant) -> None:
-        """Learn how long a round trip took."""
+        """Record how long a round trip took."""
         rtt_ns = now - sent
         if not 0 <= rtt_ns <= self._settings.margin_ns_max:
             return

@@ -1,10 +1,10 @@
 """The greeting: both ends of a new connection say who they are, and prove that they speak to each other now.
 
-Promises: a connection counts only after the peer named itself (pid, incarnation), speaks our version, belongs to our
-cluster and has repeated the number we drew for this connection. Bytes recorded elsewhere or earlier carry another
-number, a connection that reached the wrong process is meant for another name: both are refused.
-Assumes: nothing of the network. Who may claim which pid is the business of TLS (net/tls.py), not of this file.
-The sentence that decides: a link is up when the peer has confirmed the number of our own hello.
+Promises: a connection counts only after the peer has named itself (pid, incarnation), speaks our version, belongs to
+our cluster and has repeated the nonce we drew for this connection. Bytes recorded elsewhere or earlier carry another
+nonce, and a connection that reached the wrong process is meant for another name: both are refused.
+Assumes: nothing of the network. Who may claim which pid is decided by TLS (net/tls.py), not by this file.
+The sentence that decides: a link is up when the peer has confirmed the nonce of our own hello.
 Costs: one and a half round trips and some 120 bytes for each connection.
 """
 
@@ -38,12 +38,12 @@ _HOST = re.compile(r"[\w-]{1,63}(\.[\w-]{1,63})*\.?|(?=.*:.*:)[0-9a-fA-F:.]{2,45
 
 
 def is_host(name: str) -> bool:
-    """Tell whether a text has the form of a host name or an address: whatever else never reaches a resolver."""
+    """Tell whether a text has the form of a host name or an address: nothing else ever reaches a resolver."""
     return len(name) <= HOST_CHARS_MAX and _HOST.fullmatch(name) is not None
 
 
 class Hello(Item, frozen=True, tag=110):
-    """This is who I am, where others reach me, and the number you must repeat."""
+    """This is who I am, where others reach me, and the nonce you must repeat."""
 
     version: Annotated[int, Meta(ge=0, le=255)]
     cluster: Annotated[str, Meta(max_length=CLUSTER_CHARS_MAX)]
@@ -53,11 +53,11 @@ class Hello(Item, frozen=True, tag=110):
     port: Port
     """0: nobody can call me."""
     instance: Annotated[bytes, Meta(max_length=INSTANCE_BYTES_MAX)] = b""
-    """Drawn when the process started: two that were given one name differ in it. Empty: cannot be told."""
+    """Drawn when the process started: two processes with the same name differ in it. Empty: unknown."""
 
 
 class Confirm(Item, frozen=True, tag=111):
-    """I heard you, and you are the one I meant."""
+    """I received your hello, and you are the process I meant."""
 
     echo: Nonce
     pid: PeerId
@@ -65,26 +65,26 @@ class Confirm(Item, frozen=True, tag=111):
 
 
 class Why(IntEnum):
-    """Why a process cannot be greeted by the name it gives."""
+    """Why a process is refused under the name it gives."""
 
     TAKEN = 1
     """Another process of that name is connected, and has answered."""
     CALL_AGAIN = 2
     """Another one is connected, and is being asked whether it still runs."""
     SUPERSEDED = 3
-    """A later life of it is known."""
+    """A later incarnation of it is known."""
     REUSED = 4
-    """Another process had that name in the same life."""
+    """Another process had that name in the same incarnation."""
 
 
 class Refused(Item, frozen=True, tag=120):
-    """You cannot be who you say you are; `incarnation` is the life that is known here."""
+    """You cannot be who you say you are; `incarnation` is the one that is known here."""
 
     why: Annotated[int, Meta(ge=0, le=255)]
     incarnation: Incarnation
 
     def sentence(self, me: Process, peer: Process) -> str:
-        """Say it to whoever runs the process that was refused."""
+        """Return it as a sentence for the operator of the process that was refused."""
         match self.why:
             case Why.TAKEN:
                 return (
@@ -143,7 +143,7 @@ class Greeting:
         self.refusal: Refused | None = None
         """What the peer said instead of confirming, or would say."""
         self.retort: Refused | None = None
-        """What to tell the peer before the connection is closed."""
+        """What to send the peer before the connection is closed."""
         self.stage = Stage.SILENT
         self.nonce = nonce
         self.is_own = False
@@ -153,11 +153,11 @@ class Greeting:
         self._endpoint, self._instance = (host, port), instance
 
     def hello(self) -> Hello:
-        """Return what to say first."""
+        """Return the first item to send."""
         return Hello(VERSION, self._cluster, self.nonce, *self._endpoint, self._instance)
 
     def receive(self, sender: Process, item: Item) -> list[Item]:
-        """Take the peer's next word; return what to answer. Raises RemoteProtocolError: close the connection."""
+        """Take the peer's next item; return what to answer. Raises RemoteProtocolError: close the connection."""
         try:
             if isinstance(item, Refused) and self.stage in (Stage.SILENT, Stage.NAMED):
                 self.refusal = item

@@ -1,10 +1,11 @@
-"""Who is in which group: told to every connected peer, so that a newcomer knows whom to ask and whether to found.
+"""Who is in which group: announced to every connected peer, so that a newcomer knows whom to ask and whether to found.
 
 Promises: nothing that the levels do not promise themselves. It saves a newcomer from asking peers that are not in the
-group, lets processes that start together found one group instead of one each, and members that meet know each other.
+group, lets processes that start together found one group instead of one each, and lets members that meet know each
+other.
 The sentence that decides: a group with a member is joined; a group without one is founded by its named founders, or
-by the lowest pid among those that want it, once everybody who may know a member has answered (net/opening.py).
-Costs: one item per group and change of state, and one in answer to a first word.
+by the lowest pid among those that want it, once every peer that may know a member has answered (net/opening.py).
+Costs: one item per group and change of state, and one in answer to a peer's first item.
 """
 
 from collections.abc import Iterable
@@ -24,7 +25,7 @@ SETTINGS_BYTES_MAX = 1024
 
 
 class Place(StrEnum):
-    """Where a process stands to a group."""
+    """The state of a process with respect to a group."""
 
     WANTS = "wants"
     MEMBER = "member"
@@ -35,15 +36,16 @@ class Presence(Item, frozen=True, tag=115):
     """I am in this group, want to be, or left it; the packet names the group."""
 
     level: Annotated[str, Meta(max_length=32)]
-    """And, after a `#`, a mark of the settings that all members must share, at levels that have such."""
+    """The level's name and, at levels with settings that all members must share, a `#` and a mark of those settings."""
     place: Annotated[str, Meta(max_length=8)]
     founders: Annotated[bytes, Meta(max_length=FOUNDER.size * limits.VIEW_MAX)]
-    """The processes it was founded with, where the speaker is one of them; packed."""
+    """The processes that founded the group, if the sender is one of them; packed."""
     settings: Annotated[bytes, Meta(max_length=SETTINGS_BYTES_MAX)] = b""
-    """Those that all members must share, as JSON: so that who differs can be told in what. Empty: too long to tell."""
+    """The settings that all members must share, as JSON, so that an error can name those that differ. Empty: too long
+    to send."""
 
     def is_valid(self) -> bool:
-        """Tell whether the place is one and the founders are whole."""
+        """Tell whether the place is known and the founders are whole."""
         size = FOUNDER.size
         whole = len(self.founders) % size == 0 and self.founders[5::size].isascii()
         return whole and self.place in Place.__members__.values()
@@ -54,6 +56,6 @@ class Presence(Item, frozen=True, tag=115):
 
 
 def presence(level: str, place: Place, founders: Iterable[Process] = (), settings: bytes = b"") -> Presence:
-    """Return what to tell the others."""
+    """Return the item to announce to the others."""
     told = settings if len(settings) <= SETTINGS_BYTES_MAX else b""
     return Presence(level, place.value, b"".join([FOUNDER.pack(*founder) for founder in founders]), told)

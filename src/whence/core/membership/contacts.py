@@ -1,4 +1,4 @@
-"""The search for a group to join: contacts are asked, one after another, until one answers."""
+"""The search for a group to join: a process asks its contacts, one after another, until one answers."""
 
 from whence.core.membership.items import Subscribe
 from whence.core.membership.settings import ViewSettings
@@ -7,7 +7,7 @@ from whence.types import Instant
 
 
 class ContactSearch:
-    """Whom a process asks to be let in, and when it asks the next one."""
+    """The contacts that a process asks to be let in, and when it asks the next one."""
 
     __slots__ = ("_asked", "_retry_ns", "_tries_max", "active", "contacts", "retry_at")
 
@@ -30,14 +30,14 @@ class ContactSearch:
         self.retry_at = now + self._retry_ns
 
     def add(self, contact: int) -> None:
-        """Have one more contact to ask."""
+        """Add a contact to ask."""
         self.contacts = tuple(dict.fromkeys((*self.contacts, contact)))
 
     def stop(self) -> None:
-        """Ask no more: the process is a member."""
+        """Stop asking: the process is a member."""
         self.active = False
         self.retry_at = None
 
     def failed(self) -> bool:
-        """Tell whether so many contacts have been asked in vain that nobody seems to be there."""
+        """Tell whether so many contacts have not answered that there seems to be no member."""
         return self.active and self._asked > self._tries_max

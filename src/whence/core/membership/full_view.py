@@ -1,4 +1,4 @@
-"""Full views: everybody knows everybody, as the paper's own experiments allowed (J section 6; gossip 2.2).
+"""Full views: every member knows every other, as the paper's own experiments allowed (J section 6; gossip 2.2).
 
 The driver keeps one directory for all members that it hosts; joining still asks a contact for the snapshot.
 """
@@ -12,20 +12,20 @@ from whence.types import Instant, Process
 
 
 class Directory:
-    """Every member there is, shared by all that look into it."""
+    """All members of the group, shared by every view that reads it."""
 
     def __init__(self) -> None:
         self.pids: list[int] = []
         self._present: dict[int, None] = {}
 
     def add(self, pid: int) -> None:
-        """Enter a member; once is enough."""
+        """Add a member, unless it is there already."""
         if pid not in self._present:
             self._present[pid] = None
             self.pids.append(pid)
 
     def remove(self, pid: int) -> None:
-        """Strike a member that left."""
+        """Remove a member that left."""
         if self._present.pop(pid, 0) is None:
             self.pids.remove(pid)
 
@@ -48,26 +48,26 @@ class FullView(PartialView):
         self._directory = directory
 
     def found(self, peers: Sequence[Process], now: Instant) -> None:
-        """Enter oneself."""
+        """Add oneself to the directory."""
         self._directory.add(self.me.pid)
 
     def settle(self) -> None:
-        """Enter oneself once let in."""
+        """Stop asking and add oneself to the directory."""
         super().settle()
         self._directory.add(self.me.pid)
 
     def leave(self, now: Instant) -> None:
-        """Strike oneself; what is still on its way gets some rounds to spread."""
+        """Remove oneself from the directory; what is still under way gets some rounds to spread."""
         super().leave(now)
         self._directory.remove(self.me.pid)
 
     def news(self) -> tuple[bytes, bytes]:
-        """Return nothing: everybody looks into the directory."""
+        """Return nothing: every member reads the directory."""
         self.changed = False
         return b"", b""
 
     def hear(self, sender: Process, subs: bytes, unsubs: bytes) -> None:
-        """Learn nothing: everybody looks into the directory."""
+        """Learn nothing: every member reads the directory."""
 
     def next_round(self, ready: Ready) -> None:
         """Count down a farewell."""
@@ -78,15 +78,15 @@ class FullView(PartialView):
         """Keep the peer: the paper's experiments never forget a member."""
 
     def reaches(self, process: Process) -> bool:
-        """Return False: the directory does not tell who answers."""
+        """Return False: the directory does not know who answers."""
         return False
 
     def meet(self, peer: Process) -> None:
-        """Enter a member that says itself that it is one."""
+        """Add a peer that itself says that it is a member."""
         self._directory.add(peer.pid)
 
     def parted(self, peer: Process) -> None:
-        """Strike a member that says itself that it has left."""
+        """Remove a peer that itself says that it has left."""
         self._directory.remove(peer.pid)
 
     def targets(self, count: int) -> tuple[int, ...]:
@@ -105,7 +105,7 @@ class FullView(PartialView):
         return tuple(drawn)
 
     def view(self) -> None:
-        """Return nothing of its own: the directory is the driver's."""
+        """Return None: the directory is the driver's."""
 
     def gauges(self) -> list[Gauge]:
         """Return nothing: the directory is the driver's."""

@@ -1,4 +1,4 @@
-"""What members say to be let in, and how news of peers is packed."""
+"""The items that let a process into a group, and how news of peers is packed."""
 
 from struct import Struct as Layout
 from typing import Annotated
@@ -9,10 +9,10 @@ from whence import limits
 from whence.core.ready import Item
 
 NEWS = Layout("<HIB")
-"""One peer in the news: pid, incarnation, rounds left to live."""
+"""One peer in the news: pid, incarnation, rounds for which the entry is still passed on."""
 
 News = Annotated[bytes, Meta(max_length=NEWS.size * (limits.VIEW_MAX + 1))]
-"""Peers end to end: the fullest list and oneself. Packed: a list would decode into 32 bytes for each small number."""
+"""Peers end to end: at most a full list and oneself. Packed: a decoded list would take 32 bytes per small number."""
 
 
 def whole(news: bytes) -> bool:
@@ -24,10 +24,10 @@ def whole(news: bytes) -> bool:
 
 
 class Subscribe(Item, frozen=True, tag=2):
-    """Let me in; or, from a member, are you there? The sender is the subject."""
+    """Let me in; or, from a member: are you there? The sender is the subject."""
 
     joining: bool
-    """Asks for a snapshot too."""
+    """Whether the sender asks for a snapshot too."""
 
 
 class Welcome(Item, frozen=True, tag=3):

@@ -1,7 +1,7 @@
 """Arrivals and farewells that a member passes on (lpbcast's subscriptions and unsubscriptions).
 
-Law: news ages by rounds and dies when it is too old to pass on. An arrival is passed on once, a farewell in every round
-of its life. A farewell outweighs every arrival of the same incarnation and of earlier ones.
+Law: news ages by rounds and is dropped when it is too old to pass on. An arrival is passed on once, a farewell in every
+round until it is dropped. A farewell outweighs every arrival of the same incarnation and of earlier ones.
 """
 
 from msgspec import Struct
@@ -13,14 +13,14 @@ from whence.types import Process
 
 
 class Known(Struct, gc=False):
-    """A peer's life as last heard of, until the round when that news is too old to pass on."""
+    """The latest known incarnation of a peer, and the round from which that news is too old to pass on."""
 
     incarnation: int
     until: int
 
 
 class MembershipNews:
-    """Who came and who left, as far as it is to be passed on."""
+    """The arrivals and farewells that are still to be passed on."""
 
     __slots__ = ("_announce_at", "_me", "_rng", "_settings", "arrivals", "farewells", "round")
 
@@ -41,7 +41,8 @@ class MembershipNews:
                 del known[pid]
 
     def take(self, *, announces: bool) -> tuple[bytes, bytes]:
-        """Return the arrivals to pass on, each once, and the farewells; now and then the own arrival, if wanted."""
+        """Return the arrivals to pass on, each once, and the farewells. With `announces`, one's own arrival is among
+        them every `announce_rounds` rounds."""
         arrivals = self._packed(self.arrivals)
         self.arrivals.clear()
         if announces and self.round >= self._announce_at:
@@ -70,7 +71,7 @@ class MembershipNews:
             del self.arrivals[pid]
 
     def add_farewell(self, pid: int, incarnation: int, rounds: int) -> bool:
-        """Pass a farewell on; return False if it is old."""
+        """Add a farewell to pass on; return False if it is old."""
         farewell = self.farewells.get(pid)
         if farewell is not None and farewell.incarnation >= incarnation:
             return False
@@ -78,7 +79,7 @@ class MembershipNews:
         return True
 
     def shorten(self) -> None:
-        """Keep both lists within their bounds, dropping at random; the own farewell stays, beyond the bound."""
+        """Keep both lists within their bounds, dropping at random; one's own farewell stays, beyond the bound."""
         settings, me = self._settings, self._me.pid
         while len(self.arrivals) > settings.subs_max:
             drop_random(self.arrivals, me, self._rng)

@@ -3,9 +3,9 @@
 Promises: a view never holds the member itself and never more than `view_size` peers; a peer that said farewell leaves
 every view; a member that nobody writes to, or that lost its peers in a partition, finds the group again.
 Assumes: some contact or some peer once known can be reached again.
-Source: gossip 2.2 (lpbcast), J section 6.1. Ours, because lpbcast alone never forgets the dead nor heals a
-split: news of a peer lives for `sub_rounds` rounds after its last word; a target that failed `failures_max` times in a
-row leaves the view; now and then one lost peer or contact is asked to let us in again.
+Source: gossip 2.2 (lpbcast), J section 6.1. Ours, because lpbcast alone neither forgets dead peers nor heals a split:
+news of a peer lasts for `sub_rounds` rounds after its last announcement; a target that failed `failures_max` times in a
+row leaves the view; every `reach_rounds` rounds, one lost peer or contact is asked to let us in again.
 A peer that failed once is asked in every round until it answers or has failed for good.
 Unlike lpbcast, a peer pushed out of a full view is not passed on: members announce themselves, and recirculating old
 knowledge makes some of them too well known and lowers reach.
@@ -56,17 +56,17 @@ class PartialView:
         """The view as a list, for drawing from it."""
         self._view: dict[int, Known] = {}
         self._lost: dict[int, int] = {}
-        """Peers that stopped answering: (pid, incarnation) to try again some day."""
+        """Peers that stopped answering, to be tried again later: pid to incarnation."""
         self._failures: dict[int, int] = {}
         self._leaving_rounds: int | None = None
         self._heard_round = 0
         self.changed = False
-        """There is news that no round has carried yet."""
+        """There is news that was not sent in any round yet."""
 
     # --- coming and going ---
 
     def found(self, peers: Sequence[Process], now: Instant) -> None:
-        """Start with peers that are known to start too."""
+        """Start with peers that are known to start as well."""
         self._search.contacts = tuple(pid for pid, _ in peers if pid != self.me.pid)
         for pid, incarnation in peers:
             self._learn(pid, incarnation, self._settings.sub_rounds)
@@ -90,7 +90,7 @@ class PartialView:
         self.changed = True
 
     def gone(self) -> bool:
-        """Tell whether the farewell has been said often enough."""
+        """Tell whether the farewell has been sent often enough."""
         return self._leaving_rounds is not None and self._leaving_rounds <= 0
 
     def receive(self, sender: Process, item: Item, now: Instant, ready: Ready) -> bytes | None:
@@ -113,7 +113,7 @@ class PartialView:
         return self._news.take(announces=self._leaving_rounds is None)
 
     def hear(self, sender: Process, subs: bytes, unsubs: bytes) -> None:
-        """Take in a peer's news: farewells first, or a leaver would come back through old arrivals."""
+        """Take a peer's news: farewells first, or a leaver would come back through old arrivals."""
         self._heard_round = self._news.round
         if self._failures:
             self._failures.pop(sender.pid, None)
@@ -132,7 +132,7 @@ class PartialView:
         for suspect in self._failures:
             ready.send.append(Send((suspect,), Subscribe(joining=False)))
         if self._leaving_rounds is not None:
-            self.changed = True  # a farewell is said in every round, however quiet the group is
+            self.changed = True  # a farewell is sent in every round, however quiet the group is
             if len(news.farewells) <= self._settings.unsubs_max:
                 self._leaving_rounds -= 1
             return
@@ -175,14 +175,15 @@ class PartialView:
             self._learn(pid, arrivals[pid].incarnation, arrivals[pid].until - self._news.round)
 
     def reaches(self, process: Process) -> bool:
-        """Tell whether this life of a peer is in the view and has not failed to answer."""
+        """Tell whether this incarnation of a peer is in the view and has not failed to answer."""
         known = self._view.get(process.pid)
         return known is not None and known.incarnation == process.incarnation and process.pid not in self._failures
 
     # --- peers that say themselves where they stand ---
 
     def meet(self, peer: Process) -> None:
-        """Know a member that says so itself, or have one more to ask. No rumour of it: it tells everybody itself."""
+        """Add a peer that itself says that it is a member; while joining, add it to the contacts. No rumour of it is
+        passed on: it announces itself to everybody."""
         if peer.pid == self.me.pid:
             return
         if self._search.active:
@@ -197,7 +198,7 @@ class PartialView:
         self._shorten()
 
     def parted(self, peer: Process) -> None:
-        """Forget a member that says itself that it has left, and believe no older rumour of it."""
+        """Forget a peer that itself says that it has left, and believe no older rumour of it."""
         changed = self.changed
         self._bid_farewell(*peer, self._settings.farewell_rounds)
         self.changed = changed
@@ -206,13 +207,13 @@ class PartialView:
     # --- asking to be let in ---
 
     def tick(self, now: Instant, ready: Ready) -> None:
-        """Ask the next contact where the last one has not answered in time."""
+        """Ask the next contact if the last one has not answered in time."""
         retry_at = self._search.retry_at
         if retry_at is not None and now >= retry_at:
             self._search.ask_next(now, ready)
 
     def alone(self) -> bool:
-        """Tell whether so many contacts have been asked in vain that nobody seems to be there."""
+        """Tell whether so many contacts have not answered that there seems to be no member."""
         return self._search.failed()
 
     def wake_at(self) -> Instant | None:

@@ -7,10 +7,10 @@ from whence.errors import SettingError
 
 
 class ViewSettings(Struct, frozen=True, kw_only=True):
-    """How much a member knows of the others, and when it loses faith in one. Rounds are gossip rounds."""
+    """How much a member knows of the others, and when it drops one. Rounds are gossip rounds."""
 
     view: str = "partial"
-    """`partial` (each member knows some others) or `full` (the driver tells everybody about everybody)."""
+    """`partial` (each member knows some others) or `full` (the driver gives every member all others)."""
     view_size: int = 20
     """Peers known. Must exceed the fan-out; more makes splits rarer and messages longer."""
     subs_max: int = 20
@@ -18,23 +18,25 @@ class ViewSettings(Struct, frozen=True, kw_only=True):
     unsubs_max: int = 20
     """Farewells passed on. Full: a random one is dropped; a leaver waits a round instead."""
     announce_rounds: int = 6
-    """A member announces itself every so many rounds. More often costs bytes and churn, less often leaves a newcomer
-    unknown for longer. Must be below `sub_rounds`, or news of the living dies out."""
+    """Rounds between two announcements that a member makes of itself. Fewer cost bytes and churn, more leave a newcomer
+    unknown for longer. Must be below `sub_rounds`, or news of running members dies out."""
     sub_rounds: int = 12
-    """How long news of a peer lives after its last word: at least twice the rounds an event lives."""
+    """Rounds for which news of a peer is passed on after its last announcement: at least twice the rounds an event is
+    passed on."""
     farewell_rounds: int = 12
-    """How long a farewell lives. At least twice the rounds an event lives, or a leaver is remembered as present."""
+    """Rounds for which a farewell is passed on: at least twice the rounds an event is passed on, or a leaver is
+    remembered as present."""
     failures_max: int = 3
     """Failures in a row after which a peer leaves the view."""
     isolation_rounds: int = 10
-    """Rounds without any word after which a member asks to be let in again."""
+    """Rounds without any message after which a member asks to be let in again."""
     reach_rounds: int = 15
-    """Every so many rounds one lost peer or contact is asked: heals a group that a partition split."""
+    """Rounds after which one lost peer or contact is asked, again and again: heals a group that a partition split."""
     join_retry_rounds: int = 3
     """Rounds to wait for a Welcome before asking the next contact."""
     join_tries_max: int = 10
-    """Contacts asked in vain after which the group is taken for lost and begun anew; it merges with any other part of
-    it that is found later."""
+    """Contacts asked without an answer after which the group is taken for lost and founded anew; it merges with any
+    other part of it that is found later."""
 
     def __post_init__(self) -> None:
         if self.view not in ("partial", "full"):

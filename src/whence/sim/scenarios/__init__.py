@@ -36,7 +36,7 @@ SCENARIOS: dict[str, LevelScenarios] = {
     CANARY: LevelScenarios(gossip.simulation),
     **dict.fromkeys(RIVALS, LevelScenarios(tree.rival_simulation)),
 }
-"""Who builds the scenarios of a level."""
+"""The builder of each level's scenarios."""
 
 
 def simulation(

@@ -11,10 +11,10 @@ from whence.sim.scenario import Fault, Scenario
 from whence.sim.scenarios.request import DRIFTING, Request, evenly, timeline
 
 EVENTS_PER_ROUND = 1
-"""Of the whole group, so that buffers of the default size suffice for a group of any size."""
+"""For the whole group, so that buffers of the default size suffice for a group of any size."""
 
 SETTLE_ROUNDS = 40
-"""From healing until members that lost each other have met again."""
+"""Rounds from healing until members that lost each other have met again."""
 
 REACH_MIN = 0.99
 """The part of the expected deliveries that must happen: gossip promises with high probability."""

@@ -9,10 +9,10 @@ from whence.sim.scenario import MS, Fault, Publish, Scenario
 from whence.sim.scenarios.request import Request, evenly, timeline
 
 SPACING_NS = 10 * MS
-"""Between two publications of the whole group."""
+"""The time between two publications of the whole group."""
 
 WITH_FAULTS = {"delta": 400, "epsilon": 20}
-"""Under a swarm's network: δ covers its slowest links. In ticks of a millisecond."""
+"""Settings under a swarm's network, in ticks of a millisecond: δ covers its slowest links."""
 
 
 def simulation(request: Request) -> Scenario:
@@ -25,7 +25,7 @@ def simulation(request: Request) -> Scenario:
     if request.plan is None and request.faults == "swarm":
         network = draw_network(rng)
         drawn = draw_faults(request.nodes, phases.heal_at, rng)
-        # A clock that jumps breaks ε, on which the order rests.
+        # A clock that jumps breaks ε, and the order depends on ε.
         plan = FaultPlan([fault for fault in drawn if fault.kind != "clock_jump"], network, plan.clocks)
     faulty, deadline = request.faulty_events, deadline_ns(values)
     return Scenario(

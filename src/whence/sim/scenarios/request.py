@@ -11,7 +11,7 @@ from whence.sim.scenario import SECOND_NS, Clocks, Publish
 from whence.sim.workload import Workload
 
 DRIFTING = Clocks(offset_ns=SECOND_NS, drift_ppm=200)
-"""The clocks of a run with faults, unless a file of faults says otherwise."""
+"""The clocks of a run with faults, unless a fault file says otherwise."""
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -29,7 +29,7 @@ class Request(Struct, frozen=True, kw_only=True):
 
     @property
     def faulty_events(self) -> int:
-        """Return how many events are published while faults act: two thirds, or none without faults."""
+        """Return the number of events published while faults act: two thirds, or none without faults."""
         return 0 if self.faults == "none" else self.events * 2 // 3
 
     def fault_plan(self, end: int, rng: Random) -> FaultPlan:

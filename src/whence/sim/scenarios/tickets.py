@@ -57,7 +57,7 @@ def _coordinators(request: Request, values: OptimisticSettings) -> list[int]:
 
 
 def deadline_ns(values: OptimisticSettings) -> int:
-    """Return how long a delivery may take: the event spreads, waits, is asked for, and spreads again."""
+    """Return how long a delivery may take: the event spreads, waits, is requested, and spreads again."""
     rounds = 2 * values.gossip.rounds + values.layer.hold_rounds + values.layer.recover_rounds
     return rounds * values.gossip.round_ns
 

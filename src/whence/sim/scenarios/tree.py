@@ -13,7 +13,7 @@ from whence.sim.scenario import MS, SECOND_NS, Fault, Publish, Scenario
 from whence.sim.scenarios.request import DRIFTING, Request, timeline
 
 SPACING_NS = 20 * MS
-"""Between two publications of the whole tree."""
+"""The time between two publications of the whole tree."""
 SETTLE_NS = 8 * SECOND_NS
 DEADLINE_NS = 3 * SECOND_NS
 REST_NS = 6 * SECOND_NS

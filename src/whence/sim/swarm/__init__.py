@@ -1,4 +1,4 @@
-"""The swarm: draws a scenario from a seed. Each draw turns on a random subset of the faults, so that they also meet
+"""The swarm draws a scenario from a seed. Each draw turns on a random subset of the faults, so that they also meet
 in combinations nobody thought of.
 
 A schedule has a safety phase, in which anything goes wrong; then everything heals; the members find each other again
@@ -20,7 +20,7 @@ SWARMS: dict[str, Callable[[str, int], Scenario]] = {
     "causal": tree.draw,
     "total": merge.draw,
 }
-"""Who draws the scenarios of a level; the lab draws those of rivals."""
+"""The function that draws the scenarios of each level; the lab draws those of rivals."""
 
 
 def draw(level: str, seed: int) -> Scenario:

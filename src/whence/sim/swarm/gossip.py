@@ -14,10 +14,10 @@ LIVE: dict[str, Any] = {"spread": "direct", "view": "partial", "view_size": 64, 
 """How live groups are opened: each member sends to all it knows, and knows all."""
 
 REPAIR_ROUNDS = 8
-"""Until what a link lost was announced, missed for a round, requested, and requested again elsewhere."""
+"""Rounds until what a link lost was announced, missed for a round, requested, and requested again elsewhere."""
 
 SETTLE_ROUNDS = 30
-"""From healing until every lost member has been found: retries, reaching out, dropping the dead."""
+"""Rounds from healing until every lost member has been found: retries, reaching out, dropping the dead."""
 
 
 def draw(level: str, seed: int) -> Scenario:
@@ -39,7 +39,7 @@ def draw_gossiped(level: str, seed: int) -> Scenario:
 
 
 def _with_link_cut(scenario: Scenario, rng: Random) -> Scenario:
-    """Return the scenario with one link cut for a while, also after everything else healed: others must repair it."""
+    """Return the scenario with one link cut for a while, even after all else healed: other links must repair it."""
     one, other = rng.sample(range(scenario.nodes), 2)
     at = scenario.live_from_ns + rng.randrange(4 * ROUND_NS)
     rounds = rng.randint(1, 4)
@@ -69,7 +69,7 @@ def _dense(rng: Random) -> tuple[int, dict[str, Any]]:
 
 
 def _busy(rng: Random) -> tuple[int, dict[str, Any]]:
-    """Buffers smaller than what is under way: each bundle must make the most of its first round."""
+    """Buffers smaller than what is in transit: each bundle must make the most of its first round."""
     nodes = rng.randint(3, 5)
     settings = {"fanout": 7, "rounds": 8, "idle_rounds": 1, "gossip_bundles": 1, "buffer_bundles": 4, "history": 400}
     return nodes, settings
@@ -124,7 +124,7 @@ def _phased(level: str, seed: int, shape: str, nodes: int, settings: dict[str, A
 
 
 def _steady_traffic(nodes: list[int], start: int, end: int, per_round: int, rng: Random) -> list[Publish]:
-    """Return publications by all in turn at an even pace, so that nobody forwards two new bundles in one round."""
+    """Return publications by all in turn at an even rate, so that nobody forwards two new bundles in one round."""
     turns = cycle(rng.sample(nodes, len(nodes)))
     times = range(start * ROUND_NS, end * ROUND_NS, ROUND_NS // per_round)
     return [Publish(at_ns=at, node=next(turns), events=rng.choice((1, 1, 3))) for at in times]

@@ -1,8 +1,9 @@
 """Merged groups, of seven kinds: replicated, relayed, cramped, by the paper's stamps, with wild clocks, corrupted, and
 with bursts beyond what a tick may have. Half of them have processes with arbitrary ids.
 
-Clocks keep ε once the run has healed, and δ covers the slowest link, so that in the liveness phase nothing may be
-late. Before, wild clocks jump at will, by less than what counts as corrupt, and jump back at the latest at the end.
+Clocks keep ε once the run has healed, and δ covers the slowest link, so that nothing may be late in the liveness phase.
+Before healing, wild clocks jump at random, by less than what counts as corrupt; they jump back at the latest when the
+run heals.
 """
 
 from itertools import cycle
@@ -67,7 +68,7 @@ def _papers(rng: Random) -> tuple[int, dict[str, Any]]:
 
 
 def _wild(rng: Random) -> tuple[int, dict[str, Any]]:
-    """Clocks that jump at will."""
+    """Clocks that jump at random."""
     return rng.randint(4, 6), {"mergers": rng.choice((2, 3)), "release": _rule(rng)}
 
 
@@ -95,7 +96,7 @@ SHAPES = {
 DRAWN_EVENLY = tuple(SHAPES)[:6]
 
 BURST_EVENTS = 40
-"""Published by one member at one instant: more than a bursting group's tick may have."""
+"""Events that one member publishes at one instant: more than a bursting group's tick may have."""
 
 LONG_CUT_ROUNDS = 80
 """How much longer the safety phase lasts where a link is cut for most of it: longer than a merger's log."""
@@ -187,14 +188,14 @@ def _traffic(nodes: list[int], end: int, per_round: float, rng: Random) -> list[
 
 
 def _steady(nodes: list[int], start: int, end: int, per_round: int, rng: Random) -> list[Publish]:
-    """Return publications by all in turn at an even pace."""
+    """Return publications by all in turn at an even rate."""
     turns = cycle(rng.sample(nodes, len(nodes)))
     times = range(start, end, ROUND_NS // per_round)
     return [Publish(at_ns=at, node=next(turns), events=rng.choice((1, 1, 3))) for at in times]
 
 
 def _switches(nodes: list[int], span: int, rng: Random, start: int = 0) -> list[Act]:
-    """Return a few followers that change their merger."""
+    """Return acts by which a few followers change their merger."""
     return [
         Act(at_ns=start + rng.randrange(span), node=rng.choice(nodes), name="switch", argument=-1)
         for _ in range(rng.choice((0, 1, 3)))

@@ -1,8 +1,8 @@
-"""Corner cases of clusters with tickets that chance seldom meets: each is a scenario of its own, drawn now and then.
+"""Corner cases of clusters with tickets that random draws rarely reach: each is a scenario of its own, drawn at times.
 
-unheard: an applicant hears everybody but the coordinators, also after everything else healed; the coordinators keep
+unheard: an applicant hears everybody but the coordinators, even after everything else healed; the coordinators keep
 their tickets. stopped: all processes, or all but one that witnessed nothing, crash at once and come back with their
-journals, and an operator declares their first incarnations dead. words: more witnesses end for good than the cluster
+journals, and an operator declares their first incarnations dead. words: more witnesses crash for good than the cluster
 tolerates, and an operator declares them dead. unanswered: the only coordinator's answers to the only applicant are
 lost for a while. handover: an owner's last events reach everybody but the next owner of its ticket.
 """
@@ -19,7 +19,7 @@ from whence.types import Process
 
 
 def unheard(scenario: Scenario, round_ns: int, rng: Random) -> Scenario:
-    """Return a cut from one or two coordinators, who are no seeds, to an applicant."""
+    """Return the scenario with a cut from one or two coordinators that are not seeds to an applicant."""
     seeds = 2 * scenario.settings["k"] + 2
     nodes = max(scenario.nodes, seeds + 3)
     core = list(range(seeds, seeds + rng.choice((1, 1, 2))))
@@ -42,7 +42,7 @@ def unheard(scenario: Scenario, round_ns: int, rng: Random) -> Scenario:
 
 
 def stopped(scenario: Scenario, round_ns: int, rng: Random) -> Scenario:
-    """Return a crash of everybody; an operator declares them dead, and some ask for tickets again."""
+    """Return the scenario with a crash of everybody; an operator declares them dead, and some ask for tickets again."""
     seeds = 2 * scenario.settings["k"] + 2
     nodes = max(scenario.nodes, seeds + 2)
     gone = list(range(nodes - rng.choice((0, 0, 1))))
@@ -64,7 +64,7 @@ def stopped(scenario: Scenario, round_ns: int, rng: Random) -> Scenario:
 
 
 def declared_dead(scenario: Scenario, round_ns: int, rng: Random) -> Scenario:
-    """Return a crash for good of a coordinator and most of its witnesses, which an operator declares dead."""
+    """Return the scenario with a coordinator and most of its witnesses crashed for good and declared dead."""
     nodes = max(scenario.nodes, 8)
     wanting = rng.sample(range(nodes), 5)
     at = rng.randrange(14 * round_ns, 17 * round_ns)
@@ -84,7 +84,7 @@ def declared_dead(scenario: Scenario, round_ns: int, rng: Random) -> Scenario:
 
 
 def unanswered(scenario: Scenario, round_ns: int, rng: Random) -> Scenario:
-    """Return an applicant that hears nothing from the only coordinator for about as long as a grant takes."""
+    """Return a scenario whose applicant hears nothing from the only coordinator for about as long as a grant takes."""
     core, asker = rng.sample(range(scenario.nodes), 2)
     at = rng.randrange(6 * round_ns, 8 * round_ns)
     hears = at + rng.randrange(round_ns // 8, 5 * round_ns // 2)
@@ -98,7 +98,7 @@ def unanswered(scenario: Scenario, round_ns: int, rng: Random) -> Scenario:
 
 
 def handover(scenario: Scenario, round_ns: int, rng: Random) -> Scenario:
-    """Return an owner that publishes while one member is cut off, and whose ticket then goes to that member."""
+    """Return a scenario in which an owner publishes while a member is cut off; that member gets its ticket next."""
     owner, keeper, heir = rng.sample(range(scenario.nodes), 3)
     live_from = rng.randrange(14 * round_ns, 18 * round_ns)
     until = live_from + rng.randrange(2 * round_ns, 3 * round_ns)  # by then nobody gossips about them any more
@@ -126,7 +126,7 @@ CORNER_CASES: dict[str, Callable[[Scenario, int, Random], Scenario]] = {
 
 
 def _declarations(gone: list[int], listeners: "list[int] | range", at: int) -> list[Act]:
-    """Return an operator's declarations to everybody, and again later to those who could not take them at first."""
+    """Return an operator's declarations to everybody, and again later to those that could not take them at first."""
     return [
         Act(at_ns=at + later + number, node=node, name="declare_dead", argument=dead_argument(Process(pid, 1)))
         for later in (0, 2000 * MS)

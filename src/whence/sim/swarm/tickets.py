@@ -1,8 +1,8 @@
 """Clusters with tickets: small rings that come and go, under faults chosen to meet every rule of the ticket protocol.
 
-Who wants a ticket, who gives it back, who crashes, stalls longer than a lease, is cut off one way or altogether: each
-draw takes some of it. Some clusters lose all their coordinators at once. Before the faults stop everything may go
-wrong; afterwards the tickets must all come back, and what is then published must arrive.
+Members ask for tickets, give them back, crash, stall longer than a lease, are cut off one way or both ways: each draw
+has some of this. Some clusters lose all their coordinators at once. Until the faults stop, anything may go wrong;
+afterwards all tickets must come back, and what is then published must arrive.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ REACH_MIN = 0.99
 """The part of the expected deliveries that must happen where gossip promises with high probability only."""
 
 DRIFT_PPM = 20_000
-"""As far as clocks may differ: `drift_max`."""
+"""How far clocks may differ: `drift_max`."""
 
 
 def draw(level: str, seed: int) -> Scenario:
@@ -95,7 +95,7 @@ def draw(level: str, seed: int) -> Scenario:
 
 
 def _disseminated(scenario: Scenario, rng: Random) -> Scenario:
-    """Return the scenario as it is, with partial views, or with the dissemination and the timers of live groups."""
+    """Return the scenario unchanged, with partial views, or with the dissemination and the timers of live groups."""
     kind = rng.choice(("", "", "", "partial", "live"))
     if kind == "partial":
         partial = {
@@ -216,8 +216,8 @@ def _faults(shape: str, nodes: int, k: int, wanting: list[int], end: int, rng: R
 def _amnesia(nodes: int, end: int, rng: Random) -> tuple[list[Fault], list[Act]]:
     """Return a one-way cut between two of three coordinators until one closes the other; then all witnesses restart.
 
-    A witness that forgot its fence would renew the lease it had fenced. Because witnesses still hear the victim, it is
-    taken for dead only after SURE_MISSES rounds.
+    A witness that forgot its fence would renew the lease that it had fenced. Because witnesses still hear the victim,
+    it counts as dead only after SURE_MISSES rounds.
     """
     three = rng.sample(range(nodes), 3)
     at = rng.randrange(6 * TICKET_ROUND_NS, 7 * TICKET_ROUND_NS)
@@ -230,7 +230,7 @@ def _amnesia(nodes: int, end: int, rng: Random) -> tuple[list[Fault], list[Act]]
 
 
 def _orphan(nodes: int, end: int, rng: Random) -> tuple[list[Fault], list[Act]]:
-    """Return a coordinator that only an applicant hears, who is no witness; then the coordinator crashes.
+    """Return a coordinator that only an applicant hears, which is not a witness; then the coordinator crashes.
 
     A ticket that is granted before the granter's witnesses know has an owner that nobody finds.
     """
@@ -248,8 +248,8 @@ def _orphan(nodes: int, end: int, rng: Random) -> tuple[list[Fault], list[Act]]:
 def _strangers(nodes: int, end: int, rng: Random) -> tuple[list[Fault], list[Act]]:
     """Return a coordinator cut off from its watcher, and from a second witness before it replaces the first.
 
-    If it takes new witnesses without the consent of most old ones, those that its watcher reaches first close it, and
-    it does not know.
+    If it installs new witnesses without the consent of most old ones, those that its watcher reaches first close it,
+    and it does not know.
     """
     joining = rng.sample(range(nodes), 3)
     one, other, third = rng.sample(joining, 3)
@@ -267,7 +267,7 @@ def _strangers(nodes: int, end: int, rng: Random) -> tuple[list[Fault], list[Act
 RARE: dict[str, Callable[[int, int, Random], tuple[list[Fault], list[Act]]]] = {
     "amnesia": _amnesia, "orphan": _orphan, "strangers": _strangers,
 }  # fmt: skip
-"""Cases that rules exist for and chance seldom meets: each is drawn once in sixteen schedules."""
+"""Cases that have rules of their own and that random draws rarely reach: each is in one of sixteen schedules."""
 
 
 def _crashes(shape: str, mortal: list[int], k: int, wanting: list[int], end: int, rng: Random) -> list[Fault]:

@@ -1,4 +1,4 @@
-"""The same scenario in slow motion: for settings whose durations are longer."""
+"""The same scenario in slow motion, for settings with longer durations."""
 
 from msgspec import structs
 

@@ -21,7 +21,7 @@ from whence.sim.scenario import MS, Act, Clocks, Fault, Publish, Reaction, Scena
 
 SAFETY_NS = 2_500 * MS
 SETTLE_NS = 7_000 * MS
-"""From healing until everything expected has arrived: a few times the longest back-off."""
+"""The time from healing until everything expected has arrived: a few times the longest back-off."""
 LIVE_NS = 400 * MS
 DEADLINE_NS = 3_000 * MS
 REST_NS = 6_000 * MS
@@ -76,7 +76,7 @@ def _draw(level: str, seed: int, *, has_variants: bool) -> Scenario:
         "groups": ";".join(" ".join(map(str, sorted(members))) for members in plan.groups),
         "f": f,
         "identity": rng.choice(("uid", "uid", "uid", "paper")),
-        "coding": rng.choice(("whole", "predicted", "predicted", "thesis")),
+        "coding": rng.choice(("whole", "predicted", "predicted", "predicted")),
         "replay": rng.random() < 0.7,
         "retry_ns": 100 * MS,
         "retry_ns_max": 800 * MS,
@@ -117,7 +117,7 @@ def _draw(level: str, seed: int, *, has_variants: bool) -> Scenario:
 def _slow_applications(plan: Plan, nodes: int, rng: Random) -> int:
     """Make some applications slow; return how long they take to ask for the next event, or 0.
 
-    Some bundles are large then, and some processes crash while they are taken.
+    If so, some bundles are large, and some processes crash while these are taken.
     """
     take_ns = rng.choice((0, 0, 5 * MS, 30 * MS, 150 * MS))
     early = [publish for publish in plan.publishes if publish.at_ns < SAFETY_NS // 2]
@@ -138,7 +138,7 @@ def _slow_applications(plan: Plan, nodes: int, rng: Random) -> int:
 
 
 def _without_tree(plan: Plan, rng: Random) -> int:
-    """Make a plan one of a single group; return how slow its applications are, or 0.
+    """Turn a plan into one with a single group; return how slow its applications are, or 0.
 
     Some publishers crash soon after they published.
     """
@@ -155,8 +155,8 @@ def _without_tree(plan: Plan, rng: Random) -> int:
 def _few_messages(plan: Plan, rng: Random) -> int:
     """Reduce a plan to a few messages that follow each other; return how slow its applications are.
 
-    The publisher of one crashes, some of the repair is lost when it is back, and then nothing more is published: no new
-    message shows what is missing.
+    The publisher of one crashes, some of the repair is lost when it is back, and then nothing more is published. So no
+    new message shows what is missing.
     """
     early = [publish for publish in plan.publishes if publish.at_ns < SAFETY_NS // 2]
     some = rng.sample(early, min(len(early), rng.randint(2, 4)))
@@ -299,7 +299,7 @@ def _slow_links(plan: Plan, nodes: int, part: float, rng: Random) -> None:
 
 
 def _crashes(plan: Plan, nodes: int, f: int, rng: Random) -> None:
-    """Crash some nodes for a while: one at a time, as many as f, or far more, when order must hold all the same."""
+    """Crash some nodes for a while: one at a time, as many as f, or far more; even then the order must hold."""
     for _ in range(rng.choice((0, 1, 2, 3))):
         at, until = _span(rng, 50, 1_200)
         victims = _some(nodes, rng, rng.choice((1, 1, f, nodes // 2)))
@@ -311,7 +311,7 @@ def _crashes(plan: Plan, nodes: int, f: int, rng: Random) -> None:
 
 
 def _wrong_suspicions(plan: Plan, nodes: int, count: int, rng: Random, end: int = SAFETY_NS - 100 * MS) -> None:
-    """Let nodes suspect others that are up, for a while. Suspecting a node out of reach does nothing."""
+    """Let nodes suspect others that are up, for a while. Suspecting a node out of range does nothing."""
     for _ in range(count):
         at = rng.randrange(end)
         until = min(SAFETY_NS - MS, at + rng.randint(50, 1_500) * MS)

@@ -3,12 +3,13 @@
 Law: a process is a member of such a group if and only if its journal says so. Its present incarnation says nothing
 about that: the founders are the incarnations that first met. A journal without this record belongs to a process that
 has not started. A journal with other processes is refused: its numbers belong to places, and these would be others.
+It is read before all others: a mesh cannot read the records of a tree, nor a tree those of a mesh.
 Source: LoCaMu, section 4.8.
 """
 
 from collections.abc import Sequence
 
-from msgspec import Struct
+from msgspec import DecodeError, Struct, msgpack
 
 from whence.errors import StorageError
 from whence.types import Process
@@ -18,7 +19,7 @@ EARLIER_NAMES = {"spread=direct": "spread=mesh"}
 
 
 class GroupStarted(Struct, frozen=True, tag=32, array_like=True, gc=False):
-    """The processes by place; the founders, if this process knew them; and the layout that numbers rest on."""
+    """The processes by place; the founders, if this process knew them; and the layout that numbers depend on."""
 
     processes: list[int]
     founders: list[tuple[int, int]]
@@ -30,24 +31,31 @@ def group_started(processes: Sequence[int], founders: Sequence[Process], spread:
     return GroupStarted(list(processes), [(founder.pid, founder.incarnation) for founder in founders], spread)
 
 
-def founders_in(entries: Sequence[object], processes: Sequence[int], spread: str) -> list[Process]:
+_decoder: msgpack.Decoder[GroupStarted] = msgpack.Decoder(GroupStarted)
+
+
+def founders_in(records: Sequence[bytes], processes: Sequence[int], spread: str) -> list[Process]:
     """Return the founders that a journal names.
 
-    Raises StorageError if the journal is that of other processes, or of a group with another layout.
+    Raises StorageError if the journal belongs to other processes, or to a group with another layout.
     """
-    started = [entry for entry in entries if isinstance(entry, GroupStarted)]
-    known = started[-1] if started else GroupStarted(list(range(len(processes))), [], spread)  # an old journal has none
-    if entries and known.processes != list(processes):
-        raise _refused(f"the processes {_listed(known.processes)}", f"{_listed(processes)} are named", "those")
+    if not records:
+        return []
+    try:
+        known = _decoder.decode(records[0])
+    except DecodeError:  # an old journal has none
+        known = GroupStarted(list(range(len(processes))), [], spread)
+    if known.processes != list(processes):
+        raise _refused(f"the processes {_listed(known.processes)}", f"{_listed(processes)} are named", "name those")
     then = EARLIER_NAMES.get(known.spread, known.spread)
     if then != spread:
-        raise _refused(then, f"{spread} is asked for", "what")
+        raise _refused(then, f"{spread} is asked for", "give the settings")
     return [Process(*founder) for founder in known.founders]
 
 
 def _refused(then: str, now: str, what: str) -> StorageError:
     return StorageError(
-        f"the journal is of a group that began with {then}, and now {now}; name {what} it began with, or open a group "
+        f"the journal is of a group that began with {then}, and now {now}; {what} it began with, or open a group "
         "of another name"
     )
 

@@ -13,14 +13,14 @@ Number: TypeAlias = Annotated[int, Meta(ge=0, le=limits.SEQ_MAX)]
 
 
 class Ask(Item, frozen=True, tag=73):
-    """Send me yourself what you numbered above `above` and up to `upto` for me: NACK."""
+    """Send me yourself the messages that you numbered above `above` and up to `upto` for me: NACK."""
 
     above: Number
     upto: Number
 
 
 class Probe(Item, frozen=True, tag=74):
-    """Acknowledge again what you have of mine: an acknowledgement may have been lost."""
+    """Acknowledge again what you have of my messages: an acknowledgement may have been lost."""
 
     number: Number
 

@@ -45,13 +45,13 @@ MESH_NODES_MAX = 16
 (decision 0031)."""
 
 MESH_HELD_MAX = 2048
-"""Messages that a member of a mesh holds: as many as eight members with full windows have under way to it."""
+"""Messages that a member of a mesh holds back: as many as eight members with full windows have under way to it."""
 
 MESH = ("mesh", "direct")
 """The mesh in settings; `direct` is its earlier name."""
 
 OF_TREES = ("tree", "groups", "f", "identity", "coding", "replay", "retain", "ordered_links")
-"""Settings that have a meaning only on a tree. Whoever gives one gets a tree."""
+"""Settings that have a meaning only on a tree. A group that is given one of them uses a tree."""
 
 
 class CausalLevel(NamedTuple):
@@ -75,7 +75,7 @@ class CausalLevel(NamedTuple):
 
     @property
     def durable(self) -> bool:
-        """A member remembers across crashes: it is restored, and does not join again."""
+        """Return True: a member remembers across crashes; it is restored and does not join again."""
         return True
 
     def settings_from(self, given: Mapping[str, Any]) -> Settings:
@@ -92,14 +92,14 @@ class CausalLevel(NamedTuple):
         return settings
 
     def build(self, me: Process, settings: Settings, around: BuildContext) -> TreeMember | MeshMember:
-        """Compose a member that has not started yet. Raises SettingError for one that has no place."""
+        """Compose a member that has not started yet. Raises SettingError if the process has no place."""
         self._check_member(me.pid, settings)
         if settings.is_mesh:
             return self.compose_mesh(me, settings, remembers=around.remembers)
         return self.compose(me, settings, self.overlay(settings.overlay), remembers=around.remembers)
 
     def live_settings(self, founders: Sequence[int], given: Mapping[str, object]) -> dict[str, object]:
-        """Return what a live group is opened with: timers, who the members are, and how messages get to them.
+        """Return the settings of a live group: timers, who the members are, and how messages get to them.
 
         Raises SettingError without founders.
         """
@@ -116,10 +116,7 @@ class CausalLevel(NamedTuple):
         return chosen
 
     def check_place(self, process: int, settings: Settings) -> None:
-        """Refuse a process that has no place in the group, or one whose messages no other could read.
-
-        Raises SettingError.
-        """
+        """Raise SettingError for a process that has no place in the group, or whose messages no other could read."""
         self._check_member(process, settings)
         if not settings.is_mesh:
             overlay = overlay_of(settings.overlay)
@@ -177,7 +174,7 @@ class CausalLevel(NamedTuple):
         return overlay_of(settings.overlay).members_of(group)
 
     def first_peers(self, settings: Settings) -> int:
-        """Return none: everybody knows the tree."""
+        """Return 0: every member knows the tree."""
         return 0
 
     def reads_wall_clock(self) -> bool:

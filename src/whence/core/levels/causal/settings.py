@@ -14,8 +14,9 @@ class VariantSettings(Struct, frozen=True, kw_only=True):
     """How messages get to the members."""
 
     spread: Literal["tree", "mesh"] = "tree"
-    """tree: hop by hop, metadata of a neighbourhood, any size. mesh: from the publisher to everybody at once, with a
-    number per member; for small groups whose members can all connect. What shapes a tree has no effect then."""
+    """tree: hop by hop, metadata of a neighbourhood, groups of any size. mesh: from the publisher to every member at
+    once, with a number per member; for small groups whose members can all connect. A mesh ignores settings that shape a
+    tree."""
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -28,18 +29,18 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     @property
     def is_mesh(self) -> bool:
-        """Tell whether publishers send to everybody themselves."""
+        """Tell whether publishers send to every member themselves."""
         return self.variant.spread == "mesh"
 
     @property
     def mesh(self) -> ReliabilitySettings:
-        """Return what a mesh needs of them."""
+        """Return the settings that a mesh uses."""
         names = [field.name for field in structs.fields(ReliabilitySettings)]
         return ReliabilitySettings(**{name: getattr(self.tree, name) for name in names})
 
     @property
     def layout(self) -> str:
-        """Return what numbers in a journal rest on, beside the processes."""
+        """Return what numbers in a journal depend on, besides the processes."""
         if self.is_mesh:
             return "spread=mesh"
         overlay = self.overlay

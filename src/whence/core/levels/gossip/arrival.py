@@ -22,11 +22,11 @@ class Arrival:
         self._me = me
         self._limits = limits
         self._senders: Senders[Seen] = Senders(limits, Seen)
-        self._senders.open(*me)  # so that there is always room for one's own events
+        self._senders.open(*me)  # so that there is always room for the member's own events
         self._most_runs = 0
 
     def stamp(self, now: Instant) -> bytes:
-        """Return nothing: any order will do."""
+        """Return no stamp: any order will do."""
         return b""
 
     def publish(self, bundle: Bundle, now: Instant, ready: Ready) -> None:
@@ -63,7 +63,7 @@ class Arrival:
         return b""
 
     def adopt(self, snapshot: bytes) -> None:
-        """Take nothing over."""
+        """Adopt nothing."""
 
     def gauges(self) -> list[Gauge]:
         """Return how much is remembered."""

@@ -2,9 +2,9 @@
 
 Promises: of one process, no event is delivered after a later one; what will never be delivered here is reported as a
 gap before the first event that jumps it.
-Assumes: nothing of the spread; what it loses is waited for, for `hold_rounds` rounds, and then skipped.
+Assumes: nothing of the spread; what it loses is waited for during `hold_rounds` rounds, and then skipped.
 The sentence that decides: a bundle is delivered when its first event is the next one expected of its sender.
-Costs per bundle: one look-up in order, one entry held out of order; no stamp beyond the event's own number.
+Costs per bundle: one look-up if in order, one pending entry if out of order; no stamp beyond the event's own number.
 Source: gossip 3.2, one component of the clock of optimistic 6.3; gossip 3.3 for newcomers.
 """
 
@@ -25,14 +25,14 @@ _ENTRY = Layout("<IIQ")
 
 
 SEQ_END = wire_limits.SEQ_MAX + 1
-"""What is expected of a process that has published all the events it can."""
+"""The number expected next of a process that has published all the events it can."""
 
 
 class FifoSettings(Struct, frozen=True, kw_only=True):
-    """How long a gap is waited for."""
+    """How long to wait for missing events."""
 
     hold_rounds: int = 10
-    """Gossip rounds a bundle waits for an earlier one. Less than `rounds` + 2 skips events that are still coming."""
+    """Gossip rounds a bundle waits for an earlier one. Fewer than `rounds` + 2 skips events that are still coming."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.hold_rounds <= wire_limits.ROUNDS_MAX:
@@ -47,7 +47,7 @@ class Held(Struct, frozen=True, gc=False):
 
 
 class Progress:
-    """How far one sender has been delivered, and what of it waits: first event to bundle."""
+    """How far one sender's events have been delivered, and its pending bundles by their first event."""
 
     __slots__ = ("expected", "held")
 
@@ -57,7 +57,7 @@ class Progress:
 
 
 class Fifo:
-    """Hold what comes early; skip what does not come in time."""
+    """Hold back what comes early; skip what does not come in time."""
 
     __slots__ = ("_held_bundles", "_held_bytes", "_hold_ns", "_limits", "_me", "_senders", "_waiting", "_waiting_max")
 
@@ -66,16 +66,16 @@ class Fifo:
         self._limits = limits
         self._hold_ns = hold_ns
         self._senders: Senders[Progress] = Senders(limits, Progress)
-        self._senders.open(*me)  # so that there is always room for one's own events
+        self._senders.open(*me)  # so that there is always room for the member's own events
         self._waiting: deque[tuple[Instant, Process, int]] = deque()
-        """Everything that was held, by deadline; entries that were released meanwhile are passed over."""
+        """Every bundle that was held back, by deadline; entries that were released meanwhile are ignored."""
         self._waiting_max = 2 * limits.held_bundles_max + 1
-        """Over it, entries passed over are cleared away, at least half of all: constant cost per bundle held."""
+        """Over it, ignored entries are removed, at least half of all: constant cost per bundle held back."""
         self._held_bundles = 0
         self._held_bytes = 0
 
     def stamp(self, now: Instant) -> bytes:
-        """Return nothing: the event's own number is all it takes."""
+        """Return no stamp: the event's own number suffices."""
         return b""
 
     def publish(self, bundle: Bundle, now: Instant, ready: Ready) -> None:
@@ -83,7 +83,7 @@ class Fifo:
         self.admit(bundle, now, ready)
 
     def admit(self, bundle: Bundle, now: Instant, ready: Ready) -> None:
-        """Deliver a bundle that is next and all that waited for it; hold one that is early."""
+        """Deliver a bundle that is next and all that waited for it; hold back one that is early."""
         progress = self._senders.find(bundle.pid, bundle.incarnation) or self._open(bundle, now, ready)
         if progress is None:
             return
@@ -118,7 +118,7 @@ class Fifo:
         return b"".join(entries[: wire_limits.SNAPSHOT_BYTES_MAX // _ENTRY.size])
 
     def adopt(self, snapshot: bytes) -> None:
-        """Expect of every sender what a member expects. Raises ValueError if this is no snapshot."""
+        """Expect of every sender what a member expects. Raises ValueError if the bytes are not a snapshot."""
         if len(snapshot) % _ENTRY.size:
             raise ValueError(f"a snapshot is a multiple of {_ENTRY.size} bytes, not {len(snapshot)}")
         entries = list(_ENTRY.iter_unpack(snapshot))
@@ -137,7 +137,7 @@ class Fifo:
                 self._senders.open(pid, incarnation).expected = expected
 
     def gauges(self) -> list[Gauge]:
-        """Return how much is remembered and held."""
+        """Return how much is remembered and held back."""
         return [
             Gauge("senders", len(self._senders), self._limits.senders_max),
             Gauge("held_bundles", self._held_bundles, self._limits.held_bundles_max, must_drain=True),
@@ -146,7 +146,7 @@ class Fifo:
         ]
 
     def _open(self, bundle: Bundle, now: Instant, ready: Ready) -> Progress | None:
-        """Begin with a sender; an older life of the same peer may have to be closed for it."""
+        """Begin with a sender; an older incarnation of the same peer may have to be closed for it."""
         refusal = self._senders.refuses(bundle.pid, bundle.incarnation)
         if refusal is not None:
             ready.notes.append(Note("drop", refusal, bundle))
@@ -188,7 +188,7 @@ class Fifo:
             self._skip_to(process, progress, first, now, ready)
 
     def _skip_to(self, process: Process, progress: Progress, first: int, now: Instant, ready: Ready) -> None:
-        """Deliver the bundle at `first` and all held before it, reporting what is missing between."""
+        """Deliver the bundle at `first` and all that are pending before it, reporting what is missing in between."""
         for start in sorted(progress.held):
             if start > first:
                 break

@@ -1,4 +1,4 @@
-"""Levels `eventual` and `fifo`: which parts make their members."""
+"""Levels `eventual` and `fifo`: the parts their members are made of."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -36,7 +36,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
 
 class GossipLevel(NamedTuple):
-    """The recipe of the gossip levels: one part for each stage. A planted bug is one part replaced by a wrong one."""
+    """A gossip level: one part for each stage. A planted bug is one part replaced by a wrong one."""
 
     order: Callable[[Process, Settings], Order]
     member: Callable[..., StagedMember] = StagedMember
@@ -62,15 +62,15 @@ class GossipLevel(NamedTuple):
         return self.member(me, order, spread, members, settings.limits)
 
     def first_peers(self, settings: Settings) -> int:
-        """Return how many others a founder is told of at most."""
+        """Return the largest number of other processes that a founder is given."""
         return settings.views.view_size
 
     def live_settings(self, founders: Sequence[int], given: Mapping[str, object]) -> dict[str, object]:
-        """Return what a live group is opened with: who sends to everybody must know everybody (decision 0005)."""
+        """Return the settings of a live group: a member that sends to everybody must know everybody (decision 0005)."""
         return dict(EVERYBODY_KNOWN)
 
     def shared(self, settings: Settings) -> dict[str, object]:
-        """Return what all members must agree on: how bundles travel, and, of gossip, what its reach rests on."""
+        """Return what all members must agree on: how bundles travel, and, for gossip, what its reach depends on."""
         ways: dict[str, object] = {"spread": settings.direct.spread, "view": settings.views.view}
         if settings.direct.spread == "direct":
             return ways
@@ -100,7 +100,7 @@ GOSSIP: dict[str, GossipLevel] = {
 def settings_from(given: Mapping[str, Any]) -> Settings:
     """Make the settings of a gossip level from values by name, as text or typed. Raises SettingError.
 
-    What depends on the rounds a bundle lives is derived from them unless it is given.
+    Settings that depend on `rounds` are derived from it unless they are given.
     """
     settings = parse(given, Settings)
     rounds = settings.gossip.rounds

@@ -1,9 +1,9 @@
 """The clock of a member: ticks that never go back, stamps made from them, and the guards that repair both.
 
-Law: before every input, the clock is read and state that cannot be is repaired and noted; then nothing is published for
-ε ticks, until every stamp of before is in the past. The same holds for a process that began, and may have published in
-an earlier life. While the wall clock was set back, or is behind what was delivered here, publishing is refused
-(StalledError) instead of guessed.
+Law: before every input, the clock is read, and impossible state is repaired and noted. After a repair, nothing is
+published for ε ticks, until every earlier stamp is in the past. The same holds for a process that has just started and
+may have published in an earlier incarnation. While the wall clock is set back, or is behind what was delivered here,
+publishing is refused (StalledError): no stamp is guessed.
 Source: docs/papers/merge.md: merge 6 and merge 11; merge E6, E16 and E17.
 """
 
@@ -17,22 +17,22 @@ from whence.types import Bundle, Instant, Process
 
 
 class GuardedClock:
-    """Reads, stamps and guards for one life."""
+    """Reads, stamps and guards for one incarnation."""
 
     def __init__(self, me: Process, settings: TotalSettings, now: Instant, metrics: MemberMetrics) -> None:
         self.timing = settings.timing
         self.lead_max = settings.timing.lead_max
         self.ticks = Ticks(settings.merge.tick_ns, settings.timing)
         self.rt = self.ticks.read(now)
-        """The tick of the present input."""
+        """The tick of the current input."""
         self.stamps: StampClock[object] = settings.stamp_clock()
         self.stamps.start(self.rt)
         self.lived_before = me.incarnation > 1
-        """An earlier life of this process may have published."""
+        """An earlier incarnation of this process may have published."""
         self.stalled = False
         """Nothing may be published now."""
         self.stall_ticks = 0
-        """How long that was so, in all."""
+        """How long publishing was stalled, in total."""
         self._quarantine_until = self.rt + self.timing.epsilon if self.lived_before else 0
         self._repairs = 0
         self._tick_ns = settings.merge.tick_ns
@@ -40,7 +40,7 @@ class GuardedClock:
         self._metrics = metrics
 
     def is_first_life(self) -> None:
-        """Learn that this process never lived before, whatever its incarnation."""
+        """Learn that this process has no earlier incarnation, whatever its number says."""
         self.lived_before, self._quarantine_until = False, 0
 
     def guard(self, now: Instant, ready: Ready) -> None:
@@ -60,7 +60,7 @@ class GuardedClock:
         self.stalled = standing is Standing.STALLED or ticks.lead > self.lead_max or rt < self._quarantine_until
 
     def repaired(self, what: str, ready: Ready) -> None:
-        """Note a repair, and publish nothing until every stamp of before is in the past."""
+        """Note a repair, and publish nothing until every earlier stamp is in the past."""
         self._metrics.counts[f"reset_{what}"] += 1
         ready.notes.append(Note("reset", what))
         self._quarantine_until = self.rt + self.timing.epsilon
@@ -69,7 +69,7 @@ class GuardedClock:
     def refusal(self) -> StalledError:
         """Return why nothing may be published while the clock is stalled, and when to try again.
 
-        That is a tick later than it takes: timers of event loops count whole milliseconds and ring up to one early.
+        That is one tick later than needed: timers of event loops count whole milliseconds and fire up to one early.
         """
         if self.ticks.stands_still:
             why, wait = "the clock on the wall was set back", self.ticks.lead - self.lead_max
@@ -87,6 +87,6 @@ class GuardedClock:
         return k_hi, k_mid, low_key(bundle.pid, bundle.incarnation, bundle.first)
 
     def observe(self, bundle: Bundle) -> None:
-        """Let everything published from now on come after a bundle."""
+        """Observe a bundle's stamp, so that everything published from now on comes after it."""
         if bundle.pid != self._me.pid or bundle.incarnation != self._me.incarnation:
             self.stamps.observe(self.rt, self.stamps.read(bundle.stamp, self.rt))

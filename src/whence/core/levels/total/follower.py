@@ -1,9 +1,10 @@
 """The follower's side of a member: it delivers a merger's stream.
 
-Law: what is delivered has increasing keys, and every stamp that is delivered is observed, so that whatever is published
-here afterwards has a larger key. A bundle whose key is not above the last one is dropped; one whose stamp is invalid,
-or ahead of every sensible clock, is rejected. What the stream left out is reported as a gap before what comes next, and
-to the publisher itself where it was its own. Late bundles are delivered beside the stream, each once.
+Law: keys are delivered in increasing order, and every delivered stamp is observed, so that whatever is published here
+afterwards has a larger key. A bundle whose key is not above the last one is dropped; one whose stamp is invalid, or
+ahead of every sensible clock, is rejected. What the stream left out is reported as a gap before the next bundle; an
+omitted publication of this member's own is reported to it as publisher. Late bundles are delivered beside the stream,
+each once.
 The stream itself, and switching to another merger: subscription.py.
 Source: docs/papers/merge.md: merge 5, 6 and 11.
 """
@@ -27,12 +28,12 @@ LATE_REMEMBERED = 64
 
 
 class StreamState:
-    """What a member knows of the streams it has read, whichever merger it follows and whether it merges in between."""
+    """What a member knows of the streams it has read. It outlasts a change of merger, and a time as merger."""
 
     def __init__(self, gaps: GapDetector) -> None:
         self.gaps = gaps
         self.late: deque[int] = deque(maxlen=LATE_REMEMBERED)
-        """k_lo of the last late bundles."""
+        """k_lo of the most recent late bundles."""
 
 
 class Follower:
@@ -53,7 +54,7 @@ class Follower:
         self._ahead_max = clock.lead_max + clock.timing.stall_max
 
     def guard(self, ready: Ready) -> None:
-        """Give up a last key from the future, which would let nothing pass any more."""
+        """Discard a last key from the future: nothing would pass it any more."""
         last, rt = self.subscription.last, self._clock.rt
         if last is not None and (last[0] >> REST_BITS) + self._origin > rt + self._ahead_max:
             self.subscription.last = last_key_of(rt + self._clock.lead_max, self._origin)

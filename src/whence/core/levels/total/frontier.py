@@ -1,9 +1,9 @@
-"""How far every publisher is: the rule `frontier` releases what all live publishers have passed, before its time.
+"""The progress of every publisher: the rule `frontier` releases early what all live publishers have passed.
 
-Law: a publisher's keys grow with its numbers. Once a key of each live publisher is known, and nothing before it is on
-its way, no key at or below the least of them can come any more.
-Assumed: links that lose nothing, or a wait of δ + ε after a missing number; publishers that say on every beat how far
-they are. Clocks need not agree.
+Law: a publisher's keys grow with its numbers. Once a key of each live publisher is known, and nothing before it is in
+transit, no key at or below the least of them can arrive any more.
+Assumed: links that lose nothing, or a wait of δ + ε after a missing number; publishers that report their progress on
+every beat. Clocks need not agree.
 Source: docs/papers/merge.md: merge 5.
 """
 
@@ -12,7 +12,7 @@ from whence.types import Process
 
 
 class _Progress:
-    """How far one publisher says it is."""
+    """The progress that one publisher reports."""
 
     __slots__ = ("at", "certain", "claimed", "doubted_until", "expected")
 
@@ -20,29 +20,29 @@ class _Progress:
         self.expected = 1
         """The number it continues with."""
         self.claimed = self.certain = FIRST_KEY
-        """The last key it told, and the last that certainly nothing on its way is below."""
+        """The last key it reported, and the last key that certainly nothing in transit is below."""
         self.doubted_until = 0
-        """Something before what it told is missing: until this tick it may still come."""
+        """Something before the reported key is missing; it may still arrive until this tick."""
         self.at = 0
 
     def key_at(self, rt: int) -> MergeKey:
-        """Return the key that nothing of this publisher will be at or below any more."""
+        """Return a key such that everything still to come from this publisher is above it."""
         return self.claimed if rt >= self.doubted_until else self.certain
 
 
 class Frontier:
-    """The progress of every publisher that was heard."""
+    """The progress of every publisher heard from."""
 
     def __init__(self, wait_ticks: int) -> None:
         self._wait_ticks = wait_ticks
         self._progress: dict[Process, _Progress] = {}
         self._complete_from: int | None = None
-        """By this tick, every publisher that is there has been heard."""
+        """By this tick, every live publisher has been heard from."""
 
     def heard(self, rt: int, publisher: Process, key: MergeKey, first: int, following: int) -> None:
         """Learn that everything a publisher will send from number `following` on has a larger key.
 
-        `first` is the number of the first event the key covers: it counts only if nothing before it is missing.
+        `first` is the number of the first event that the key covers. The key counts only if nothing before is missing.
         """
         progress = self._progress.get(publisher)
         if progress is None:
@@ -57,12 +57,12 @@ class Frontier:
         progress.at = rt
 
     def reached(self, rt: int) -> MergeKey:
-        """Return the key that no live publisher will be at or below any more."""
+        """Return a key such that everything still to come from any live publisher is above it."""
         if self._complete_from is None or rt < self._complete_from:
             return FIRST_KEY
         silent = rt - self._wait_ticks
         return min((each.key_at(rt) for each in self._progress.values() if each.at >= silent), default=FIRST_KEY)
 
     def forget_silent(self, before: int, rt: int) -> None:
-        """Forget publishers that were last heard before a tick, or in the future."""
+        """Forget publishers last heard from before a tick, or in the future."""
         self._progress = {who: each for who, each in self._progress.items() if before <= each.at <= rt}

@@ -1,10 +1,10 @@
 """What a stream left out: numbers of a publisher that were skipped, reported as a gap before the event that skips them.
 
 Law: a publisher numbers its events without a gap, and its keys grow with the numbers. So a stream in key order has each
-publisher's numbers in order, and a number that is missing when a later one comes will never come. Lost on its way to a
-merger, late, rejected, or no longer in a log: whoever reads the stream is told what is not in it.
-A founder expects every life of every publisher from number 1; a newcomer from what it first sees, unless it saw an
-earlier life of the same peer.
+publisher's numbers in order, and a number that is missing when a later one comes will never come. Whether it was lost
+on its way to a merger, late, rejected, or no longer in a log: every reader of the stream learns what is not in it.
+A founder expects every incarnation of every publisher from number 1. A newcomer expects one from the first number it
+sees, unless it saw an earlier incarnation of the same peer.
 Source: docs/papers/merge.md: merge 11.
 """
 
@@ -13,14 +13,14 @@ from whence.core.ready import Gap, Note, Ready
 from whence.types import Bundle, Span
 
 PUBLISHERS_MAX = 65_536
-"""Processes whose next number is remembered. Full: the oldest is forgotten; a gap before its next event is not told."""
+"""Processes whose next number is remembered. Full: the oldest is forgotten; a gap before its next event is not seen."""
 
 GAP_EVENTS_MAX = 65_536
-"""Events one gap names. More are told as a reset: no honest publisher loses so many between two that come."""
+"""Events one gap names. More are reported as a reset: no honest publisher loses that many between two that arrive."""
 
 
 class GapDetector:
-    """How far a member's stream is with each publisher."""
+    """How far a member's stream has come with each publisher."""
 
     def __init__(self) -> None:
         self.from_the_start = False
@@ -28,7 +28,7 @@ class GapDetector:
         self._next: dict[tuple[int, int], int] = {}
         """The number each process continues with, by pid and incarnation."""
         self._lives: dict[int, int] = {}
-        """The last life that was seen of each peer."""
+        """The latest incarnation seen of each peer."""
 
     def before(self, bundle: Bundle) -> Span | None:
         """Take a bundle of the stream; return the numbers just before it that the stream left out."""
@@ -52,7 +52,7 @@ class GapDetector:
 
 
 def report(gap: Span, bundle: Bundle, metrics: MemberMetrics, ready: Ready) -> None:
-    """Tell the application which events of the publisher the stream left out before a bundle."""
+    """Report to the application which events of the publisher the stream left out before a bundle."""
     metrics.counts["skipped"] += gap.last - gap.first + 1
     least = gap.last - GAP_EVENTS_MAX + 1
     if gap.first < least:

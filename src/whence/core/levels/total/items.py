@@ -1,4 +1,4 @@
-"""The items of level `total`, numbers 20 to 29 for good, and the record of a merger's journal."""
+"""The items of level `total`, with the permanent numbers 20 to 29, and the record of a merger's journal."""
 
 from collections.abc import Sequence
 from struct import Struct as Layout
@@ -21,7 +21,7 @@ ACKED_MAX = 64
 """Publications in one acknowledgement."""
 
 VERSION_MAX = 2**31 - 1
-"""Role tables of one group: a change every second for 68 years. Full: who merges does not change any more."""
+"""Role tables of one group: a change every second for 68 years. Full: the roles do not change any more."""
 
 KEY_BYTES = 24
 _KEY = Layout(">QQQ")
@@ -38,7 +38,7 @@ KeyBytes: TypeAlias = Annotated[bytes, Meta(max_length=KEY_BYTES)]
 
 
 def key_to_bytes(key: MergeKey | None) -> bytes:
-    """Return a key as it travels: bytes that sort like it; none for None."""
+    """Return a key as it is sent: bytes that sort like it; none for None."""
     return b"" if key is None else _KEY.pack(*key)
 
 
@@ -74,7 +74,7 @@ class Batch(BundleItem, frozen=True, array_like=True, tag=21, gc=False):
 
 
 class Ack(Item, frozen=True, array_like=True, tag=22, gc=False):
-    """These publications have arrived: no need to send them again."""
+    """These publications have arrived and need not be sent again."""
 
     ids: Annotated[bytes, Meta(max_length=ACKED_MAX * PUBLICATION_ID.size)]
 
@@ -84,7 +84,7 @@ class Ack(Item, frozen=True, array_like=True, tag=22, gc=False):
 
 
 class Follow(Item, frozen=True, array_like=True, tag=23, gc=False):
-    """Send me your stream after this key; or, in a session that is open, I am still here and have come so far."""
+    """Send me your stream after this key; or, in an open session, I am still here and have reached this position."""
 
     session: Session
     after: KeyBytes
@@ -93,7 +93,7 @@ class Follow(Item, frozen=True, array_like=True, tag=23, gc=False):
     position: Position
     """0 to open the session; else one more than the position the follower has reached."""
     missing_until: Position
-    """What lies between the follower's position and this one has not come: send it again. 0: nothing is missing."""
+    """What lies between the follower's position and this one has not arrived: send it again. 0: nothing is missing."""
 
     def is_valid(self) -> bool:
         """Tell whether the key is whole."""
@@ -106,9 +106,9 @@ class Opened(Item, frozen=True, array_like=True, tag=24, gc=False):
     session: Session
     position: Position
     whole: bool
-    """Nothing is missing between the key that was asked for and the stream."""
+    """Nothing is missing between the requested key and the stream."""
     last: KeyBytes
-    """Everything from the position on has a larger key: what a newcomer resumes after before it has delivered."""
+    """Everything from the position on has a larger key. A newcomer that has delivered nothing yet resumes after it."""
 
     def is_valid(self) -> bool:
         """Tell whether the key is whole."""
@@ -155,37 +155,37 @@ class Bye(Item, frozen=True, array_like=True, tag=28, gc=False):
 
 
 class Mergers(Item, frozen=True, array_like=True, tag=29, gc=False):
-    """These merge and relay, as far as I know; version 0: I do not know, tell me."""
+    """These merge and relay, as far as I know; version 0: I do not know, send me your table."""
 
     version: Annotated[int, Meta(ge=0, le=VERSION_MAX)]
     mergers: Annotated[list[PeerId], Meta(max_length=limits.MERGERS_MAX)]
     relays: Annotated[list[PeerId], Meta(max_length=limits.MERGERS_MAX)]
 
     def is_valid(self) -> bool:
-        """Tell whether there are mergers if it knows, and nobody has two parts."""
+        """Tell whether a known table has mergers, and nobody has two roles."""
         pids = [*self.mergers, *self.relays]
         return bool(self.version) == bool(self.mergers) and len(set(pids)) == len(pids)
 
 
 def ids_of(bundles: Sequence[Bundle]) -> bytes:
-    """Return publications as an acknowledgement has them."""
+    """Return the ids of publications as an acknowledgement carries them."""
     return b"".join([PUBLICATION_ID.pack(bundle.pid, bundle.incarnation, bundle.first) for bundle in bundles])
 
 
 ALL_ITEMS = (Offer, Ack, Stream, Batch, Follow, Opened, LateBundle, Alive, Bye, Mergers)
-"""The frequent ones first: each item received is looked up here."""
+"""The frequent ones first: each received item is looked up here."""
 
 
 _JOURNAL = Layout(">QQQQ")
 
 
 def journal_entry(last: MergeKey, position: int) -> bytes:
-    """Return what a merger writes down before it releases: its last key and its position after it."""
+    """Return what a merger journals before it releases: its last key and its position after it."""
     return _JOURNAL.pack(*last, position)
 
 
 def read_journal(record: bytes) -> tuple[MergeKey, int] | None:
-    """Return what was written down; None if this is no such record."""
+    """Return the last key and the position in a record; None if it is of another kind."""
     if len(record) != _JOURNAL.size:
         return None
     k_hi, k_mid, k_lo, position = _JOURNAL.unpack(record)

@@ -30,11 +30,11 @@ class TotalLevel(NamedTuple):
         return member
 
     def held_bytes_max(self, settings: TotalSettings) -> int:
-        """Return how many payload bytes members hold on purpose, until it is their turn."""
+        """Return how many payload bytes members hold back by design, until it is their turn."""
         return settings.limits.buffer_bytes_max
 
     def first_peers(self, settings: TotalSettings) -> int:
-        """Return more than there can be: who merges is chosen among all founders, by each of them."""
+        """Return more than there can be: every founder chooses the mergers among all founders."""
         return PEER_ID_MAX
 
     @property
@@ -43,8 +43,8 @@ class TotalLevel(NamedTuple):
         return "level total counts the incarnations of a process; give data=…, a directory that lasts"
 
     def live_settings(self, founders: Sequence[int], given: Mapping[str, object]) -> dict[str, object]:
-        """Return what a live group is opened with: connections lose nothing while they last, and who is gone is told by
-        the detector, so that repeating is for rare cases."""
+        """Return the settings of a live group: connections lose nothing while they last, and the failure detector
+        reports who is gone, so that retransmission is for rare cases."""
         return {"patience_beats": 40, "resends": 1}
 
     def shared(self, settings: TotalSettings) -> dict[str, object]:
@@ -55,5 +55,5 @@ class TotalLevel(NamedTuple):
         return structs.asdict(settings.timing) | merge
 
     def reads_wall_clock(self) -> bool:
-        """Return True: stamps are in the time that the clocks on all walls share."""
+        """Return True: stamps are in wall-clock time, which all members share."""
         return True

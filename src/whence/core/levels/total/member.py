@@ -29,7 +29,7 @@ _ABSENT = (Lifecycle.OUTSIDE, Lifecycle.LEFT)
 
 
 class TotalMember:
-    """The inputs of a member, given to its parts; and its life in the group."""
+    """The inputs of a member, passed to its parts, and its membership in the group."""
 
     publisher_type: type[Publisher] = Publisher
     roles_type: type[Roles] = Roles
@@ -47,12 +47,12 @@ class TotalMember:
         self.publisher = self.publisher_type(me, settings, self.clock, self.outbox, self._metrics)
         self.roles = self.roles_type(me, settings, self.clock, self.publisher, self._metrics)
         self._beats = settings.merge.release == "frontier"
-        """Publishers say how far they are."""
+        """Publishers report their progress."""
         self._leave_by = 0
         self._unsaid: list[Note] = []
-        """What was noted by an input that was then refused; the next Ready tells it."""
+        """Notes of an input that was then refused; the next Ready carries them."""
 
-    # --- lives ---
+    # --- joining and leaving ---
 
     def found(self, peers: Sequence[Process], now: Instant) -> Ready:
         """Start as one of the first members: with the stream's first key."""
@@ -74,17 +74,17 @@ class TotalMember:
         return self._end(now, ready)
 
     def restore(self, records: Sequence[bytes], now: Instant) -> Ready:
-        """Take up who merges, and the last key that an earlier life of this merger released."""
+        """Restore who merges, and the last key that an earlier incarnation of this merger released."""
         ready = self.guard(now)
         self.roles.restore(records)
         return self._end(now, ready)
 
     def checkpoint(self) -> list[bytes]:
-        """Return what a later life needs of everything this one persisted."""
+        """Return what a later incarnation needs of everything this one persisted."""
         return self.roles.checkpoint()
 
     def leave(self, now: Instant) -> Ready:
-        """Begin to leave: send what is on its way, and send followers to another merger."""
+        """Begin to leave: finish sending what is pending, and direct followers to another merger."""
         ready = self.guard(now)
         if self.lifecycle is Lifecycle.JOINING:
             self._step(Lifecycle.LEFT)
@@ -115,7 +115,7 @@ class TotalMember:
         return bundle, self._end(now, ready)
 
     def refusal(self, now: Instant) -> StalledError | None:
-        """Return why nothing may be published, and when to try again; None if it may. The clock is as last read."""
+        """Return why publishing is refused, and when to try again; None if it is not. The clock is as last read."""
         if self.lifecycle is not Lifecycle.MEMBER:
             return None
         if self.clock.stalled:
@@ -171,7 +171,7 @@ class TotalMember:
     # --- time ---
 
     def tick(self, now: Instant) -> Ready:
-        """Do what time asks for: release, send again, beat, leave."""
+        """Do what is due: release, send again, beat, leave."""
         if self.lifecycle in _ABSENT:
             return Ready()
         ready = self.guard(now)
@@ -264,11 +264,11 @@ class TotalMember:
     # --- what an observer sees ---
 
     def held_back(self) -> bool:
-        """Tell whether publishers should wait: more is on its way to the mergers than arrives soon enough."""
+        """Tell whether publishers should wait: more is in transit to the mergers than can arrive soon enough."""
         return self.outbox.bytes > self.outbox.window.bytes_max
 
     def full_window(self) -> tuple[str, int, int] | None:
-        """Return the limit that holds publishers back, with its value and what there is; None if they are not."""
+        """Return the name, value and current use of the limit that holds publishers back; None if none does."""
         named = "bytes on their way to the mergers", self.outbox.window.bytes_max, self.outbox.bytes
         return named if self.held_back() else None
 
@@ -282,7 +282,7 @@ class TotalMember:
         return self.outbox.gauges() + ([] if merger is None else merger.gauges())
 
     def metrics(self) -> list[Metric]:
-        """Return what was counted and measured in this life."""
+        """Return what was counted and measured in this incarnation."""
         clock, merger, follower = self.clock, self.roles.merger, self.roles.follower
         buffered = None if merger is None else len(merger.buffer)
         return [

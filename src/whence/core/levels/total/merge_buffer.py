@@ -8,7 +8,7 @@ The sentence that decides: a bundle is released once the clock has reached l + �
 that jumps would strand it. Nothing waits longer than δ + 2ε − 1 ticks.
 Two faster rules give the same order. `tight` releases once the clock is past l + δ, and needs arrival within δ of the
 receiver's own clock. `frontier` also releases what every live publisher has passed (frontier.py).
-Cost per bundle: a push and a pop of a heap, a lookup among the keys seen, an entry to forget it again.
+Cost per bundle: a push and a pop of a heap, a lookup among the keys seen, and an entry that says when to forget it.
 Source: docs/papers/merge.md: merge 5 and merge 6; K section 4.
 """
 
@@ -26,23 +26,23 @@ from whence.types import Bundle, Instant
 ReleaseRule: TypeAlias = Literal["paper", "tight", "frontier"]
 
 MEMORY_FACTOR = 2
-"""What was released is remembered for this many times δ + ε; an older copy is dropped as stale."""
+"""Released bundles are remembered for this many times δ + ε; an older copy is dropped as stale."""
 
 Entry: TypeAlias = tuple[int, int, int, Instant, int, int, Bundle]
 """A bundle in its place: k_hi, k_mid, k_lo, when it arrived, its topic, its payload bytes, the bundle.
 
-A plain tuple, and the key first, so that entries compare by it at the least cost; keys are unique.
+A plain tuple with the key first, so that entries compare by key at the lowest cost; keys are unique.
 """
 
 ARRIVED: Final = 3
 TOPIC: Final = 4
 SIZE: Final = 5
 BUNDLE: Final = 6
-"""Where an entry has what comes after its key."""
+"""Indexes of what comes after the key in an entry."""
 
 
 def entry_of(key: MergeKey, arrived: Instant, topic: int, bundle: Bundle) -> Entry:
-    """Return a bundle in its place."""
+    """Return the entry of a bundle."""
     return (*key, arrived, topic, len(bundle.body), bundle)
 
 
@@ -59,7 +59,7 @@ class Fate(Enum):
     LATE = "late"
     """Its place has passed."""
     STALE = "stale"
-    """So old that nobody can tell whether it is late or was released already."""
+    """Too old to tell whether it is late or was already released."""
 
 
 class MergeBuffer:
@@ -69,11 +69,11 @@ class MergeBuffer:
         self.last: MergeKey = FIRST_KEY
         """The last key released."""
         self.position = 0
-        """How many were released: a place in this merger's stream, not comparable with another's."""
+        """The number of bundles released: a place in this merger's stream, not comparable with another's."""
         self.early = 0
-        """Released before their time, because the buffer was full."""
+        """Bundles released before their time, because the buffer was full."""
         self.purged = 0
-        """Entries thrown out because they were corrupt."""
+        """Entries removed because they were corrupt."""
         self._timing = timing
         self._limits = limits
         self._rule = rule
@@ -85,16 +85,16 @@ class MergeBuffer:
         self._bytes = 0
         self._memory_ticks = MEMORY_FACTOR * (timing.delta + timing.epsilon)
         self._seen: set[int] = set()
-        """k_lo of what is held, was released or was late."""
+        """k_lo of every bundle that is pending, was released or was late."""
         self._fading: deque[tuple[int, int, list[int]]] = deque()
         """What left the heap, by the tick at which it is forgotten: (tick, the last k_hi, every k_lo)."""
         self._remembered = 0
         self._stale_up_to = -1
         """Nothing with an l up to here is accepted: copies of it may have been released and forgotten."""
         self.frontier = Frontier(self._wait_ticks) if rule == "frontier" else None
-        """How far every publisher is, where the rule asks for it."""
+        """The progress of every publisher, where the rule needs it."""
         self._stale_at = self._due_at = -1
-        """The ticks for which the two bounds below were computed: they change once a tick, and are asked per input."""
+        """The ticks of the two bounds below: they change once a tick, and every input needs them."""
         self._stale_below = 0
         """Nothing with a k_hi below this is accepted."""
         self._due_below = 0
@@ -107,7 +107,7 @@ class MergeBuffer:
     # --- arrival ---
 
     def arrive(self, rt: int, entry: Entry) -> Fate:
-        """Take a bundle whose stamp was found valid."""
+        """Take a bundle with a valid stamp; return what becomes of it."""
         k_hi, k_lo, seen = entry[0], entry[2], self._seen
         if k_lo in seen:
             return Fate.DUPLICATE
@@ -153,7 +153,7 @@ class MergeBuffer:
         return out
 
     def discard_through(self, key: MergeKey) -> None:
-        """Forget what is held up to a key: it was delivered in another merger's stream."""
+        """Forget what is pending up to a key: it was delivered in another merger's stream."""
         heap, limits = self._heap, self._limits
         while heap and heap[0][:3] <= key:
             self._bytes -= heappop(heap)[SIZE]
@@ -162,7 +162,7 @@ class MergeBuffer:
             self._bytes = sum(entry[SIZE] for entry in heap)
 
     def flush(self, rt: int) -> list[Entry]:
-        """Return everything that is held, in order, before its time."""
+        """Return everything that is pending, in order, before its time."""
         out = sorted(self._heap)
         self._heap.clear()
         return self._leave(rt, out) if out else out
@@ -173,17 +173,17 @@ class MergeBuffer:
         return (heap[0][0] >> REST_BITS) + self._origin + self._wait_ticks if heap else None
 
     def lag_of(self, rt: int, entry: Entry) -> int:
-        """Return how many ticks ago a bundle became due."""
+        """Return the number of ticks since a bundle became due."""
         return rt - (entry[0] >> REST_BITS) - self._origin - self._wait_ticks
 
     # --- guards ---
 
     def guard(self, rt: int) -> str | None:
-        """Repair corrupt state; return what it was, in one word.
+        """Repair corrupt state; return what was corrupt, in one word.
 
-        A last key from the future would make everything late; a held bundle from the future would stay for good; a
-        heap out of order would release out of order. Valid entries leave within δ + 2ε ticks, so looking through the
-        heap once in that time costs each bundle two looks.
+        A last key from the future would make everything late; a pending bundle from the future would stay for good; a
+        heap out of order would release out of order. Valid entries leave within δ + 2ε ticks, so one scan of the heap
+        in that time looks at each bundle twice.
         """
         found = None
         if (self.last[0] >> REST_BITS) + self._origin > rt + self._repair_over:
@@ -207,7 +207,7 @@ class MergeBuffer:
         return "buffer" if purged else None
 
     def _tidy(self, rt: int) -> None:
-        """Rebuild what is remembered from what it is derived from, once in the time it is remembered for."""
+        """Rebuild the memory of keys from what it derives from, once in the time that keys are remembered."""
         self._tidy_at = rt + self._memory_ticks
         self._fading = deque(batch for batch in self._fading if batch[0] <= rt + self._memory_ticks)
         self._remembered = sum(len(batch) for _, _, batch in self._fading)
@@ -220,7 +220,7 @@ class MergeBuffer:
             self.frontier.forget_silent(rt - self._memory_ticks, rt)
 
     def gauges(self) -> list[Gauge]:
-        """Return how much is held and remembered."""
+        """Return how much is pending and remembered."""
         limits = self._limits
         return [
             Gauge("buffer_bundles", len(self._heap), limits.buffer_bundles_max, must_drain=True),
@@ -231,12 +231,12 @@ class MergeBuffer:
     # --- parts ---
 
     def _wait(self) -> int:
-        """Return how many ticks after l a bundle is released."""
+        """Return the number of ticks after l at which a bundle is released."""
         timing = self._timing
         return timing.delta + 1 if self._rule == "tight" else timing.delta + timing.epsilon
 
     def _make_room(self, out: list[Entry]) -> None:
-        """Release the first in order before their time until what is held fits."""
+        """Release the first entries before their time, until the rest fits."""
         heap, limits = self._heap, self._limits
         held = self._bytes - sum(entry[SIZE] for entry in out)
         while heap and (len(heap) > limits.buffer_bundles_max or held > limits.buffer_bytes_max):
@@ -245,8 +245,8 @@ class MergeBuffer:
             self.early += 1
 
     def _leave(self, rt: int, out: list[Entry]) -> list[Entry]:
-        """Let entries go, but none at or below the last key; remember them for a while."""
-        if out[0][:3] <= self.last:  # only a corrupted heap has such
+        """Return the entries above the last key, and remember them for a while."""
+        if out[0][:3] <= self.last:  # happens only with a corrupt heap
             self._bytes -= sum(entry[SIZE] for entry in out if entry[:3] <= self.last)
             out = [entry for entry in out if entry[:3] > self.last]
             if not out:
@@ -262,7 +262,7 @@ class MergeBuffer:
         self._remembered += len(gone)
 
     def _forget(self, rt: int) -> None:
-        """Forget what is too old to be accepted again; where memory is full, sooner, and accept no more of that age."""
+        """Forget what is too old to be accepted again; if memory is full, sooner, and accept no more of that age."""
         fading, seen = self._fading, self._seen
         while fading and fading[0][0] <= rt:
             _, _, batch = fading.popleft()

@@ -32,7 +32,7 @@ class Merger:
         self.server: StreamServer | None = None
         """None while it warms up."""
         self.warm_at = 0
-        """The tick from which it serves: by then all publishers have known of it for δ."""
+        """The tick from which it serves: by then all publishers have known it for δ."""
         self._clock = clock
         self._gaps = gaps
         self._metrics = metrics
@@ -43,7 +43,7 @@ class Merger:
         self._on_time_ticks = settings.timing.delta + settings.timing.lead_max
 
     def repaired(self, what: str, ready: Ready) -> None:
-        """Note that the buffer was corrupt. Its member may publish on: it is no clock."""
+        """Note that the buffer was corrupt. Its member may go on publishing: the buffer makes no stamps."""
         self._metrics.counts[f"reset_{what}"] += 1
         ready.notes.append(Note("reset", what))
 
@@ -57,7 +57,7 @@ class Merger:
             self._metrics.counts["g2_violation"] += 1
         if fate is Fate.KEPT:
             return
-        # While it warms up it serves nobody: the others tell what is late.
+        # While it warms up it serves nobody: the other mergers report what is late.
         if fate is Fate.LATE and self._merge.late == "side" and self.server is not None:
             self._late(self.server, bundle, max(0, rt - published - self._delta), ready)
         else:
@@ -72,7 +72,7 @@ class Merger:
             ready.send.append(Send(server.followers(), LateBundle(bundle, late_ticks)))
 
     def heard(self, publisher: Process, item: Alive, ready: Ready) -> None:
-        """Learn how far a publisher is. Every message carries a stamp, and stamps that are seen are observed."""
+        """Learn a publisher's progress. Every message carries a stamp, and every stamp seen is observed."""
         stamps, rt = self._clock.stamps, self._clock.rt
         try:
             stamp = stamps.read(item.stamp, rt)
@@ -117,7 +117,7 @@ class Merger:
     def receive(
         self, server: StreamServer, sender: Process, item: Item, now: Instant, ready: Ready, *, admits: bool
     ) -> None:
-        """Take what a follower or publisher says; `admits`: new followers are served."""
+        """Take an item from a follower or publisher; `admits`: new followers are served."""
         if isinstance(item, Follow):
             if admits:
                 server.follow(sender, item, self._newest(), now, ready)
@@ -127,11 +127,11 @@ class Merger:
             self.heard(sender, item, ready)
 
     def _newest(self) -> MergeKey:
-        """Return a key that everything this merger releases from now on is above, if it arrives within δ."""
+        """Return a key such that everything this merger releases from now on is above it, if it arrives within δ."""
         return max(self.buffer.last, last_key_of(self._clock.rt - self._wait_max, self._origin))
 
     def tick(self, server: StreamServer, now: Instant, ready: Ready) -> None:
-        """Tell followers how far the stream is; drop what the log has kept long enough."""
+        """Report the stream's position to followers; drop what the log has retained long enough."""
         server.tick(now, ready)
         server.log.trim(self._clock.rt - self._merge.log_ticks)
 

@@ -1,6 +1,6 @@
 """What a member of level `total` counts and measures, for operators and for `whence tune`.
 
-Nothing here decides anything. Ticks are the group's ticks; totals are those of one life.
+Nothing here decides anything. Ticks are the group's ticks; totals are those of one incarnation.
 Source: docs/papers/merge.md: merge 11.
 """
 
@@ -10,7 +10,7 @@ from whence.core.ready import Metric, Note, Ready
 from whence.types import Bundle
 
 RECENT = 1024
-"""Released bundles that the quantiles of waits are taken from."""
+"""The number of released bundles over which quantiles of waits are computed."""
 
 DELAYS_UP_TO = (0, *(1 << at for at in range(17)))
 """Upper bounds of the histogram of delays, in ticks; longer ones count in a last bucket without a bound."""
@@ -38,7 +38,7 @@ class MemberMetrics:
         ready.notes.append(Note("reject", reason, bundle))
 
     def drop(self, reason: str, bundle: Bundle, ready: Ready) -> None:
-        """Count and note a bundle that is of no use."""
+        """Count and note a bundle that is dropped."""
         self.counts[reason] += 1
         ready.notes.append(Note("drop", reason, bundle))
 
@@ -53,7 +53,7 @@ class MemberMetrics:
             self.k_max = chain
 
     def released(self, waits: list[int], first_lag: int, last_lag: int) -> None:
-        """Count released bundles: how many ticks each was held, and how long after its time the first and last left."""
+        """Count released bundles: the ticks each was held back, and how long after its time the first and last left."""
         self._waits += waits
         self._wait_max = max(self._wait_max, *waits)
         self._lag, self._lag_max = last_lag, max(self._lag_max, first_lag)

@@ -1,10 +1,10 @@
 """Publications on their way to the mergers: sent to each, and again until acknowledged or too late to matter.
 
 Law: a publication reaches every merger that can be reached within δ, unless all its copies are lost. After δ it is
-given up, because it would only be late. Its publisher is told of an omission: at once where the stream it follows
-passes the publication's place without it; after a while where nobody acknowledged it and there is no stream. Nothing
-that is lost is recovered.
-Cost: one acknowledgement per publication and merger. How much may be on its way: window.py.
+given up, because it would only be late. An omission is reported to its publisher: at once if the stream it follows
+passes the publication's place without it; after a while if nobody acknowledged it and there is no stream. What is lost
+is not recovered.
+Cost: one acknowledgement per publication and merger. How much may be in transit: window.py.
 Source: docs/papers/merge.md: merge 11.
 """
 
@@ -22,12 +22,12 @@ PublicationId: TypeAlias = tuple[int, int, int]
 """Pid, incarnation, number of the first event."""
 
 SPARE_TIMERS = 64
-"""Timers of publications that are acknowledged already; when there are more than these and one for each publication
-that is not, they are swept."""
+"""Timers left over from publications already acknowledged. They are swept when there are more than this many, plus one
+for each unacknowledged publication."""
 
 
 class PendingPublication:
-    """A publication, who has not acknowledged it, and until when it is worth sending."""
+    """A publication, the peers that have not acknowledged it, and the last tick at which it is worth sending."""
 
     __slots__ = ("item", "last_tick", "resend_at", "sent_at", "size", "targets", "unheard")
 
@@ -42,11 +42,11 @@ class PendingPublication:
         self.resend_at = resend_at
         self.last_tick = last_tick
         self.unheard = unheard
-        """What our application must be told of if nobody acknowledges it; None once somebody has."""
+        """The bundle to report to the application if nobody acknowledges it; None once somebody has."""
 
 
 class Outbox:
-    """All publications of one process, and those a relay passes on, that somebody has not acknowledged."""
+    """The publications of one process, and those it passes on as a relay, that some peer has not acknowledged."""
 
     def __init__(self, resend_ns: int, delta_ns: int, pending_max: int, doubt_ns: int) -> None:
         self.window = PublishWindow(delta_ns)
@@ -55,15 +55,15 @@ class Outbox:
         self._pending_max = pending_max
         self._pending: dict[PublicationId, PendingPublication] = {}
         self._timers: list[tuple[Instant, PublicationId]] = []
-        """A heap of when each is sent again. One that no longer agrees with its publication does not count."""
+        """A heap of when each is sent again. A timer that no longer matches its publication is ignored."""
         self._doubt_ns = doubt_ns
         self._doubtful: dict[PublicationId, tuple[Bundle, Instant]] = {}
-        """Publications of ours that nobody acknowledged, and when the application is told of them."""
+        """Publications of ours that nobody acknowledged, and when they are reported to the application."""
         self.expected: dict[PublicationId, tuple[MergeKey, Bundle]] = {}
-        """Publications of ours that have not come in the stream, with their keys, in this order. Full: the oldest
-        goes; it was acknowledged, or is told of in time."""
+        """Publications of ours that have not come in the stream, with their keys, in key order. Full: the oldest is
+        dropped; it was acknowledged, or is reported in time."""
         self.bytes = 0
-        """Payload bytes that somebody has not acknowledged."""
+        """Payload bytes that some peer has not acknowledged."""
         self.given_up = 0
         """Publications that some merger never acknowledged: lost on the way, or rejected for a clock that is ahead."""
 
@@ -74,10 +74,10 @@ class Outbox:
         self, bundle: Bundle, topic: int, targets: tuple[int, ...], now: Instant, last_tick: int, ready: Ready,
         *, own: bool, tell: bool = False, key: MergeKey | None = None,
     ) -> None:  # fmt: skip
-        """Send a publication, and keep it to send it again until the clock is past `last_tick`.
+        """Send a publication, and retain it to send it again until the clock is past `last_tick`.
 
-        `tell`: nobody has it yet, and if nobody acknowledges it the application must know. `key`: its place in the
-        stream that is followed here; if that passes without it, the application must know, too.
+        `tell`: nobody has it yet; if nobody acknowledges it, report that to the application. `key`: its place in the
+        stream that is followed here; if the stream passes that place without it, report that too.
         """
         if not targets:
             return
@@ -107,7 +107,7 @@ class Outbox:
     def acknowledged(self, by: int, ids: bytes, now: Instant) -> None:
         """Learn what has arrived at a merger."""
         for publication in PUBLICATION_ID.iter_unpack(ids):
-            pending = self._pending.get(publication)  # none: it was given up, and the acknowledgement came after δ
+            pending = self._pending.get(publication)  # None: it was given up, and the acknowledgement came after δ
             if pending is not None and by in pending.targets:
                 pending.targets = tuple([target for target in pending.targets if target != by])
                 pending.unheard = None
@@ -116,7 +116,7 @@ class Outbox:
                     self._drop(publication)
 
     def tick(self, rt: int, now: Instant, last_tick_max: int, ready: Ready) -> None:
-        """Send again what is due; give up what is too late, or claims to be worth sending longer than anything is."""
+        """Send again what is due; give up what is too late, or claims to be worth sending for longer than possible."""
         resend_ns = self.window.resend_ns(self._resend_ns)
         for publication, pending in list(self._pending.items()):
             if rt > pending.last_tick or pending.last_tick > last_tick_max:
@@ -130,7 +130,7 @@ class Outbox:
                 self._tell(publication, ready)
 
     def wake_at(self) -> Instant:
-        """Return when something is sent again, or told; NEVER if nothing is."""
+        """Return when something is next sent again or reported; NEVER if nothing is."""
         timers, pending = self._timers, self._pending
         while timers:
             at, publication = timers[0]
@@ -150,7 +150,7 @@ class Outbox:
         self._trust(publication)
 
     def stream_passed(self, key: MergeKey, ready: Ready) -> None:
-        """Learn how far the stream is: what should have come before, and did not, was left out of it."""
+        """Learn the stream's progress: what should have come before this key, and did not, was left out."""
         while self.expected:
             publication, (place, bundle) = next(iter(self.expected.items()))
             if place >= key:
@@ -160,11 +160,11 @@ class Outbox:
             ready.deliver.append(Unheard(bundle))
 
     def expect_nothing(self) -> None:
-        """Forget what has not come in the stream: it is not followed any more, or not all of it."""
+        """Forget what has not come in the stream: the stream is no longer followed, or not all of it."""
         self.expected.clear()
 
     def tell_all(self, ready: Ready) -> None:
-        """Tell of everything that nobody is known to have, because no further acknowledgement will come."""
+        """Report everything that nobody is known to have, because no further acknowledgement will come."""
         for pending in self._pending.values():
             if pending.unheard is not None:
                 ready.deliver.append(Unheard(pending.unheard))
@@ -172,7 +172,7 @@ class Outbox:
             self._tell(publication, ready)
 
     def gauges(self) -> list[Gauge]:
-        """Return how much is on its way."""
+        """Return how much is in transit."""
         return [Gauge("outbox_bundles", len(self._pending), self._pending_max, must_drain=True)]
 
     def _give_up(self, publication: PublicationId, now: Instant, ready: Ready) -> None:

@@ -2,8 +2,8 @@
 
 Law: the keys of one publisher grow with its numbers. With `hlc`, whatever is published after a delivery has a larger
 key than what was delivered, under any clocks: stamps are observed at delivery. An event that others would reject,
-because its tick has as many as it may have, is refused before it is created. A relay passes publications on with their
-origin's stamp: a new one could invert what comes by another relay.
+because its tick is full, is refused before it is created. A relay passes publications on with their origin's stamp: a
+new one could invert what comes by another relay.
 Cost per publication: a stamp, one item to every merger or relay, an entry in the outbox.
 Source: docs/papers/merge.md: merge 4, 8 and 11; merge E8.
 """
@@ -22,7 +22,7 @@ from whence.types import Bundle, Instant, Process
 
 
 class Publisher:
-    """Everything this process publishes in one life."""
+    """Everything this process publishes in one incarnation."""
 
     def __init__(
         self, me: Process, settings: TotalSettings, clock: GuardedClock, outbox: Outbox, metrics: MemberMetrics
@@ -30,7 +30,7 @@ class Publisher:
         self.published = 0
         """The number of the last event."""
         self.topic = 0
-        """Of what is published from now on."""
+        """The topic of what is published from now on."""
         self.targets: tuple[int, ...] = ()
         """Mergers or relays that publications are sent to."""
         self.outbox = outbox
@@ -43,10 +43,10 @@ class Publisher:
         self._tick_ns = settings.merge.tick_ns
         self._beat_ns = settings.merge.beat_ns
         self.alive_at: Instant = 0
-        """When the publisher next says how far it is."""
+        """When the publisher next reports its progress."""
 
     def full_tick(self) -> StalledError | None:
-        """Return the refusal of an event that others would reject, because the tick has as many as it may have."""
+        """Return the refusal of an event that others would reject, because the tick is full; None if it is not."""
         wait = self._clock.stamps.wait(self._clock.rt)
         if not wait:
             return None
@@ -88,7 +88,7 @@ class Publisher:
         self.outbox.tick(rt, now, rt + self._worth_ticks_max, ready)
 
     def alive(self, now: Instant, *, may_publish: bool) -> Alive | None:
-        """Return how far this publisher is, once a beat, for mergers that release by the frontier."""
+        """Return this publisher's progress, once a beat, for mergers that release by the frontier."""
         if now < self.alive_at <= now + self._beat_ns:
             return None
         self.alive_at = now + self._beat_ns

@@ -1,7 +1,8 @@
-"""What a merger released, kept for followers that join or fall behind.
+"""What a merger released, retained for followers that join or fall behind.
 
 Law: nothing above the log's floor that this merger released is missing from it, and its keys increase. A position
-numbers what this life of this merger released; it means nothing at another merger. The key means the same everywhere.
+numbers what this incarnation of this merger released and means nothing at another merger. A key means the same
+everywhere.
 Bounded by bundles, bytes and time; what is cut off raises the floor.
 Source: docs/papers/merge.md: merge 5.
 """
@@ -35,7 +36,7 @@ class ReleaseLog:
         return self.start + len(self._entries)
 
     def append(self, released: list[Entry], rt: int) -> None:
-        """Keep what was just released."""
+        """Append what was just released."""
         self._entries += released
         self._ticks += [rt] * len(released)
         self._bytes += sum([entry[SIZE] for entry in released])
@@ -83,7 +84,7 @@ class ReleaseLog:
         return self.start + at, bundles
 
     def gauges(self) -> list[Gauge]:
-        """Return how much is kept."""
+        """Return how much is retained."""
         return [
             Gauge("log_bundles", len(self._entries), self._bundles_max),
             Gauge("log_bytes", self._bytes, self._bytes_max),

@@ -1,7 +1,7 @@
 """How a member learns who merges and relays, and passes it on; a merger also keeps the table up to date.
 
-Law and cost: role_table.py. A newcomer asks its contacts on every beat until one of them knows. A merger tells the
-other mergers, its followers, and those that merged before and may not know that they no longer do.
+Law and cost: role_table.py. A newcomer asks its contacts on every beat until one of them knows. A merger sends its
+table to the other mergers, to its followers, and to former mergers that may not know that they were replaced.
 """
 
 from collections.abc import Sequence
@@ -14,25 +14,25 @@ from whence.core.ready import Ready, Send
 from whence.types import Instant, Process
 
 VERSION_LEAP_MAX = 1 << 20
-"""A table that is newer by more is corrupt, and not taken: no later one could replace it."""
+"""A table that is newer by more is corrupt and is not adopted: no later one could replace it."""
 
 FORMER_MAX = 64
-"""Mergers that were replaced and are still told. Full: the oldest is told no more."""
+"""Replaced mergers that are still sent the table. Full: the oldest is dropped."""
 
 
 class RoleExchange:
-    """The newest table heard of, what follows from it for this member, and when to tell others."""
+    """The newest known table, what follows from it for this member, and when to send it to others."""
 
     def __init__(self, me: Process, settings: TotalSettings) -> None:
         self._me = me
         self._merge = settings.merge
         self._patience_ns = settings.patience_ns
         self._heard: dict[int, Instant] = {}
-        """When each other merger was last heard."""
+        """When each other merger was last heard from."""
         self._former: dict[int, None] = {}
-        """Who merged before, and may not know that it no longer does: two that replaced each other must meet again."""
+        """Former mergers that may not know that they were replaced: two that replaced each other must meet again."""
         self._contacts: tuple[int, ...] = ()
-        """Whom a newcomer asks; nobody once it knows."""
+        """The peers a newcomer asks; none once it knows who merges."""
         self._beat_at: Instant = 0
         self._set(UNKNOWN)
 
@@ -50,16 +50,16 @@ class RoleExchange:
 
     @property
     def home(self) -> int:
-        """Return the merger that this member follows unless something is in the way."""
+        """Return the merger that this member prefers to follow."""
         return self.others[self._me.pid % len(self.others)]
 
     def restore(self, records: Sequence[bytes]) -> None:
-        """Take up the newest table that an earlier life wrote down."""
+        """Restore the newest table that an earlier incarnation persisted."""
         kept = [table for table in map(from_record, records) if table is not None]
         self._set(max([self.table, *kept]))
 
     def adopt(self, table: RoleTable, now: Instant) -> None:
-        """Act by a table from now on; its mergers count as just heard."""
+        """Act by a table from now on; its mergers count as just heard from."""
         self._former |= dict.fromkeys(self.table.mergers)
         self._former = {pid: None for pid in self._former if pid not in table.mergers and pid != self._me.pid}
         while len(self._former) > FORMER_MAX:
@@ -69,14 +69,14 @@ class RoleExchange:
         self._contacts = ()
 
     def ask(self, contacts: Sequence[int], now: Instant, ready: Ready) -> None:
-        """Tell some members what is known here, so that they tell what they know better; repeat while it is nothing."""
+        """Send the table known here to some members, who answer if theirs is newer; repeat while none is known here."""
         self._contacts = tuple(contacts) if not self.table.version else ()
         self._beat_at = now + self._merge.beat_ns
         if contacts:
             ready.send.append(Send(tuple(contacts), self._item()))
 
     def hear(self, sender: Process, item: Mergers, now: Instant, ready: Ready) -> RoleTable | None:
-        """Return a newer table that a member tells; tell it where the one here is newer."""
+        """Return the table that a member sent if it is newer; if the one here is newer, send it back."""
         self._heard[sender.pid] = now
         told = RoleTable(item.version, tuple(item.mergers), tuple(item.relays))
         if told < self.table:
@@ -85,11 +85,11 @@ class RoleExchange:
         return told if told > self.table and not leaps else None
 
     def tell(self, member: Process, ready: Ready) -> None:
-        """Tell a member who merges."""
+        """Send a member the table."""
         ready.send.append(Send((member.pid,), self._item(), member.incarnation))
 
     def tick(self, now: Instant, followers: Sequence[int] | None, ready: Ready) -> RoleTable | None:
-        """Ask again, or as a merger tell everybody; return a newer table if this member is the one to make it.
+        """Ask again, or as a merger send the table; return a newer table if this member is the one to make it.
 
         `followers` are those of a merger; None if the member is not one.
         """
@@ -107,7 +107,7 @@ class RoleExchange:
         return None if followers is None else self._mended(now, followers)
 
     def wake_at(self) -> Instant:
-        """Return when the next beat is due; NEVER if there is nothing to tell."""
+        """Return when the next beat is due; NEVER if there is nothing to send."""
         return self._beat_at if self._contacts or self.merges else NEVER
 
     def _mended(self, now: Instant, followers: Sequence[int]) -> RoleTable | None:

@@ -1,11 +1,11 @@
 """Who merges and who relays: a table with a version, which members pass on and the mergers keep up to date.
 
-Law: a member acts by the newest table it has heard of; of two with the same version the greater one counts. So all end
-with the same. Founders have the same first one: the lowest of them merge. While a place is free, or a merger has been
-silent for too long, the first merger that is not silent gives the place to its lowest follower. Mergers that the
-settings name are never replaced.
-Order does not rest on it: whoever merges releases by key, and never at or below its last one. What a new merger is not
-sent, by publishers that have not heard of the change, it leaves out and reports as a gap.
+Law: a member acts by the newest table it knows; of two with the same version, the greater one counts. So all members
+end with the same table. Founders start with the same one: the lowest of them merge. While a place is free, or a merger
+has been silent for too long, the first merger that is not silent gives the place to its lowest follower. Mergers that
+the settings name are never replaced.
+The order does not depend on the table: every merger releases by key, and never at or below its last one. What
+publishers that do not know of the change do not send to a new merger, it leaves out and reports as a gap.
 Cost: one item per merger, follower and beat.
 Source: docs/papers/merge.md: merge 11 and merge M3.
 """
@@ -18,14 +18,14 @@ _HEAD = Layout(">cIBB")
 
 
 class RoleTable(NamedTuple):
-    """One version of who does what."""
+    """One version of the roles."""
 
     version: int
     mergers: tuple[int, ...]
     relays: tuple[int, ...] = ()
 
     def sends_to(self, pid: int, fanout: int) -> tuple[int, ...]:
-        """Return where a peer publishes to: some relays; without relays, or as one of them, all mergers."""
+        """Return where a peer sends publications: some relays; without relays, or as one of them, all mergers."""
         if not self.relays or pid in self.mergers or pid in self.relays:
             return self.mergers
         count = len(self.relays)
@@ -54,7 +54,7 @@ UNKNOWN = RoleTable(0, ())
 
 
 def to_record(table: RoleTable) -> bytes:
-    """Return a table as a journal has it: of an odd length, which no other record of the level has."""
+    """Return a table as a journal record: of an odd length, which no other record of the level has."""
     pids = (*table.mergers, *table.relays)
     head = _HEAD.pack(b"R", table.version, len(table.mergers), len(table.relays))
     return head + b"".join([pid.to_bytes(2, "big") for pid in pids])

@@ -1,8 +1,8 @@
 """What a member does by the group's table of roles: it merges, it follows a merger, or both for a while.
 
-Law: a follower that becomes a merger warms up: it follows on until publishers have sent to it for δ, or it would leave
-out what was on its way to the others. A merger that is replaced continues as a follower after its last key. A newcomer
-that merges starts a stream without the past, and says so.
+Law: a follower that becomes a merger warms up: it goes on following until publishers have sent to it for δ. Otherwise
+it would leave out what was in transit to the other mergers. A merger that is replaced continues as a follower after its
+last key. A newcomer that merges starts a stream without the past, and notes that.
 Who merges, and how members come to agree on it: role_table.py and role_exchange.py.
 Source: docs/papers/merge.md: merge 8 and merge 11.
 """
@@ -29,11 +29,11 @@ from whence.errors import LimitError
 from whence.types import Bundle, Instant, Process
 
 WARM_BEATS = 4
-"""Beats that every publisher needs at most to hear of a new merger."""
+"""The most beats that a publisher needs to learn of a new merger."""
 
 
 class Roles:
-    """The member's part in the group, and its changes."""
+    """The member's role in the group, and its changes."""
 
     buffer_type: type[MergeBuffer] = MergeBuffer
     subscription_type: type[Subscription] = Subscription
@@ -47,7 +47,7 @@ class Roles:
         self.follower: Follower | None = None
         self._stream = StreamState(self.gaps_type())
         self._next_position = 0
-        """Where the log of this life continues when this member merges again."""
+        """Where the log of this incarnation continues when this member merges again."""
         self._me = me
         self._settings = settings
         self._timing = settings.timing
@@ -77,11 +77,11 @@ class Roles:
         log.floor = max(log.floor, last_key_of(self._clock.rt + 2 * self._timing.epsilon - 1, self._timing.origin))
         ready.notes.append(Note("join"))
         if self._clock.lived_before:
-            ready.notes.append(Note("reset", "gap"))  # it never had what came between its lives
+            ready.notes.append(Note("reset", "gap"))  # it never had what came between its incarnations
         return True
 
     def restore(self, records: Sequence[bytes]) -> None:
-        """Take up who merges, and the last key that an earlier life of this merger released."""
+        """Restore who merges, and the last key that an earlier incarnation of this merger released."""
         self.exchange.restore(records)
         kept = [entry for entry in map(read_journal, records) if entry is not None]
         if self.exchange.merges and kept:
@@ -89,7 +89,7 @@ class Roles:
             self.merger.buffer.last, self.merger.buffer.position = max(kept)
 
     def checkpoint(self) -> list[bytes]:
-        """Return what a later life needs of all that was persisted: who merges, and a merger's last key."""
+        """Return what a later incarnation needs of all that was persisted: who merges, and a merger's last key."""
         if not self._settings.merge.journal or not self.exchange.table.version:
             return []
         records = [to_record(self.exchange.table)]
@@ -100,7 +100,7 @@ class Roles:
     # --- changes ---
 
     def adopt(self, table: RoleTable, now: Instant, ready: Ready, *, joining: bool) -> bool:
-        """Learn who merges now, and take the part that is this member's; return whether a newcomer is now a member."""
+        """Adopt a table and this member's role in it; return whether a newcomer is now a member."""
         knew = self.exchange.table.version > 0
         self._keep(table, now, ready)
         merges, joined = self.exchange.merges, False
@@ -118,7 +118,7 @@ class Roles:
         return joined
 
     def _keep(self, table: RoleTable, now: Instant, ready: Ready) -> None:
-        """Act by a table, in later lives too."""
+        """Act by a table, in later incarnations too."""
         self.exchange.adopt(table, now)
         self._publisher.targets = self.exchange.targets
         if self._settings.merge.journal:
@@ -152,7 +152,7 @@ class Roles:
         subscription.begin(now, ready)
 
     def _resign(self, merger: Merger, now: Instant, ready: Ready) -> None:
-        """Stop merging: another member does. What is held here comes in its stream."""
+        """Stop merging: another member does. What is pending here comes in its stream."""
         server = merger.server
         if server is not None:
             self._next_position = server.log.end
@@ -162,7 +162,7 @@ class Roles:
         self.merger = None
 
     def warm_up(self, merger: Merger, ready: Ready) -> None:
-        """Drop what the stream that is followed has passed; once publishers have sent here for δ, merge alone."""
+        """Drop what the followed stream has passed; once publishers have sent here for δ, stop following and merge."""
         subscription = None if self.follower is None else self.follower.subscription
         last = None if subscription is None else subscription.last
         if last is not None:
@@ -190,7 +190,7 @@ class Roles:
         metrics.arrived(rt - published, stamps.chain(stamp))
         wrong = stamps.wrong(stamp, rt)
         if wrong is not None:
-            # Not acknowledged: from a clock a little ahead of ours, it is sent again when ours has come so far.
+            # Not acknowledged: if its clock is only a little ahead, it is sent again once ours has caught up.
             metrics.reject(wrong, bundle, ready)
             return
         merger = self.merger
@@ -215,7 +215,7 @@ class Roles:
             self.merger.server.forget(peer)
 
     def tick(self, now: Instant, ready: Ready, *, may_mend: bool) -> RoleTable | None:
-        """Do what time asks for; return a newer table if this member is the one to make it."""
+        """Do what is due; return a newer table if this member is the one to make it."""
         followers = None
         if self.merger is not None and self.merger.server is not None:
             self.merger.tick(self.merger.server, now, ready)
@@ -225,14 +225,14 @@ class Roles:
         return self.exchange.tick(now, followers, ready)
 
     def tell_alive(self, item: Alive, ready: Ready) -> None:
-        """Tell every merger how far this member is as a publisher."""
+        """Report this member's progress as a publisher to every merger."""
         if self.exchange.others:
             ready.send.append(Send(self.exchange.others, item))
         if self.merger is not None and self.merger.server is not None:
             self.merger.heard(self._me, item, ready)
 
     def wake_at(self) -> Instant:
-        """Return when the member's part asks for a tick; NEVER if it does not."""
+        """Return when the member's role needs a tick; NEVER if it does not."""
         wake_at = self.exchange.wake_at()
         merger, follower = self.merger, self.follower
         if merger is not None:

@@ -14,7 +14,7 @@ from whence.errors import SettingError
 from whence.limits import MERGED_PEER_ID_MAX, MERGERS_MAX, MergeLimits
 
 TOPICS_MAX = 63
-"""Groups one merger can serve apart: a subscriber names the ones it wants in one 63-bit number."""
+"""Topics that one merger can serve separately: a subscriber selects the ones it wants in one 63-bit number."""
 
 ALL_TOPICS = (1 << TOPICS_MAX) - 1
 
@@ -31,11 +31,11 @@ class MergeSettings(Struct, frozen=True, kw_only=True):
     """Replicated mergers: the lowest of the founders, later members while there are fewer. All release the same order;
     more of them survive more crashes. One that is silent for `patience_beats` is replaced by a member that follows."""
     merger_pids: str = ""
-    """The mergers by name (5,6), in place of `mergers`: these and no others, here or away; never replaced."""
+    """The mergers by name (5,6), in place of `mergers`: these and no others, present or not; never replaced."""
     relays: int = 0
     """Peers after the mergers that pass publications on to them unchanged; 0 lets publishers reach mergers directly."""
     relay_fanout: int = 2
-    """Relays each publisher sends to. One that crashes between taking and passing on loses what only it had."""
+    """Relays each publisher sends to. A relay that crashes before it passes something on loses what only it had."""
     stamp: Literal["hlc", "kn", "rc"] = "hlc"
     """hlc orders causes under any clocks. kn only while clocks keep epsilon. rc is refused: it has no order."""
     release: ReleaseRule = "paper"
@@ -45,15 +45,15 @@ class MergeSettings(Struct, frozen=True, kw_only=True):
     tick_ns: int = 1_000_000
     """τ: the grain of clocks, stamps and waits. Larger than the clocks' differences, epsilon is 2; see whence tune."""
     beat_ns: int = 50_000_000
-    """How often mergers tell how far their stream is, and followers that they are still there."""
+    """How often mergers report how far their stream is, and followers that they are still there."""
     patience_beats: int = 6
     """Beats of silence after which a follower switches to another merger, or a merger forgets a follower."""
     resends: int = 2
     """Times a publication is sent again, evenly within δ, to a merger that did not acknowledge it."""
     log_ticks: int = 10_000
-    """How long a merger keeps what it released for followers that come or fall behind."""
+    """How long a merger retains what it released, for followers that join or fall behind."""
     journal: bool = True
-    """Mergers write their last key to disk before they release, so that a new life goes on after it."""
+    """Mergers write their last key to disk before they release, so that a new incarnation continues after it."""
 
     def __post_init__(self) -> None:
         if self.stamp == "rc":
@@ -67,7 +67,7 @@ class MergeSettings(Struct, frozen=True, kw_only=True):
             raise SettingError(f"mergers and relays must be at most {MERGERS_MAX} each")
 
     def named(self) -> tuple[int, ...]:
-        """Return the mergers that were named, in their order; nothing where they are chosen. Raises SettingError."""
+        """Return the named mergers, in their order; nothing where they are chosen. Raises SettingError."""
         words = [word.strip() for word in self.merger_pids.split(",")] if self.merger_pids.strip() else []
         pids = tuple(int(word) for word in words if word.isascii() and word.isdecimal())
         if len(set(pids)) < len(words) or any(pid > MERGED_PEER_ID_MAX for pid in pids):

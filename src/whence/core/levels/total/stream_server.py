@@ -1,9 +1,9 @@
-"""A merger's side of the streams: the sessions of its followers, and how far each of them was sent the log.
+"""A merger's side of the streams: the sessions of its followers, and how much of the log each of them was sent.
 
-Law: a follower gets every entry after the key it asked for, in order, each once, as long as the log still has them;
-where it has not, the follower is told before the stream starts.
+Law: a follower gets every entry after the key it asked for, in order, each once, as long as the log still has them. If
+the log does not, the follower learns that before the stream starts.
 Cost: followers at the same position with the same topics share one item, so a calm group pays for one encoding per
-release; and one item per beat for all that are equally far.
+release, and for one item per beat for all followers at the same position.
 Source: docs/papers/merge.md: merge 5 and merge 12.
 """
 
@@ -17,7 +17,7 @@ from whence.types import Instant, Process
 
 
 class FollowerSession:
-    """How far a follower was sent the stream."""
+    """How much of the stream a follower was sent."""
 
     __slots__ = ("heard_at", "incarnation", "position", "session", "topics")
 
@@ -33,8 +33,8 @@ class StreamServer:
     """The log, and a session for each follower."""
 
     def __init__(self, limits: MergeLimits, beat_ns: int, patience_ns: int, start: int = 0) -> None:
-        """Begin to serve at a position. A merger that begins again in the same life continues its numbers, so that no
-        late piece of its first stream is taken for one of the second."""
+        """Begin to serve at a position. A merger that begins again in the same incarnation continues its numbers, so
+        that no late piece of its first stream is taken for one of the second."""
         self.log = ReleaseLog(limits.log_bundles_max, limits.log_bytes_max, start)
         self._followers_max = limits.followers_max
         self._followers: dict[int, FollowerSession] = {}
@@ -43,7 +43,7 @@ class StreamServer:
         self._beat_at = 0
 
     def follow(self, sender: Process, asked: Follow, last: MergeKey, now: Instant, ready: Ready) -> None:
-        """Open a session, or learn how far one is; everything released from now on is above the key `last`."""
+        """Open a session, or learn its progress; everything released from now on is above the key `last`."""
         follower = self._followers.get(sender.pid)
         if asked.position == 0:
             self._open(sender, asked, last, now, ready)
@@ -101,7 +101,7 @@ class StreamServer:
             start = following
 
     def tick(self, now: Instant, ready: Ready) -> None:
-        """Tell followers how far the stream is; forget those that have been silent for too long."""
+        """Report the stream's position to followers; forget those that have been silent for too long."""
         if self._beat_at > now + self._beat_ns:
             self._beat_at = now
         if now < self._beat_at:
@@ -124,5 +124,5 @@ class StreamServer:
         return self._beat_at if self._followers else NEVER
 
     def gauges(self) -> list[Gauge]:
-        """Return how much is kept, and for how many."""
+        """Return how much is retained, and for how many followers."""
         return [*self.log.gauges(), Gauge("followers", len(self._followers), self._followers_max)]

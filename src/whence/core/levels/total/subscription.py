@@ -45,7 +45,7 @@ class Subscription:
         self._incarnation = 0
         self._heard_at = self._began_at = 0
         self.answered_at: Instant | None = None
-        """When a merger last said anything, or when it was first asked."""
+        """When a merger last answered, or when one was first asked."""
         self._beat_at = 0
         self._missing_since: Instant | None = None
         self._early: dict[int, Stream] = {}
@@ -64,7 +64,7 @@ class Subscription:
         return self._mergers[self._at]
 
     def among(self, mergers: tuple[int, ...], home: int, now: Instant, ready: Ready) -> None:
-        """Learn who merges now; switch if the present merger no longer does."""
+        """Learn who merges now; switch if the current merger no longer does."""
         stays = self.merger in mergers
         at = mergers.index(self.merger if stays else home)
         self._mergers, self._at, self._refusals = mergers, at, 0
@@ -94,7 +94,7 @@ class Subscription:
         self.begin(now, ready)
 
     def unreachable(self, peer: int, now: Instant, ready: Ready) -> None:
-        """Leave a merger that cannot be reached. At most once a beat: earlier failures tell nothing new."""
+        """Leave a merger that cannot be reached. At most once a beat: failures within one add nothing new."""
         if peer == self.merger and len(self._mergers) > 1 and not 0 <= now - self._began_at < self._beat_ns:
             self.switch(now, ready)
 
@@ -119,7 +119,7 @@ class Subscription:
         return True
 
     def take(self, sender: Process, item: Stream, now: Instant, ready: Ready) -> list[Bundle]:
-        """Return the bundles of the next piece and of those that waited for it; hold a piece that is early."""
+        """Return the bundles of the next piece and of those that waited for it; hold back a piece that is early."""
         if sender.pid != self.merger or self.stage is not Stage.OPEN:
             return []
         if sender.incarnation != self._incarnation:
@@ -141,7 +141,7 @@ class Subscription:
         return bundles
 
     def _hold_early(self, item: Stream, now: Instant, ready: Ready) -> None:
-        """Keep a piece that overtook others; request those once they are overdue."""
+        """Hold back a piece that overtook others; request those once they are overdue."""
         if item.start < self._position:
             return
         if len(self._early) < EARLY_PIECES_MAX:

@@ -1,4 +1,4 @@
-"""A publisher's congestion window: how many bytes may be on their way to the mergers, and when to retransmit.
+"""A publisher's congestion window: how many bytes may be in transit to the mergers, and when to retransmit.
 
 Law: what takes δ to arrive is late, so queues on the way must stay much shorter than that, however slow machines are
 and however many publish. Nobody sees the queues; everybody sees how long an acknowledgement took.
@@ -12,7 +12,7 @@ Source: docs/papers/merge.md: merge 11.
 from whence.types import Instant
 
 WINDOW_BYTES, WINDOW_BYTES_MIN, WINDOW_BYTES_MAX = 1 << 19, 1 << 16, 4 << 20
-"""At the start, at least, at most. At the least, one bundle may still follow another, so that the window can grow."""
+"""At the start, at least, at most. At the minimum, one bundle may still follow another, so that the window can grow."""
 
 SLOW_PART, FAST_PART = 4, 8
 """Parts of δ: an acknowledgement is slow if it took longer than the first, fast if less than the second."""
@@ -30,7 +30,7 @@ class PublishWindow:
         self._changed_at = 0
 
     def acknowledged(self, sent_at: Instant, now: Instant, used: int) -> None:
-        """Learn that something sent at `sent_at` has arrived everywhere; `used` bytes were on their way until now."""
+        """Learn that something sent at `sent_at` has arrived everywhere; `used` bytes were in transit until now."""
         took = max(0, now - sent_at)
         self._usual_ns += (min(took, self._delta_ns) - self._usual_ns) >> 3
         if self._changed_at > now:

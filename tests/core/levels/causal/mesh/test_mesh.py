@@ -410,9 +410,27 @@ def test_a_journal_of_other_processes_is_refused() -> None:
         other = Grove(**given_settings)
         other.incarnations[10] = 1
         with pytest.raises(StorageError, match=complaint):
-            other._build(10).restore(grove.journals[10][:1], 0)
+            other._build(10).restore(grove.journals[10], 0)
+
+
+def test_a_journal_of_a_tree_is_refused_with_the_settings_it_began_with() -> None:
+    """Its records are none that a mesh could read; the first says why."""
+    grove = Grove(spread="tree", processes="10 20").start(10, 20)
+    grove.publish(10)
+    mesh = Grove(spread="mesh", processes="10 20")
+    mesh.incarnations[10] = 1
+    began = "began with spread=tree .*, and now spread=mesh is asked for; give the settings it began with"
+    with pytest.raises(StorageError, match=began):
+        mesh._build(10).restore(grove.journals[10], 0)
+
+
+def test_a_journal_with_a_record_of_nobody_is_refused() -> None:
+    grove = Grove(spread="mesh", processes="10 20").start(10, 20)
+    grove.publish(10)
+    grove.journals[10].append(b"\x91\x63")
+    grove.crash(10)
     with pytest.raises(StorageError, match="no causal group of this kind wrote"):
-        other._build(10).restore(grove.journals[10], 0)
+        grove.restart(10)
 
 
 STEPS = st.lists(

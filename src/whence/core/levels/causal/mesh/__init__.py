@@ -1,1 +1,1 @@
-"""Causal order in small groups: every message goes straight from its publisher to all, with one vector clock."""
+"""Causal order in small groups: every message goes directly from its publisher to all, with one vector clock."""

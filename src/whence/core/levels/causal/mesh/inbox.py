@@ -1,7 +1,8 @@
-"""Messages of others: duplicates, those that can be delivered, and those held until what they follow has come.
+"""Messages of others: duplicates, those that can be delivered, and those held back until what they follow has come.
 
-The sentence that decides: a message is delivered when everything that had been delivered to its publisher was here.
-Law: a held message is not acknowledged, so dropping one is safe. It comes again.
+The sentence that decides: a message is delivered when everything that had been delivered to its publisher was delivered
+here.
+Law: a message that is held back is not acknowledged, so dropping one is safe. It comes again.
 """
 
 from msgspec import Struct
@@ -32,13 +33,13 @@ class Inbox:
         self._settings = settings
         self._nodes = len(outbox.state.delivered)
         self.held: dict[int, dict[int, Waiting]] = {}
-        """By publisher's place and number."""
+        """Messages held back, by their publisher's place and their number."""
         self.held_count = 0
         self.ask_at: Instant = NEVER
-        """When publishers are asked for what held messages wait for."""
+        """When to ask publishers for what pending messages wait for."""
 
     def receive(self, sender: int, message: CausalMessage, now: Instant, ready: Ready) -> None:
-        """Take a message from its publisher or from whoever passes it on."""
+        """Take a message from its publisher or from a member that passes it on."""
         past, bundle, state = message.past, message.bundle, self.state
         me, delivered = state.me, state.delivered
         peer = self._peers.get(bundle.pid)
@@ -47,7 +48,7 @@ class Inbox:
             ready.notes.append(Note("reject", OWN_LOST if mine else "not_for_me", bundle, sender))
             return
         if past[me] > peer.acked and sender == bundle.pid:
-            taken = (message.taken or past)[me]  # what it follows may have come to an earlier life of it alone
+            taken = (message.taken or past)[me]  # what it follows may have reached only an earlier incarnation
             self.outbox.take_acknowledgement(bundle.process, taken, taken, now, ready)
         publisher = peer.place
         number = past[publisher] + 1
@@ -66,7 +67,7 @@ class Inbox:
     ) -> None:
         """Hand a message to the application."""
         if self.held_count:
-            self._let_go(publisher, number)  # held, or another copy of it
+            self._let_go(publisher, number)  # it was held back, or another copy of it was
         self.state.delivered[publisher] = number
         self.state.remember(message)
         ready.deliver.append(Delivery(message.bundle, hold_ns))
@@ -87,7 +88,7 @@ class Inbox:
         self.ask_at = min(self.ask_at, now + self._settings.ask_ns)
 
     def _release(self, now: Instant, ready: Ready) -> None:
-        """Deliver what was held, as far as it goes: of each publisher, only its next message can be ready."""
+        """Deliver every pending message that is ready: of each publisher, only its next message can be."""
         delivered, progress = self.state.delivered, True
         while progress:
             progress = False
@@ -106,7 +107,7 @@ class Inbox:
                 del self.held[publisher]
 
     def ask(self, now: Instant, ready: Ready) -> None:
-        """Ask publishers for what held messages wait for, and everybody else where a publisher seems to be down."""
+        """Ask publishers for what pending messages wait for; if a publisher seems to be down, ask all others too."""
         self.ask_at = NEVER
         wanted: dict[int, int] = {}
         for held in self.held.values():

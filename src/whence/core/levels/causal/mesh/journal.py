@@ -1,7 +1,7 @@
-"""The transitions of a member as records of its journal: to play them again is to have the state again.
+"""The transitions of a member as records of its journal: replaying them restores the state.
 
-Law: a record is durable before anything it allows is sent, delivered or acknowledged. Payloads of others are not
-written down, nor that they came: what the application has not taken is fetched again.
+Law: a record is durable before anything it allows is sent, delivered or acknowledged. Neither payloads of others nor
+their arrival are persisted: what the application has not taken is fetched again.
 """
 
 from msgspec import DecodeError, Struct, msgpack
@@ -12,7 +12,7 @@ from whence.types import Bundle
 
 
 class Published(Struct, frozen=True, tag=1, array_like=True, gc=False):
-    """A message of this node's own: its clock, and what the application had taken, which others are told with it."""
+    """An own message of this node: its clock, and what the application had taken, which it acknowledges to others."""
 
     past: list[int]
     taken: list[int]
@@ -20,19 +20,19 @@ class Published(Struct, frozen=True, tag=1, array_like=True, gc=False):
 
 
 class Taken(Struct, frozen=True, tag=2, array_like=True, gc=False):
-    """The application has taken so many messages of each node, and others are told."""
+    """The number of messages of each node that the application has taken, which is acknowledged to others."""
 
     taken: list[int]
 
 
 class Settled(Struct, frozen=True, tag=3, array_like=True, gc=False):
-    """Everybody has this node's own messages up to a number."""
+    """Every member has this node's own messages up to a number."""
 
     upto: int
 
 
 class Checkpoint(Struct, frozen=True, tag=4, array_like=True, gc=False):
-    """What all records before it come to; own messages that somebody may lack follow, each as `RetainedMessage`."""
+    """The state after all records before it; own messages that some member may lack follow as `RetainedMessage`."""
 
     taken: list[int]
     published: int
@@ -40,7 +40,7 @@ class Checkpoint(Struct, frozen=True, tag=4, array_like=True, gc=False):
 
 
 class RetainedMessage(Struct, frozen=True, tag=5, array_like=True, gc=False):
-    """An own message from before the checkpoint that somebody may lack."""
+    """An own message from before the checkpoint that some member may lack."""
 
     past: list[int]
     bundle: Bundle
@@ -53,7 +53,7 @@ _decoder: msgpack.Decoder[Entry] = msgpack.Decoder(Entry)
 
 
 def decode(record: bytes) -> Entry:
-    """Read a record. Raises StorageError for what is none of ours: nothing that follows it could be trusted."""
+    """Return the entry in a record. Raises StorageError for an unknown record: nothing after it could be trusted."""
     try:
         return _decoder.decode(record)
     except DecodeError as error:

@@ -1,12 +1,12 @@
-"""A member of a mesh: reliable causal multicast where everybody is in reach of everybody.
+"""A member of a mesh: reliable causal multicast in a group where every member can reach every other.
 
-Promises: as the localized overlay does (tree/member.py): causal order within the group and towards no
-other, every message once at every member, through any crashes, losses and false suspicions; publish is durable when it
-returns; a member that was down gets everything it missed, in order. One hop, and nobody waits for another to pass on.
+Promises: the same as the localized overlay (tree/member.py): causal order within the group and not across groups, every
+message once at every member, through any crashes, losses and false suspicions; publish is durable when it returns; a
+member that was down gets everything it missed, in order. One hop, and no member waits for another to pass a message on.
 Assumes: few members, all of which can connect to each other; stable storage; for progress, all up in the end.
 The sentence that decides: a message is processed when everything that its publisher had processed was processed here.
 Costs per message: a number for every member; one copy to each of them, encoded once.
-Source: the safe neighbourhood of LoCaMu taken as large as the group; what its members know of each other's numbers is
+Source: the safe neighbourhood of LoCaMu, made as large as the group; what its members know of each other's numbers is
 then one vector clock (Birman, Schiper, Stephenson: Lightweight causal and atomic group multicast).
 """
 
@@ -27,7 +27,7 @@ from whence.types import Bundle, Instant, Process, packed
 
 
 class MeshMember:
-    """One member of a mesh: what it takes goes to its inbox, what it owes others to its outbox."""
+    """One member of a mesh: what it receives goes to its inbox, what it owes others to its outbox."""
 
     def __init__(self, me: Process, settings: Settings, outbox: Outbox, inbox: Inbox, recovery: Recovery) -> None:
         self.me = me
@@ -41,19 +41,19 @@ class MeshMember:
         self._limits = settings.limits
         self._nodes = len(outbox.state.delivered)
         self.founders: list[Process] = []
-        """The processes that began the group, as far as this one knows them."""
+        """The processes that founded the group, as far as this one knows them."""
         self._up = False
         self._published = 0
-        """Events of this life."""
+        """Events published in this incarnation."""
 
     def overlay_status(self) -> OverlayStatus:
         """Return the other members, and those that are suspected."""
         return OverlayStatus(list(self._peers), list(self.outbox.active), list(self._suspects.now))
 
-    # --- lives ---
+    # --- incarnations ---
 
     def found(self, peers: Sequence[Process], now: Instant) -> Ready:
-        """Start for the first time, and write down with whom."""
+        """Start for the first time, and record the founders."""
         ready = Ready(notes=[Note("join")])
         self._up = True
         self.founders = sorted([self.me, *peers])
@@ -70,10 +70,12 @@ class MeshMember:
         raise NotMemberError("the members of this group are fixed; nobody can leave it")
 
     def restore(self, records: Sequence[bytes], now: Instant) -> Ready:
-        """Go on from an earlier incarnation: replay it, tell the application what it has not heard, and others.
+        """Resume an earlier incarnation: replay it, report to the application what was not reported yet, and announce
+        the return to the other members.
 
-        What it had not taken is fetched again. Own messages need not wait for that: it published them without.
-        Raises StorageError if it was a member of another group of processes.
+        What the application had not taken is fetched again. Own messages need not wait for that: the application
+        published them without having taken it.
+        Raises StorageError if the journal belongs to another group of processes.
         """
         ready = Ready(notes=[Note("join")])
         self.founders = self.recovery.restore(records, self.founders, now, ready)
@@ -81,8 +83,8 @@ class MeshMember:
         return self._wake(ready)
 
     def resume(self, taken: Sequence[int], told: int, begun: Sequence[int] = ()) -> None:
-        """Learn, before an earlier life is taken up, what the application has: messages of each node, word of so many
-        publications, and how many messages of each node counting one of which it has a part."""
+        """Set, before an earlier incarnation is resumed, what the application has: the number of messages of each node,
+        the number of publications reported to it, and the messages of each node counting one that it has in part."""
         self.recovery.resume(taken, told, begun)
 
     def place_of(self, process: int) -> int:
@@ -91,35 +93,36 @@ class MeshMember:
 
     @property
     def taken(self) -> list[int]:
-        """Return how many messages of each node the application has taken; others are told when it is time."""
+        """Return the number of messages of each node that the application has taken; they are acknowledged when due."""
         return self.state.taken
 
     def settled(self) -> int | None:
-        """Return the last event of this life that every other member's application has taken."""
+        """Return the last event of this incarnation that every other member's application has taken."""
         acked = min([peer.acked for peer in self._peers.values()], default=self.state.published)
         return self.state.last_event(acked, self.me.incarnation)
 
     def missing(self, last: int) -> tuple[int, ...]:
-        """Return the other members whose applications are not known to have taken the events up to this one."""
+        """Return the other members whose applications are not known to have taken the events up to `last`."""
         last_event, incarnation = self.state.last_event, self.me.incarnation
         return tuple(node for node, peer in self._peers.items() if last_event(peer.acked, incarnation) < last)
 
     def unanswered(self) -> tuple[int, ...]:
-        """Return who has not said in this life how much it has of what was published here."""
+        """Return the members that have not reported, in this incarnation, how much they have of what was published
+        here."""
         return tuple(node for node, peer in self._peers.items() if not peer.answered)
 
     def checkpoint(self) -> list[bytes]:
-        """Return records that come to the same as all persisted so far; the driver may put them in their place."""
+        """Return records that are equivalent to all persisted so far; the driver may replace those with them."""
         return self.recovery.checkpoint(self.founders)
 
     def checkpoint_bytes(self) -> int:
-        """Return how many bytes such records have at least, without writing them."""
+        """Return the least size of such records in bytes, without making them."""
         return self.state.retained_bytes
 
     # --- inputs ---
 
     def publish(self, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
-        """Publish events as one bundle; it is published when the Ready has persisted.
+        """Publish events as one bundle; it is published once the Ready is durable.
 
         Raises NotMemberError before the start, LimitError over a limit.
         """
@@ -140,7 +143,7 @@ class MeshMember:
         return bundle, self._wake(ready)
 
     def publish_to(self, group: int, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
-        """Publish to the one group there is. Raises as publish, and UsageError for another."""
+        """Publish to the only group, number 0. Raises as publish, and UsageError for another number."""
         if group:
             raise UsageError(f"a direct group is one group, number 0, not {group}")
         return self.publish(payloads, now)
@@ -166,7 +169,7 @@ class MeshMember:
         node, me = sender.pid, self.state.me
         match item:
             case Has(taken, delivered) if len(taken) == len(delivered) == self._nodes:
-                self._peers[node].answered = True  # what comes with a message may have been said long ago
+                self._peers[node].answered = True  # what comes with a message may be long out of date
                 self.outbox.take_acknowledgement(sender, taken[me], delivered[me], now, ready)
             case Probe():
                 self.recovery.record_taken(ready)
@@ -190,7 +193,7 @@ class MeshMember:
         return self._wake(ready)
 
     def act(self, name: str, argument: int, now: Instant) -> Ready:
-        """suspect, trust: err about a node, or stop. Raises UsageError."""
+        """Suspect a node by mistake (`suspect`), or end the mistake (`trust`). Raises UsageError."""
         ready = Ready()
         if name in ("suspect", "trust"):
             if argument not in self._peers:
@@ -204,7 +207,7 @@ class MeshMember:
         return self._wake(ready)
 
     def tick(self, now: Instant) -> Ready:
-        """Do what time asks for."""
+        """Do what is due."""
         ready = Ready()
         if self._up:
             if now >= self.outbox.has_at:
@@ -220,7 +223,7 @@ class MeshMember:
         return None
 
     def gauges(self) -> list[Gauge]:
-        """Return how much is kept for others and held; all but what is spare must go in the end."""
+        """Return how much is retained for others and held back; all but the spare messages must drain in the end."""
         state, settings = self.state, self._settings
         return [
             Gauge("records", len(state.kept), settings.records_max // 4 + SETTLED_TOGETHER, must_drain=True),

@@ -1,9 +1,9 @@
-"""What a member still owes others: its own messages to each of them, and word of what it has; and when it repeats them.
+"""What a member still owes others: its own messages, acknowledgements of theirs, and when it repeats them.
 
 Laws: each node gets this one's messages in their order, as far as its window goes. What is not acknowledged is sent
-again; one that is suspected is only asked what it has, until it is heard: at once when it falls under suspicion because
-its connection broke, and when there is something new for it. A message says what its publisher has, so it
-acknowledges too: word of its own goes out only where nothing was published for a while.
+again. A suspected node is only asked what it has, until it is heard: at once when it is suspected because its
+connection broke, and when there is something new for it. A message says what its publisher has, so it acknowledges too:
+an acknowledgement of its own is sent only if nothing was published for a while.
 """
 
 from whence.core.levels.causal.items import Probe
@@ -19,13 +19,13 @@ AGAIN_MAX = 16
 """Messages repeated at a time."""
 
 ACKS_PER_WINDOW = 4
-"""Word goes out at the latest when so many parts of a window have been processed."""
+"""Acknowledgements per window of processed messages, at least."""
 
 NEVER = 1 << 62
 
 
 class Peer:
-    """How things stand with one other node."""
+    """The state of the exchange with one other node."""
 
     __slots__ = (
         "acked",
@@ -43,19 +43,19 @@ class Peer:
 
     def __init__(self, retry_ns: int, place: int) -> None:
         self.place = place
-        """Among the members."""
+        """Its place among the members."""
         self.answered = False
-        """It said in this life of ours how much it has."""
+        """It has reported to our present incarnation how much it has."""
         self.acked = 0
-        """Its application has so many of this node's messages."""
+        """The number of this node's messages that its application has."""
         self.came = 0
-        """So many came to its present life."""
+        """The number of them that reached its present incarnation."""
         self.sent = 0
-        """It was sent so many, since it was last begun anew."""
+        """The number of them that it was sent since sending was last restarted."""
         self.incarnation = 0
-        """The life that was last heard of."""
+        """Its latest known incarnation."""
         self.begun = 0
-        """The life that was sent everything from the beginning because it follows another."""
+        """The incarnation that was sent everything from the beginning because it follows another."""
         self.heard_at: Instant = -NEVER
         self.since: Instant = 0
         """When it began to owe an answer."""
@@ -80,27 +80,27 @@ class Outbox:
         """Not later than the next thing to do."""
         self._all = tuple(self.peers)
         self.has_at: Instant = NEVER
-        """When everybody is told what is here."""
+        """When the next acknowledgement to all members is due."""
         self._handed = 0
-        """Messages handed to the application since word went out."""
+        """Messages handed to the application since the last acknowledgement."""
         self._owes = False
-        """Somebody waits for word, be it no news."""
+        """Some member waits for an acknowledgement, even without news."""
         self._window = max(1, min(settings.window, settings.held_copies_max // max(1, len(self.peers))))
-        """Messages under way to one node: what all others may send it at once, it can hold."""
+        """Messages under way to one node: it can hold back what all others may send it at once."""
         self._has_after = max(1, self._window // ACKS_PER_WINDOW)
         self._lowest = 0
         self._slowest = len(self.peers)
-        """The least that a peer's application has, and how many of them have no more."""
+        """The least that any peer's application has, and the number of peers whose applications have no more."""
 
     @property
     def active(self) -> tuple[int, ...]:
-        """Return whom messages are sent to at present."""
+        """Return the nodes that messages are sent to at present."""
         return tuple(node for node in self.peers if node not in self.suspects.now)
 
     # --- messages ---
 
     def send(self, message: CausalMessage, number: int, now: Instant, ready: Ready) -> None:
-        """Send a message just published to all that have everything before it; the others get it in its turn."""
+        """Send a new message to all nodes that were sent everything before it; the others get it in its turn."""
         suspected, lowest = self.suspects.now, number - self._window
         to = []
         for node, peer in self.peers.items():
@@ -114,7 +114,7 @@ class Outbox:
         if not self._all:
             self.settle()
         elif len(to) == len(self._all):
-            self._handed, self._owes = 0, False  # it says what is here, and all get it
+            self._handed, self._owes = 0, False  # the message says what is here, and all get it
             if not self.state.remembers:
                 self.has_at = NEVER
             ready.send.append(Send(self._all, message))
@@ -139,7 +139,7 @@ class Outbox:
                 self.push(node, ready)
 
     def acknowledged(self, node: int, taken: int, came: int, now: Instant, ready: Ready) -> None:
-        """Learn how many own messages came to the present life of a node, and how many its application has."""
+        """Record how many own messages reached the present incarnation of a node, and how many its application has."""
         peer, state = self.peers[node], self.state
         published = state.published
         if peer.came < came <= published:
@@ -155,7 +155,7 @@ class Outbox:
         if taken == published:
             peer.retry_at = NEVER
         else:
-            peer.since, peer.retry_at = now, now + peer.backoff  # later than before: nobody must be woken earlier
+            peer.since, peer.retry_at = now, now + peer.backoff  # later than before: `wake_at` need not change
             if peer.sent < published and node not in self.suspects.now:
                 self.push(node, ready)
         if was_slowest:
@@ -164,9 +164,10 @@ class Outbox:
                 self.settle()
 
     def take_acknowledgement(self, sender: Process, taken: int, came: int, now: Instant, ready: Ready) -> None:
-        """Learn from a process how many own messages its application has, and how many came to that incarnation.
+        """Learn from a process how many own messages its application has, and how many reached that incarnation.
 
-        What an earlier one said tells nothing of the present one, which lost what its application had not taken.
+        What an earlier incarnation said does not hold for the present one, which lost what its application had not
+        taken.
         """
         node, incarnation = sender
         if max(taken, came) > self.state.published:
@@ -176,7 +177,7 @@ class Outbox:
             self.acknowledged(node, taken, came_now, now, ready)
 
     def settle(self) -> None:
-        """Drop what everybody has, the application here too."""
+        """Drop what every application has, including the one here."""
         state = self.state
         mine = state.taken[state.me]
         acked = [peer.acked for peer in self.peers.values()]
@@ -185,26 +186,26 @@ class Outbox:
         state.settle(min(mine, self._lowest))
 
     def answer(self, node: int, publisher: int, above: int, upto: int, ready: Ready) -> None:
-        """Send what a node asked for of a publisher's messages, as far as they are here."""
+        """Send those of a publisher's messages that a node asked for, as far as they are here."""
         found = self.state.recall(publisher, above, min(upto, above + AGAIN_MAX))
         ready.send += [Send((node,), message) for message in found]
 
-    # --- word of what is here ---
+    # --- acknowledgements ---
 
     def handed(self, now: Instant) -> None:
-        """Plan to tell everybody of a message that was handed to the application."""
+        """Plan to acknowledge a message that was handed to the application."""
         self.watch(now)
         self._handed += 1
         if self._handed == self._has_after:
-            self._tell_by(now)  # a publisher that waits for room must not wait for company too
+            self._tell_by(now)  # a publisher that waits for room must not also wait for ack_ns
 
     def owe(self, now: Instant) -> None:
-        """Plan to tell everybody what is here, be it no news: somebody did not hear it."""
+        """Plan to acknowledge to all what is here, even if it is no news: some member did not receive it."""
         self._owes = True
         self.watch(now)
 
     def watch(self, now: Instant) -> None:
-        """Plan to look what the application has taken."""
+        """Plan to check what the application has taken."""
         if self.has_at == NEVER:
             self._tell_by(now + self.settings.ack_ns)
 
@@ -213,11 +214,12 @@ class Outbox:
         self.wake_at = min(self.wake_at, at)
 
     def has(self) -> Has:
-        """Say what is here for good."""
+        """Return the acknowledgement of what is here."""
         return Has(self.state.taken.copy(), self.state.delivered.copy())
 
     def tell(self, now: Instant, ready: Ready, *, news: bool) -> None:
-        """Tell everybody what is here, if it is news or somebody waits for it; again while something is untaken."""
+        """Acknowledge to all what is here, if it is news or some member waits for it; plan the next acknowledgement
+        while something is not taken."""
         self.has_at = NEVER
         if news or self._owes:
             self._handed, self._owes = 0, False
@@ -228,8 +230,8 @@ class Outbox:
     # --- peers come and go ---
 
     def lost(self, node: int, ready: Ready) -> None:
-        """Suspect a node that did not take what it was sent, and ask it at once: its answer ends the suspicion, and
-        what is on its way anew need not wait for the time of repeating."""
+        """Suspect a node that did not receive what it was sent, and ask it at once what it has: its answer ends the
+        suspicion, and then what it lacks is sent without waiting for the next retry."""
         if self.suspects.suspect(node):
             self.ask(node, ready)
 
@@ -238,10 +240,11 @@ class Outbox:
         ready.send.append(Send((node,), Probe(self.peers[node].acked + 1)))
 
     def heard(self, node: int, incarnation: int, now: Instant, ready: Ready) -> None:
-        """Take a sign of life: of a new one, or of a node that may be suspected.
+        """Record a sign of life: of a new incarnation, or of a node that may be suspected.
 
-        One that follows another gets everything from the beginning: that one may have lost what its application had not
-        taken. The first that is heard of was sent what there is; if it follows another, it says that it is back.
+        An incarnation that follows a known one gets everything from the beginning: what its application had not taken
+        may be lost. The first known incarnation was sent everything there is; if it follows another, it says that it is
+        back.
         """
         peer = self.peers[node]
         follows = 0 < peer.incarnation < incarnation
@@ -252,7 +255,7 @@ class Outbox:
             self.restart(node, now, ready)
 
     def back(self, node: int, now: Instant, ready: Ready) -> None:
-        """Learn that a node is up again: it gets what it lacks, unless it was sent that before."""
+        """Learn that a node is up again: send it what it lacks, unless that was done before."""
         peer = self.peers[node]
         if peer.begun < peer.incarnation:
             peer.came, peer.begun = peer.acked, peer.incarnation
@@ -266,7 +269,7 @@ class Outbox:
     # --- time ---
 
     def tick(self, now: Instant, ready: Ready) -> None:
-        """Repeat, ask those that are suspected, suspect those that do not answer."""
+        """Repeat what is due, ask suspected nodes what they have, and suspect nodes that do not answer."""
         for node, peer in self.peers.items():
             if now < peer.retry_at:
                 continue
@@ -281,7 +284,7 @@ class Outbox:
         self.wake_at = min([self.has_at, *[peer.retry_at for peer in self.peers.values()]])
 
     def _repeat(self, node: int, peer: Peer, ready: Ready) -> None:
-        """Send again what has not come to a node; ask one that is suspected, or has everything untaken, what it has."""
+        """Send again what has not reached a node. If it is suspected, or everything reached it, ask it what it has."""
         came = max(peer.came, peer.acked)
         if node in self.suspects.now or came == self.state.published:
             self.ask(node, ready)

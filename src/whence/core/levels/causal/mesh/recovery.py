@@ -1,7 +1,8 @@
-"""What a member writes down, and how its next incarnation goes on from there.
+"""What a member persists, and how its next incarnation resumes from there.
 
-Laws: what the application has taken is durable before anybody is told of it. Payloads of others are not written down:
-what had not been taken is fetched again. Own messages need not wait for that: they were published without.
+Laws: what the application has taken is durable before it is acknowledged to any member. Payloads of others are not
+persisted: what had not been taken is fetched again. Own messages need not wait for that: the application published them
+without having taken it.
 """
 
 from collections.abc import Sequence
@@ -15,7 +16,8 @@ from whence.core.ready import Delivery, Ready, Returned, Send
 from whence.types import Instant, Process
 
 SETTLED_TOGETHER = 16
-"""Own messages that everybody has, which are written down at once. A life that ends before learns of them again."""
+"""Own messages that every member has and that are recorded together. An incarnation that ends before that learns of
+them again."""
 
 
 class Recovery:
@@ -34,21 +36,21 @@ class Recovery:
     # --- writing ---
 
     def begin(self, founders: Sequence[Process], ready: Ready) -> None:
-        """Write down with whom the group begins."""
+        """Record the processes with which the group begins."""
         self.persist(self._group_started(founders), ready)
 
     def _group_started(self, founders: Sequence[Process]) -> GroupStarted:
         return group_started(self.state.processes, founders, self._layout)
 
     def persist(self, entry: journal.Entry, ready: Ready) -> None:
-        """Write a transition down, and with it what had time."""
+        """Persist a transition, and with it what could wait until now."""
         if self.state.settled >= self._settled_written + SETTLED_TOGETHER:
             self._settled_written = self.state.settled
             ready.persist.append(journal.encode(Settled(self._settled_written)))
         ready.persist.append(journal.encode(entry))
 
     def record_taken(self, ready: Ready) -> bool:
-        """Write down what the application has taken, before anybody is told; return whether it is news to others."""
+        """Persist what the application has taken, before it is acknowledged; return whether it is news to others."""
         state = self.state
         taken, before = state.taken, self.taken_written.copy()
         if not state.remembers:
@@ -58,30 +60,31 @@ class Recovery:
         self.taken_written = taken.copy()
         self.persist(Taken(self.taken_written), ready)
         self.outbox.settle()
-        before[state.me] = taken[state.me]  # what is its own is no news to others
+        before[state.me] = taken[state.me]  # how far it is with its own messages is no news to others
         return taken != before
 
     def checkpoint(self, founders: Sequence[Process]) -> list[bytes]:
-        """Return records that come to the same as all persisted so far."""
+        """Return records that are equivalent to all persisted so far."""
         return [journal.encode(entry) for entry in (self._group_started(founders), *self.state.entries())]
 
     # --- a later incarnation ---
 
     def resume(self, taken: Sequence[int], told: int, begun: Sequence[int]) -> None:
-        """Learn what the application has; see MeshMember.resume."""
+        """Set what the application has; see MeshMember.resume."""
         self._returned = told
         self.state.took(taken)
         self.state.begun = list(begun)
 
     def restore(self, records: Sequence[bytes], founders: list[Process], now: Instant, ready: Ready) -> list[Process]:
-        """Replay the transitions of earlier incarnations, hand over what the application has not heard, tell others.
+        """Replay the transitions of earlier incarnations, hand over what was not reported to the application, and
+        announce the return to the other members.
 
         Return the founders that the journal names; those given, if it is empty.
         Raises StorageError if it is the journal of another group of processes.
         """
         state, peers = self.state, self.outbox.peers
+        named = founders_in(records, state.processes, self._layout)
         entries = [journal.decode(record) for record in records]
-        named = founders_in(entries, state.processes, self._layout)
         if not entries:
             self.begin(founders, ready)  # it crashed before it had begun
         for entry in entries:

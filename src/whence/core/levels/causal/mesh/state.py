@@ -1,11 +1,12 @@
 """What a member of a mesh remembers, and the transitions that change it for good.
 
-Laws: `delivered[x]` is how many messages of x were delivered to the application here, without a gap, in x's order. A
-message may be delivered when everything was that had been delivered to its publisher; so the clock of one that was lies
-below `delivered`, and nothing has to be merged. `taken[x]` is how many of them the application has taken, as
-core/offsets.py counts them; a later life begins with that, and what was delivered beyond is fetched again. Own messages
-are kept until every application has taken them. Messages of others are kept while there is room, to be passed on for a
-publisher that is down; nobody relies on it. x is a place in the list of members, whatever number its process has.
+Laws: `delivered[x]` is the number of messages of x that were delivered to the application here, without a gap, in x's
+order. A message may be delivered when everything that had been delivered to its publisher was delivered here; so the
+clock of a delivered message lies below `delivered`, and nothing has to be merged. `taken[x]` is the number of them that
+the application has taken, as core/offsets.py counts them; a later incarnation begins with that, and what was delivered
+beyond it is fetched again. Own messages are retained until every application has taken them. Messages of others are
+retained while there is room, to be passed on for a publisher that is down; nothing relies on that. x is a place in the
+list of members, whatever number its process has.
 """
 
 from collections import deque
@@ -20,7 +21,7 @@ from whence.errors import LimitError
 from whence.types import Bundle
 
 SPARE_MESSAGES, SPARE_BYTES = 1024, 4 << 20
-"""Messages of others that are kept to be passed on. Full: the oldest go."""
+"""Messages of others that are retained to be passed on. Full: the oldest are dropped."""
 
 
 class State:
@@ -33,19 +34,19 @@ class State:
         self.processes = processes
         self.place_of = {process: place for place, process in enumerate(processes)}
         self.remembers = remembers
-        """Whether a later life goes on from here; else what was handed out counts as taken."""
+        """Whether a later incarnation resumes from here; else what was handed out counts as taken."""
         self.delivered = [0] * nodes
         self.taken = [0] * nodes if remembers else self.delivered
         self.begun: list[int] = []
-        """Messages of each node that were taken in an earlier life, counting one of which a part was: what is published
-        now follows that part, though the message is still to come again."""
+        """The number of messages of each node that were taken in an earlier incarnation, counting one that was taken in
+        part: what is published now follows that part, though the message is still to come again."""
         self.published = 0
         self.kept: dict[int, CausalMessage] = {}
-        """Own messages that somebody may lack, by number."""
+        """Own messages that some member may lack, by number."""
         self.settled = 0
-        """Everybody has the own messages up to here."""
+        """Every member has the own messages up to here."""
         self.settled_last: Bundle | None = None
-        """The last of them that was kept here."""
+        """The last of them that was retained here."""
         self.retained_bytes = 0
         self._spare: deque[CausalMessage] = deque()
         """Messages of others, in the order they were handed out."""
@@ -64,7 +65,7 @@ class State:
         return message
 
     def _past(self) -> list[int]:
-        """Return what an own message follows, while messages that were begun are still to come again."""
+        """Return what an own message follows, while messages that were taken in part are still to come again."""
         past = list(map(max, self.delivered, self.begun))
         past[self.me] = self.delivered[self.me]
         if past == self.delivered:
@@ -72,7 +73,7 @@ class State:
         return past
 
     def settle(self, upto: int) -> None:
-        """Drop own messages that everybody has."""
+        """Drop own messages that every member has."""
         kept = self.kept
         for number in range(self.settled + 1, upto + 1):
             message = kept.pop(number, None)
@@ -82,7 +83,7 @@ class State:
         self.settled = max(self.settled, upto)
 
     def resume(self) -> list[Bundle]:
-        """Begin a later life: forget what was handed out and not taken. Return the own messages among it."""
+        """Begin a later incarnation: forget what was handed out and not taken. Return the own messages among it."""
         taken, me = self.taken, self.me
         taken[me] = max(taken[me], self.settled)
         self.delivered = taken.copy()
@@ -90,7 +91,7 @@ class State:
         return [message.bundle for number, message in self.kept.items() if number > taken[me]]
 
     def took(self, taken: Sequence[int]) -> None:
-        """Learn what the application had taken at some time."""
+        """Raise `taken` to what the application had taken at some time."""
         self.taken[:] = map(max, self.taken, taken)
 
     def _keep(self, message: CausalMessage) -> None:
@@ -100,7 +101,7 @@ class State:
     # --- the journal ---
 
     def replay(self, entry: Entry) -> None:
-        """Make a transition of an earlier life again."""
+        """Repeat a transition of an earlier incarnation."""
         match entry:
             case Published():
                 self.published += 1
@@ -118,22 +119,22 @@ class State:
             case RetainedMessage():
                 self._keep(
                     CausalMessage(entry.past, [0] * len(entry.past), entry.bundle)
-                )  # it says nothing of what is here
+                )  # it says nothing about what was taken here
 
     def entries(self) -> list[Entry]:
-        """Write the state down."""
+        """Return records of the whole state."""
         kept = [RetainedMessage(message.past, message.bundle) for message in self.kept.values()]
         return [Checkpoint(self.taken, self.published, self.settled), *kept]
 
-    # --- what follows from them ---
+    # --- what follows from the state ---
 
     def is_ready(self, message: CausalMessage) -> bool:
-        """Tell whether all that a message's publisher had been handed was handed over here; it is the publisher's next
-        one then, or was handed over before."""
+        """Tell whether everything that had been delivered to a message's publisher was delivered here. If so, it is the
+        publisher's next message, or was delivered before."""
         return not any(map(gt, message.past, self.delivered))
 
     def missing(self, message: CausalMessage) -> list[tuple[int, int]]:
-        """Return what must be handed over before a message: nodes, and how many messages of each."""
+        """Return what must be delivered before a message: nodes, and the number of messages of each."""
         behind = zip(message.past, self.delivered, strict=True)
         return [(node, needed) for node, (needed, have) in enumerate(behind) if needed > have]
 
@@ -144,7 +145,7 @@ class State:
         return bundle.last if bundle is not None and bundle.incarnation == incarnation else 0
 
     def check_room(self, size: int, settings: ReliabilitySettings) -> None:
-        """Refuse an own message of so many bytes where too much is kept for others. Raises LimitError."""
+        """Raise LimitError for an own message of `size` bytes if too much is retained for others."""
         records_max, bytes_max = settings.records_max // 4, settings.retained_bytes_max // 4
         if len(self.kept) >= records_max:
             raise LimitError("records_max // 4", records_max, len(self.kept) + 1, transient=True)
@@ -153,13 +154,13 @@ class State:
 
     @property
     def all_taken(self) -> bool:
-        """Tell whether the application has taken all it was handed."""
+        """Tell whether the application has taken everything it was handed."""
         return self.taken == self.delivered
 
     # --- messages of others ---
 
     def remember(self, message: CausalMessage) -> None:
-        """Keep a message of another node while there is room."""
+        """Retain a message of another node while there is room."""
         spare = self._spare
         spare.append(message)
         self._spare_bytes += len(message.bundle.body)
@@ -167,7 +168,7 @@ class State:
             self._spare_bytes -= len(spare.popleft().bundle.body)
 
     def recall(self, publisher: int, above: int, upto: int) -> list[CausalMessage]:
-        """Return those of a node's messages after one and up to another that are kept here, in their order."""
+        """Return those of a node's messages above `above` and up to `upto` that are retained here, in their order."""
         if publisher == self.me:
             return [self.kept[number] for number in range(above + 1, upto + 1) if number in self.kept]
         pid = self.processes[publisher]
@@ -177,5 +178,5 @@ class State:
 
     @property
     def spare_count(self) -> int:
-        """Return how many messages of others are kept."""
+        """Return the number of messages of others that are retained."""
         return len(self._spare)

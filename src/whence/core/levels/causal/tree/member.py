@@ -95,8 +95,8 @@ class TreeMember:
         Raises StorageError if the journal is that of another group of processes.
         """
         ready = Ready(notes=[Note("join")])
+        founders = founders_in(records, self._overlay.processes, self._layout)
         entries = [journal.decode(record) for record in records]
-        founders = founders_in(entries, self._overlay.processes, self._layout)
         if entries:
             self.founders = founders
         else:

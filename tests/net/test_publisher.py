@@ -443,7 +443,7 @@ def test_who_waits_for_stored_is_told_what_for_and_stops_waiting_in_time(
                 await asyncio.sleep(0)
             with pytest.raises(OutcomeUnknownError, match=r"wait for room \(retained_bytes_max // 4 is 1024, and proc"):
                 await receipt.stored(timeout_s=0.2)
-            assert re.search(r"waits for room: retained_bytes_max // 4 is 1024, and process 1 must", caplog.text)
+            assert re.search(r"waits for room: retained_bytes_max // 4 is 1024, and process 1( and the application here)? must", caplog.text)
             with pytest.raises(EventsLostError):
                 await here.close()
 

@@ -181,6 +181,16 @@ def test_a_digest_tells_from_which_number_on_a_sender_is_complete_here() -> None
     assert list(HAVE.iter_unpack(send.item.senders)) == [(3, 1, 7, 9, 5)]
 
 
+def test_a_hole_that_the_sender_can_fill_no_longer_does_not_hide_what_came_after_it() -> None:
+    direct = direct_of()
+    told(direct, Push([one(3, seq) for seq in (1, 5, 6, 7)]))
+    for kept, entry in ((1, (3, 1, 1, 2, 1)), (4, (3, 1, 1, 2, 1)), (6, (3, 1, 6, 8, 5))):
+        told(direct, have((3, 1, kept, 8, 1)), Process(3, 1))
+        [send] = round_of(direct)
+        assert isinstance(send.item, Have)
+        assert list(HAVE.iter_unpack(send.item.senders)) == [entry]
+
+
 def test_a_newcomer_is_not_waited_for_with_events_that_are_kept_no_longer() -> None:
     direct = direct_of(peers=(2,), keep_bundles=3)
     for seq in range(1, 10):

@@ -124,11 +124,13 @@ class DirectSettings(Struct, frozen=True, kw_only=True):
 class SenderHistory:
     """What is known of one process: the numbers seen, and the bundles retained, oldest first."""
 
-    __slots__ = ("asked", "asked_round", "bundles", "seen", "stuck")
+    __slots__ = ("asked", "asked_round", "bundles", "kept_there", "seen", "stuck")
 
     def __init__(self) -> None:
         self.seen = Seen()
         self.bundles: deque[Bundle] = deque()
+        self.kept_there = 1
+        """The first number that the sender itself keeps, as it last said."""
         self.asked_round = -1
         self.asked = 0
         self.stuck: dict[int, int] = {}
@@ -145,6 +147,15 @@ class SenderHistory:
         """Return the first number of the hole that this one is in."""
         at = bisect_right(self.seen.firsts, missing)
         return self.seen.lasts[at - 1] + 1 if at else 1
+
+    def told_from(self) -> int:
+        """Return the number that a digest begins with: the first that is kept here.
+
+        Where the sender has forgotten that and this member has what the sender still keeps, it begins there: what lies
+        between may be gone for good, and would hide from the sender that everything later is here.
+        """
+        first, kept_there = self.bundles[0].first, self.kept_there
+        return kept_there if first < kept_there < self.missing(kept_there) else first
 
     def run_start(self, seen: int) -> int:
         """Return the number from which on everything up to this one, which was seen, was seen."""
@@ -319,7 +330,7 @@ class DirectSpread:
     def _digest(self) -> bytes:
         entries = []
         for process, history in self._active():
-            first = history.bundles[0].first
+            first = history.told_from()
             entries.append(HAVE.pack(*process, first, history.missing(first), history.run_start(first)))
         return b"".join(entries[:DIGEST_SENDERS_MAX])
 
@@ -334,7 +345,11 @@ class DirectSpread:
                 self._acknowledge(sender, start, end)
                 continue
             history = self._senders.find(pid, incarnation) or self._open(pid, incarnation)
-            if history is None or history.asked_round == self._round or not 1 <= first <= limits.SEQ_MAX:
+            if history is None or not 1 <= first <= limits.SEQ_MAX:
+                continue
+            if (pid, incarnation) == sender:
+                history.kept_there = first
+            if history.asked_round == self._round:
                 continue
             missing = history.missing(first)
             if missing < end and missing <= limits.SEQ_MAX and self._is_stuck(history, missing):

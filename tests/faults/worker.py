@@ -20,7 +20,7 @@ from tests.faults import points
 from whence.api.group import Delivery, Group, Receipt
 from whence.api.node import join
 from whence.core.links.detector import DetectorSettings
-from whence.errors import LimitError, NotMemberError, StalledError
+from whence.errors import EventsLostError, LimitError, NotMemberError, StalledError
 from whence.net import compaction
 from whence.net.run import run
 from whence.net.settings import NetSettings
@@ -73,6 +73,10 @@ async def publish(group: Group, rate: float, durable: bool, quiet: asyncio.Event
         except (LimitError, NotMemberError, StalledError):
             due = loop.time() + 0.05  # refused: too much is under way, or a ticket or clock is not there yet
             continue
+        except EventsLostError:
+            if durable:
+                raise
+            continue  # of earlier ones, at a level that tells what came too late; this call has published nothing
         number += count
         task = asyncio.create_task(acknowledge(receipt, count, durable))
         waiting.add(task)

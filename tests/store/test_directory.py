@@ -55,9 +55,9 @@ def test_another_process_cannot_use_it_and_neither_a_kill_nor_a_child_keeps_the_
     program = (
         "import os, sys, time; from pathlib import Path; from whence.store.directory import DataDirectory\n"
         "held = DataDirectory(Path(sys.argv[1]), 7)\n"
-        "child = os.fork()\n"
-        "if not child: time.sleep(60); os._exit(0)\n"
-        "print(child, flush=True); time.sleep(60)"
+        "runs, said = os.pipe(); child = os.fork()\n"
+        "if not child: os.write(said, b'!'); time.sleep(60); os._exit(0)\n"
+        "os.read(runs, 1); print(child, flush=True); time.sleep(60)"
     )
     holder = subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "d")], stdout=subprocess.PIPE, text=True)
     assert holder.stdout is not None

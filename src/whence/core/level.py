@@ -125,8 +125,18 @@ class Speaking(Protocol):
     items: tuple[type[Item], ...]
 
 
-def remembers(spec: object) -> bool:
+@runtime_checkable
+class Forgetful(Protocol):
+    """Its members remember only with some settings, where nothing else decides that."""
+
+    def remembers_with(self, settings: Any) -> bool:
+        """Tell whether they do."""
+
+
+def remembers(spec: object, settings: object = None) -> bool:
     """Tell whether a later incarnation of a level's members continues where the application was."""
+    if settings is not None and isinstance(spec, Forgetful) and not spec.remembers_with(settings):
+        return False
     return isinstance(spec, Remembering) and spec.durable
 
 

@@ -174,8 +174,17 @@ class Resuming(Protocol):
         the whole incarnation, counted in core/offsets.py; a member only raises it, from its journal, while it is
         restored."""
 
-    def place_of(self, process: int) -> int:
+    def place_of(self, pid: int, incarnation: int) -> int:
         """Return the place of a process among the nodes: its messages are counted there."""
+
+
+@runtime_checkable
+class Joining(Protocol):
+    """May have nothing to resume although its level remembers: then it must join."""
+
+    @property
+    def is_member(self) -> bool:
+        """Tell whether it is, or was, a member."""
 
 
 @runtime_checkable

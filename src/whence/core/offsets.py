@@ -174,7 +174,7 @@ class Offsets:
             have = min(self._skip, count)
             self._skip -= have
         if resuming is not None:
-            node = resuming.place_of(bundle.pid)
+            node = resuming.place_of(bundle.pid, bundle.incarnation)
             number = self._delivered[node] = self._delivered.get(node, self._messages[node]) + 1
             if self._begun:
                 have = min(self._taken_of(node), count - 1)

@@ -18,7 +18,7 @@ from typing import ClassVar, Protocol, TypeAlias
 
 from msgspec import Struct, field
 
-from whence.types import ANY_INCARNATION, Bundle, Instant, Span
+from whence.types import ANY_INCARNATION, Bundle, EventId, Instant, Span
 
 RandomSource: TypeAlias = Callable[[], float]
 """Draws uniformly from [0, 1). The driver owns the stream, so that a run can be repeated."""
@@ -141,6 +141,10 @@ class Note(Struct, frozen=True, gc=False):
     epoch: int | None = None
     value: int | None = None
     """ticket_acquire: the number of tickets the process acts for from now on, its own and those below it."""
+    view: tuple[int, ...] | None = None
+    ids: tuple[EventId, ...] | None = None
+    """view: the members by number, and each as its number, the incarnation that joined, and the epoch it was added in.
+    `value` has a bit for each that votes, by place."""
     late_ns: int | None = None
     """ticket_suspend: how long the lease had been over, on the process's own clock, when it noticed."""
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from whence.core.level import Addressed, BuildContext, LevelSpec, Speaking, offsets_of, remembers
-from whence.core.member import Member
+from whence.core.member import Joining, Member
 from whence.core.membership.full_view import Directory
 from whence.sim.clock import Clock
 from whence.sim.loop import Loop
@@ -44,13 +44,13 @@ class Cluster:
             self.loop, self.network, rows, scenario.group, self.effective, scenario.sync_ns, scenario.take_ns
         )
         self._world.wall_clock = spec.reads_wall_clock()
-        self._durable = remembers(spec)
+        self._durable = remembers(spec, self._settings)
         """Members remember across crashes: they are restored and need not join."""
         if self._durable:
             self._world.offsets = offsets_of(spec)
         if isinstance(spec, Speaking):
             self._world.decode = decoder_with(spec.items)
-        if isinstance(spec, Addressed):
+        if isinstance(spec, Addressed) and spec.destinations(self._settings, 0):
             self._world.destinations = lambda group: spec.destinations(self._settings, group)
         self._founders = founders_of(scenario)
 
@@ -77,9 +77,9 @@ class Cluster:
         process = self.processes[pid]
         if process.up:
             return False
-        process.start(self._member)
+        member = process.start(self._member)
         process.restore()
-        if not self._durable:
+        if not self._durable or (isinstance(member, Joining) and not member.is_member):
             process.join(self._contacts(pid))
         return True
 
@@ -129,7 +129,7 @@ class Cluster:
 
     def _member(self, me: Process, now: int) -> Member:
         rng = self._streams.of("member", me.pid, me.incarnation).random
-        return self._spec.build(me, self._settings, BuildContext(rng, now, self._directory))
+        return self._spec.build(me, self._settings, BuildContext(rng, now, self._directory, remembers=True))
 
     def _first_peers(self, pid: int) -> list[Process]:
         """Draw the peers a founder starts with: its right neighbour, so that all are connected, and others."""
@@ -144,8 +144,10 @@ class Cluster:
         return [Process(other, 1) for other in chosen]
 
     def _contacts(self, pid: int) -> list[int]:
-        """Draw founders to ask; some of them may be down."""
+        """Draw founders to ask; some of them may be down. In a group whose members change, anybody can be asked."""
         others = [other for other in self._founders if other != pid]
+        if isinstance(self.processes[pid].member, Joining):
+            return sorted(other for other in self.processes if other != pid)
         return self._streams.of("contacts", pid, self.processes[pid].incarnation).sample(
             others, min(CONTACTS, len(others))
         )

@@ -96,7 +96,7 @@ class SimPorts:
         kind = Kind(note.kind)
         self._record.write(
             kind, event=event, peer=note.peer, reason=note.reason, ticket=note.ticket, epoch=note.epoch,
-            value=note.value, late_ns=note.late_ns,
+            value=note.value, late_ns=note.late_ns, view=note.view, ids=note.ids,
         )  # fmt: skip
         if kind is Kind.JOIN:
             self._process.joined = True

@@ -90,7 +90,7 @@ def describe(scenario: Scenario, spec: LevelSpec) -> Run:
         seed=scenario.seed,
         nodes=list(founders_of(scenario)),
         groups={scenario.group: list(founders_of(scenario))},
-        durable=remembers(spec),
+        durable=remembers(spec, settings),
         parameters=by_name(settings) | {"network": to_builtins(scenario.network)},
         reach_min=scenario.reach_min,
         **{name: by_name(settings).get(name) for name in ("tick_ns", "epsilon", "delta")},

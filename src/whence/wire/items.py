@@ -24,6 +24,7 @@ from whence.core.links.presence import Presence
 from whence.core.links.reached import Reached
 from whence.core.membership.items import Subscribe, Welcome
 from whence.core.ready import Item
+from whence.core.views import items as views
 from whence.types import GroupId, Incarnation, PeerId
 
 NUMBERS: dict[int, type[Item]] = {
@@ -90,6 +91,24 @@ NUMBERS: dict[int, type[Item]] = {
     65: tickets.Reserved,
     120: Refused,
     29: Mergers,
+    90: views.ViewMessage,
+    91: views.ViewMark,
+    92: views.ViewAck,
+    93: views.Fetch,
+    94: views.JoinRequest,
+    95: views.Hint,
+    96: views.Wish,
+    97: views.Prepare,
+    98: views.Promise,
+    99: views.Freeze,
+    100: views.Report,
+    101: views.Target,
+    102: views.Flushed,
+    103: views.Accept,
+    104: views.Accepted,
+    105: views.Nak,
+    106: views.Decree,
+    107: views.Knows,
 }
 
 AnyItem = Union[  # noqa: UP007 - the decoder reads this at run time
@@ -99,6 +118,9 @@ AnyItem = Union[  # noqa: UP007 - the decoder reads this at run time
     tree.Copy, tree.Trail, tree.Ack, causal.Ask, causal.Probe, causal.Back, causal.Lookup,
     tree.Named, tree.FenceAsk, tree.FenceTell, tree.Lost,
     mesh.CausalMessage, mesh.Has,
+    views.ViewMessage, views.ViewMark, views.ViewAck, views.Fetch, views.JoinRequest, views.Hint, views.Wish,
+    views.Prepare, views.Promise, views.Freeze, views.Report, views.Target, views.Flushed, views.Accept, views.Accepted,
+    views.Nak, views.Decree, views.Knows,
     tickets.Renew, tickets.Alive, tickets.Fenced, tickets.Update, tickets.AckUpdate, tickets.NotCoordinator,
     tickets.Probe, tickets.Fresh, tickets.Exclude, tickets.AckExclude, tickets.RequestFence, tickets.AckFence,
     tickets.AcquireTicket, tickets.AckAcquireTicket, tickets.RejectAcquireTicket, tickets.ReleaseTicket,

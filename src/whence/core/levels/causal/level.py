@@ -32,8 +32,9 @@ from whence.core.levels.causal.tree.topology import OverlaySettings, overlay_of
 from whence.core.membership.suspects import Suspects
 from whence.core.offsets import Offsets
 from whence.core.settings import parse
+from whence.core.views.member import ViewMember
 from whence.errors import SettingError
-from whence.limits import CLOCK_NODES_MAX
+from whence.limits import CLOCK_NODES_MAX, PEER_ID_MAX
 from whence.types import Process
 
 CODINGS: dict[str, type[HeaderCoding]] = {"whole": HeaderCoding, "predicted": PredictedCoding}
@@ -72,6 +73,7 @@ class CausalLevel(NamedTuple):
     mesh_inbox: type[MeshInbox] = MeshInbox
     mesh_recovery: type[MeshRecovery] = MeshRecovery
     offsets: type[Offsets] = Offsets
+    view_member: type[ViewMember] = ViewMember
 
     @property
     def durable(self) -> bool:
@@ -91,8 +93,11 @@ class CausalLevel(NamedTuple):
                 raise SettingError(f"spread: a mesh has at most {CLOCK_NODES_MAX} nodes, not {overlay.size}")
         return settings
 
-    def build(self, me: Process, settings: Settings, around: BuildContext) -> TreeMember | MeshMember:
+    def build(self, me: Process, settings: Settings, around: BuildContext) -> TreeMember | MeshMember | ViewMember:
         """Compose a member that has not started yet. Raises SettingError if the process has no place."""
+        if settings.is_living:
+            remembers = around.remembers and settings.living.journal
+            return self.view_member(me, settings.views, settings.limits, around.rng, remembers=remembers)
         self._check_member(me.pid, settings)
         if settings.is_mesh:
             return self.compose_mesh(me, settings, remembers=around.remembers)
@@ -171,11 +176,17 @@ class CausalLevel(NamedTuple):
 
     def destinations(self, settings: Settings, group: int) -> tuple[int, ...]:
         """Return the members of a group."""
+        if settings.is_living:
+            return ()
         return overlay_of(settings.overlay).members_of(group)
 
     def first_peers(self, settings: Settings) -> int:
-        """Return 0: every member knows the tree."""
-        return 0
+        """Return 0 where every member knows the tree; in a living group a founder knows all founders."""
+        return PEER_ID_MAX if settings.is_living else 0
+
+    def remembers_with(self, settings: Settings) -> bool:
+        """Tell whether a later incarnation of a simulated member continues where it was."""
+        return settings.living.journal
 
     def reads_wall_clock(self) -> bool:
         """Return False: timers must not jump."""

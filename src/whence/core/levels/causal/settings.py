@@ -7,6 +7,7 @@ from msgspec import Struct, structs
 from whence.core.levels.causal.reliability import ReliabilitySettings
 from whence.core.levels.causal.tree.settings import TreeSettings
 from whence.core.levels.causal.tree.topology import OverlaySettings
+from whence.core.views.settings import ViewSettings
 from whence.limits import Limits
 
 
@@ -19,10 +20,32 @@ class VariantSettings(Struct, frozen=True, kw_only=True):
     tree."""
 
 
+class LivingSettings(Struct, frozen=True, kw_only=True):
+    """How the members of a mesh change."""
+
+    membership: Literal["fixed", "living"] = "fixed"
+    """fixed: the members that the group began with, for ever. living: members join, leave and are removed."""
+    journal: bool = True
+    """Simulations of living groups: whether members remember across crashes. A live one does if it has a data
+    directory."""
+    keep: Literal["own", "all"] = "own"
+    """What a member with a journal stores of others. own: what a change or a majority needs; what only crashed members
+    had cannot be supplied then, and is refused or reported. all: every message, before it counts as received."""
+    majority: bool = False
+    """Whether every publication asks the voters to store it."""
+    remove_after_ns: int = 0
+    """A member that is suspected for this long is removed. 0: never by itself."""
+    join_timeout_ns: int = 10_000_000_000
+    """A newcomer that gave no sign of life within this time is removed again."""
+    attempt_ns: int = 300_000_000
+    """An attempt at a change that does not move for this long is begun anew."""
+
+
 class Settings(Struct, frozen=True, kw_only=True):
     """All settings of the level `causal`. Names are unique across the parts."""
 
     variant: VariantSettings = VariantSettings()
+    living: LivingSettings = LivingSettings()
     overlay: OverlaySettings = OverlaySettings()
     tree: TreeSettings = TreeSettings()
     limits: Limits = Limits()
@@ -37,6 +60,23 @@ class Settings(Struct, frozen=True, kw_only=True):
         """Return the settings that a mesh uses."""
         names = [field.name for field in structs.fields(ReliabilitySettings)]
         return ReliabilitySettings(**{name: getattr(self.tree, name) for name in names})
+
+    @property
+    def is_living(self) -> bool:
+        """Tell whether the members may change."""
+        return self.living.membership == "living"
+
+    @property
+    def views(self) -> ViewSettings:
+        """Return the settings that a living group uses."""
+        tree, living = self.tree, self.living
+        return ViewSettings(
+            journal=living.journal, keep=living.keep, majority=living.majority,
+            remove_after_ns=living.remove_after_ns, join_timeout_ns=living.join_timeout_ns,
+            attempt_ns=living.attempt_ns, ack_ns=tree.ack_ns, retry_ns=tree.retry_ns, retry_ns_max=tree.retry_ns_max,
+            ask_ns=tree.ask_ns, suspect_ns=tree.suspect_ns, window=tree.window, held_max=tree.held_copies_max,
+            window_bytes=tree.retained_bytes_max // 4,
+        )  # fmt: skip
 
     @property
     def layout(self) -> str:

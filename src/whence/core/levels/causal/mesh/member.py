@@ -87,9 +87,9 @@ class MeshMember:
         the number of publications reported to it, and the messages of each node counting one that it has in part."""
         self.recovery.resume(taken, told, begun)
 
-    def place_of(self, process: int) -> int:
+    def place_of(self, pid: int, incarnation: int) -> int:
         """Return the place of a process among the members: its messages are counted there."""
-        return self.state.place_of[process]
+        return self.state.place_of[pid]
 
     @property
     def taken(self) -> list[int]:

@@ -1,0 +1,361 @@
+"""Leading a change: from what is wished to a view that is decided.
+
+Laws (docs/papers/views.md, change). A removal flushes first and decides then: all that stay report, targets are the
+maximum of their reports, all reach them, and only then the voters vote. Members that are not to be removed must contain
+a quorum. Within an instance the set to be removed only grows. A vote that was already cast for another view wins.
+"""
+
+from enum import Enum
+
+from msgspec import Struct
+
+from whence.core.ready import Ready, Send
+from whence.core.views.items import Accept, Accepted, Decree, Flushed, Freeze, Nak, Prepare, Promise, Report, Target
+from whence.core.views.state import ViewState
+from whence.core.views.view import NO_BALLOT, VOTERS_MAX, Ballot, Cut, MarkAt, MemberId, View
+from whence.types import Instant
+
+MEMBERS_MAX = 16
+"""Members of a mesh: everybody sends to everybody."""
+
+NEVER = 1 << 62
+
+
+class Phase(Enum):
+    """How far an attempt is."""
+
+    PREPARE = "prepare"
+    REPORT = "report"
+    FLUSH = "flush"
+    ACCEPT = "accept"
+
+
+class Plan(Struct, eq=False):
+    """What an attempt wants to change."""
+
+    remove: dict[int, None]
+    leavers: dict[int, None]
+    joins: dict[int, int]
+    """Newcomers, and the incarnations that asked."""
+    plain: bool
+    """Nobody is removed and no voter is added: nothing need be flushed."""
+    promote: bool = False
+
+
+class Attempt:
+    """One ballot of a change."""
+
+    def __init__(self, view: View, ballot: Ballot, plan: Plan, now: Instant) -> None:
+        self.view = view
+        self.ballot = ballot
+        self.plan = plan
+        self.phase = Phase.PREPARE
+        self.moved_at = now
+        self.promises: dict[int, Promise] = {}
+        self.reports: dict[int, Report] = {}
+        self.flushed: dict[int, None] = {}
+        self.votes: dict[int, None] = {}
+        self.value: View | None = None
+        self.targets: list[int] = []
+
+    @property
+    def dead(self) -> dict[int, None]:
+        """Return those to be removed that do not report."""
+        return {pid: None for pid in self.plan.remove if pid not in self.plan.leavers}
+
+    @property
+    def asked(self) -> tuple[int, ...]:
+        """Return those that report and flush."""
+        dead = self.dead
+        return tuple(member.pid for member in self.view.members if member.pid not in dead)
+
+
+class Leader:
+    """Leads changes of the latest view, one attempt at a time."""
+
+    def __init__(self, state: ViewState) -> None:
+        self.state = state
+        self.attempt: Attempt | None = None
+        self.round = 0
+        """The highest round that was seen."""
+        self.dead: dict[int, None] = {}
+        """Members of this instance that turned out to have what nobody can supply."""
+        self.unsuppliable = False
+        self.waits_for: list[int] = []
+        """Who has not answered the present attempt."""
+        self.fruitless = 0
+        """Attempts in this instance that would have changed nothing: the next one waits longer."""
+
+    def reset(self) -> None:
+        """Forget the attempt: its instance is decided."""
+        self.attempt = None
+        self.dead = {}
+        self.unsuppliable = False
+        self.fruitless = 0
+        self.waits_for = []
+
+    # --- what is wanted ---
+
+    def plan(
+        self, condemned: dict[int, None], leavers: dict[int, None], joins: dict[int, int], frozen: dict[int, None],
+        *, lets_go: bool, wants_promotion: bool,
+    ) -> Plan | None:  # fmt: skip
+        """Return what to attempt, or None where nothing may or need be changed. `lets_go`: nobody pursues what is
+        frozen; `wants_promotion`: there is room for voters."""
+        view = self.state.latest
+        present = dict.fromkeys(member.pid for member in view.members)
+        leavers = {pid: None for pid in leavers if pid in present}
+        remove = {pid: None for pid in [*condemned, *leavers, *joins, *self.dead] if pid in present}
+        if remove:
+            remove |= {pid: None for pid in frozen if pid in present}
+        room = MEMBERS_MAX - (len(present) - len(remove))
+        fresh = dict(list(joins.items())[: max(0, room)])
+        stays = [pid for pid in present if pid not in remove or pid in leavers]
+        voter_stays = any(voter.pid not in remove for voter in view.voters)
+        if remove and view.has_quorum(stays) and voter_stays:
+            return Plan(remove, leavers, fresh, plain=False, promote=True)
+        fresh = {pid: nonce for pid, nonce in fresh.items() if pid not in present}
+        fresh = dict(list(fresh.items())[: max(0, MEMBERS_MAX - len(present))])
+        if fresh or (frozen and lets_go):
+            return Plan({}, {}, fresh, plain=True)
+        if wants_promotion and not remove:
+            return Plan({}, {}, {}, plain=False, promote=True)
+        return None
+
+    # --- attempts ---
+
+    def begin(self, plan: Plan, now: Instant, ready: Ready) -> None:
+        """Begin an attempt with a higher ballot than any that was seen."""
+        state = self.state
+        self.round += 1
+        self.attempt = Attempt(state.latest, Ballot(self.round, state.pid), plan, now)
+        voters = tuple(voter.pid for voter in state.latest.voters)
+        ready.send.append(Send(voters, Prepare(state.adopted, self.attempt.ballot)))
+
+    def seen(self, ballot: Ballot) -> None:
+        """Note a ballot of somebody else."""
+        self.round = max(self.round, ballot.round)
+
+    def current(self, item: Promise | Report | Flushed | Accepted) -> Attempt | None:
+        """Return the attempt that an answer belongs to."""
+        attempt = self.attempt
+        if attempt is None or attempt.view.epoch != item.instance or attempt.ballot != item.ballot:
+            return None
+        return attempt
+
+    def receive(
+        self, sender: int, item: Promise | Report | Flushed | Accepted | Nak, now: Instant, ready: Ready
+    ) -> View | None:
+        """Take an answer; return the view if it is decided by it."""
+        if isinstance(item, Nak):
+            self.seen(item.ballot)
+            if self.attempt is not None and item.instance == self.attempt.view.epoch:
+                self.attempt.moved_at = min(self.attempt.moved_at, now)
+            return None
+        attempt = self.current(item)
+        if attempt is None:
+            return None
+        match item:
+            case Promise() if attempt.phase is Phase.PREPARE:
+                attempt.promises[sender] = item
+                attempt.moved_at = now
+                self._promised(attempt, now, ready)
+            case Report() if attempt.phase is Phase.REPORT and sender in attempt.asked:
+                attempt.reports[sender] = item
+                attempt.moved_at = now
+                self._reported(attempt, now, ready)
+            case Flushed() if attempt.phase is Phase.FLUSH and sender in attempt.asked:
+                attempt.flushed[sender] = None
+                attempt.moved_at = now
+                if all(pid in attempt.flushed for pid in attempt.asked):
+                    self._propose(attempt, ready)
+            case Accepted() if attempt.phase is Phase.ACCEPT:
+                attempt.votes[sender] = None
+                attempt.moved_at = now
+                if attempt.view.has_quorum(attempt.votes):
+                    assert attempt.value is not None
+                    return attempt.value
+        return None
+
+    def repeat(self, ready: Ready) -> None:
+        """Send the question of this phase again to those that have not answered."""
+        attempt = self.attempt
+        if attempt is None:
+            return
+        instance, ballot = attempt.view.epoch, attempt.ballot
+        voters = [voter.pid for voter in attempt.view.voters]
+        match attempt.phase:
+            case Phase.PREPARE:
+                missing = [pid for pid in voters if pid not in attempt.promises]
+                item: Prepare | Freeze | Target | Accept = Prepare(instance, ballot)
+            case Phase.REPORT:
+                missing = [pid for pid in attempt.asked if pid not in attempt.reports]
+                item = Freeze(instance, ballot, list(attempt.plan.remove))
+            case Phase.FLUSH:
+                missing = [pid for pid in attempt.asked if pid not in attempt.flushed]
+                item = Target(instance, ballot, attempt.targets)
+            case Phase.ACCEPT:
+                assert attempt.value is not None
+                missing = [pid for pid in voters if pid not in attempt.votes]
+                item = Accept(instance, ballot, attempt.value)
+        self.waits_for = missing
+        if missing:
+            ready.send.append(Send(tuple(missing), item))
+
+    def _promised(self, attempt: Attempt, now: Instant, ready: Ready) -> None:
+        if not attempt.view.has_quorum(attempt.promises):
+            return
+        highest, value = NO_BALLOT, None
+        for promise in attempt.promises.values():
+            if promise.value is not None and promise.accepted > highest:
+                highest, value = promise.accepted, promise.value
+        if value is not None:
+            self._vote(attempt, value, ready)  # its flush is done
+        elif attempt.plan.plain:
+            self._vote(attempt, self._plain(attempt), ready)
+        else:
+            attempt.phase = Phase.REPORT
+            item = Freeze(attempt.view.epoch, attempt.ballot, list(attempt.plan.remove))
+            ready.send.append(Send(attempt.asked, item))
+
+    def _reported(self, attempt: Attempt, now: Instant, ready: Ready) -> None:
+        plan, present = attempt.plan, dict.fromkeys(member.pid for member in attempt.view.members)
+        frozen = {
+            pid: None
+            for report in attempt.reports.values()
+            for pid in report.frozen
+            if pid in present and pid not in plan.remove
+        }
+        if frozen:
+            if plan.remove:
+                self._grow(attempt, frozen, now, ready)
+            else:
+                self.begin(Plan({}, {}, plan.joins, plain=True), now, ready)  # it lets go of what is frozen
+            return
+        if any(pid not in attempt.reports for pid in attempt.asked):
+            return
+        dead = self._unsupplied(attempt)
+        if dead:
+            self.dead |= dead
+            self._grow(attempt, dead, now, ready)
+            return
+        attempt.targets = [
+            max(report.got[place] for report in attempt.reports.values()) for place in range(len(present))
+        ]
+        attempt.phase = Phase.FLUSH
+        ready.send.append(Send(attempt.asked, Target(attempt.view.epoch, attempt.ballot, attempt.targets)))
+
+    def _grow(self, attempt: Attempt, more: dict[int, None], now: Instant, ready: Ready) -> None:
+        """Begin anew with more to be removed; if no quorum would be left, give up."""
+        plan = attempt.plan
+        leavers = {pid: None for pid in plan.leavers if pid not in self.dead}
+        remove = plan.remove | more
+        view = attempt.view
+        stays = [member.pid for member in view.members if member.pid not in remove or member.pid in leavers]
+        if view.has_quorum(stays) and any(voter.pid not in remove for voter in view.voters):
+            self.begin(Plan(remove, leavers, plan.joins, plain=False, promote=plan.promote), now, ready)
+            return
+        self.unsuppliable = bool(self.dead)
+        joins = {pid: nonce for pid, nonce in plan.joins.items() if view.member_of(pid) is None}
+        self.begin(Plan({}, {}, joins, plain=True), now, ready)
+
+    def _unsupplied(self, attempt: Attempt) -> dict[int, None]:
+        """Return those that have, or need, messages of a removed member that nobody can supply."""
+        dead: dict[int, None] = {}
+        reports = attempt.reports
+        for place, member in enumerate(attempt.view.members):
+            if member.pid not in attempt.plan.remove:
+                continue
+            opened = {pid: report for pid, report in reports.items() if report.opened}
+            if not opened:
+                continue
+            low = min(report.got[place] for report in opened.values())
+            high = max(report.got[place] for report in opened.values())
+            supplied = high
+            for number in range(low + 1, high + 1):
+                if not any(report.held_from[place] <= number <= report.got[place] for report in opened.values()):
+                    supplied = number - 1
+                    break
+            dead |= {pid: None for pid, report in opened.items() if report.got[place] > supplied}
+            dead |= self._newcomers_without(attempt, place, member, min(supplied, high), opened)
+        return dead
+
+    def _newcomers_without(
+        self, attempt: Attempt, place: int, member: MemberId, upto: int, opened: dict[int, Report]
+    ) -> dict[int, None]:
+        """Return newcomers for whom messages of a removed member, from their mark on, are held by nobody."""
+        dead: dict[int, None] = {}
+        for pid, report in attempt.reports.items():
+            mine = attempt.view.member_of(pid)
+            if report.opened or mine is None or mine.joined <= member.joined or pid == member.pid:
+                continue
+            marks = [mark for other in attempt.reports.values() for mark in other.marks[place]]
+            base = next((mark.number for mark in marks if mark.is_base_for(mine.joined)), upto + 1)
+            for number in range(base, upto + 1):
+                if not any(other.held_from[place] <= number <= other.got[place] for other in opened.values()):
+                    dead[pid] = None
+                    break
+        return dead
+
+    # --- values ---
+
+    def _plain(self, attempt: Attempt) -> View:
+        view, joins = attempt.view, attempt.plan.joins
+        epoch = view.epoch + 1
+        members = [*view.members, *[MemberId(pid, epoch) for pid in joins]]
+        return View(epoch, members, view.voters, [*view.nonces, *joins.values()], [])
+
+    def _removal(self, attempt: Attempt) -> View:
+        view, plan = attempt.view, attempt.plan
+        epoch = view.epoch + 1
+        stays = [
+            (member, nonce)
+            for member, nonce in zip(view.members, view.nonces, strict=True)
+            if member.pid not in plan.remove
+        ]
+        members = [*[member for member, _ in stays], *[MemberId(pid, epoch) for pid in plan.joins]]
+        nonces = [*[nonce for _, nonce in stays], *plan.joins.values()]
+        voters = [voter for voter in view.voters if voter.pid not in plan.remove]
+        closed = min(report.closed for report in attempt.reports.values())
+        for member, _ in stays:
+            if len(voters) < VOTERS_MAX and member not in voters and member.joined <= closed:
+                voters.append(member)
+        cuts = [
+            self._cut(attempt, place, member)
+            for place, member in enumerate(view.members)
+            if member.pid in plan.remove
+        ]
+        return View(epoch, members, voters, nonces, cuts)
+
+    def _cut(self, attempt: Attempt, place: int, member: MemberId) -> Cut:
+        number = attempt.targets[place]
+        clock = 0
+        marks: dict[int, MarkAt] = {}
+        for report in attempt.reports.values():
+            if report.got[place] == number:
+                clock = max(clock, report.clocks[place])
+            marks |= {mark.number: mark for mark in report.marks[place] if mark.number <= number}
+        return Cut(member, number, clock, [marks[at] for at in sorted(marks)])
+
+    def _propose(self, attempt: Attempt, ready: Ready) -> None:
+        """Put the view to the vote, unless it would change nothing."""
+        value = self._removal(attempt)
+        if value.members == attempt.view.members and value.voters == attempt.view.voters:
+            self.attempt = None
+            self.fruitless += 1
+            return
+        self._vote(attempt, value, ready)
+
+    def _vote(self, attempt: Attempt, value: View, ready: Ready) -> None:
+        attempt.value = value
+        attempt.phase = Phase.ACCEPT
+        voters = tuple(voter.pid for voter in attempt.view.voters)
+        ready.send.append(Send(voters, Accept(attempt.view.epoch, attempt.ballot, value)))
+
+    def decree(self, value: View, ready: Ready) -> None:
+        """Tell the members of both views."""
+        assert self.attempt is not None
+        to = dict.fromkeys(member.pid for view in (self.attempt.view, value) for member in view.members)
+        to.pop(self.state.pid, None)
+        if to:
+            ready.send.append(Send(tuple(to), Decree(value)))

@@ -1,0 +1,503 @@
+"""What a member still owes others, and what it knows of them: own messages, acknowledgements, and when both are repeated.
+
+Laws: everybody hears from everybody how far it is, so nobody has to be told what is stable. Within one incarnation what a
+member says only grows; a later one may have less, and counts from its first word on. What is not acknowledged is sent
+again. A message says how far its publisher is, so an acknowledgement of its own is sent only if nothing was published
+for a while.
+"""
+
+from collections.abc import Callable
+
+from whence.core.membership.suspects import Suspects
+from whence.core.ready import Note, Ready, Send
+from whence.core.views.items import Decree, Message, ViewAck, ViewMark, ViewMessage
+from whence.core.views.settings import ViewSettings
+from whence.core.views.state import ViewState
+from whence.core.views.streams import Stream
+from whence.core.views.view import MemberId, View
+from whence.types import Bundle, Instant
+
+AGAIN_MAX = 16
+"""Messages repeated at a time."""
+
+DECREES_MAX = 16
+"""Views told at a time."""
+
+ACKS_PER_WINDOW = 4
+
+NEVER = 1 << 62
+
+
+class Peer:
+    """What is known of one other member of the latest view. Numbers per member are in the order of that view."""
+
+    __slots__ = (
+        "adopted", "backoff", "entered", "first", "got", "heard_at", "incarnation", "member", "promise", "removed",
+        "retry_at", "sent", "since", "stored", "suspected_at", "taken",
+    )  # fmt: skip
+
+    def __init__(self, member: MemberId, size: int, retry_ns: int) -> None:
+        self.member = member
+        self.incarnation = 0
+        self.entered = self.adopted = -1
+        self.got, self.taken, self.stored = [0] * size, [0] * size, [0] * size
+        self.removed: dict[MemberId, int] = {}
+        """Of removed members that are not finished there: what it has taken."""
+        self.promise = 0
+        self.first: int | None = None
+        """The first own message that is for it; None: it has no place in any view that was entered here."""
+        self.sent = 0
+        self.heard_at: Instant = -NEVER
+        self.since: Instant = 0
+        """When it began to owe an answer."""
+        self.retry_at: Instant = NEVER
+        self.backoff = retry_ns
+        self.suspected_at: Instant = NEVER
+
+
+class Links:
+    """The exchange with the other members of the latest view."""
+
+    def __init__(self, state: ViewState, settings: ViewSettings, promise: Callable[[], int]) -> None:
+        self.state = state
+        self.settings = settings
+        self.suspects = Suspects()
+        self.peers: dict[int, Peer] = {}
+        """The other members of the latest view, by number."""
+        self.all: tuple[int, ...] = ()
+        self.place = -1
+        """This member's place in the latest view."""
+        self.settled = 0
+        """Own messages up to here are stable."""
+        self.settled_last: Bundle | None = None
+        """The last own bundle that is stable."""
+        self.majority = 0
+        """Own messages up to here are stored by a quorum."""
+        self.retained_bytes = 0
+        """Payload bytes of own messages that are not stable."""
+        self.ack_at: Instant = NEVER
+        self.retry_at: Instant = NEVER
+        self._owes = False
+        self._settled_noted: Bundle | None = None
+        self._got_since_ack = 0
+        self._last_ack: ViewAck | None = None
+        self._promise = promise
+        self._ack_after = max(1, settings.window // ACKS_PER_WINDOW)
+
+    # --- views ---
+
+    def adopt(self, view: View, now: Instant) -> None:
+        """Take over the members of a view that is now the latest."""
+        former = self.peers
+        before = former_view = None
+        if self.state.adopted in self.state.views and former:
+            former_view = self.state.views[self.state.adopted]
+        before = [] if former_view is None else [former_view.place_of(member.pid) for member in view.members]
+        kept: list[int] = []
+        if former_view is not None:
+            kept = [
+                place if former_view.members[place] == member else -1
+                for place, member in zip(before, view.members, strict=True)
+            ]
+        self.peers = {}
+        for member in view.members:
+            if member.pid == self.state.pid:
+                continue
+            peer = former.get(member.pid)
+            if peer is None or peer.member != member:
+                peer = Peer(member, len(view.members), self.settings.retry_ns)
+                peer.since = now
+                if self.state.me is not None and member.joined <= self.state.me.joined:
+                    peer.first = 1
+            else:
+                for cut in view.cuts:
+                    place = former_view.place_of(cut.member.pid) if former_view is not None else -1
+                    if place >= 0 and peer.taken[place]:
+                        peer.removed[cut.member] = max(peer.removed.get(cut.member, 0), peer.taken[place])
+                peer.got = [peer.got[place] if place >= 0 else 0 for place in kept]
+                peer.taken = [peer.taken[place] if place >= 0 else 0 for place in kept]
+                peer.stored = [peer.stored[place] if place >= 0 else 0 for place in kept]
+            self.peers[member.pid] = peer
+        for pid in former:
+            if pid not in self.peers or self.peers[pid] is not former[pid]:
+                self.suspects.release(pid)
+        self.all = tuple(self.peers)
+        self.place = view.place_of(self.state.pid)
+        self._last_ack = None
+        self.arm(now)
+
+    def marked(self, number: int, epoch: int) -> None:
+        """Begin to send to the members for whom the stream here begins with a mark."""
+        for peer in self.peers.values():
+            if peer.first is None and peer.member.joined <= epoch:
+                peer.first = number
+                peer.sent = number - 1
+
+    # --- messages ---
+
+    def acked(self, peer: Peer) -> int:
+        """Return the number of own messages that a member's application has, or need not have."""
+        return max(peer.taken[self.place], (peer.first or 1) - 1)
+
+    def came(self, peer: Peer) -> int:
+        """Return the number of own messages that reached a member, or are not for it."""
+        return max(peer.got[self.place], peer.taken[self.place], (peer.first or 1) - 1)
+
+    def send(self, message: Message, number: int, now: Instant, ready: Ready) -> None:
+        """Send a new message to all that were sent everything before it; the others get it in its turn."""
+        suspected, lowest = self.suspects.now, number - self.settings.window
+        to = [
+            pid
+            for pid, peer in self.peers.items()
+            if peer.sent == number - 1 and peer.first is not None and pid not in suspected and self.acked(peer) >= lowest
+        ]
+        for pid in to:
+            self.peers[pid].sent = number
+        if to:
+            ready.send.append(Send(tuple(to), message))
+        if len(to) == len(self.all) and isinstance(message, ViewMessage) and message.taken:
+            self._owes, self._got_since_ack = False, 0  # the message says what is here, and all get it
+        self.arm(now)
+
+    def push(self, peer: Peer, ready: Ready) -> None:
+        """Send what waits for a member, as far as its window goes."""
+        if peer.first is None or self.state.me is None:
+            return
+        own = self.state.own
+        upto = min(own.got, self.acked(peer) + self.settings.window)
+        for number in range(max(peer.sent, self.came(peer)) + 1, upto + 1):
+            if number in own.retained:
+                ready.send.append(Send((peer.member.pid,), own.retained[number]))
+            peer.sent = number
+
+    # --- what others say ---
+
+    def heard(self, pid: int, incarnation: int, now: Instant, ready: Ready) -> None:
+        """Record a sign of life. What an earlier incarnation had and its application had not taken may be lost."""
+        peer = self.peers.get(pid)
+        if peer is None:
+            return
+        peer.heard_at = now
+        if incarnation > peer.incarnation:
+            if peer.incarnation:
+                peer.got = peer.taken.copy()
+                peer.stored = [0] * len(peer.stored)
+                peer.sent = self.came(peer)
+                peer.retry_at = min(peer.retry_at, now + self.settings.retry_ns)
+                self.retry_at = min(self.retry_at, peer.retry_at)
+            peer.incarnation = incarnation
+        if self.suspects.heard(pid):
+            peer.suspected_at = NEVER
+            peer.sent = min(peer.sent, self.came(peer))
+            peer.backoff = self.settings.retry_ns
+            peer.since = now
+            self.push(peer, ready)
+
+    def take_message(self, pid: int, incarnation: int, message: ViewMessage) -> None:
+        """Learn from a publisher's own message how far it was."""
+        peer = self.peers.get(pid)
+        if (
+            peer is None
+            or incarnation != peer.incarnation
+            or message.epoch != self.state.adopted
+            or not message.taken
+            or message.past[message.origin] < peer.got[message.origin]
+        ):
+            return
+        peer.got = list(map(max, peer.got, message.past))
+        peer.taken = list(map(max, peer.taken, message.taken))
+        peer.entered = peer.adopted = max(peer.adopted, message.epoch)
+
+    def take_ack(self, pid: int, incarnation: int, ack: ViewAck, now: Instant, ready: Ready) -> bool:
+        """Learn how far a member is; return whether it is of use here."""
+        peer, view = self.peers.get(pid), self.state.views.get(ack.adopted)
+        if peer is None or incarnation != peer.incarnation:
+            return False
+        if view is None or len(ack.got) != len(view.members) or view.member_of(pid) != peer.member:
+            return False
+        latest = self.state.latest
+        if ack.adopted == latest.epoch:
+            got, taken, stored = ack.got, ack.taken, ack.stored
+        else:
+            places = [
+                place if (place := view.place_of(member.pid)) >= 0 and view.members[place] == member else -1
+                for member in latest.members
+            ]
+            got, taken, stored = (
+                [numbers[place] if place >= 0 else 0 for place in places]
+                for numbers in (ack.got, ack.taken, ack.stored)
+            )
+        came = self.came(peer)
+        peer.got = list(map(max, peer.got, got))
+        peer.taken = list(map(max, peer.taken, taken))
+        peer.stored = list(map(max, peer.stored, stored))
+        peer.promise = max(peer.promise, ack.promise)
+        if ack.adopted >= peer.adopted:
+            peer.removed = {
+                MemberId(other, joined): max(number, peer.removed.get(MemberId(other, joined), 0))
+                for other, joined, number in ack.removed
+            }
+            if ack.adopted < latest.epoch:
+                self._carry_removed(peer, view, ack)
+        peer.adopted = max(peer.adopted, ack.adopted)
+        peer.entered = max(peer.entered, ack.entered)
+        if self.came(peer) > came:
+            peer.backoff = self.settings.retry_ns
+            peer.since = now
+            self.push(peer, ready)
+        if ack.asks:
+            ready.send.append(Send((pid,), self.ack()))
+        return True
+
+    def _carry_removed(self, peer: Peer, view: View, ack: ViewAck) -> None:
+        """Remember what it has of members that it does not know to be removed."""
+        for place, member in enumerate(view.members):
+            if member in self.state.streams and self.state.latest.member_of(member.pid) != member:
+                peer.removed[member] = max(peer.removed.get(member, 0), ack.taken[place])
+
+    def tell_views(self, pid: int, after: int, ready: Ready) -> None:
+        """Tell a process the views after an epoch, as far as they are known."""
+        known = [epoch for epoch in sorted(self.state.views) if epoch > after]
+        if known and known[0] > after + 1:
+            known = known[-1:]  # what it lacks is forgotten; it learns at least that it was removed
+        for epoch in known[:DECREES_MAX]:
+            ready.send.append(Send((pid,), Decree(self.state.views[epoch])))
+
+    # --- what is stable ---
+
+    def settle(self, ready: Ready) -> None:
+        """Drop what everybody has taken for whom it was, and notice which own messages are safe."""
+        state = self.state
+        if state.me is None or not state.here:
+            return
+        self.count_taken()
+        latest = state.latest
+        places = {member: place for place, member in enumerate(latest.members)}
+        mine = [state.streams[member].taken for member in latest.members]
+        rows = [(state.me.joined, mine), *[(peer.member.joined, peer.taken) for peer in self.peers.values()]]
+        for stream in list(state.streams.values()):
+            if not stream.retained:
+                self._finish(stream, places)
+                continue
+            place = places.get(stream.member)
+            if place is None:
+                taken = [(state.me.joined, stream.taken), *self._taken_of_removed(stream.member)]
+            else:
+                taken = [(joined, row[place]) for joined, row in rows]
+            self._drop_stable(stream, taken)
+            self._finish(stream, places)
+        own = state.own
+        settled = next(iter(own.retained), own.got + 1) - 1
+        if settled > self.settled:
+            self.settled = settled
+            if self.settled_last is not None and self.settled_last is not self._settled_noted:
+                self._settled_noted = self.settled_last
+                ready.notes.append(Note("note", "settled", self.settled_last))
+        self._count_majority(ready)
+
+    def _taken_of_removed(self, member: MemberId) -> list[tuple[int, int]]:
+        """Return what every other member has taken of one that was removed. Who no longer speaks of it has all."""
+        epoch = self.removal_of(member)
+        return [
+            (peer.member.joined, peer.removed.get(member, NEVER if peer.entered >= epoch else 0))
+            for peer in self.peers.values()
+        ]
+
+    def removal_of(self, member: MemberId) -> int:
+        """Return the epoch of the view that removed a member."""
+        for epoch in sorted(self.state.views):
+            if self.state.views[epoch].cut_of(member) is not None:
+                return epoch
+        return NEVER
+
+    def _drop_stable(self, stream: Stream, taken: list[tuple[int, int]]) -> None:
+        everybody = min(number for _, number in taken)
+        mine = stream.member == self.state.me
+        for number in list(stream.retained):
+            message = stream.retained[number]
+            if number > everybody and any(has < number for joined, has in taken if joined <= message.epoch):
+                break
+            del stream.retained[number]
+            if mine and isinstance(message, ViewMessage):
+                self.retained_bytes -= len(message.bundle.body)
+                self.settled_last = message.bundle
+
+    def _finish(self, stream: Stream, places: dict[MemberId, int]) -> None:
+        """Forget a removed member of which nothing is missing, retained or untaken."""
+        state = self.state
+        if stream.member in places or stream.retained or stream.member in state.open_cuts:
+            return
+        if stream.member in state.view.members or stream.taken < stream.got or stream.base is None:
+            return
+        del state.streams[stream.member]
+
+    def count_taken(self) -> None:
+        """Look up how far the application is."""
+        state = self.state
+        for stream in state.streams.values():
+            if not state.remembers:
+                stream.take_all()
+            elif stream.counted != state.taken_counts[stream.slot] or stream.silent:
+                stream.take(state.taken_counts[stream.slot])
+
+    def stored_numbers(self) -> dict[MemberId, int]:
+        """Return what counts for `majority`, by member: between a report and the next view it stands still."""
+        state = self.state
+        if state.stored_at_report is not None:
+            return state.stored_at_report
+        volatile = not state.remembers or self.settings.keep == "all"
+        return {
+            member: stream.got if volatile or member == state.me else stream.stored
+            for member, stream in state.streams.items()
+        }
+
+    def _count_majority(self, ready: Ready) -> None:
+        state = self.state
+        if not self.settings.majority or state.me is None or not state.opened:
+            return
+        view, mine = state.view, state.me
+        has = {state.pid: self.stored_numbers().get(mine, 0)}
+        for pid, peer in self.peers.items():
+            if peer.entered == state.entered:
+                has[pid] = peer.stored[self.place]
+        for number in sorted({has[voter.pid] for voter in view.voters if voter.pid in has}, reverse=True):
+            if number <= self.majority:
+                return
+            if view.has_quorum(pid for pid, stored in has.items() if stored >= number):
+                self.majority = number
+                self._note_receipt("majority", number, ready)
+                return
+
+    def _note_receipt(self, reason: str, number: int, ready: Ready) -> None:
+        own = self.state.own
+        while number and not isinstance(own.retained.get(number), ViewMessage):
+            if number not in own.retained:
+                return
+            number -= 1
+        message = own.retained.get(number)
+        if isinstance(message, ViewMessage):
+            ready.notes.append(Note("note", reason, message.bundle))
+
+    # --- acknowledgements ---
+
+    def ack(self, *, asks: bool = False) -> ViewAck:
+        """Return the acknowledgement of what is here."""
+        state = self.state
+        latest = state.latest
+        self.count_taken()
+        removed = [
+            (member.pid, member.joined, stream.taken if state.opened else 0)
+            for member, stream in state.streams.items()
+            if latest.member_of(member.pid) != member
+        ]
+        if not state.opened:
+            mine = state.own.got if state.me in state.streams else 0
+            got = [mine if member == state.me else 0 for member in latest.members]
+            return ViewAck(state.entered, state.adopted, got, got, got, 0, removed, asks)
+        streams = [state.streams[member] for member in latest.members]
+        stored = self.stored_numbers()
+        return ViewAck(
+            state.entered, state.adopted, [stream.got for stream in streams], [stream.taken for stream in streams],
+            [stored.get(stream.member, 0) for stream in streams], self._promise(), removed, asks,
+        )  # fmt: skip
+
+    def owe(self, now: Instant, *, at_once: bool = False) -> None:
+        """Plan to acknowledge to all what is here, even if it is no news."""
+        self._owes = True
+        self.watch(now, at_once=at_once)
+
+    def watch(self, now: Instant, *, at_once: bool = False) -> None:
+        """Plan to look at what the application has taken."""
+        at = now if at_once else now + self.settings.ack_ns
+        self.ack_at = min(self.ack_at, at)
+
+    def got_one(self, now: Instant) -> None:
+        """Plan to acknowledge a message that was got."""
+        self._got_since_ack += 1
+        if self.ack_at == NEVER:
+            self.ack_at = now + self.settings.ack_ns
+        if self._got_since_ack >= self._ack_after:
+            self.ack_at = now
+
+    def tell(self, now: Instant, ready: Ready) -> None:
+        """Acknowledge to all what is here, if it is news or somebody waits for it."""
+        self.ack_at = NEVER
+        self._got_since_ack = 0
+        ack = self.ack()
+        if self._owes or ack != self._last_ack:
+            self._owes, self._last_ack = False, ack
+            if self.all:
+                ready.send.append(Send(self.all, ack))
+        if any(stream.taken < stream.got for stream in self.state.streams.values()):
+            self.ack_at = now + self.settings.ack_ns
+
+    # --- repeating ---
+
+    def arm(self, now: Instant) -> None:
+        """Expect an answer of everybody, from now on."""
+        for peer in self.peers.values():
+            if peer.retry_at == NEVER:
+                peer.since, peer.backoff = now, self.settings.retry_ns
+                peer.retry_at = now + peer.backoff
+                self.retry_at = min(self.retry_at, peer.retry_at)
+
+    def repeat(self, now: Instant, ready: Ready) -> None:
+        """Send again what was not acknowledged, ask who owes an answer, suspect who owes it for long."""
+        for pid, peer in self.peers.items():
+            if now < peer.retry_at:
+                continue
+            if not self.waits_for(peer):
+                peer.retry_at = NEVER
+                continue
+            peer.backoff = min(2 * peer.backoff, self.settings.retry_ns_max)
+            peer.retry_at = now + peer.backoff
+            self._repeat_to(pid, peer, ready)
+            if now - max(peer.heard_at, peer.since) >= self.settings.suspect_ns:
+                self.suspect(pid, now)
+        self.retry_at = min([peer.retry_at for peer in self.peers.values()], default=NEVER)
+
+    def _repeat_to(self, pid: int, peer: Peer, ready: Ready) -> None:
+        own, came = self.state.own, self.came(peer)
+        if peer.adopted < self.state.adopted:
+            self.tell_views(pid, max(peer.adopted, peer.member.joined - 1), ready)
+        if pid not in self.suspects.now and peer.first is not None:
+            for number in range(came + 1, min(peer.sent, came + AGAIN_MAX) + 1):
+                if number in own.retained:
+                    ready.send.append(Send((pid,), own.retained[number]))
+            self.push(peer, ready)
+        ready.send.append(Send((pid,), self.ack(asks=True)))
+
+    def waits_for(self, peer: Peer) -> bool:
+        """Tell whether something here waits for a word of a member."""
+        state = self.state
+        if peer.entered < state.adopted or not state.live:
+            return True
+        for stream in state.streams.values():
+            if not stream.retained:
+                continue
+            number, message = next(iter(stream.retained.items()))
+            if message.epoch < peer.member.joined:
+                continue
+            place = state.latest.place_of(stream.member.pid)
+            if place >= 0 and state.latest.members[place] == stream.member:
+                if peer.taken[place] < number:
+                    return True
+            elif peer.removed.get(stream.member, NEVER) < number:
+                return True
+        return False
+
+    def suspect(self, pid: int, now: Instant) -> bool:
+        """Begin to suspect a member; return whether that is new."""
+        peer = self.peers.get(pid)
+        if peer is None or not self.suspects.suspect(pid):
+            return False
+        peer.suspected_at = now
+        return True
+
+    @property
+    def newest_mark(self) -> ViewMark | None:
+        """Return the last own mark that is retained."""
+        for message in reversed(self.state.own.retained.values()):
+            if isinstance(message, ViewMark):
+                return message
+        return None

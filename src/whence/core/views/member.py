@@ -1,0 +1,415 @@
+"""A member of a living group: everybody sends to everybody, members join, leave and are removed, and nobody stops for it.
+
+Promises: causal order; every message once at every member it is for; one view per epoch; members that stay are handed
+the same messages, from the later of their joins on; what is published after a newcomer's `open` returned reaches it.
+Assumes: few members that can all connect; a quorum of the voters of each view, until the next one is decided.
+The sentence that decides: see inbox.py for messages, leader.py for views.
+Costs per message: a number for every member, an epoch; one copy to each of them, encoded once.
+Source: docs/papers/views.md.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+
+from whence.core.member import OverlayStatus
+from whence.core.ready import Delivery, Gauge, Item, Note, RandomSource, Ready, Returned, Send
+from whence.core.views.changes import Changes, view_note
+from whence.core.views.inbox import Inbox
+from whence.core.views.items import (
+    Accept,
+    Accepted,
+    Decree,
+    Fetch,
+    Flushed,
+    Freeze,
+    Hint,
+    JoinRequest,
+    Knows,
+    Nak,
+    Prepare,
+    Promise,
+    Report,
+    Target,
+    ViewAck,
+    ViewMark,
+    ViewMessage,
+    Wish,
+)
+from whence.core.views.journal import Entered, Journal
+from whence.core.views.links import NEVER, Links
+from whence.core.views.newcomer import Newcomer
+from whence.core.views.order import Order
+from whence.core.views.recovery import Recovery
+from whence.core.views.settings import ViewSettings
+from whence.core.views.state import ViewState
+from whence.core.views.view import MemberId, first_view
+from whence.errors import LimitError, NotMemberError, UsageError
+from whence.limits import Limits
+from whence.types import Bundle, Instant, Process, packed
+
+OfChange = Prepare | Promise | Freeze | Report | Target | Flushed | Accept | Accepted | Nak
+
+
+class ViewMember:
+    """One member of a living group."""
+
+    order_type: type[Order] = Order
+
+    def __init__(
+        self, me: Process, settings: ViewSettings, limits: Limits, rng: RandomSource, *, remembers: bool
+    ) -> None:
+        self.me = me
+        self.settings = settings
+        self._limits = limits
+        self.state = ViewState(me.pid, me.incarnation, remembers=remembers)
+        self.order = self.order_type(self.state)
+        self.journal = Journal(self.state)
+        self.links = Links(self.state, settings, self.order.promise)
+        self.inbox = Inbox(self.links, self.journal, settings, self.order)
+        self.changes = Changes(self.state, self.links, self.inbox, self.journal, settings, rng)
+        self.newcomer = Newcomer(self.changes)
+        self.recovery = Recovery(self.changes, self.newcomer)
+        self._published = 0
+        """Events published in this incarnation."""
+
+    # --- incarnations ---
+
+    def found(self, peers: Sequence[Process], now: Instant) -> Ready:
+        """Begin as one of the founders."""
+        ready = Ready()
+        state = self.state
+        view = first_view([self.me.pid, *[peer.pid for peer in peers]])
+        state.me = MemberId(self.me.pid, 0)
+        self.links.adopt(view, now)
+        added = state.add_streams(view)
+        state.remember(view)
+        state.adopted = state.entered = state.mark_epoch = 0
+        state.opened = state.live = True
+        state.look_at_entered()
+        self.journal.adopted(view, added, ready)
+        self.journal.write(Entered(0), ready)
+        ready.notes += [view_note(view), Note("join", epoch=0, value=self.me.incarnation)]
+        self.links.owe(now)
+        return self._finish(now, ready)
+
+    def join(self, contacts: Sequence[int], now: Instant) -> Ready:
+        """Ask to be added; the note `join` says when that happened."""
+        ready = Ready()
+        self.newcomer.ask(contacts, now, ready)
+        return self._finish(now, ready)
+
+    def restore(self, records: Sequence[bytes], now: Instant) -> Ready:
+        """Resume an earlier incarnation, if there was one that was a member."""
+        ready = Ready()
+        if not records or not self.recovery.restore(records, now, ready):
+            return ready
+        state = self.state
+        self.links.adopt(state.latest, now)
+        for peer in self.links.peers.values():
+            peer.first = 1 if peer.member.joined <= (state.me or peer.member).joined else None
+        for mark in state.own.marks:
+            self.links.marked(mark.number, mark.epoch)
+        if self.changes.removed_by is None:
+            self.changes.try_enter(now, ready)
+            self.changes.mark(now, ready)
+            if state.opened:
+                state.live = True
+                ready.notes.append(Note("join", epoch=state.own.member.joined, value=self.me.incarnation))
+                ready.notes.append(view_note(state.view))
+        if self.links.all:
+            ready.send.append(Send(self.links.all, self.links.ack(asks=True)))
+        for peer in self.links.peers.values():
+            self.links.push(peer, ready)
+        self.links.owe(now)
+        self.changes.look(now)
+        return self._finish(now, ready)
+
+    def resume(self, taken: Sequence[int], told: int, begun: Sequence[int] = ()) -> None:
+        """Set, before an earlier incarnation is resumed, what the application has; see Resuming."""
+        self.recovery.resume(taken, told, begun)
+
+    @property
+    def taken(self) -> list[int]:
+        """Return the number of messages with events that the application has taken, by slot."""
+        return self.state.taken_counts
+
+    def place_of(self, pid: int, incarnation: int) -> int:
+        """Return the slot in which a process's messages are counted."""
+        stream = self.state.stream_of(pid, incarnation)
+        assert stream is not None, "what is delivered belongs to a member"
+        return stream.slot
+
+    @property
+    def is_member(self) -> bool:
+        """Tell whether this process is a member, or was one."""
+        return self.state.me is not None
+
+    def leave(self, now: Instant) -> Ready:
+        """Begin to leave: nothing more is published, and what was is settled first."""
+        if self.state.me is None or self.changes.removed_by is not None:
+            raise NotMemberError("only a member can leave")
+        ready = Ready()
+        self.changes.leaving = True
+        if not self.links.all:
+            self.changes.ended = True
+            ready.notes.append(Note("leave", "left", self.links.settled_last, epoch=self.state.adopted))
+            return ready
+        self.changes.look(now)
+        return self._finish(now, ready)
+
+    # --- publishing ---
+
+    def publish(self, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
+        """Publish events as one bundle. Raises NotMemberError outside the group, LimitError over a limit."""
+        state = self.state
+        if not state.live or self.changes.leaving:
+            raise NotMemberError("only a member may publish, and this process is none, or is leaving")
+        bundle, count = packed(self.me, self._published + 1, payloads), len(payloads)
+        self._limits.check(count, len(bundle.body), self._published)
+        ready = Ready()
+        self._check_room(len(bundle.body), ready)
+        self._published += count
+        self.recovery.bundles += 1
+        taken = []
+        if state.entered == state.adopted:
+            self.links.count_taken()
+            self.journal.taken(ready)
+            taken = [stream.taken for stream in state.here]
+        message = ViewMessage(
+            state.place, state.entered, self.changes.past(), self.order.next_clock(now), self.settings.majority, taken,
+            bundle,
+        )  # fmt: skip
+        ready.published = Returned(bundle)
+        ready.mark = self.order.mark_of(message)
+        self.changes.count_own(message)
+        self.links.retained_bytes += len(bundle.body)
+        self.journal.own(message, ready)
+        if self.settings.majority:
+            self.journal.barrier(ready)
+        self.links.send(message, message.number, now, ready)
+        self.order.got(state.own, message, 0, now, ready)
+        self.links.watch(now)
+        return bundle, self._finish(now, ready)
+
+    def _check_room(self, size: int, ready: Ready) -> None:
+        own, settings = self.state.own, self.settings
+        if len(own.retained) >= settings.window or self.links.retained_bytes + size > settings.window_bytes:
+            self.links.settle(ready)
+        if len(own.retained) >= settings.window:
+            raise LimitError("window", settings.window, len(own.retained) + 1, transient=True)
+        if self.links.retained_bytes and self.links.retained_bytes + size > settings.window_bytes:
+            raise LimitError("window_bytes", settings.window_bytes, self.links.retained_bytes + size, transient=True)
+
+    # --- receiving ---
+
+    def receive(self, sender: Process, item: Item, now: Instant) -> Ready:
+        """Take an item from another process."""
+        ready = Ready()
+        self._receive(sender, item, now, ready)
+        return self._finish(now, ready)
+
+    def _receive(self, sender: Process, item: Item, now: Instant, ready: Ready) -> None:
+        pid, incarnation = sender
+        state, links = self.state, self.links
+        if state.me is None:
+            self._receive_outside(pid, item, now, ready)
+            return
+        if self.changes.removed_by is not None:
+            self._receive_removed(pid, item, now, ready)
+            return
+        if pid != self.me.pid:
+            links.heard(pid, incarnation, now, ready)
+        match item:
+            case ViewMessage() | ViewMark():
+                self.inbox.receive(pid, item, now, ready)
+                if isinstance(item, ViewMessage) and state.views.get(item.epoch) is not None:
+                    links.take_message(pid, incarnation, item)
+            case ViewAck():
+                self._take_ack(pid, incarnation, item, now, ready)
+            case Fetch():
+                self.inbox.answer(pid, item, ready)
+            case JoinRequest():
+                self.changes.join_asked(pid, incarnation, item, now, ready)
+            case Wish():
+                self.changes.wish(pid, item, now)
+            case Decree(view):
+                self.changes.decree(pid, view, now, ready)
+            case Hint() | Knows():
+                pass
+            case (
+                Prepare() | Promise() | Freeze() | Report() | Target() | Flushed() | Accept() | Accepted() | Nak()
+            ):
+                self.changes.receive(pid, item, now, ready)
+            case _:
+                ready.notes.append(Note("drop", "other_level", peer=pid))
+                return
+        self._progress(now, ready)
+
+    def _take_ack(self, pid: int, incarnation: int, ack: ViewAck, now: Instant, ready: Ready) -> None:
+        state, links = self.state, self.links
+        useful = links.take_ack(pid, incarnation, ack, now, ready)
+        if ack.adopted < state.adopted:
+            links.tell_views(pid, ack.adopted, ready)
+        elif ack.adopted > state.adopted:
+            ready.send.append(Send((pid,), links.ack()))
+        if useful:
+            self.newcomer.try_open(now, ready)
+            links.settle(ready)
+
+    def _receive_outside(self, pid: int, item: Item, now: Instant, ready: Ready) -> None:
+        match item:
+            case Hint(epoch):
+                self.newcomer.hint(pid, epoch, ready)
+            case Decree(view):
+                self.newcomer.added(view, now, ready)
+            case _:
+                ready.notes.append(Note("drop", "not_member", peer=pid))
+
+    def _receive_removed(self, pid: int, item: Item, now: Instant, ready: Ready) -> None:
+        match item:
+            case Knows(epoch):
+                self.changes.knows(pid, epoch, ready)
+            case Decree(view) if self.changes.removed_by is not None and view.epoch > self.changes.removed_by.epoch:
+                self.changes.knows(pid, view.epoch, ready)
+            case ViewAck(adopted=adopted) if (
+                self.changes.removed_by is not None and adopted >= self.changes.removed_by.epoch
+            ):
+                self.changes.knows(pid, adopted, ready)
+            case Prepare() | Freeze() | Target() | Accept():
+                self.changes.receive(pid, item, now, ready)
+
+    def _progress(self, now: Instant, ready: Ready) -> None:
+        """Do what became possible: reach targets, close cuts, enter views, be opened."""
+        state = self.state
+        if state.targets:
+            self.changes.participant.flush(now, ready)
+        if state.open_cuts or state.entered < state.adopted:
+            self.changes.try_enter(now, ready)
+            self.inbox.release(now, ready)
+        if not state.opened:
+            self.newcomer.try_open(now, ready)
+
+    # --- others ---
+
+    def unreachable(self, peer: int, now: Instant) -> Ready:
+        """Suspect a member that did not take what it was sent."""
+        ready = Ready()
+        if self.links.suspect(peer, now):
+            self.changes.look(now)
+        return self._finish(now, ready)
+
+    def act(self, name: str, argument: int, now: Instant) -> Ready:
+        """Remove a member (`remove`), suspect one by mistake (`suspect`), or end the mistake (`trust`).
+
+        Raises UsageError.
+        """
+        ready = Ready()
+        if self.state.me is None or self.changes.removed_by is not None:
+            raise UsageError(f"{name}: this process is no member")
+        if name == "remove":
+            if argument == self.me.pid or not self.changes.remove(argument, now):
+                raise UsageError(f"remove: process {argument} is no other member")
+        elif name == "suspect":
+            self.links.suspects.force(argument)
+            if argument in self.links.peers:
+                self.links.peers[argument].suspected_at = now
+            self.changes.look(now)
+        elif name == "trust":
+            self.links.suspects.release(argument)
+            if argument in self.links.peers:
+                self.links.peers[argument].suspected_at = NEVER
+        else:
+            raise UsageError(f"members of this level know no act {name!r}; there are remove, suspect and trust")
+        return self._finish(now, ready)
+
+    def tick(self, now: Instant) -> Ready:
+        """Do what is due."""
+        ready = Ready()
+        if self.changes.ended:
+            return ready
+        if now >= self.newcomer.ask_at:
+            self.newcomer.repeat(now, ready)
+        if self.state.me is not None and self.changes.removed_by is None:
+            if now >= self.links.ack_at:
+                self.journal.taken(ready)
+                self.links.tell(now, ready)
+                self.links.settle(ready)
+            if now >= self.links.retry_at:
+                self.links.repeat(now, ready)
+            if now >= self.inbox.ask_at:
+                self.inbox.release(now, ready)
+                self._progress(now, ready)
+                self.inbox.ask(now, ready)
+        if now >= self.changes.next_at:
+            self.changes.tick(now, ready)
+        return self._finish(now, ready)
+
+    def _finish(self, now: Instant, ready: Ready) -> Ready:
+        """Take what this member sent to itself, and ask to be woken."""
+        own = deque(self._to_itself(ready))
+        while own:
+            item = own.popleft()
+            self._receive(self.me, item, now, ready)
+            own.extend(self._to_itself(ready))
+        soonest = self.changes.next_at
+        if self.changes.removed_by is None:
+            soonest = min(
+                soonest, self.links.ack_at, self.links.retry_at, self.inbox.ask_at, self.newcomer.ask_at
+            )
+        if soonest < NEVER and not self.changes.ended:
+            ready.wake_at = soonest
+        return ready
+
+    def _to_itself(self, ready: Ready) -> list[Item]:
+        pid = self.me.pid
+        mine = [send.item for send in ready.send if pid in send.to]
+        if mine:
+            ready.send = [
+                send if pid not in send.to else Send(tuple(to for to in send.to if to != pid), send.item)
+                for send in ready.send
+                if send.to != (pid,)
+            ]
+        return mine
+
+    # --- what observers and drivers ask ---
+
+    def view(self) -> tuple[int, ...] | None:
+        """Return None: views are recorded when they are entered."""
+        return None
+
+    def settled(self) -> int | None:
+        """Return the last event of this incarnation that every other member's application has taken."""
+        last = self.links.settled_last
+        return last.last if last is not None and last.incarnation == self.me.incarnation else 0
+
+    def missing(self, last: int) -> tuple[int, ...]:
+        """Return the other members whose applications are not known to have taken the events up to `last`."""
+        numbers = [
+            number
+            for number, message in self.state.own.retained.items()
+            if isinstance(message, ViewMessage) and message.bundle.first <= last
+        ]
+        upto = max(numbers, default=0)
+        return tuple(pid for pid, peer in self.links.peers.items() if self.links.acked(peer) < upto)
+
+    def overlay_status(self) -> OverlayStatus:
+        """Return the other members, and those that are suspected."""
+        suspected = list(self.links.suspects.now)
+        return OverlayStatus(
+            list(self.links.peers), [pid for pid in self.links.peers if pid not in suspected], suspected
+        )
+
+    def checkpoint(self) -> list[bytes]:
+        """Return records that are equivalent to all persisted so far."""
+        return self.recovery.checkpoint()
+
+    def gauges(self) -> list[Gauge]:
+        """Return how much is retained for others and held back; all must drain in the end."""
+        state, settings = self.state, self.settings
+        retained = sum(len(stream.retained) for stream in state.streams.values())
+        bound = (settings.window + 64) * max(1, len(state.streams))
+        return [
+            Gauge("retained", retained, bound, must_drain=True),
+            Gauge("held", self.inbox.held_count, settings.held_max, must_drain=True),
+            Gauge("frozen", len(state.frozen), 64, must_drain=True),
+        ]

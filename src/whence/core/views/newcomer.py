@@ -1,0 +1,126 @@
+"""Joining: a process asks, is added to a view, learns where every stream begins, and is opened.
+
+Law: a newcomer counts nothing as got before every older member has everything up to the marks with which they entered
+its view. From then on nothing older than the newcomer can be lost any more, and what it has is closed with what all have.
+"""
+
+from collections.abc import Sequence
+
+from whence.core.ready import Note, Ready, Send
+from whence.core.views.changes import Changes
+from whence.core.views.items import JoinRequest
+from whence.core.views.journal import Base, Opened
+from whence.core.views.links import NEVER
+from whence.core.views.streams import Stream
+from whence.core.views.view import MemberId, View
+from whence.types import Instant
+
+
+class Newcomer:
+    """The way of one process into a group."""
+
+    def __init__(self, changes: Changes) -> None:
+        self.changes = changes
+        self.state, self.links, self.journal = changes.state, changes.links, changes.journal
+        self.contacts: tuple[int, ...] = ()
+        self._at = 0
+        self.ask_at: Instant = NEVER
+        changes.inbox.on_base = self._base_found
+
+    # --- asking ---
+
+    def ask(self, contacts: Sequence[int], now: Instant, ready: Ready) -> None:
+        """Ask these processes to be added."""
+        self.contacts = tuple(pid for pid in contacts if pid != self.state.pid)
+        self.repeat(now, ready)
+
+    def repeat(self, now: Instant, ready: Ready) -> None:
+        """Ask again, while nothing was decided."""
+        self.ask_at = NEVER
+        if self.state.me is None and self.contacts:
+            ready.send.append(Send(self.contacts, JoinRequest(self._at)))
+            self.ask_at = now + self.changes.settings.retry_ns
+
+    def hint(self, sender: int, epoch: int, ready: Ready) -> None:
+        """Ask again, quoting the current epoch."""
+        if self.state.me is None and epoch + 1 >= self._at:
+            self._at = epoch + 1
+            ready.send.append(Send((sender,), JoinRequest(self._at)))
+
+    def added(self, view: View, now: Instant, ready: Ready) -> None:
+        """Become a member, if this process, and no earlier one with its number, was added by a view."""
+        state = self.state
+        member = view.member_of(state.pid)
+        if member is None or member.joined != view.epoch or view.nonce_of(state.pid) != state.incarnation:
+            return
+        self.begin(member)
+        state.adopted = state.entered = view.epoch - 1
+        self.changes.adopt(view, now, ready)
+        self.try_open(now, ready)
+
+    def begin(self, member: MemberId) -> None:
+        """Take an identity."""
+        self.state.me = member
+        self.state.mark_epoch = member.joined - 1
+        self.ask_at = NEVER
+
+    # --- opening ---
+
+    def _base_found(self, stream: Stream, ready: Ready) -> None:
+        self.journal.write(Base(stream.member.pid, stream.member.joined, stream.base or 0), ready)
+
+    def try_open(self, now: Instant, ready: Ready) -> None:
+        """Open this member, if every older one has everything up to the marks."""
+        state = self.state
+        if state.opened or state.me is None or not self._is_complete(state.me):
+            return
+        state.opened = True
+        self.journal.write(Opened(0), ready)
+        state.look_at_entered()
+        self.links.owe(now, at_once=True)
+        self._go_live(ready)
+        self.changes.inbox.ask_at = now  # what waits is handed out by the next Ready, after this note
+
+    def _go_live(self, ready: Ready) -> None:
+        state = self.state
+        assert state.me is not None
+        if not state.live:
+            state.live = True
+            ready.notes.append(Note("join", epoch=state.me.joined, value=state.incarnation))
+
+    def missing(self) -> list[int]:
+        """Return the members whose mark or acknowledgement is missing."""
+        assert self.state.me is not None
+        return [pid for pid in self.links.peers if not self._has_all(pid, self.state.me)]
+
+    def _is_complete(self, me: MemberId) -> bool:
+        state = self.state
+        for member in state.latest.members:
+            if member.joined < me.joined and state.streams[member].base is None:
+                return False
+        return all(self._has_all(pid, me) for pid in self.links.peers)
+
+    def _has_all(self, pid: int, me: MemberId) -> bool:
+        """Tell whether an older member has entered this one's view, and has every older member's mark."""
+        peer, state = self.links.peers[pid], self.state
+        if peer.member.joined >= me.joined:
+            return True
+        if peer.entered < max(me.joined, self._last_removal(me)):
+            return False
+        for place, member in enumerate(state.latest.members):
+            if member.joined < me.joined:
+                base = state.streams[member].base
+                if base is None or peer.got[place] < base:
+                    return False
+        return True
+
+    def _last_removal(self, me: MemberId) -> int:
+        """Return the last epoch that removed an older member."""
+        return max(
+            [
+                epoch
+                for epoch, view in self.state.views.items()
+                if epoch >= me.joined and any(cut.member.joined < me.joined for cut in view.cuts)
+            ],
+            default=me.joined,
+        )

@@ -1,0 +1,43 @@
+"""When a message that was got is handed to the application: at `causal` at once."""
+
+from whence.core.ready import Delivery, Mark, Ready
+from whence.core.views.items import Message, ViewMessage
+from whence.core.views.state import ViewState
+from whence.core.views.streams import Stream
+from whence.types import Instant
+
+
+class Order:
+    """Hands out messages as soon as they are got: everything they follow was got before."""
+
+    def __init__(self, state: ViewState) -> None:
+        self.state = state
+        self._epoch = -1
+        self._mark = Mark(epoch=-1)
+
+    def mark_of(self, message: Message) -> Mark:
+        """Return what is stated about a message: the epoch it was published in."""
+        if message.epoch != self._epoch:
+            self._epoch, self._mark = message.epoch, Mark(epoch=message.epoch)
+        return self._mark
+
+    def next_clock(self, now: Instant) -> int:
+        """Return the clock of the next own message: `causal` needs none."""
+        return 0
+
+    def promise(self) -> int:
+        """Return the clock that all later own messages exceed: `causal` needs none."""
+        return 0
+
+    def got(self, stream: Stream, message: Message, hold_ns: int, now: Instant, ready: Ready) -> None:
+        """Take a message that was got just now."""
+        state, number = self.state, stream.got
+        stream.handed = number
+        place = state.place_in_view(stream.member)
+        if place >= 0:
+            state.note_handed(place)
+        if isinstance(message, ViewMessage):
+            ready.deliver.append(Delivery(message.bundle, hold_ns, self.mark_of(message)))
+
+    def progress(self, now: Instant, ready: Ready) -> None:
+        """Hand out what may be handed out by now: nothing waits here."""

@@ -1,0 +1,277 @@
+"""A later incarnation of a member: it replays its journal and goes on under the same name.
+
+Law: what was told to anybody is in the journal. What the application had not taken is fetched again, except what is in
+custody here. What was frozen stays frozen.
+"""
+
+from collections.abc import Sequence
+
+from whence.core.ready import Delivery, Ready, Returned
+from whence.core.views import journal
+from whence.core.views.changes import Changes
+from whence.core.views.items import ViewMark, ViewMessage
+from whence.core.views.journal import (
+    Adopted,
+    Base,
+    Custody,
+    Entered,
+    Frozen,
+    MarkCustody,
+    Marked,
+    MarkSeen,
+    Opened,
+    OwnAt,
+    Published,
+    RemovedAt,
+    StreamAt,
+    TakenCounts,
+    Voted,
+    message_in,
+    streams_in,
+)
+from whence.core.views.newcomer import Newcomer
+from whence.core.views.streams import Stream
+from whence.core.views.view import MemberId
+from whence.types import Instant
+
+
+class Recovery:
+    """Replays a journal into the parts of a member, and rewrites it."""
+
+    def __init__(self, changes: Changes, newcomer: Newcomer) -> None:
+        self.changes = changes
+        self.newcomer = newcomer
+        self.state, self.links = changes.state, changes.links
+        self.bundles = 0
+        """Own messages with events, in all incarnations."""
+        self._reported = 0
+        self._begun: list[int] = []
+        self._custody: list[Custody | MarkCustody] = []
+
+    def resume(self, taken: Sequence[int], reported: int, begun: Sequence[int]) -> None:
+        """Set what the application has; see Resuming in core/member.py."""
+        self._reported = reported
+        self._begun = list(begun)
+        self._raise(taken)
+
+    def _raise(self, counts: Sequence[int]) -> None:
+        taken = self.state.taken_counts
+        for slot, count in enumerate(counts):
+            taken[slot] = max(taken[slot], count)
+
+    def restore(self, records: Sequence[bytes], now: Instant, ready: Ready) -> bool:
+        """Replay; return whether there is a member to go on with."""
+        state, changes = self.state, self.changes
+        own: dict[int, Published | Marked] = {}
+        removed: int | None = None
+        bundles_of: dict[int, int] = {}
+        stable = 0
+        for record in records:
+            entry = journal.decode(record)
+            match entry:
+                case Adopted():
+                    self._adopted(entry)
+                case Entered(epoch):
+                    state.entered = epoch
+                    changes.participant.entered()
+                case Published() | Marked():
+                    number = entry.past[entry.origin] + 1
+                    own[number] = entry
+                    if isinstance(entry, Marked):
+                        state.mark_epoch = max(state.mark_epoch, entry.epoch)
+                    else:
+                        self.bundles += 1
+                        bundles_of[number] = self.bundles
+                case TakenCounts(counts):
+                    self._raise(counts)
+                case Voted():
+                    changes.participant.acceptor.restore(entry)
+                    changes.leader.seen(entry.promised)
+                case Frozen(_, ballot, pids):
+                    state.frozen, state.report_ballot = dict.fromkeys(pids), ballot
+                    state.stored_at_report = {}
+                case Base(pid, joined, base):
+                    streams_in(state, MemberId(pid, joined)).begin_at(base)
+                case Opened():
+                    state.opened = True
+                case MarkSeen(pid, joined, mark):
+                    stream = state.streams.get(MemberId(pid, joined))
+                    if stream is not None:
+                        stream.seen(mark)
+                        stream.silent.append(mark.number)
+                        state.last_epoch[stream.member] = mark.epoch
+                case Custody() | MarkCustody():
+                    self._custody.append(entry)
+                case StreamAt():
+                    self._stream_at(entry)
+                case OwnAt():
+                    state.me = MemberId(entry.pid, entry.joined)
+                    self.bundles, state.mark_epoch = entry.bundles, entry.mark_epoch
+                    state.opened, stable = entry.opened, entry.published
+                case RemovedAt(epoch):
+                    removed = epoch
+        if state.me is None:
+            return False
+        self._streams(own, bundles_of, stable, ready)
+        if state.entered in state.views:
+            state.look_at_entered()
+        changes.participant.acceptor.look_at(state.adopted)
+        self._restore_cuts()
+        if removed is not None:
+            changes.removed_by = state.views.get(removed)
+        return True
+
+    def _adopted(self, entry: Adopted) -> None:
+        state, view = self.state, entry.view
+        if state.me is None:
+            state.me = view.member_of(state.pid)
+            if state.me is not None:
+                state.mark_epoch = state.me.joined - 1 if state.me.joined else 0
+                if not state.me.joined:
+                    state.opened = True
+                state.entered = view.epoch if not state.me.joined else view.epoch - 1
+        nonces = dict(zip(view.members, view.nonces, strict=True))
+        for pid, joined, slot, start in entry.slots:
+            member = MemberId(pid, joined)
+            assert state.me is not None
+            base = 1 if joined >= state.me.joined else None
+            state.streams[member] = Stream(member, nonces.get(member, 0), slot, start, base)
+        state.remember(view)
+        if state.me is not None and state.me in view.members:
+            state.adopted = max(state.adopted, view.epoch)
+
+    def _stream_at(self, entry: StreamAt) -> None:
+        member = MemberId(entry.pid, entry.joined)
+        stream = Stream(member, entry.nonce, entry.slot, entry.start, entry.base or None)
+        stream.counted, stream.taken = entry.counted, max(stream.taken, entry.taken)
+        stream.got = stream.handed = stream.taken
+        stream.silent.extend(entry.silent)
+        stream.marks = list(entry.marks)
+        self.state.streams[member] = stream
+        for mark in entry.marks[-1:]:
+            self.state.last_epoch[member] = mark.epoch
+
+    def _streams(
+        self, own: dict[int, Published | Marked], bundles_of: dict[int, int], stable: int, ready: Ready
+    ) -> None:
+        """Bring every stream to what the application has taken, then to what is in custody and what is own."""
+        state, order = self.state, self.changes.inbox.stage
+        for stream in state.streams.values():
+            if stream.member == state.me:
+                continue
+            stream.take(state.taken_counts[stream.slot])
+            stream.got = stream.handed = max(stream.taken, stream.got)
+            begun = self._begun[stream.slot] if stream.slot < len(self._begun) else 0
+            if begun > stream.counted:
+                stream.in_part = stream.taken + 1
+        mine = state.own
+        taken_bundles = state.taken_counts[mine.slot] - mine.start
+        steps: list[Delivery | Returned] = []
+        for number, entry in own.items():
+            message = message_in(entry)
+            if number > stable:
+                mine.get(message, number)
+                if isinstance(message, ViewMessage):
+                    self.links.retained_bytes += len(message.bundle.body)
+            else:
+                mine.got = max(mine.got, number)
+                if isinstance(message, ViewMark):
+                    mine.seen(message.at())
+            state.last_epoch[mine.member] = message.epoch
+            if isinstance(message, ViewMessage):
+                if bundles_of[number] > self._reported:
+                    steps.append(Returned(message.bundle))
+        self._deliver_untaken(own, bundles_of, taken_bundles, steps)
+        mine.handed = mine.got
+        mine.take(state.taken_counts[mine.slot])
+        ready.deliver += steps
+        for entry in self._custody:
+            message = message_in(entry)
+            member = state.origin_of(message)
+            stream = state.streams.get(member) if member is not None else None
+            if stream is None or stream.base is None or message.number != stream.got + 1:
+                continue
+            stream.get(message, message.number)
+            stream.stored = message.number
+            stream.handed = message.number
+            state.last_epoch[stream.member] = message.epoch
+            if isinstance(message, ViewMessage):
+                ready.deliver.append(Delivery(message.bundle, 0, order.mark_of(message)))
+            else:
+                stream.take(stream.counted)
+        self._custody = []
+
+    def _deliver_untaken(
+        self, own: dict[int, Published | Marked], bundles_of: dict[int, int], taken: int, steps: list[Delivery | Returned]
+    ) -> None:
+        order = self.changes.inbox.stage
+        for number, entry in own.items():
+            if isinstance(entry, Published) and bundles_of[number] > taken:
+                message = message_in(entry)
+                assert isinstance(message, ViewMessage)
+                steps.append(Delivery(message.bundle, 0, order.mark_of(message)))
+
+    def _restore_cuts(self) -> None:
+        state = self.state
+        for epoch in sorted(state.views):
+            for cut in state.views[epoch].cuts:
+                stream = state.streams.get(cut.member)
+                if stream is not None and stream.base is not None and cut.number > stream.got:
+                    state.open_cuts[cut.member] = cut.number
+
+    # --- rewriting ---
+
+    def checkpoint(self) -> list[bytes]:
+        """Return records that are equivalent to all persisted so far."""
+        state = self.state
+        if state.me is None:
+            return []
+        self.links.count_taken()
+        mine = state.own
+        first = next(iter(mine.retained), mine.got + 1)
+        unstable = sum(isinstance(message, ViewMessage) for message in mine.retained.values())
+        entries: list[journal.Entry] = [
+            OwnAt(
+                state.me.pid, state.me.joined, first - 1, self.bundles - unstable,
+                _mark_epoch_before(mine, state.mark_epoch), state.opened,
+            ),
+            *[Adopted(state.views[epoch], []) for epoch in sorted(state.views)],
+            *[self._as_it_is(stream) for stream in state.streams.values()],
+            Entered(state.entered),
+        ]  # fmt: skip
+        if state.frozen:
+            entries.append(Frozen(state.entered, state.report_ballot, list(state.frozen)))
+        acceptor = self.changes.participant.acceptor
+        if acceptor.instance >= 0:
+            entries.append(acceptor.record())
+        if self.changes.removed_by is not None:
+            entries.append(RemovedAt(self.changes.removed_by.epoch))
+        records = [journal.encode(entry) for entry in entries]
+        records += [journal.record_of_own(message) for message in mine.retained.values()]
+        for stream in state.streams.values():
+            if stream is not mine:
+                records += [
+                    journal.record_of_custody(message)
+                    for number, message in stream.retained.items()
+                    if stream.taken < number <= stream.stored
+                ]
+        counts = state.taken_counts
+        records.append(journal.encode(TakenCounts(counts.copy())))
+        return records
+
+    def _as_it_is(self, stream: Stream) -> StreamAt:
+        member = stream.member
+        silent = [number for number in stream.silent if number <= stream.got]
+        return StreamAt(
+            member.pid, member.joined, stream.nonce, stream.slot, stream.start, stream.counted, stream.base or 0,
+            stream.taken, silent, stream.marks, member in self.state.latest.members,
+        )  # fmt: skip
+
+
+def _mark_epoch_before(stream: Stream, epoch: int) -> int:
+    """Return the epoch of the last own mark that is not among the retained messages."""
+    for message in stream.retained.values():
+        if isinstance(message, ViewMark):
+            return message.prev
+    return epoch
+

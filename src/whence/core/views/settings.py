@@ -1,0 +1,48 @@
+"""Timers and bounds of a living group. Each says what it trades."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from whence.errors import SettingError
+
+MS = 1_000_000
+
+
+class ViewSettings(Struct, frozen=True, kw_only=True):
+    """How members of a living group repeat, suspect, retain and change the view."""
+
+    journal: bool = True
+    """Whether members remember across crashes. Without: a peer that comes again is another member."""
+    keep: Literal["own", "all"] = "own"
+    """What a member with a journal stores of others. own: what a change or a majority needs; what only crashed members
+    had cannot be supplied then, and is refused or reported. all: every message, before it counts as received."""
+    majority: bool = False
+    """Whether every publication asks the voters to store it."""
+    ack_ns: int = 40 * MS
+    """Acknowledgements wait this long for others. Longer: fewer packets, and messages are retained longer."""
+    retry_ns: int = 150 * MS
+    """What is not acknowledged is repeated after this, then after twice the time, and so on."""
+    retry_ns_max: int = 1600 * MS
+    """Where doubling ends."""
+    ask_ns: int = 60 * MS
+    """When a message was held back this long, its member asks for what it waits for."""
+    suspect_ns: int = 400 * MS
+    """A member that owes an answer for this long is suspected."""
+    remove_after_ns: int = 0
+    """A member that is suspected for this long is removed. 0: never by itself."""
+    join_timeout_ns: int = 10_000 * MS
+    """A newcomer that did not mark within this time is removed again."""
+    attempt_ns: int = 300 * MS
+    """An attempt at a change that does not move for this long is begun anew, with a higher ballot."""
+    window: int = 256
+    """Own messages that some member may lack. Full: publishing is refused until one is stable."""
+    window_bytes: int = 16 << 20
+    """The same in bytes of payload."""
+    held_max: int = 4096
+    """Messages that came too early. Full: the newest is dropped; it comes again."""
+
+    def __post_init__(self) -> None:
+        for name in ("ack_ns", "retry_ns", "retry_ns_max", "ask_ns", "suspect_ns", "attempt_ns", "window", "held_max"):
+            if getattr(self, name) < 1:
+                raise SettingError(f"{name} must be at least 1, not {getattr(self, name)}")

@@ -1,0 +1,106 @@
+"""A view: who is in the group, from one epoch to the next, and who votes on the next one.
+
+Laws: there is one view per epoch. A member is a peer and the epoch of the view that added it, so a peer that comes
+again is another member, and no packet for one is taken by the other. Two quorums of the voters of a view meet.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from msgspec import Struct
+
+VOTERS_MAX = 7
+"""More voters would make changes slower and hardly safer."""
+
+
+class MemberId(NamedTuple):
+    """A peer, and the epoch of the view that added it."""
+
+    pid: int
+    joined: int
+
+
+class Ballot(NamedTuple):
+    """The number of an attempt at a change: later rounds win, then higher peers."""
+
+    round: int
+    pid: int
+
+
+NO_BALLOT = Ballot(0, 0)
+
+
+class MarkAt(Struct, frozen=True, array_like=True, gc=False):
+    """A mark in a member's stream: it entered `epoch` there, and its mark before that was of `prev`."""
+
+    prev: int
+    epoch: int
+    number: int
+    clock: int
+
+    def is_base_for(self, joined: int) -> bool:
+        """Tell whether a member that was added in epoch `joined` begins this stream here."""
+        return self.prev < joined <= self.epoch
+
+
+class Cut(Struct, frozen=True, array_like=True, gc=False):
+    """How far the messages of a removed member count: up to `number`, with the marks among them."""
+
+    member: MemberId
+    number: int
+    clock: int
+    marks: list[MarkAt]
+
+
+class View(Struct, frozen=True, array_like=True, gc=False):
+    """The members of an epoch in order, those of them that vote on the next view, and how far the removed count."""
+
+    epoch: int
+    members: list[MemberId]
+    voters: list[MemberId]
+    nonces: list[int]
+    """Per member, the incarnation of the process that was added: no other process may act for it before it has a
+    journal. 0: any, for founders."""
+    cuts: list[Cut]
+
+    def member_of(self, pid: int) -> MemberId | None:
+        """Return the member that a peer is in this view."""
+        for member in self.members:
+            if member.pid == pid:
+                return member
+        return None
+
+    def place_of(self, pid: int) -> int:
+        """Return the place of a peer among the members, or -1."""
+        for place, member in enumerate(self.members):
+            if member.pid == pid:
+                return place
+        return -1
+
+    def nonce_of(self, pid: int) -> int:
+        """Return the incarnation of the process that was added under this number."""
+        return self.nonces[self.place_of(pid)]
+
+    def cut_of(self, member: MemberId) -> Cut | None:
+        """Return how far a removed member counts, if this view removed it."""
+        for cut in self.cuts:
+            if cut.member == member:
+                return cut
+        return None
+
+    def has_quorum(self, some: Iterable[int]) -> bool:
+        """Tell whether peers among the voters are a quorum. Each weighs 2, the first one 3 if their number is even: so
+        that of two, the first alone decides."""
+        voters = self.voters
+        if not voters:
+            return False
+        casting = 1 - len(voters) % 2
+        chosen = dict.fromkeys(some)
+        weight = sum(2 for voter in voters if voter.pid in chosen) + (casting if voters[0].pid in chosen else 0)
+        return 2 * weight > 2 * len(voters) + casting
+
+
+def first_view(pids: Iterable[int]) -> View:
+    """Return the view with which a group begins: its founders, the first of which vote."""
+    members = [MemberId(pid, 0) for pid in sorted(pids)]
+    return View(0, members, members[:VOTERS_MAX], [0] * len(members), [])

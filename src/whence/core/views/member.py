@@ -191,6 +191,12 @@ class ViewMember:
         self.links.watch(now)
         return bundle, self._finish(now, ready)
 
+    def publish_to(self, group: int, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
+        """Publish to the only group, number 0. Raises as publish, and UsageError for another number."""
+        if group:
+            raise UsageError(f"a mesh is one group, number 0, not {group}")
+        return self.publish(payloads, now)
+
     def _check_room(self, size: int, ready: Ready) -> None:
         own, settings = self.state.own, self.settings
         if len(own.retained) >= settings.window or self.links.retained_bytes + size > settings.window_bytes:

@@ -4,6 +4,7 @@ import msgspec
 
 from tests.check.trace_builder import TraceBuilder
 from whence.check.judge import ORACLES, judge
+from whence.check.living.oracles import ONLY_LIVING
 from whence.check.verdict import Outcome
 from whence.types import EventId
 
@@ -24,6 +25,7 @@ def test_a_run_of_125_processes_and_1000_events_is_judged_by_every_oracle() -> N
         "ticket_exclusivity",
         "bounds",
         "views",
+        *ONLY_LIVING,
     ]
     assert not [verdict for verdict in verdicts if verdict.outcome is Outcome.BROKEN]
 

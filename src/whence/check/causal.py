@@ -28,7 +28,7 @@ def judge(history: History) -> Verdict:
     for process, line in history.lines.items():
         delivered = history.delivered[process]
         lacking = expected[process] | sum(1 << event for event in delivered)
-        doubtful += _judge_line(history, findings, process, line, lacking, _unsure_mask(history, process) & ~lacking)
+        doubtful += judge_line(history, findings, process, line, lacking, _unsure_mask(history, process) & ~lacking)
     doubts = f"{NO_MEMBERSHIP}, and {counted(doubtful, 'cause')} may have been expected and never came"
     return findings.verdict(
         "every event was delivered after everything it follows", at_stake=followers_delivered(history),
@@ -36,7 +36,7 @@ def judge(history: History) -> Verdict:
     )  # fmt: skip
 
 
-def _judge_line(
+def judge_line(
     history: History, findings: Findings, process: Process, line: list[Step], lacking: int, unsure: int
 ) -> int:
     """Report the causes that a process lacked when it delivered their effects; return how many it may have lacked."""

@@ -72,6 +72,8 @@ class History:
     """A run as the oracles see it: events numbered, one line of steps per process, memberships, happened-before."""
 
     def __init__(self, trace: Trace) -> None:
+        self.source = trace
+        """The trace as it was given."""
         self._distinct, self.twice = _each_once(trace)
         """How many rows were duplicates: the same in all columns."""
         self.trace, self.contested = (trace, 0) if self._distinct is trace else _undisputed(self._distinct)

@@ -25,7 +25,11 @@ _SUMS = (_PUBLISHED(PAYLOAD_CRC), _DELIVERED(PAYLOAD_CRC), "checksum")
 
 def judge(history: History) -> Verdict:
     """Judge whether everything delivered was published, unchanged and for this member."""
-    findings = Findings(PROMISE, history.incomplete)
+    return judge_with(history, Findings(PROMISE, history.incomplete))
+
+
+def judge_with(history: History, findings: Findings) -> Verdict:
+    """Judge it with what was already found against it."""
     _judge_publications(history, findings)
     for row in history.unpublished:
         event = EventId(*row[KEY_OF][1:])

@@ -20,10 +20,17 @@ from whence.check import (
     views,
 )
 from whence.check.history import History
-from whence.check.levels import promises_of
-from whence.check.verdict import Verdict
+from whence.check.levels import is_living, promises_of
+from whence.check.living import oracles as living
+from whence.check.living.members import Living
+from whence.check.verdict import Verdict, vacuous
 from whence.errors import UsageError
 from whence.trace.memory import Trace
+
+
+def _only_on_views(promise: str) -> Callable[[History], Verdict]:
+    return lambda _: vacuous(promise, "only groups on views promise it")
+
 
 ORACLES: Final[dict[str, Callable[[History], Verdict]]] = {
     oracle.PROMISE: oracle.judge
@@ -31,13 +38,18 @@ ORACLES: Final[dict[str, Callable[[History], Verdict]]] = {
         integrity, duplicates, fifo, causal, optimistic, total, keys, agreement, liveness, ticket_exclusivity,
         ticket_coverage, bounds, views, determinism,
     )
-}  # fmt: skip
-"""Every promise by the name it has in JSON, and who judges it."""
+} | {promise: _only_on_views(promise) for promise in living.ONLY_LIVING}  # fmt: skip
+"""Every promise by the name it has in JSON, and who judges it in runs that are not living."""
 
 
 def judge(trace: Trace, promises: Iterable[str] | None = None) -> list[Verdict]:
     """Judge a trace by these promises, or by those of its run. Raises UsageError for an unknown promise."""
-    return judge_history(History(trace), promises)
+    return judge_history(history_of(trace), promises)
+
+
+def history_of(trace: Trace) -> History:
+    """Return a trace as its oracles see it."""
+    return Living(trace) if is_living(trace.run) else History(trace)
 
 
 def judge_history(history: History, promises: Iterable[str] | None = None) -> list[Verdict]:
@@ -46,4 +58,7 @@ def judge_history(history: History, promises: Iterable[str] | None = None) -> li
     for promise in asked:
         if promise not in ORACLES:
             raise UsageError(f"no promise is called {promise!r}; known are {', '.join(ORACLES)}")
-    return [ORACLES[promise](history) for promise in asked]
+    if not is_living(history.run):
+        return [ORACLES[promise](history) for promise in asked]
+    run = history if isinstance(history, Living) else Living(history.source)
+    return [living.judge(run, promise) for promise in asked]

@@ -23,15 +23,44 @@ PROMISES_OF: Final[dict[str, tuple[str, ...]]] = {
 }
 """What each level promises. The canary promises what it is known to break."""
 
+LIVING: Final = (
+    *_BASE,
+    "fifo",
+    "one_chain",
+    "causal",
+    "agreement",
+    "open",
+    "receipts",
+    "verdict",
+    "liveness",
+    "bounds",
+)
+"""What groups on views promise (docs/papers/views.md 1), whatever else their level does."""
+
+STRICT: Final = ("strict_total", "uniform")
+"""What a strict group on views promises besides; `uniform` only where it is set."""
+
 KEYED: Final = tuple(level for level, promises in PROMISES_OF.items() if "keys" in promises)
 """The levels whose mergers give every event a key, and hold it until its place in the order is known."""
 
 
 def promises_of(run: Run) -> tuple[str, ...]:
-    """Return what a run promises: its parameter `promises`, else what its level does. Raises UsageError."""
+    """Return what a run promises: its parameter `promises`, else what its level does. Raises UsageError.
+
+    A run with the parameter membership = "living" promises what groups on views do, and with strict = True one sequence
+    besides.
+    """
     stated = run.parameters.get("promises")
     if isinstance(stated, list | tuple):
         return tuple(map(str, stated))
+    if is_living(run):
+        strict = STRICT[: 1 + bool(run.parameters.get("uniform"))] if run.parameters.get("strict") else ()
+        return (*LIVING, *strict)
     if run.level not in PROMISES_OF:
         raise UsageError(f"no level is called {run.level!r}; known are {', '.join(PROMISES_OF)}")
     return PROMISES_OF[run.level]
+
+
+def is_living(run: Run) -> bool:
+    """Return whether a run's members come and go by views."""
+    return run.parameters.get("membership") == "living"

@@ -22,6 +22,15 @@ Sequences: TypeAlias = dict[Process, list[int]]
 def judge(history: History) -> Verdict:
     """Judge whether all delivery sequences of a group fit into one order."""
     findings = Findings(PROMISE, history.incomplete)
+    comparable = judge_sequences(history, findings)
+    return findings.verdict(
+        "all processes delivered in one order", at_stake=comparable,
+        nothing="no two processes delivered two events each in one group",
+    )  # fmt: skip
+
+
+def judge_sequences(history: History, findings: Findings) -> int:
+    """Find sequences that fit into no order; return in how many groups there were any to compare."""
     comparable = 0
     for grp, sequences in _by_group(history).items():
         comparable += sum(len(line) > 1 for line in sequences.values()) > 1
@@ -32,10 +41,7 @@ def judge(history: History) -> Verdict:
             left = {process: [event for event in line if event in tangled] for process, line in sequences.items()}
             if not _report_inversions(history, findings, grp, left):
                 _report_cycle(history, findings, grp, left)
-    return findings.verdict(
-        "all processes delivered in one order", at_stake=comparable,
-        nothing="no two processes delivered two events each in one group",
-    )  # fmt: skip
+    return comparable
 
 
 def _by_group(history: History) -> dict[str, Sequences]:

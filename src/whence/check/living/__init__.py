@@ -1,0 +1,1 @@
+"""Oracles of runs whose members come and go by views (parameter membership = "living"); see docs/papers/views.md."""

@@ -1,0 +1,140 @@
+"""What members of a living run owe each other by its end, and when nobody can say.
+
+An event *took effect* when a member that stays was handed it, or published it. What took effect is owed to every member
+that stays and is in the view it was published in. A strict group has one more rule: a joiner begins at a place of the
+one sequence, so what the others were handed before its first event is not owed to it.
+
+A run that stops while messages are under way shows nothing by what is missing. So missing deliveries count only where
+the run says when they must have come (`run.phases`: what was published until `live_until`), or that everything must
+(durable runs, or the parameter agreement = "all"). They never count in a group that stands still by right: no quorum of
+its latest view is up, or nobody has what a change needs and only an operator can help (views 9, traps T18, T26).
+"""
+
+from collections.abc import Iterable
+from functools import cached_property
+
+from whence.check.closure import Process, bits
+from whence.check.expected import expects_all
+from whence.check.history import AFTER_ALL, AT_REASON, AT_T_TRUE
+from whence.check.living.members import UNSUPPLIABLE, Living, Membership
+from whence.check.verdict import Findings, Verdict, counted
+from whence.trace.schema import Kind
+
+IN_FLIGHT = "the run does not say by when deliveries must have been made"
+
+
+class Owed:
+    """Collects what is missing: as findings where it must be there, as doubts where nobody can say."""
+
+    def __init__(self, living: Living, promise: str) -> None:
+        self.living = living
+        self.findings = Findings(promise, living.incomplete)
+        self._doubts: dict[str, int] = {}
+
+    # --- what is owed ---
+
+    @cached_property
+    def until(self) -> int | None:
+        """True time until which publications count; AFTER_ALL for all of them, None where nobody can say."""
+        phases, living = self.living.run.phases, self.living
+        if phases is not None and all(row[AT_T_TRUE] is not None for row in living.published):
+            return phases.live_until
+        return AFTER_ALL if expects_all(living) else None
+
+    @cached_property
+    def effective(self) -> int:
+        """The events that took effect, as bits."""
+        living, mask = self.living, 0
+        for process in living.staying:
+            mask |= living.handed[process] | sum(1 << event for event in living.own[process])
+        return mask
+
+    def missing(self, process: Process, events: int) -> list[int]:
+        """Return those of some events that are owed to a member that stays and did not come."""
+        living = self.living
+        if process not in living.staying:
+            return []
+        absent = list(bits(events & living.meant[process] & ~living.handed[process]))
+        return absent if self.owed_from_the_start(process) else [e for e in absent if not self._is_before(process, e)]
+
+    def owed_from_the_start(self, process: Process) -> bool:
+        """Return whether everything of its views is owed to a member; a joiner of a strict group begins somewhere."""
+        return not (self.living.is_strict and self.living.is_joiner(process))
+
+    def _is_before(self, process: Process, event: int) -> bool:
+        """Return whether an event lies before a joiner's first, in the sequences of all who stay and were handed it."""
+        living = self.living
+        if living.publisher.get(event) == process:
+            return False
+        for other in living.staying:
+            places = self.places[other]
+            if event in places and living.memberships[other].grp == living.memberships[process].grp:
+                first = next((places[each] for each in living.delivered[process] if each in places), None)
+                if first is not None and first < places[event]:
+                    return False
+        return True
+
+    @cached_property
+    def places(self) -> dict[Process, dict[int, int]]:
+        """Per member that stays, the place of each event in its sequence."""
+        return {
+            process: {event: place for place, event in enumerate(self.living.delivered[process])}
+            for process in self.living.staying
+        }
+
+    # --- what is found ---
+
+    def add_missing(self, membership: Membership, event: int, sentence: str, **shown: Iterable[int]) -> None:
+        """Count something that did not come: as a finding, or as a doubt where it need not have come yet."""
+        why = self._excuse(membership.grp, event)
+        if why is not None:
+            self.doubt(why)
+            return
+        living = self.living
+        self.findings.add(
+            membership.name, sentence, grp=membership.grp, ids=[living.id_of(event)], evs=[*shown.get("evs", ())],
+            rests_on_absence=True,
+        )  # fmt: skip
+
+    def _excuse(self, grp: str, event: int) -> str | None:
+        standstill = self.standstill(grp)
+        if standstill is not None:
+            return standstill
+        if self.until is None:
+            return IN_FLIGHT
+        published = self.living.published[event][AT_T_TRUE]
+        return "they were published after the end of the liveness phase" if (published or 0) > self.until else None
+
+    def standstill(self, grp: str) -> str | None:
+        """Return why a group may stand still; None if it must go on."""
+        living = self.living
+        view = living.latest.get(grp)
+        if view is None:
+            return f"nobody recorded a view of group {grp!r}"
+        up = [each.pid for each in living.staying.values() if each.grp == grp]
+        if not view.is_quorum(up):
+            return f"group {grp!r} is blocked: no quorum of its latest view, {view.epoch}, is up"
+        if living.run.durable and living.run.parameters.get("keep", "own") == "own" and _is_unsuppliable(living, grp):
+            return f"group {grp!r} waits for an operator: nobody has what its next view needs"
+        return None
+
+    def doubt(self, why: str, count: int = 1) -> None:
+        """Count something that nobody can judge."""
+        self._doubts[why] = self._doubts.get(why, 0) + count
+
+    def doubt_views(self) -> None:
+        """Count the publications in views that nobody recorded."""
+        unplaced = sum(mask.bit_count() for mask in self.living.homeless.values())
+        if unplaced:
+            self.doubt("nobody recorded the view they were published in", unplaced)
+
+    def verdict(self, holds: str, *, at_stake: int, nothing: str, broken: str | None = None) -> Verdict:
+        """Return the verdict."""
+        doubts = [f"{counted(count, 'case')} cannot be judged: {why}" for why, count in self._doubts.items()]
+        return self.findings.verdict(
+            holds, broken, at_stake=at_stake, nothing=nothing, doubts="; ".join(doubts) or None
+        )
+
+
+def _is_unsuppliable(living: Living, grp: str) -> bool:
+    return any(row[AT_REASON] == UNSUPPLIABLE and row[5] == grp for row in living.trace.rows[Kind.NOTE])

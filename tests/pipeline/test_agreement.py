@@ -26,8 +26,9 @@ from tests.pipeline.damage import (
     steps_swapped,
     without_traffic,
 )
-from whence.check.judge import ORACLES, judge
+from whence.check.judge import judge
 from whence.check.verdict import Verdict
+from whence.pipeline.promise_tables import PROMISES
 from whence.pipeline.verify import verify
 from whence.sim.lab import spec_of
 from whence.sim.run import run
@@ -119,7 +120,7 @@ def cells(verdicts: list[Verdict]) -> dict[str, Cell]:
 
 def disagreements(spark: SparkSession, directory: Path, names: list[str]) -> tuple[list[str], Counter[tuple[str, str]]]:
     """Judge every run in four ways; return the cells in which they differ, and which verdicts were seen."""
-    promises = [promise for promise in ORACLES if promise != "determinism"]
+    promises = list(PROMISES)
     on_spark = {
         certify: {
             judged.run.run_id: cells(judged.verdicts)

@@ -10,12 +10,13 @@ from pyspark.sql import SparkSession
 
 from tests.check.trace_builder import TraceBuilder
 from tests.check.worlds import any_world, causal_world, swapped
-from whence.check.judge import ORACLES, judge
+from whence.check.judge import judge
 from whence.check.verdict import VIOLATIONS_MAX, Outcome, Verdict
 from whence.errors import TraceError, UsageError
 from whence.pipeline import verify as verifying
 from whence.pipeline.certificate import PROVABLE, proved_verdicts
 from whence.pipeline.events import FILES_READ, find_input, read_events
+from whence.pipeline.promise_tables import PROMISES
 from whence.pipeline.session import SMALL_BYTES, configure_for_size
 from whence.pipeline.verify import Verified, verify
 from whence.sim.canary import CANARY
@@ -29,8 +30,8 @@ from whence.trace.schema import COLUMNS_OF, K_HI, K_LO, M_PID, M_SEQ, Kind
 from whence.trace.writer import write_trace
 from whence_lab.mutants import Mutant, find, mutants_of
 
-EVERY = [promise for promise in ORACLES if promise != "determinism"]
-"""The fingerprint of a trace is for one reader of all rows in order; Spark does not judge it."""
+EVERY = list(PROMISES)
+"""All but two kinds: the fingerprint of a trace is for one reader of all rows in order, and views are not for Spark."""
 
 QUIET = ("eventual", "fifo", "optimistic", "causal", "total")
 
@@ -180,7 +181,7 @@ def made_traces(long_mode: bool) -> dict[str, Trace]:
     for level in ("eventual", "fifo", "canary"):
         for seed in SMALL[: 2 * schedules]:
             traces[f"{level}-{seed}"] = run(draw(level, seed), spec_of(level, None)).trace
-    bugs = [(level, mutant) for level in SWARMS for mutant in mutants_of(level) if mutant.law in ORACLES]
+    bugs = [(level, mutant) for level in SWARMS for mutant in mutants_of(level) if mutant.law in EVERY]
     some = [bug for bug in bugs if bug[0] == "fifo" or bug[1].name == "counts_bundles"] + bugs[:8]
     for level, mutant in bugs if long_mode else some:
         shown_in = planted(level, mutant, range(40) if long_mode else SMALL)

@@ -141,8 +141,12 @@ def _predicate(kind: Kind, row: Row, event: EventId | None) -> str:
         return f"{'sends a copy to' if kind is Kind.SEND else 'receives a copy from'} process {row[_AT_PEER]}"
     if kind is Kind.GAP:
         return "reports events as skipped for good"
+    if kind is Kind.VIEW and row[_AT_EPOCH] is not None:
+        return f"enters view {row[_AT_EPOCH]}, of {', '.join(map(str, row[_AT_VIEW] or ()))}"
     if kind is Kind.VIEW:
         return f"has the view {', '.join(map(str, row[_AT_VIEW] or ()))}"
+    if kind is Kind.NOTE and row[_ID][0] is not None:
+        return f"is told that {what(EventId(*row[_ID]))} is {row[_AT_REASON]}"
     if kind is Kind.NOTE:
         return f"has {row[_AT_REASON]} at {row[_AT_VALUE]}, with a bound of {row[_AT_BOUND]}"
     if kind in _TICKET_KINDS:
@@ -233,6 +237,9 @@ def _cycle_steps(teller: _Storyteller) -> Iterator[StoryStep]:
 
 def _absence_steps(teller: _Storyteller) -> Iterator[StoryStep]:
     """Yield a publication, some deliveries of it, and what happened to the process that did not deliver, or late."""
+    if not teller.events or teller.events[0] == NO_EVENT:
+        yield from _membership_steps(teller)
+        return
     event = teller.events[0]
     yield from teller.published(event)
     others = [process for process, rows in teller.history.delivered.items() if event in rows]
@@ -244,6 +251,16 @@ def _absence_steps(teller: _Storyteller) -> Iterator[StoryStep]:
         yield from teller.delivered(teller.process, event, wrong=True)
     else:
         yield _never(teller, event)
+
+
+def _membership_steps(teller: _Storyteller) -> Iterator[StoryStep]:
+    """Yield the last that happened to a process as a member, and what is wrong with where that left it."""
+    violation, rows = teller.violation, teller.history.trace.rows
+    kinds = (Kind.VIEW, Kind.JOIN, Kind.LEAVE, Kind.CRASH, Kind.RESTART)
+    done = [(kind, row) for kind in kinds for row in rows[kind] if row[0] == violation.node]
+    for kind, row in sorted(done, key=lambda each: each[1][1:3])[-RECEIVER_STEPS_MAX:]:
+        yield teller.step(kind, row)
+    yield StoryStep(t=None, node=violation.node, inc=violation.inc, kind=NEVER, sentence=violation.sentence, wrong=True)
 
 
 def _receiver_steps(teller: _Storyteller, event: int) -> Iterator[StoryStep]:
@@ -310,6 +327,7 @@ _STEPS_OF: dict[str, Callable[[_Storyteller], Iterator[StoryStep]]] = {
     "total_order": _cycle_steps,
     "agreement": _absence_steps,
     "liveness": _absence_steps,
+    "receipts": _absence_steps,
     "ticket_exclusivity": _ticket_steps,
     "crash": _crash_steps,
 }

@@ -8,7 +8,7 @@ import typer
 from whence.check.diagrams.space_time import space_time_diagram
 from whence.check.explain import story
 from whence.check.history import History
-from whence.check.judge import judge_history
+from whence.check.judge import history_of, judge_history
 from whence.check.verdict import Outcome, Verdict
 from whence.cli.output import directory, print_json, print_message, stdout, verdict_table, verdicts_by_name, witnesses
 
@@ -34,7 +34,7 @@ def check(
     from whence.trace.reader import read_trace
 
     read = read_trace(trace)
-    history = History(read)
+    history = history_of(read)
     verdicts = judge_history(history, promise or None)
     if history.twice:
         print_message(f"{history.twice:,} rows of {read.run.run_id} are there twice and were used once")

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from whence.check.explain import story
-from whence.check.history import History
+from whence.check.judge import history_of
 from whence.check.verdict import Outcome as Verdicts
 from whence.check.verdict import Verdict
 from whence.cli.check import BROKEN, draw_stories
@@ -147,7 +147,7 @@ def _replay_and_show(
 def _print_story(console: Console, outcome: Outcome, broken: list[Verdict], into: Path) -> list[Path]:
     """Print how the promise broke and return its pictures; only a sentence where the trace makes no history."""
     try:
-        history = History(outcome.trace)
+        history = history_of(outcome.trace)
     except Exception:
         if outcome.crash is None:
             raise

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from whence.check.levels import promises_of
+from whence.check.levels import is_living, promises_of
 from whence.check.ticket_coverage import REPAIR_ROUNDS
 from whence.check.ticket_exclusivity import DRIFT_MAX
 from whence.errors import TraceError
@@ -103,6 +103,9 @@ def find_input(paths: Iterable[Path | str], *, thorough: bool = False) -> Input:
             promises_of(run)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the other runs are judged
             aside.append(SetAside(None, str(directory), str(error)))
+            continue
+        if is_living(run):
+            aside.append(SetAside(run.run_id, str(directory), "its members come and go by views; see whence check"))
             continue
         if run.run_id in runs:
             aside.append(SetAside(run.run_id, str(directory), "another run with the same run_id was given before it"))

@@ -71,6 +71,18 @@ drop: a copy that was thrown away; `reason` is one word. reject: bytes or a call
 gap: `ids` are the events skipped for good at this member; later deliveries of them would be a broken promise.
 view: `dests` is the member's whole view of the group after a change.
 note: a measurement; `reason` names it, `value` is what was seen and `bound` the limit it must respect (or null).
+
+A run whose members come and go by views (docs/papers/views.md; the parameter membership = "living") says more:
+publish, deliver: `epoch` is that of the view the event was published in.
+view, when a member enters a view (reason "entered"), and again after a restart: `epoch`; `dests`, the pids of all its
+members in the view's order, the owner's too; `ids`, for each member (pid, the incarnation that asked to join, the epoch
+that added it); `value`, where given, the voters as bits by place. Its parameters strict and uniform say what else holds.
+join, when the member is live, and perhaps again after a restart: `epoch` is the one that added it, `value` the
+incarnation that asked. Founders have one at the start.
+leave, when the process learns that it is out: `reason` "left" or "removed"; `epoch` is that of the view without it; the
+event is its last own one that took effect, null if none did. Reason "removed_unknown": it learns only that it is out.
+note, with an own event and the reason "stored", "majority" or "settled": the application was told that this event and
+all earlier own ones came that far. Reason "unsuppliable": nobody has what the next view needs (keep = "own" only).
 """
 
 COLUMNS: Final = (

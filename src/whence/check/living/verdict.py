@@ -4,8 +4,9 @@ A leave row names the last own event that took effect (none: no event took effec
 member. That view is one without it. Its own events up to the one named are handed to every member that stays and is in
 their view. No later one is ever handed to a member of the view without it, not even to one that is removed afterwards:
 those who stayed had stopped counting, and hold what was agreed on (traps T1, T2, T12, T20). Removed members may have
-been handed more. A verdict `removed_unknown` says nothing and is not judged. When a missing delivery counts, and what a
-joiner of a strict group is owed: see `owed`. One look per own event and member.
+been handed more. The last member of a group closes it and names the view it was alone in: then nothing is judged. A
+verdict `removed_unknown` says nothing and is not judged. When a missing delivery counts, and what a joiner of a strict
+group is owed: see `owed`. One look per own event and member.
 """
 
 from whence.check.closure import NO_EVENT
@@ -41,6 +42,9 @@ def _judge_leave(living: Living, owed: Owed, gone: Membership, row: Row) -> bool
     named = None if row[KEY_OF][1] is None else EventId(*row[KEY_OF][1:])
     last = NO_EVENT if named is None else living.number.get(row[KEY_OF], NO_EVENT)
     told = f"{who(row[0], row[1])} was told that it is out since view {epoch}"
+    is_last = without is not None and len(without.members) == 1
+    if living.is_in(gone.process, epoch) and is_last:
+        return False  # the last member closed the group: there is no view without it
     if living.is_in(gone.process, epoch):
         owed.findings.add(row[:2], f"{told}, and is in that view", grp=row[AT_GRP], evs=[row[2]])
     if named is not None and last not in own:

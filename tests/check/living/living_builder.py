@@ -1,0 +1,117 @@
+"""Writes traces of living groups by hand: views, joins and removals in short calls, and every row of the contract."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tests.check.trace_builder import GRP, TraceBuilder
+from whence.check.judge import judge
+from whence.check.living.members import MemberId
+from whence.check.verdict import Outcome, Verdict
+from whence.trace.schema import Kind
+from whence.types import EventId
+
+
+class LivingBuilder(TraceBuilder):
+    """A trace of one group on views. Founders are live in view 0 from the start, and everything published is owed."""
+
+    def __init__(self, founders: Sequence[int] = (0, 1, 2), *, durable: bool = False, **parameters: Any) -> None:
+        said = {"membership": "living", "agreement": "all"} | parameters
+        super().__init__(founders, durable=durable, level="causal", parameters=said)
+        self.views: list[list[MemberId]] = [[MemberId(pid, 1, 0) for pid in founders]]
+        self.epochs: dict[int, int] = {}
+        for pid in founders:
+            self.enter(pid, 0)
+            self.live(pid)
+
+    @property
+    def members(self) -> list[int]:
+        """The processes of the latest view."""
+        return [member.pid for member in self.views[-1]]
+
+    # --- views ---
+
+    def decide(self, *, add: Sequence[int] = (), remove: Sequence[int] = ()) -> int:
+        """Decide a view, which nobody has entered yet; return its epoch. Who is added again is another member."""
+        epoch = len(self.views)
+        stay = [member for member in self.views[-1] if member.pid not in (*remove, *add)]
+        for pid in add:
+            self.lives.setdefault(pid, 1)
+        self.views.append([*stay, *(MemberId(pid, self.lives[pid], epoch) for pid in add)])
+        return epoch
+
+    def enter(
+        self, pid: int, epoch: int | None = None, members: Sequence[MemberId] | None = None, **columns: Any
+    ) -> None:
+        """Write that a process enters a view: the next after its last, or the latest if it is new, unless told."""
+        at = self.epochs.get(pid, len(self.views) - 2) + 1 if epoch is None else epoch
+        shown = self.views[at] if members is None else members
+        named = {"epoch": at, "dests": tuple(member.pid for member in shown), "ids": tuple(map(tuple, shown))}
+        self.row(Kind.VIEW, pid, **named | {"reason": "entered"} | columns)
+        self.epochs[pid] = at
+
+    def live(self, pid: int, **columns: Any) -> None:
+        """Write that `open()` returned at a process."""
+        own = next(member for member in self.views[self.epochs[pid]] if member.pid == pid)
+        self.row(Kind.JOIN, pid, **{"epoch": own.joined, "value": own.nonce} | columns)
+
+    def change(self, *, add: Sequence[int] = (), remove: Sequence[int] = ()) -> int:
+        """Decide a view that all its members enter at once, joiners last; these are then live."""
+        epoch = self.decide(add=add, remove=remove)
+        for member in self.views[epoch]:
+            self.enter(member.pid, epoch)
+        for pid in add:
+            self.live(pid)
+        return epoch
+
+    def out(self, pid: int, epoch: int, last: EventId | None, reason: str = "removed", **columns: Any) -> None:
+        """Write that a process learnt that it is out, and what of its own took effect."""
+        named = {} if last is None else {"m_pid": last.pid, "m_inc": last.incarnation, "m_seq": last.seq}
+        self.row(Kind.LEAVE, pid, **named | {"epoch": epoch, "reason": reason} | columns)
+
+    def wipe(self, pid: int) -> None:
+        """Write that a process crashes and its disk is gone."""
+        self.row(Kind.CRASH, pid, grp=None, reason="wiped")
+
+    # --- events ---
+
+    def tell(self, pid: int, *receivers: int, **columns: Any) -> EventId:
+        """Write that a member publishes in the view it is in, and that these processes deliver at once."""
+        event = self.publish(pid, epoch=self.epochs[pid], **columns)
+        self.hand(event, *receivers, epoch=self.epochs[pid])
+        return event
+
+    def tell_all(self, pid: int, **columns: Any) -> EventId:
+        """Write that a member publishes, and that all members of its view deliver at once."""
+        return self.tell(pid, *(member.pid for member in self.views[self.epochs[pid]]), **columns)
+
+    def hand(self, event: EventId, *receivers: int, epoch: int | None = None) -> None:
+        """Write that processes deliver an event, of the view it was published in."""
+        if epoch is None:
+            epoch = self.epoch_of(event)
+        for receiver in receivers:
+            self.deliver(receiver, event, epoch=epoch)
+
+    def epoch_of(self, event: EventId) -> int:
+        """Return the epoch an event was published in."""
+        rows = self.trace.records(Kind.PUBLISH)
+        return next(row["epoch"] for row in rows if (row["m_pid"], row["m_inc"], row["m_seq"]) == event)
+
+    def receipt(self, level: str, event: EventId, pid: int | None = None) -> None:
+        """Write that a publisher was told how far its events up to this one came."""
+        named = {"m_pid": event.pid, "m_inc": event.incarnation, "m_seq": event.seq}
+        self.row(Kind.NOTE, event.pid if pid is None else pid, reason=level, grp=GRP, **named)
+
+    # --- verdicts ---
+
+    def verdict(self, promise: str) -> Verdict:
+        """Return the verdict on a promise."""
+        (verdict,) = judge(self.trace, [promise])
+        return verdict
+
+    def outcome(self, promise: str) -> Outcome:
+        """Return the outcome of judging a promise."""
+        return self.verdict(promise).outcome
+
+    def broken(self) -> list[str]:
+        """Return the promises of the run that are broken."""
+        return [verdict.promise for verdict in judge(self.trace) if verdict.outcome is Outcome.BROKEN]

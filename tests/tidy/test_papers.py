@@ -28,11 +28,14 @@ class Paper(NamedTuple):
     """What stands before the number of a section, as a pattern."""
     elsewhere: str = r"(?!)"
     """Where a path matches this pattern, the same letters are of another paper."""
+    is_planted: bool = True
+    """Some of its traps are planted as bugs, and the page names them."""
 
 
 PAPERS = [
     Paper("locamu.md", "E", r"(?:LoCaMu|locamu)(?:'s)?,?(?:\s+review,?)?(?:\s+sections?)?", elsewhere=r"merge|total"),
     Paper("merge.md", "EM", r"merge(?:,?\s+sections?)?", elsewhere=r"^(?!.*(?:merge|total))"),
+    Paper("views.md", "T", r"views(?:,?\s+sections?)?", is_planted=False),
 ]
 """A new page is a new line. Where two papers share a letter, each says in which files it is the other's."""
 
@@ -149,7 +152,7 @@ def test_every_planted_bug_that_a_page_names_is_in_the_code_under_that_name(pape
         if path.is_relative_to(ROOT / "src")
         for _, said in prose(path.read_text(encoding="utf-8"))
     }
-    assert named
+    assert bool(named) == paper.is_planted
     assert [name for name in named if f'"{name}"' not in strings] == []
 
 

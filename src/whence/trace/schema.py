@@ -76,7 +76,7 @@ A run whose members come and go by views (docs/papers/views.md; the parameter me
 publish, deliver: `epoch` is that of the view the event was published in.
 view, when a member enters a view (reason "entered"), and again after a restart: `epoch`; `dests`, the pids of all its
 members in the view's order, the owner's too; `ids`, for each member (pid, the incarnation that asked to join, the epoch
-that added it); `value`, where given, the voters as bits by place. Its parameters strict and uniform say what else holds.
+that added it); `value`, where given, the voters as bits by place.
 join, when the member is live, and perhaps again after a restart: `epoch` is the one that added it, `value` the
 incarnation that asked. Founders have one at the start.
 leave, when the process learns that it is out: `reason` "left" or "removed"; `epoch` is that of the view without it; the

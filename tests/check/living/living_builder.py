@@ -94,7 +94,7 @@ class LivingBuilder(TraceBuilder):
     def epoch_of(self, event: EventId) -> int:
         """Return the epoch an event was published in."""
         rows = self.trace.records(Kind.PUBLISH)
-        return next(row["epoch"] for row in rows if (row["m_pid"], row["m_inc"], row["m_seq"]) == event)
+        return int(next(row["epoch"] for row in rows if (row["m_pid"], row["m_inc"], row["m_seq"]) == event))
 
     def receipt(self, level: str, event: EventId, pid: int | None = None) -> None:
         """Write that a publisher was told how far its events up to this one came."""

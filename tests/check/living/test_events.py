@@ -1,5 +1,7 @@
 """Causal order, agreement, opening, receipts and verdicts over views: the smallest traces that keep and break them."""
 
+from typing import Any
+
 import pytest
 
 from tests.check.living.living_builder import LivingBuilder
@@ -17,7 +19,7 @@ def untimed(builder: LivingBuilder) -> LivingBuilder:
     return builder
 
 
-def churned(**parameters: bool) -> LivingBuilder:
+def churned(**parameters: Any) -> LivingBuilder:
     """A good run: three founders, one joins, one is removed and told so, one leaves and comes back."""
     builder = LivingBuilder(**parameters)
     builder.receipt("settled", builder.tell_all(0))

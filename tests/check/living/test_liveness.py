@@ -1,5 +1,7 @@
 """Liveness over views: after healing, who wants to be a member is one, and what is published arrives in time."""
 
+from typing import Any
+
 from tests.check.living.living_builder import LivingBuilder
 from whence.check.verdict import Outcome
 from whence.trace.schema import Kind
@@ -7,7 +9,7 @@ from whence.trace.schema import Kind
 HOLDS, BROKEN, UNKNOWN, VACUOUS = Outcome.HOLDS, Outcome.BROKEN, Outcome.UNKNOWN, Outcome.VACUOUS
 
 
-def healed(**parameters: bool) -> LivingBuilder:
+def healed(**parameters: Any) -> LivingBuilder:
     """Process 3 died and was removed, 4 joined; then the faults stop."""
     builder = LivingBuilder([0, 1, 2, 3], **parameters)
     builder.tell_all(3)

@@ -1,5 +1,7 @@
 """One sequence: strict groups, what joiners have of it, and what those who did not stay were handed."""
 
+from typing import Any
+
 import pytest
 
 from tests.check.living.living_builder import LivingBuilder
@@ -9,7 +11,7 @@ from whence.types import EventId
 HOLDS, BROKEN, UNKNOWN, VACUOUS = Outcome.HOLDS, Outcome.BROKEN, Outcome.UNKNOWN, Outcome.VACUOUS
 
 
-def strict(*sequences: tuple[int, tuple[int, ...]], joiner: bool = False, **parameters: bool) -> LivingBuilder:
+def strict(*sequences: tuple[int, tuple[int, ...]], joiner: bool = False, **parameters: Any) -> LivingBuilder:
     """Three founders, and process 3 if it is a joiner; four events of process 0, 1, 0, 1; who was handed which."""
     builder = LivingBuilder(strict=True, **parameters)
     if joiner:

@@ -36,7 +36,7 @@ def test_what_never_comes_or_comes_late_breaks_liveness() -> None:
     event = late.tell(0, 0, 1, 2)
     late.now += 30_000
     late.hand(event, 4)
-    assert "process 4 delivered event 1 of process 0 only 0.0 ms after" in late.verdict("liveness").sentence
+    assert "process 4 delivered event 1 of process 0 only 0.0 ms after it was due" in late.verdict("liveness").sentence
     assert late.outcome("agreement") is HOLDS
 
 
@@ -134,3 +134,41 @@ def test_without_phases_or_true_time_nobody_can_say() -> None:
     builder.phases()
     builder.tell_all(0, t_true=None)
     assert builder.outcome("liveness") is UNKNOWN
+
+
+def test_a_process_of_which_nobody_knows_wanted_to_be_a_member() -> None:
+    """Where there is one group, whoever is up wants to be in it."""
+    builder = LivingBuilder()
+    builder.row(Kind.SEND, 9, peer=0)
+    builder.phases()
+    assert "process 9 wanted to be a member and never was one" in builder.verdict("liveness").sentence
+
+
+def test_with_journals_a_strict_group_and_joiners_wait_for_a_member_that_is_down() -> None:
+    for durable, strict, expected in ((True, True, UNKNOWN), (True, False, BROKEN), (False, True, BROKEN)):
+        builder = LivingBuilder([0, 1, 2, 3], durable=durable, strict=strict)
+        builder.crash(3)
+        builder.phases()
+        builder.tell(0, 0, 1)
+        assert builder.outcome("liveness") is expected
+        assert builder.outcome("agreement") is expected
+    waiting = LivingBuilder(durable=True)
+    waiting.decide(add=[3])
+    for pid in (0, 1, 3):
+        waiting.enter(pid)
+    waiting.crash(2)
+    waiting.phases()
+    assert "waits for process 2, which is down" in waiting.verdict("liveness").sentence
+
+
+def test_a_member_that_becomes_live_late_is_given_the_deadline_from_then_on() -> None:
+    builder = LivingBuilder()
+    builder.phases(deadline_ns=20_000)
+    builder.decide(add=[3])
+    for pid in (0, 1, 2, 3):
+        builder.enter(pid)
+    event = builder.tell(0, 0, 1, 2)
+    builder.now += 50_000
+    builder.live(3)
+    builder.hand(event, 3)
+    assert builder.outcome("liveness") is HOLDS

@@ -210,6 +210,20 @@ def test_who_learnt_that_it_is_out_neither_publishes_nor_is_handed_anything() ->
         assert builder.outcome("integrity") is BROKEN
 
 
+def test_what_a_process_finds_in_its_journal_may_be_older_than_the_view_it_is_in() -> None:
+    builder = LivingBuilder(durable=True)
+    builder.change(add=[3])
+    builder.crash(0)
+    builder.restart(0)
+    builder.enter(0, 1)
+    builder.publish(0, epoch=0)
+    assert builder.outcome("integrity") is VACUOUS
+    builder.decide(add=[4])
+    builder.enter(0)
+    builder.publish(0, epoch=1)
+    assert builder.outcome("integrity") is BROKEN
+
+
 def test_a_delivery_names_the_epoch_of_the_publication() -> None:
     builder = LivingBuilder()
     event = builder.tell(0)

@@ -4,7 +4,8 @@ All that integrity says of any run, with membership by views: an event is publis
 which is not behind the latest view that its publisher had entered; nothing is published or delivered by who has learnt
 that it is out (views 5.8); a delivery names the epoch of the publication, and the receiver is a member of that view:
 the member it is now, not one that the same process was before (traps T11, T12). A view that nobody recorded leaves a
-doubt.
+doubt. After a restart a process says first where it is; what it then finds in its journal may have been published
+before that.
 """
 
 from whence.check.closure import NO_EVENT, Process
@@ -31,10 +32,13 @@ def judge(living: Living) -> Verdict:
 
 def _judge_line(living: Living, findings: Findings, process: Process) -> None:
     entered: int | None = None
+    resumes = False
     for _, _, kind, event, row in living.lines[process]:
         wrong = None
-        if kind is Kind.VIEW:
-            entered = row[AT_VIEW_EPOCH]
+        if kind is Kind.RESTART:
+            entered, resumes = None, True
+        elif kind is Kind.VIEW:
+            entered, resumes = None if resumes else row[AT_VIEW_EPOCH], False
         elif event == NO_EVENT:
             continue
         elif kind is Kind.PUBLISH:

@@ -2,10 +2,10 @@
 
 At the end of the run: (a) every process that is up, wanted to be a member before the liveness phase began and was not
 removed for good is live (it has a join row) and has entered the latest view of its group, which it is in. A process
-wants it if it is a founder or has rows in the group, and goes on wanting it through restarts until a leave row (traps
-T13, T28, T35, T37). (b) What members that stay published in the liveness phase is handed, within
-`run.phases.deadline_ns` of true time, to every member that stays and is in its view; to a joiner of a strict group if
-it was live by then.
+wants it if it is a founder or has rows in the group, or any rows where there is only one group, and goes on wanting it
+through restarts until a leave row (traps T13, T28, T37). (b) What members that stay published in the liveness phase is
+handed to every member that stays and is in its view, within `run.phases.deadline_ns` of true time after its
+publication, or after that member became live; to a joiner of a strict group if it was live by then.
 
 A group may stand still by right: see `owed`. Without true time, or where the run does not say when its faults stopped,
 nobody can say. One look per event of the liveness phase and member.
@@ -37,6 +37,15 @@ def judge(living: Living) -> Verdict:
         wrong = _is_out(living, membership)
         if wrong is not None:
             _add(owed, membership, f"{who(*membership.name)} {wrong}")
+    strangers = _strangers(living, phases)
+    for process in strangers:
+        grp = next(iter(living.run.groups))
+        why = owed.standstill(grp) or owed.awaited(grp)
+        if why is not None:
+            owed.doubt(why)
+        else:
+            sentence = f"{who(*process)} wanted to be a member and never was one"
+            owed.findings.add(process, sentence, grp=grp, rests_on_absence=True)
     expected = sum(_judge_events(living, owed, process, phases) for process in living.staying)
     return owed.verdict(
         f"{counted(len(wanting), 'process', 'processes')} that wanted to be members are, and "
@@ -51,15 +60,31 @@ def _wanting(living: Living, phases: Phases) -> list[Membership]:
     last: dict[tuple[int, str], Membership] = {}
     for membership in living.memberships.values():
         last[membership.pid, membership.grp] = membership
+    is_one_group = len(living.run.groups) == 1
     founders = {(pid, grp) for grp, pids in living.run.groups.items() for pid in pids}
     return [
         each
         for who_where, each in last.items()
         if each.is_up
         and not each.has_ended
-        and (not each.is_silent or (each.goes_on and (each.process[1] > 1 or who_where in founders)))
+        and (not each.is_silent or (each.goes_on and (is_one_group or who_where in founders)))
         and living.lines[each.process][0][4][AT_T_TRUE] <= phases.live_from
     ]
+
+
+def _strangers(living: Living, phases: Phases) -> list[Process]:
+    """Return the processes of a run with one group that left rows before the liveness phase, and none as a member."""
+    if len(living.run.groups) != 1:
+        return []
+    known = {each.pid for each in living.memberships.values()}
+    return sorted(
+        {
+            (row[0], living.last_incarnations[row[0]])
+            for rows in living.trace.rows.values()
+            for row in rows
+            if row[0] not in known and (row[AT_T_TRUE] or 0) <= phases.live_from
+        }
+    )
 
 
 def _is_out(living: Living, membership: Membership) -> str | None:
@@ -76,7 +101,7 @@ def _is_out(living: Living, membership: Membership) -> str | None:
 
 
 def _add(owed: Owed, membership: Membership, sentence: str) -> None:
-    why = owed.standstill(membership.grp)
+    why = owed.standstill(membership.grp) or owed.awaited(membership.grp)
     if why is not None:
         owed.doubt(why)
     else:
@@ -91,17 +116,21 @@ def _judge_events(living: Living, owed: Owed, process: Process, phases: Phases) 
             if not _is_owed(living, owed, process, event, phases):
                 continue
             expected += 1
-            row, published = living.delivered[process].get(event), living.published[event][AT_T_TRUE]
-            if row is None or row[AT_T_TRUE] - published > phases.deadline_ns:
-                took = (
-                    "never" if row is None else f"only {(row[AT_T_TRUE] - published) / _MS:,.1f} ms after publication"
-                )
+            row, since = living.delivered[process].get(event), _due_from(living, membership, event)
+            if row is None or row[AT_T_TRUE] - since > phases.deadline_ns:
+                took = "never" if row is None else f"only {(row[AT_T_TRUE] - since) / _MS:,.1f} ms after it was due"
                 sentence = (
                     f"{who(*membership.name)} delivered {what(living.id_of(event))} {took}; the deadline is "
                     f"{phases.deadline_ns / _MS:,.0f} ms"
                 )
                 owed.add_missing(membership, event, sentence)
     return expected
+
+
+def _due_from(living: Living, membership: Membership, event: int) -> int:
+    """Return since when an event is on its way to a member: its publication, or later, when the member became live."""
+    published: int = living.published[event][AT_T_TRUE]
+    return published if membership.join is None else max(published, membership.join[AT_T_TRUE])
 
 
 def _is_owed(living: Living, owed: Owed, process: Process, event: int, phases: Phases) -> bool:

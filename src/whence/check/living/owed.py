@@ -6,8 +6,10 @@ one sequence, so what the others were handed before its first event is not owed 
 
 A run that stops while messages are under way shows nothing by what is missing. So missing deliveries count only where
 the run says when they must have come (`run.phases`: what was published until `live_until`), or that everything must
-(durable runs, or the parameter agreement = "all"). They never count in a group that stands still by right: no quorum of
-its latest view is up, or nobody has what a change needs and only an operator can help (views 9, traps T18, T26).
+(durable runs, or the parameter agreement = "all"). They never count in a group that stands still by right (views 9): no
+quorum of its latest view is up, or nobody has what a change needs and only an operator can help (traps T18, T26). With
+journals nobody is removed for being down: as long as a member of the latest view is, strict groups hand out nothing,
+and joiners do not become live.
 """
 
 from collections.abc import Iterable
@@ -86,7 +88,7 @@ class Owed:
 
     def add_missing(self, membership: Membership, event: int, sentence: str, **shown: Iterable[int]) -> None:
         """Count something that did not come: as a finding, or as a doubt where it need not have come yet."""
-        why = self._excuse(membership.grp, event)
+        why = self._excuse(membership, event)
         if why is not None:
             self.doubt(why)
             return
@@ -96,8 +98,10 @@ class Owed:
             rests_on_absence=True,
         )  # fmt: skip
 
-    def _excuse(self, grp: str, event: int) -> str | None:
-        standstill = self.standstill(grp)
+    def _excuse(self, membership: Membership, event: int) -> str | None:
+        standstill = self.standstill(membership.grp)
+        if standstill is None and (self.living.is_strict or membership.join is None):
+            standstill = self.awaited(membership.grp)
         if standstill is not None:
             return standstill
         if self.until is None:
@@ -116,6 +120,16 @@ class Owed:
             return f"group {grp!r} is blocked: no quorum of its latest view, {view.epoch}, is up"
         if living.run.durable and living.run.parameters.get("keep", "own") == "own" and _is_unsuppliable(living, grp):
             return f"group {grp!r} waits for an operator: nobody has what its next view needs"
+        return None
+
+    def awaited(self, grp: str) -> str | None:
+        """Return whom a group with journals waits for: a member that is down returns, or an operator removes it."""
+        living = self.living
+        if not living.run.durable or grp not in living.latest:
+            return None
+        for process, each in living.memberships.items():
+            if each.grp == grp and not each.is_up and living.is_in(process, living.latest[grp].epoch):
+                return f"group {grp!r} waits for process {each.pid}, which is down and a member of its latest view"
         return None
 
     def doubt(self, why: str, count: int = 1) -> None:

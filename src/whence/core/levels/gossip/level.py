@@ -70,7 +70,8 @@ class GossipLevel(NamedTuple):
         return dict(EVERYBODY_KNOWN)
 
     def shared(self, settings: Settings) -> dict[str, object]:
-        """Return what all members must agree on: how bundles travel, and, for gossip, what its reach depends on."""
+        """Return what all members must agree on: how bundles travel, and, for gossip, what its delivery ratio depends
+        on."""
         ways: dict[str, object] = {"spread": settings.direct.spread, "view": settings.views.view}
         if settings.direct.spread == "direct":
             return ways

@@ -136,6 +136,7 @@ class Note(Struct, frozen=True, gc=False):
     kind: str
     reason: str | None = None
     bundle: Bundle | None = None
+    """The event meant is its first one; where a note speaks of everything up to the bundle (`upto`), its last one."""
     peer: int | None = None
     ticket: int | None = None
     epoch: int | None = None
@@ -145,6 +146,7 @@ class Note(Struct, frozen=True, gc=False):
     ids: tuple[EventId, ...] | None = None
     """view: the members by number, and each as its number, the incarnation that joined, and the epoch it was added in.
     `value` has a bit for each that votes, by place."""
+    upto: bool = False
     late_ns: int | None = None
     """ticket_suspend: how long the lease had been over, on the process's own clock, when it noticed."""
 

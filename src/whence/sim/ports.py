@@ -92,7 +92,9 @@ class SimPorts:
     def noted(self, note: Note) -> None:
         """Record what the member notes about itself."""
         bundle = note.bundle
-        event = None if bundle is None else EventId(bundle.pid, bundle.incarnation, bundle.first)
+        event = None
+        if bundle is not None:
+            event = EventId(bundle.pid, bundle.incarnation, bundle.last if note.upto else bundle.first)
         kind = Kind(note.kind)
         self._record.write(
             kind, event=event, peer=note.peer, reason=note.reason, ticket=note.ticket, epoch=note.epoch,

@@ -402,7 +402,7 @@ class Changes:
             message = self.state.own.retained[number]
             if number <= cut.number and isinstance(message, ViewMessage):
                 last = message.bundle
-        return Note("leave", "left" if self.leaving else "removed", last, epoch=view.epoch, value=cut.number)
+        return Note("leave", "left" if self.leaving else "removed", last, epoch=view.epoch, value=cut.number, upto=True)
 
     def _tell_removal(self, now: Instant, ready: Ready) -> None:
         view = self.removed_by

@@ -292,7 +292,7 @@ class Links:
             self.settled = settled
             if self.settled_last is not None and self.settled_last is not self._settled_noted:
                 self._settled_noted = self.settled_last
-                ready.notes.append(Note("note", "settled", self.settled_last))
+                ready.notes.append(Note("note", "settled", self.settled_last, upto=True))
         self._count_majority(ready)
 
     def _taken_of_removed(self, member: MemberId) -> list[tuple[int, int]]:
@@ -376,7 +376,7 @@ class Links:
             number -= 1
         message = own.retained.get(number)
         if isinstance(message, ViewMessage):
-            ready.notes.append(Note("note", reason, message.bundle))
+            ready.notes.append(Note("note", reason, message.bundle, upto=True))
 
     # --- acknowledgements ---
 

@@ -152,7 +152,7 @@ class ViewMember:
         self.changes.leaving = True
         if not self.links.all:
             self.changes.ended = True
-            ready.notes.append(Note("leave", "left", self.links.settled_last, epoch=self.state.adopted))
+            ready.notes.append(Note("leave", "left", self.links.settled_last, epoch=self.state.adopted, upto=True))
             return ready
         self.changes.look(now)
         return self._finish(now, ready)

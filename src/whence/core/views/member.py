@@ -223,7 +223,7 @@ class ViewMember:
         if self.changes.removed_by is not None:
             self._receive_removed(pid, item, now, ready)
             return
-        if pid != self.me.pid:
+        if pid != self.me.pid and not isinstance(item, JoinRequest):  # who asks to join is not yet the member of its name
             links.heard(pid, incarnation, now, ready)
         match item:
             case ViewMessage() | ViewMark():

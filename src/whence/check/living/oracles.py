@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from typing import Final
 
-from whence.check import bounds, determinism, duplicates
+from whence.check import determinism, duplicates
 from whence.check.living import (
     agreement,
+    bounds,
     causal,
     fifo,
     integrity,

@@ -201,6 +201,7 @@ class Links:
             or incarnation != peer.incarnation
             or message.epoch != self.state.adopted
             or not message.taken
+            or self.state.latest.members[message.origin] != peer.member  # somebody passes it on
             or message.past[message.origin] < peer.got[message.origin]
         ):
             return

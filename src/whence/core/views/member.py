@@ -88,7 +88,7 @@ class ViewMember:
         state.look_at_entered()
         self.journal.adopted(view, added, ready)
         self.journal.write(Entered(0), ready)
-        ready.notes += [view_note(view), Note("join", epoch=0, value=self.me.incarnation)]
+        ready.notes += [view_note(view), Note("join", epoch=0, value=0)]
         self.links.owe(now)
         return self._finish(now, ready)
 
@@ -114,7 +114,7 @@ class ViewMember:
             self.changes.mark(now, ready)
             if state.opened:
                 state.live = True
-                ready.notes.append(Note("join", epoch=state.own.member.joined, value=self.me.incarnation))
+                ready.notes.append(Note("join", epoch=state.own.member.joined, value=state.own.nonce))
                 ready.notes.append(view_note(state.view))
         if self.links.all:
             ready.send.append(Send(self.links.all, self.links.ack(asks=True)))

@@ -86,7 +86,7 @@ class Newcomer:
         assert state.me is not None
         if not state.live:
             state.live = True
-            ready.notes.append(Note("join", epoch=state.me.joined, value=state.incarnation))
+            ready.notes.append(Note("join", epoch=state.me.joined, value=state.own.nonce))
 
     def missing(self) -> list[int]:
         """Return the members whose mark or acknowledgement is missing."""

@@ -115,6 +115,7 @@ class Returned(Struct, frozen=True, gc=False):
 
     bundle: Bundle
     group: int = 0
+    mark: "Mark | None" = None
 
 
 class Unheard(Struct, frozen=True, gc=False):
@@ -136,7 +137,7 @@ class Note(Struct, frozen=True, gc=False):
     kind: str
     reason: str | None = None
     bundle: Bundle | None = None
-    """The event meant is its first one; where a note speaks of everything up to the bundle (`upto`), its last one."""
+    """The event meant is its first one, unless `event` names one."""
     peer: int | None = None
     ticket: int | None = None
     epoch: int | None = None
@@ -146,7 +147,7 @@ class Note(Struct, frozen=True, gc=False):
     ids: tuple[EventId, ...] | None = None
     """view: the members by number, and each as its number, the incarnation that joined, and the epoch it was added in.
     `value` has a bit for each that votes, by place."""
-    upto: bool = False
+    event: EventId | None = None
     late_ns: int | None = None
     """ticket_suspend: how long the lease had been over, on the process's own clock, when it noticed."""
 

@@ -348,7 +348,7 @@ class Runner:
 
     def _tell_of(self, step: Returned | Gap | Unheard | Late) -> None:
         if isinstance(step, Returned):
-            self._tell(step, None)
+            self._tell(step, step.mark)
         elif isinstance(step, Gap):
             self._application.skip(step)
         elif isinstance(step, Unheard):

@@ -92,9 +92,9 @@ class SimPorts:
     def noted(self, note: Note) -> None:
         """Record what the member notes about itself."""
         bundle = note.bundle
-        event = None
+        event = note.event
         if bundle is not None:
-            event = EventId(bundle.pid, bundle.incarnation, bundle.last if note.upto else bundle.first)
+            event = EventId(bundle.pid, bundle.incarnation, bundle.first)
         kind = Kind(note.kind)
         if kind is Kind.LEAVE and self._application is not None:
             self._application.drain()  # that it is out is the last thing an application hears

@@ -28,7 +28,7 @@ from whence.core.views.items import (
 )
 from whence.core.views.journal import Base, Entered, Journal, RemovedAt
 from whence.core.views.leader import Leader
-from whence.core.views.links import NEVER, Links
+from whence.core.views.links import NEVER, Links, last_event
 from whence.core.views.participant import Participant
 from whence.core.views.settings import ViewSettings
 from whence.core.views.state import ViewState
@@ -39,6 +39,10 @@ ASKED_NS = 1_000_000_000
 """A newcomer is added only if it asked within this time: at `total` others wait for its first word."""
 
 FRUITLESS_MAX = 6
+"""How often the wait for the next attempt is doubled."""
+
+UNSUPPLIABLE_NS = 8_000_000_000
+"""How long a removal waits that was given up because nobody has what counts of the removed."""
 
 
 class Changes:
@@ -60,6 +64,8 @@ class Changes:
         self._added_at: dict[MemberId, Instant] = {}
         """When members that have not marked yet were added."""
         self._frozen_at: Instant = NEVER
+        self._unsuppliable: dict[MemberId, Instant] = {}
+        """Members whose removal was given up, until when."""
         self._patience: Instant = 0
         self.next_at: Instant = NEVER
         """When to look again at what is wished."""
@@ -209,14 +215,29 @@ class Changes:
         if attempt is not None and now - attempt.moved_at < self._patience:
             leader.repeat(ready)
             return
+        for member, until in list(self._unsuppliable.items()):
+            if now < until:
+                condemned.pop(member.pid, None)
+            elif until + UNSUPPLIABLE_NS < now:
+                del self._unsuppliable[member]
         idle = attempt is None and now - self._frozen_at > 8 * self.settings.attempt_ns
         plan = leader.plan(
             condemned, leavers, joins, frozen, lets_go=idle or leader.unsuppliable, wants_promotion=self._may_promote()
         )
         leader.attempt = None
+        if leader.unsuppliable and condemned:
+            self._give_up(condemned, now, ready)
         if plan is not None:
             self._patience = int(self.settings.attempt_ns * (1 + self._rng()))
             leader.begin(plan, now, ready)
+
+    def _give_up(self, condemned: dict[int, None], now: Instant, ready: Ready) -> None:
+        """Wait with removals for which nobody has what counts of the removed: only an operator can help."""
+        for pid in condemned:
+            member = self.state.latest.member_of(pid)
+            if member is not None:
+                self._unsuppliable[member] = now + UNSUPPLIABLE_NS
+        ready.notes.append(Note("note", "unsuppliable"))
 
     # --- the items of a change ---
 
@@ -288,6 +309,8 @@ class Changes:
             pid: asked for pid, asked in self._joins.items() if self._may_join(pid, asked[0])
         }
         self.try_enter(now, ready)
+        if state.open_cuts:
+            self.inbox.ask_at = min(self.inbox.ask_at, now)
         self.links.owe(now, at_once=True)
         self.look(now + self.settings.attempt_ns)
 
@@ -326,8 +349,6 @@ class Changes:
             if state.opened and any(cut.member in state.open_cuts for cut in view.cuts):
                 break
             self._enter(view, now, ready)
-        if state.open_cuts:
-            self.inbox.ask_at = min(self.inbox.ask_at, now)
 
     def _enter(self, view: View, now: Instant, ready: Ready) -> None:
         state = self.state
@@ -401,8 +422,9 @@ class Changes:
         for number in sorted(self.state.own.retained):
             message = self.state.own.retained[number]
             if number <= cut.number and isinstance(message, ViewMessage):
-                last = message.bundle
-        return Note("leave", "left" if self.leaving else "removed", last, epoch=view.epoch, value=cut.number, upto=True)
+                last = last_event(message.bundle)
+        reason = "left" if self.leaving else "removed"
+        return Note("leave", reason, epoch=view.epoch, value=cut.number, event=last)
 
     def _tell_removal(self, now: Instant, ready: Ready) -> None:
         view = self.removed_by

@@ -145,9 +145,9 @@ class Inbox:
                 for member, number in state.missing(first.message):
                     wanted[member] = max(wanted.get(member, 0), number)
         everybody: dict[MemberId, int] = {}
-        for member, number in state.open_cuts.items():
+        for member, number in state.open_cuts.items() if state.opened else ():
             everybody[member] = number
-        for stream in state.here if state.targets else ():
+        for stream in state.here if state.targets and state.opened else ():
             number = state.targets.get(stream.member.pid, 0)
             if stream.got < number:
                 everybody[stream.member] = max(number, everybody.get(stream.member, 0))

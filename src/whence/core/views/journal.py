@@ -12,7 +12,7 @@ from whence.core.views.state import ViewState
 from whence.core.views.streams import Stream
 from whence.core.views.view import Ballot, MarkAt, MemberId, View
 from whence.errors import StorageError
-from whence.types import Bundle
+from whence.types import Bundle, EventId
 
 
 class Adopted(Struct, frozen=True, tag=40, array_like=True, gc=False):
@@ -141,6 +141,7 @@ class OwnAt(Struct, frozen=True, tag=54, array_like=True, gc=False):
     bundles: int
     mark_epoch: int
     opened: bool
+    settled: EventId | None
 
 
 class RemovedAt(Struct, frozen=True, tag=55, array_like=True, gc=False):

@@ -105,6 +105,8 @@ class Leader:
         view = self.state.latest
         present = dict.fromkeys(member.pid for member in view.members)
         leavers = {pid: None for pid in leavers if pid in present}
+        if all(voter.pid in leavers or voter.pid in condemned for voter in view.voters):
+            leavers = {}  # others must be able to vote first
         remove = {pid: None for pid in [*condemned, *leavers, *joins, *self.dead] if pid in present}
         if remove:
             remove |= {pid: None for pid in frozen if pid in present}

@@ -15,7 +15,7 @@ from whence.core.views.settings import ViewSettings
 from whence.core.views.state import ViewState
 from whence.core.views.streams import Stream
 from whence.core.views.view import MemberId, View
-from whence.types import Bundle, Instant
+from whence.types import Bundle, EventId, Instant
 
 AGAIN_MAX = 16
 """Messages repeated at a time."""
@@ -26,6 +26,11 @@ DECREES_MAX = 16
 ACKS_PER_WINDOW = 4
 
 NEVER = 1 << 62
+
+
+def last_event(bundle: Bundle) -> EventId:
+    """Return the last event of a bundle."""
+    return EventId(bundle.pid, bundle.incarnation, bundle.last)
 
 
 class Peer:
@@ -69,8 +74,8 @@ class Links:
         """This member's place in the latest view."""
         self.settled = 0
         """Own messages up to here are stable."""
-        self.settled_last: Bundle | None = None
-        """The last own bundle that is stable."""
+        self.settled_last: EventId | None = None
+        """The last own event that is stable."""
         self.majority = 0
         """Own messages up to here are stored by a quorum."""
         self.retained_bytes = 0
@@ -78,7 +83,7 @@ class Links:
         self.ack_at: Instant = NEVER
         self.retry_at: Instant = NEVER
         self._owes = False
-        self._settled_noted: Bundle | None = None
+        self._settled_noted: EventId | None = None
         self._got_since_ack = 0
         self._last_ack: ViewAck | None = None
         self._promise = promise
@@ -291,9 +296,9 @@ class Links:
         settled = next(iter(own.retained), own.got + 1) - 1
         if settled > self.settled:
             self.settled = settled
-            if self.settled_last is not None and self.settled_last is not self._settled_noted:
+            if self.settled_last != self._settled_noted:
                 self._settled_noted = self.settled_last
-                ready.notes.append(Note("note", "settled", self.settled_last, upto=True))
+                ready.notes.append(Note("note", "settled", event=self.settled_last))
         self._count_majority(ready)
 
     def _taken_of_removed(self, member: MemberId) -> list[tuple[int, int]]:
@@ -321,7 +326,7 @@ class Links:
             del stream.retained[number]
             if mine and isinstance(message, ViewMessage):
                 self.retained_bytes -= len(message.bundle.body)
-                self.settled_last = message.bundle
+                self.settled_last = last_event(message.bundle)
 
     def _finish(self, stream: Stream, places: dict[MemberId, int]) -> None:
         """Forget a removed member of which nothing is missing, retained or untaken."""
@@ -377,7 +382,7 @@ class Links:
             number -= 1
         message = own.retained.get(number)
         if isinstance(message, ViewMessage):
-            ready.notes.append(Note("note", reason, message.bundle, upto=True))
+            ready.notes.append(Note("note", reason, event=last_event(message.bundle)))
 
     # --- acknowledgements ---
 

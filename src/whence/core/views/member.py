@@ -152,7 +152,7 @@ class ViewMember:
         self.changes.leaving = True
         if not self.links.all:
             self.changes.ended = True
-            ready.notes.append(Note("leave", "left", self.links.settled_last, epoch=self.state.adopted, upto=True))
+            ready.notes.append(Note("leave", "left", epoch=self.state.adopted, event=self.links.settled_last))
             return ready
         self.changes.look(now)
         return self._finish(now, ready)
@@ -386,7 +386,7 @@ class ViewMember:
     def settled(self) -> int | None:
         """Return the last event of this incarnation that every other member's application has taken."""
         last = self.links.settled_last
-        return last.last if last is not None and last.incarnation == self.me.incarnation else 0
+        return last.seq if last is not None and last.incarnation == self.me.incarnation else 0
 
     def missing(self, last: int) -> tuple[int, ...]:
         """Return the other members whose applications are not known to have taken the events up to `last`."""

@@ -108,6 +108,7 @@ class Recovery:
                     state.me = MemberId(entry.pid, entry.joined)
                     self.bundles, state.mark_epoch = entry.bundles, entry.mark_epoch
                     state.opened, stable = entry.opened, entry.published
+                    self.links.settled_last = entry.settled
                 case RemovedAt(epoch):
                     removed = epoch
         if state.me is None:
@@ -180,7 +181,7 @@ class Recovery:
             state.last_epoch[mine.member] = message.epoch
             if isinstance(message, ViewMessage):
                 if bundles_of[number] > self._reported:
-                    steps.append(Returned(message.bundle))
+                    steps.append(Returned(message.bundle, mark=order.mark_of(message)))
         self._deliver_untaken(own, bundles_of, taken_bundles, steps)
         mine.handed = mine.got
         mine.take(state.taken_counts[mine.slot])
@@ -234,6 +235,7 @@ class Recovery:
             OwnAt(
                 state.me.pid, state.me.joined, first - 1, self.bundles - unstable,
                 _mark_epoch_before(mine, state.mark_epoch), state.opened,
+                self.links.settled_last,
             ),
             *[Adopted(state.views[epoch], []) for epoch in sorted(state.views)],
             *[self._as_it_is(stream) for stream in state.streams.values()],

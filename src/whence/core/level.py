@@ -130,13 +130,13 @@ class Forgetful(Protocol):
     """Its members remember only with some settings, where nothing else decides that."""
 
     def remembers_with(self, settings: Any) -> bool:
-        """Tell whether they do."""
+        """Tell whether they do; None stands for the settings of a live group."""
 
 
 def remembers(spec: object, settings: object = None) -> bool:
     """Tell whether a later incarnation of a level's members continues where the application was."""
-    if settings is not None and isinstance(spec, Forgetful) and not spec.remembers_with(settings):
-        return False
+    if isinstance(spec, Forgetful):
+        return spec.remembers_with(settings)
     return isinstance(spec, Remembering) and spec.durable
 
 

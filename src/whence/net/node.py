@@ -307,7 +307,7 @@ class LiveNode:
 def _begun(context: GroupContext, records: Sequence[bytes]) -> bool:
     """Tell whether earlier incarnations left something to resume; where members are fixed, only a member's records
     count."""
-    fixed = remembers(context.spec)
+    fixed = remembers(context.spec, context.settings)
     return any(record[:1] == OF_MEMBER for record in records) if fixed else bool(records)
 
 

@@ -136,7 +136,7 @@ class GroupOpening:
         former = [founder for founder in said.presence.founding() if founder.pid == self._me]
         known = self._driver.keeps_journal and any(founder.incarnation in context.lives for founder in former)
         pids = sorted(founder.pid for founder in said.presence.founding())
-        return known and pids == sorted(self._named) and remembers(context.spec)
+        return known and pids == sorted(self._named) and remembers(context.spec, context.settings)
 
     def _join(self, members: list[int]) -> None:
         context = self._driver.context

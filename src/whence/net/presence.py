@@ -118,7 +118,7 @@ class PresenceExchange:
             return [self._me.pid]
         mark, _ = self._configurations[group]
         known = {said.process.pid for said in self._peers.members(group) if said.presence.level == mark}
-        if remembers(driver.context.spec):
+        if remembers(driver.context.spec, driver.context.settings):
             known |= set(self._named[group])
         return sorted(known | {self._me.pid})
 

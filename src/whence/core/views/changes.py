@@ -368,14 +368,16 @@ class Changes:
     def mark(self, now: Instant, ready: Ready) -> None:
         """Say by a message without events that this member is in the view that it entered."""
         state = self.state
-        if state.mark_epoch >= state.entered:
+        if state.mark_epoch >= state.entered or not self.inbox.stage.may_mark():
             return
         mark = ViewMark(state.place, state.entered, self.past(), self.inbox.stage.next_clock(now), state.mark_epoch)
         state.mark_epoch = state.entered
         self.count_own(mark)
         self.journal.own(mark, ready)
         self.links.marked(mark.number, mark.epoch)
+        self.inbox.stage.marked(mark.at())
         self.links.send(mark, mark.number, now, ready)
+        self.inbox.stage.got(state.own, mark, 0, now, ready)
 
     def past(self) -> list[int]:
         """Return what the next own message follows."""
@@ -390,9 +392,6 @@ class Changes:
         own.get(message, number)
         state.got[state.place] = number
         state.last_epoch[own.member] = message.epoch
-        if isinstance(message, ViewMark):
-            own.handed = max(own.handed, number)
-            state.note_handed(state.place)
 
     # --- the removed ---
 

@@ -6,11 +6,10 @@ again. A message says how far its publisher is, so an acknowledgement of its own
 for a while.
 """
 
-from collections.abc import Callable
-
 from whence.core.membership.suspects import Suspects
 from whence.core.ready import Note, Ready, Send
 from whence.core.views.items import Decree, Message, ViewAck, ViewMark, ViewMessage
+from whence.core.views.order import Order
 from whence.core.views.settings import ViewSettings
 from whence.core.views.state import ViewState
 from whence.core.views.streams import Stream
@@ -37,8 +36,8 @@ class Peer:
     """What is known of one other member of the latest view. Numbers per member are in the order of that view."""
 
     __slots__ = (
-        "adopted", "backoff", "entered", "first", "got", "heard_at", "incarnation", "member", "promise", "removed",
-        "retry_at", "sent", "since", "stored", "suspected_at", "taken",
+        "adopted", "backoff", "entered", "first", "got", "heard_at", "incarnation", "member", "removed", "retry_at",
+        "sent", "since", "stored", "suspected_at", "taken",
     )  # fmt: skip
 
     def __init__(self, member: MemberId, size: int, retry_ns: int) -> None:
@@ -48,7 +47,6 @@ class Peer:
         self.got, self.taken, self.stored = [0] * size, [0] * size, [0] * size
         self.removed: dict[MemberId, int] = {}
         """Of removed members that are not finished there: what it has taken."""
-        self.promise = 0
         self.first: int | None = None
         """The first own message that is for it; None: it has no place in any view that was entered here."""
         self.sent = 0
@@ -63,7 +61,7 @@ class Peer:
 class Links:
     """The exchange with the other members of the latest view."""
 
-    def __init__(self, state: ViewState, settings: ViewSettings, promise: Callable[[], int]) -> None:
+    def __init__(self, state: ViewState, settings: ViewSettings, order: Order) -> None:
         self.state = state
         self.settings = settings
         self.suspects = Suspects()
@@ -86,7 +84,7 @@ class Links:
         self._settled_noted: EventId | None = None
         self._got_since_ack = 0
         self._last_ack: ViewAck | None = None
-        self._promise = promise
+        self._promise, self._promised = order.promise, order.promised
         self._ack_after = max(1, settings.window // ACKS_PER_WINDOW)
 
     # --- views ---
@@ -237,7 +235,8 @@ class Links:
         peer.got = list(map(max, peer.got, got))
         peer.taken = list(map(max, peer.taken, taken))
         peer.stored = list(map(max, peer.stored, stored))
-        peer.promise = max(peer.promise, ack.promise)
+        if ack.promise:
+            self._promised(peer.member, got[latest.place_of(pid)], ack.promise)
         if ack.adopted >= peer.adopted:
             peer.removed = {
                 MemberId(other, joined): max(number, peer.removed.get(MemberId(other, joined), 0))
@@ -356,6 +355,20 @@ class Links:
             member: stream.got if volatile or member == state.me else stream.stored
             for member, stream in state.streams.items()
         }
+
+    def has_quorum(self, member: MemberId, number: int) -> bool:
+        """Tell whether a quorum of the voters here has a member's messages up to a number, in this view."""
+        state = self.state
+        has = [state.pid] if self.stored_numbers().get(member, 0) >= number else []
+        place = state.latest.place_of(member.pid)
+        if place < 0 or state.latest.members[place] != member:
+            return True  # it was removed: what counts of it was flushed
+        has += [
+            pid
+            for pid, peer in self.peers.items()
+            if peer.entered == state.entered and peer.stored[place] >= number
+        ]
+        return state.view.has_quorum(has)
 
     def _count_majority(self, ready: Ready) -> None:
         state = self.state

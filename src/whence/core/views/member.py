@@ -64,7 +64,7 @@ class ViewMember:
         self.state = ViewState(me.pid, me.incarnation, remembers=remembers)
         self.order = self.order_type(self.state)
         self.journal = Journal(self.state)
-        self.links = Links(self.state, settings, self.order.promise)
+        self.links = Links(self.state, settings, self.order)
         self.inbox = Inbox(self.links, self.journal, settings, self.order)
         self.changes = Changes(self.state, self.links, self.inbox, self.journal, settings, rng)
         self.newcomer = Newcomer(self.changes)
@@ -292,7 +292,8 @@ class ViewMember:
         if state.open_cuts or state.entered < state.adopted:
             self.changes.try_enter(now, ready)
             self.inbox.release(now, ready)
-        if not state.opened:
+        self.order.progress(now, ready)
+        if not state.live:
             self.newcomer.try_open(now, ready)
 
     # --- others ---
@@ -357,6 +358,7 @@ class ViewMember:
             item = own.popleft()
             self._receive(self.me, item, now, ready)
             own.extend(self._to_itself(ready))
+        self.order.reserve(ready)
         soonest = self.changes.next_at
         if self.changes.removed_by is None:
             soonest = min(

@@ -25,6 +25,7 @@ class Newcomer:
         self.contacts: tuple[int, ...] = ()
         self._at = 0
         self.ask_at: Instant = NEVER
+        self._now: Instant = 0
         changes.inbox.on_base = self._base_found
 
     # --- asking ---
@@ -72,10 +73,18 @@ class Newcomer:
     def try_open(self, now: Instant, ready: Ready) -> None:
         """Open this member, if every older one has everything up to the marks."""
         state = self.state
-        if state.opened or state.me is None or not self._is_complete(state.me):
+        self._now = now
+        if state.me is None:
+            return
+        if state.opened:
+            self._go_live(ready)
+            return
+        self.changes.inbox.stage.may_mark()
+        self.changes.mark(now, ready)
+        if not self._is_complete(state.me):
             return
         state.opened = True
-        self.journal.write(Opened(0), ready)
+        self.journal.write(Opened(self.changes.inbox.stage.start or 0), ready)
         state.look_at_entered()
         self.links.owe(now, at_once=True)
         self._go_live(ready)
@@ -84,8 +93,9 @@ class Newcomer:
     def _go_live(self, ready: Ready) -> None:
         state = self.state
         assert state.me is not None
-        if not state.live:
+        if not state.live and self.changes.inbox.stage.is_caught_up():
             state.live = True
+            self.changes.inbox.ask_at = min(self.changes.inbox.ask_at, self._now)
             ready.notes.append(Note("join", epoch=state.me.joined, value=state.own.nonce))
 
     def missing(self) -> list[int]:

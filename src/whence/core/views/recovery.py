@@ -6,7 +6,7 @@ custody here. What was frozen stays frozen.
 
 from collections.abc import Sequence
 
-from whence.core.ready import Delivery, Ready, Returned
+from whence.core.ready import Ready, Returned
 from whence.core.views import journal
 from whence.core.views.changes import Changes
 from whence.core.views.items import ViewMark, ViewMessage
@@ -23,12 +23,14 @@ from whence.core.views.journal import (
     OwnAt,
     Published,
     RemovedAt,
+    Reserve,
     StreamAt,
     TakenCounts,
     Voted,
     message_in,
     streams_in,
 )
+from whence.core.views.links import NEVER
 from whence.core.views.newcomer import Newcomer
 from whence.core.views.streams import Stream
 from whence.core.views.view import MemberId
@@ -92,8 +94,9 @@ class Recovery:
                     state.stored_at_report = {}
                 case Base(pid, joined, base):
                     streams_in(state, MemberId(pid, joined)).begin_at(base)
-                case Opened():
+                case Opened(start):
                     state.opened = True
+                    changes.inbox.stage.begin_at(start)
                 case MarkSeen(pid, joined, mark):
                     stream = state.streams.get(MemberId(pid, joined))
                     if stream is not None:
@@ -109,11 +112,15 @@ class Recovery:
                     self.bundles, state.mark_epoch = entry.bundles, entry.mark_epoch
                     state.opened, stable = entry.opened, entry.published
                     self.links.settled_last = entry.settled
+                case Reserve(limit):
+                    changes.inbox.stage.restore(limit)
                 case RemovedAt(epoch):
                     removed = epoch
         if state.me is None:
             return False
-        self._streams(own, bundles_of, stable, ready)
+        if state.entered in state.views:
+            state.look_at_entered()
+        self._streams(own, bundles_of, stable, now, ready)
         if state.entered in state.views:
             state.look_at_entered()
         changes.participant.acceptor.look_at(state.adopted)
@@ -153,39 +160,35 @@ class Recovery:
             self.state.last_epoch[member] = mark.epoch
 
     def _streams(
-        self, own: dict[int, Published | Marked], bundles_of: dict[int, int], stable: int, ready: Ready
+        self, own: dict[int, Published | Marked], bundles_of: dict[int, int], stable: int, now: Instant, ready: Ready
     ) -> None:
         """Bring every stream to what the application has taken, then to what is in custody and what is own."""
         state, order = self.state, self.changes.inbox.stage
         for stream in state.streams.values():
             if stream.member == state.me:
                 continue
-            stream.take(state.taken_counts[stream.slot])
+            stream.take(state.taken_counts[stream.slot], NEVER)
             stream.got = stream.handed = max(stream.taken, stream.got)
             begun = self._begun[stream.slot] if stream.slot < len(self._begun) else 0
             if begun > stream.counted:
                 stream.in_part = stream.taken + 1
         mine = state.own
-        taken_bundles = state.taken_counts[mine.slot] - mine.start
-        steps: list[Delivery | Returned] = []
         for number, entry in own.items():
             message = message_in(entry)
             if number > stable:
                 mine.get(message, number)
                 if isinstance(message, ViewMessage):
                     self.links.retained_bytes += len(message.bundle.body)
-            else:
-                mine.got = max(mine.got, number)
-                if isinstance(message, ViewMark):
-                    mine.seen(message.at())
+                    if bundles_of[number] > self._reported:
+                        ready.deliver.append(Returned(message.bundle, mark=order.mark_of(message)))
             state.last_epoch[mine.member] = message.epoch
-            if isinstance(message, ViewMessage):
-                if bundles_of[number] > self._reported:
-                    steps.append(Returned(message.bundle, mark=order.mark_of(message)))
-        self._deliver_untaken(own, bundles_of, taken_bundles, steps)
-        mine.handed = mine.got
-        mine.take(state.taken_counts[mine.slot])
-        ready.deliver += steps
+        mine.take(state.taken_counts[mine.slot], NEVER)
+        mine.handed = mine.taken
+        for mark in mine.marks:
+            order.marked(mark)
+        for number, message in mine.retained.items():
+            if number > mine.taken:
+                order.got(mine, message, 0, now, ready)
         for entry in self._custody:
             message = message_in(entry)
             member = state.origin_of(message)
@@ -194,23 +197,9 @@ class Recovery:
                 continue
             stream.get(message, message.number)
             stream.stored = message.number
-            stream.handed = message.number
             state.last_epoch[stream.member] = message.epoch
-            if isinstance(message, ViewMessage):
-                ready.deliver.append(Delivery(message.bundle, 0, order.mark_of(message)))
-            else:
-                stream.take(stream.counted)
+            order.got(stream, message, 0, now, ready)
         self._custody = []
-
-    def _deliver_untaken(
-        self, own: dict[int, Published | Marked], bundles_of: dict[int, int], taken: int, steps: list[Delivery | Returned]
-    ) -> None:
-        order = self.changes.inbox.stage
-        for number, entry in own.items():
-            if isinstance(entry, Published) and bundles_of[number] > taken:
-                message = message_in(entry)
-                assert isinstance(message, ViewMessage)
-                steps.append(Delivery(message.bundle, 0, order.mark_of(message)))
 
     def _restore_cuts(self) -> None:
         state = self.state
@@ -240,6 +229,7 @@ class Recovery:
             *[Adopted(state.views[epoch], []) for epoch in sorted(state.views)],
             *[self._as_it_is(stream) for stream in state.streams.values()],
             Entered(state.entered),
+            *([Opened(self.changes.inbox.stage.start or 0)] if state.opened and state.me.joined else []),
         ]  # fmt: skip
         if state.frozen:
             entries.append(Frozen(state.entered, state.report_ballot, list(state.frozen)))
@@ -248,6 +238,7 @@ class Recovery:
             entries.append(acceptor.record())
         if self.changes.removed_by is not None:
             entries.append(RemovedAt(self.changes.removed_by.epoch))
+        entries += self.changes.inbox.stage.records()
         records = [journal.encode(entry) for entry in entries]
         records += [journal.record_of_own(message) for message in mine.retained.values()]
         for stream in state.streams.values():

@@ -77,12 +77,14 @@ class Stream:
             self.seen(message.at())
             self.silent.append(number)
 
-    def take(self, counted: int) -> None:
-        """Set how many messages with events were counted in the slot; marks that follow need not be taken."""
+    def take(self, counted: int, upto: int | None = None) -> None:
+        """Set how many messages with events were counted in the slot; marks that were handed out, or up to a number,
+        need not be taken."""
+        handed = self.handed if upto is None else upto
         left, self.counted = counted - self.counted, max(counted, self.counted)
         taken, silent = self.taken, self.silent
         while True:
-            if silent and silent[0] <= taken + 1:
+            if silent and silent[0] <= taken + 1 and silent[0] <= handed:
                 taken = max(taken, silent.popleft())
             elif left > 0:
                 some = min(left, silent[0] - taken - 1) if silent else left
@@ -93,9 +95,13 @@ class Stream:
         self.taken = taken
 
     def take_all(self) -> None:
-        """Count everything that was got as taken: nothing is remembered across crashes."""
-        self.taken = self.got
+        """Count everything that was handed out as taken: nothing is remembered across crashes."""
+        self.taken = self.handed
         self.silent.clear()
+
+    def skip(self, number: int) -> None:
+        """Note a message that the application is not handed, so that it need not be taken."""
+        self.silent = deque(sorted({*self.silent, number}))
 
     @property
     def known(self) -> int:

@@ -184,9 +184,9 @@ class CausalLevel(NamedTuple):
         """Return 0 where every member knows the tree; in a living group a founder knows all founders."""
         return PEER_ID_MAX if settings.is_living else 0
 
-    def remembers_with(self, settings: Settings) -> bool:
+    def remembers_with(self, settings: Settings | None) -> bool:
         """Tell whether a later incarnation of a simulated member continues where it was."""
-        return settings.living.journal
+        return settings is None or settings.living.journal
 
     def reads_wall_clock(self) -> bool:
         """Return False: timers must not jump."""

@@ -8,6 +8,8 @@ from msgspec import structs
 from whence.core.level import BuildContext
 from whence.core.levels.total.member import TotalMember
 from whence.core.levels.total.settings import TotalSettings
+from whence.core.levels.total.strict import StrictMember, StrictTotalSettings
+from whence.core.offsets import Offsets
 from whence.core.settings import parse
 from whence.limits import PEER_ID_MAX
 from whence.types import Instant, Process
@@ -17,13 +19,31 @@ class TotalLevel(NamedTuple):
     """Makes members of level `total`. A planted bug is its member replaced by a wrong one."""
 
     member: Callable[[Process, TotalSettings, Instant], TotalMember] = TotalMember
+    strict: type[StrictMember] = StrictMember
+    offsets: type[Offsets] = Offsets
 
-    def settings_from(self, given: Mapping[str, Any]) -> TotalSettings:
+    def settings_from(self, given: Mapping[str, Any]) -> TotalSettings | StrictTotalSettings:
         """Make settings from values by name. Raises SettingError."""
-        return parse(given, TotalSettings)
+        if given.get("order") == "strict":
+            return parse(given, StrictTotalSettings)
+        return parse({name: value for name, value in given.items() if name != "order"}, TotalSettings)
 
-    def build(self, me: Process, settings: TotalSettings, around: BuildContext) -> TotalMember:
+    @property
+    def durable(self) -> bool:
+        """Return True: members of strict groups remember."""
+        return True
+
+    def remembers_with(self, settings: TotalSettings | StrictTotalSettings | None) -> bool:
+        """Tell whether a later incarnation of a member continues where the application was."""
+        return isinstance(settings, StrictTotalSettings) and settings.views.journal
+
+    def build(
+        self, me: Process, settings: TotalSettings | StrictTotalSettings, around: BuildContext
+    ) -> TotalMember | StrictMember:
         """Compose a member that has not joined yet."""
+        if isinstance(settings, StrictTotalSettings):
+            remembers = around.remembers and settings.views.journal
+            return self.strict(me, settings, around.rng, remembers=remembers)
         member = self.member(me, settings, around.now)
         if around.is_first_life:
             member.clock.is_first_life()

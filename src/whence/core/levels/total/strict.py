@@ -1,0 +1,59 @@
+"""Strict total order on views: one sequence without omissions at every member that stays.
+
+The paper's merge (merger.py) bounds how long it waits, and leaves out what comes later; here nothing is left out, and
+hand-out waits until every member has promised to publish only later (core/views/total_order.py).
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from whence.core.ready import RandomSource
+from whence.core.views.member import ViewMember
+from whence.core.views.settings import ViewSettings
+from whence.core.views.streams import Stream
+from whence.core.views.total_order import TotalOrder
+from whence.limits import Limits
+from whence.types import Instant, Process
+
+
+class StrictSettings(Struct, frozen=True, kw_only=True):
+    """What is chosen for a strict group."""
+
+    order: Literal["strict"] = "strict"
+    """strict: nothing is left out. timed: the paper's merge, which bounds the wait."""
+    membership: Literal["living"] = "living"
+    """Members join, leave and are removed."""
+    strict: bool = True
+    """The sequence has no omissions."""
+    uniform: bool = False
+    """Whether nothing is handed out before a quorum of the voters has it: then even those that die or are removed were
+    handed a prefix of the sequence."""
+
+
+class StrictTotalSettings(Struct, frozen=True, kw_only=True):
+    """All settings of a strict group. Names are unique across the parts."""
+
+    strict: StrictSettings = StrictSettings()
+    views: ViewSettings = ViewSettings()
+    limits: Limits = Limits()
+
+
+class StrictMember(ViewMember):
+    """A member of a strict group."""
+
+    order_type = TotalOrder
+    order: TotalOrder
+
+    def __init__(self, me: Process, settings: StrictTotalSettings, rng: RandomSource, *, remembers: bool) -> None:
+        super().__init__(me, settings.views, settings.limits, rng, remembers=remembers)
+        self.order.owe = self._owe
+        if settings.strict.uniform:
+            self.order.is_safe = self._is_stored
+
+    def _owe(self, now: Instant) -> None:
+        self.links.owe(now, at_once=True)
+
+    def _is_stored(self, stream: Stream, number: int) -> bool:
+        """Tell whether a quorum of the voters has a message."""
+        return self.links.has_quorum(stream.member, number)

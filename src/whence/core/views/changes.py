@@ -38,11 +38,11 @@ from whence.types import EventId, Instant
 ASKED_NS = 1_000_000_000
 """A newcomer is added only if it asked within this time: at `total` others wait for its first word."""
 
+LEFT_ALONE = 8
+"""After so many attempts' time a change that was reported to counts as abandoned."""
+
 FRUITLESS_MAX = 6
 """How often the wait for the next attempt is doubled."""
-
-UNSUPPLIABLE_NS = 8_000_000_000
-"""How long a removal waits that was given up because nobody has what counts of the removed."""
 
 
 class Changes:
@@ -63,9 +63,8 @@ class Changes:
         """Newcomers that asked here: the incarnation, and when."""
         self._added_at: dict[MemberId, Instant] = {}
         """When members that have not marked yet were added."""
-        self._frozen_at: Instant = NEVER
-        self._unsuppliable: dict[MemberId, Instant] = {}
-        """Members whose removal was given up, until when."""
+        self._pursued_at: Instant = -NEVER
+        """When somebody last asked this member for anything in a change."""
         self._patience: Instant = 0
         self.next_at: Instant = NEVER
         """When to look again at what is wished."""
@@ -142,7 +141,7 @@ class Changes:
         leavers = {state.pid: None} if self._may_leave() else {}
         joins = {pid: incarnation for pid, (incarnation, _) in self._joins.items()}
         frozen = dict(state.frozen)
-        self._frozen_at = min(self._frozen_at, now) if frozen else NEVER
+        lets_go = self._is_left_alone(now)
         pace = self.settings.attempt_ns // 2
         leads = self._leader(condemned)
         if leads == state.pid:
@@ -151,24 +150,41 @@ class Changes:
                 leavers |= dict.fromkeys(wish.leavers)
                 joins |= {pid: nonce for pid, nonce in wish.joins if self._may_join(pid, nonce)}
                 frozen |= dict.fromkeys(wish.frozen)
-            self._lead(condemned, leavers, joins, frozen, now, ready)
-        elif condemned or leavers or joins or frozen:
-            wish = Wish(state.adopted, list(condemned), list(leavers), list(joins.items()), list(frozen))
+                lets_go |= wish.lets_go
+            self._lead(condemned, leavers, joins, frozen, lets_go, now, ready)
+        elif condemned or leavers or joins or lets_go:
+            wish = Wish(state.adopted, list(condemned), list(leavers), list(joins.items()), list(frozen), lets_go)
             ready.send.append(Send((leads,), wish))
             self._expect(leads, now)
-        if condemned or leavers or joins or frozen or self.leader.attempt or self._added_at or self.leaving:
+        if condemned or leavers or joins or self._has_reported() or self.leader.attempt or self._added_at or self.leaving:
             self.next_at = now + pace
         elif self._suspected():
             self.next_at = now + 4 * pace
-        elif self._may_promote():
+        elif len(state.latest.voters) < min(VOTERS_MAX, len(state.latest.members)):
             self.next_at = now + 4 * pace * 2 ** min(self.leader.fruitless, FRUITLESS_MAX)
+
+    def _has_reported(self) -> bool:
+        """Tell whether this member waits for the end of a change that it reported to."""
+        return bool(self.state.frozen) or self.state.stored_at_report is not None
+
+    def _is_left_alone(self, now: Instant) -> bool:
+        """Tell whether nobody pursues the change that this member reported to."""
+        return (
+            self._has_reported()
+            and self.leader.attempt is None
+            and now - self._pursued_at > LEFT_ALONE * self.settings.attempt_ns
+        )
 
     def _suspected(self) -> bool:
         return bool(self.settings.remove_after_ns and self.links.suspects.now)
 
     def _may_promote(self) -> bool:
-        latest = self.state.latest
-        return len(latest.voters) < min(VOTERS_MAX, len(latest.members))
+        state = self.state
+        latest = state.latest
+        if len(latest.voters) >= min(VOTERS_MAX, len(latest.members)) or state.entered != state.adopted:
+            return False
+        closed = state.closed
+        return any(member not in latest.voters and member.joined <= closed for member in latest.members)
 
     def _expect(self, pid: int, now: Instant) -> None:
         """Expect that whoever leads is heard of: else somebody else must lead."""
@@ -206,7 +222,7 @@ class Changes:
 
     def _lead(
         self, condemned: dict[int, None], leavers: dict[int, None], joins: dict[int, int], frozen: dict[int, None],
-        now: Instant, ready: Ready,
+        lets_go: bool, now: Instant, ready: Ready,
     ) -> None:  # fmt: skip
         leader, state = self.leader, self.state
         if state.entered != state.adopted:
@@ -215,29 +231,13 @@ class Changes:
         if attempt is not None and now - attempt.moved_at < self._patience:
             leader.repeat(ready)
             return
-        for member, until in list(self._unsuppliable.items()):
-            if now < until:
-                condemned.pop(member.pid, None)
-            elif until + UNSUPPLIABLE_NS < now:
-                del self._unsuppliable[member]
-        idle = attempt is None and now - self._frozen_at > 8 * self.settings.attempt_ns
         plan = leader.plan(
-            condemned, leavers, joins, frozen, lets_go=idle or leader.unsuppliable, wants_promotion=self._may_promote()
+            condemned, leavers, joins, frozen, lets_go=lets_go, wants_promotion=self._may_promote(), now=now
         )
         leader.attempt = None
-        if leader.unsuppliable and condemned:
-            self._give_up(condemned, now, ready)
         if plan is not None:
             self._patience = int(self.settings.attempt_ns * (1 + self._rng()))
             leader.begin(plan, now, ready)
-
-    def _give_up(self, condemned: dict[int, None], now: Instant, ready: Ready) -> None:
-        """Wait with removals for which nobody has what counts of the removed: only an operator can help."""
-        for pid in condemned:
-            member = self.state.latest.member_of(pid)
-            if member is not None:
-                self._unsuppliable[member] = now + UNSUPPLIABLE_NS
-        ready.notes.append(Note("note", "unsuppliable"))
 
     # --- the items of a change ---
 
@@ -251,7 +251,7 @@ class Changes:
         """Take an item of a change, as its leader or as one of those who are asked."""
         if isinstance(item, Prepare | Freeze | Target | Accept):
             self.leader.seen(item.ballot)
-            self._frozen_at = NEVER
+            self._pursued_at = now
             if self.removed_by is not None:
                 ready.send.append(Send((sender,), Decree(self.removed_by)))
             elif self.state.view.member_of(sender) is not None:
@@ -292,6 +292,7 @@ class Changes:
             return
         if not state.has_room_for(view):
             return  # it is told again; by then the application may have taken more
+        former = state.views.get(state.adopted, view)
         self.links.adopt(view, now)
         added = state.add_streams(view)
         state.remember(view)
@@ -303,7 +304,7 @@ class Changes:
         for cut in view.cuts:
             self.condemned.pop(cut.member, None)
             self._open_cut(view, cut.member, ready)
-        self.leader.reset()
+        self.leader.reset(changed=view.members != former.members or view.voters != former.voters)
         self._wishes = {}
         self._joins = {
             pid: asked for pid, asked in self._joins.items() if self._may_join(pid, asked[0])

@@ -127,6 +127,8 @@ class Wish(Item, frozen=True, tag=96):
     leavers: Pids
     joins: Annotated[list[tuple[PeerId, Incarnation]], Meta(max_length=limits.CLOCK_NODES_MAX)]
     frozen: Pids
+    lets_go: bool = False
+    """Nobody pursues the change for which members reported: a view without changes would let them go on."""
 
 
 class Prepare(Item, frozen=True, tag=97):

@@ -9,7 +9,7 @@ from enum import Enum
 
 from msgspec import Struct
 
-from whence.core.ready import Ready, Send
+from whence.core.ready import Note, Ready, Send
 from whence.core.views.items import Accept, Accepted, Decree, Flushed, Freeze, Nak, Prepare, Promise, Report, Target
 from whence.core.views.state import ViewState
 from whence.core.views.view import NO_BALLOT, VOTERS_MAX, Ballot, Cut, MarkAt, MemberId, View
@@ -18,7 +18,9 @@ from whence.types import Instant
 MEMBERS_MAX = 16
 """Members of a mesh: everybody sends to everybody."""
 
-NEVER = 1 << 62
+GIVEN_UP_NS = 8_000_000_000
+"""How long a removal waits that was given up because nobody has what counts of the removed: only an operator, or a
+member that comes back, can help."""
 
 
 class Phase(Enum):
@@ -80,30 +82,35 @@ class Leader:
         """The highest round that was seen."""
         self.dead: dict[int, None] = {}
         """Members of this instance that turned out to have what nobody can supply."""
-        self.unsuppliable = False
+        self.given_up: dict[MemberId, Instant] = {}
+        """Members whose removal was given up, because nobody has what counts of them, and until when."""
         self.waits_for: list[int] = []
         """Who has not answered the present attempt."""
         self.fruitless = 0
-        """Attempts in this instance that would have changed nothing: the next one waits longer."""
+        """Attempts that would have changed nothing, since the view last changed: the next one waits longer."""
 
-    def reset(self) -> None:
+    def reset(self, *, changed: bool) -> None:
         """Forget the attempt: its instance is decided."""
         self.attempt = None
         self.dead = {}
-        self.unsuppliable = False
-        self.fruitless = 0
+        if changed:
+            self.fruitless = 0
         self.waits_for = []
 
     # --- what is wanted ---
 
     def plan(
         self, condemned: dict[int, None], leavers: dict[int, None], joins: dict[int, int], frozen: dict[int, None],
-        *, lets_go: bool, wants_promotion: bool,
+        *, lets_go: bool, wants_promotion: bool, now: Instant,
     ) -> Plan | None:  # fmt: skip
         """Return what to attempt, or None where nothing may or need be changed. `lets_go`: nobody pursues what is
         frozen; `wants_promotion`: there is room for voters."""
         view = self.state.latest
         present = dict.fromkeys(member.pid for member in view.members)
+        self.given_up = {member: until for member, until in self.given_up.items() if now < until}
+        waiting = dict.fromkeys(member.pid for member in self.given_up if member in view.members)
+        condemned = {pid: None for pid in condemned if pid not in waiting}
+        joins = {pid: nonce for pid, nonce in joins.items() if pid not in waiting}
         leavers = {pid: None for pid in leavers if pid in present}
         if all(voter.pid in leavers or voter.pid in condemned for voter in view.voters):
             leavers = {}  # others must be able to vote first
@@ -118,7 +125,7 @@ class Leader:
             return Plan(remove, leavers, fresh, plain=False, promote=True)
         fresh = {pid: nonce for pid, nonce in fresh.items() if pid not in present}
         fresh = dict(list(fresh.items())[: max(0, MEMBERS_MAX - len(present))])
-        if fresh or (frozen and lets_go):
+        if fresh or lets_go:
             return Plan({}, {}, fresh, plain=True)
         if wants_promotion and not remove:
             return Plan({}, {}, {}, plain=False, promote=True)
@@ -257,7 +264,9 @@ class Leader:
         if view.has_quorum(stays) and any(voter.pid not in remove for voter in view.voters):
             self.begin(Plan(remove, leavers, plan.joins, plain=False, promote=plan.promote), now, ready)
             return
-        self.unsuppliable = bool(self.dead)
+        if self.dead:
+            self.given_up |= {member: now + GIVEN_UP_NS for member in view.members if member.pid in plan.remove}
+            ready.notes.append(Note("note", "unsuppliable"))
         joins = {pid: nonce for pid, nonce in plan.joins.items() if view.member_of(pid) is None}
         self.begin(Plan({}, {}, joins, plain=True), now, ready)
 
@@ -343,9 +352,8 @@ class Leader:
         """Put the view to the vote, unless it would change nothing."""
         value = self._removal(attempt)
         if value.members == attempt.view.members and value.voters == attempt.view.voters:
-            self.attempt = None
             self.fruitless += 1
-            return
+            value = self._plain(attempt)  # those who reported may go on
         self._vote(attempt, value, ready)
 
     def _vote(self, attempt: Attempt, value: View, ready: Ready) -> None:

@@ -103,7 +103,7 @@ class Participant:
             case Freeze() if state.entered == state.adopted:
                 self._freeze(sender, item, now, ready)
             case Target() if state.entered == state.adopted:
-                self._target(item, now, ready)
+                self._target(sender, item, now, ready)
 
     def _answer(self, sender: int, item: Promise | Nak | Accepted | Report | Flushed, now: Instant, ready: Ready) -> None:
         ready.send.append(Send((sender,), item))
@@ -143,13 +143,14 @@ class Participant:
             [stream.base or 0 for stream in here],
         )  # fmt: skip
 
-    def _target(self, asked: Target, now: Instant, ready: Ready) -> None:
+    def _target(self, sender: int, asked: Target, now: Instant, ready: Ready) -> None:
         state = self.state
         if asked.ballot != state.report_ballot or len(asked.numbers) != len(state.here):
             return
         state.targets = {
             stream.member.pid: number for stream, number in zip(state.here, asked.numbers, strict=True)
         }
+        self._leader = sender
         self._flushed = NO_BALLOT  # the answer may have been lost
         self.inbox.release(now, ready)
         if not self.flush(now, ready):

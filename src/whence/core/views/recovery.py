@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from whence.core.ready import Ready, Returned
 from whence.core.views import journal
 from whence.core.views.changes import Changes
-from whence.core.views.items import ViewMark, ViewMessage
+from whence.core.views.items import Message, ViewMark, ViewMessage
 from whence.core.views.journal import (
     Adopted,
     Base,
@@ -189,17 +189,30 @@ class Recovery:
         for number, message in mine.retained.items():
             if number > mine.taken:
                 order.got(mine, message, 0, now, ready)
-        for entry in self._custody:
-            message = message_in(entry)
-            member = state.origin_of(message)
-            stream = state.streams.get(member) if member is not None else None
-            if stream is None or stream.base is None or message.number != stream.got + 1:
-                continue
-            stream.get(message, message.number)
-            stream.stored = message.number
-            state.last_epoch[stream.member] = message.epoch
-            order.got(stream, message, 0, now, ready)
+        self._replay_custody([message_in(entry) for entry in self._custody], now, ready)
         self._custody = []
+
+    def _replay_custody(self, messages: list[Message], now: Instant, ready: Ready) -> None:
+        """Count the messages in custody as got again, each after what it follows."""
+        state, progress = self.state, True
+        while progress:
+            progress = False
+            for message in messages:
+                member = state.origin_of(message)
+                stream = state.streams.get(member) if member is not None else None
+                if stream is None or stream.base is None:
+                    continue
+                if message.number <= stream.got:
+                    stream.retained.setdefault(message.number, message)  # somebody may lack it
+                    stream.stored = max(stream.stored, message.number)
+                if message.number != stream.got + 1:
+                    continue
+                if state.has_past(message):
+                    stream.get(message, message.number)
+                    stream.stored = message.number
+                    state.last_epoch[stream.member] = message.epoch
+                    self.changes.inbox.stage.got(stream, message, 0, now, ready)
+                    progress = True
 
     def _restore_cuts(self) -> None:
         state = self.state
@@ -246,7 +259,7 @@ class Recovery:
                 records += [
                     journal.record_of_custody(message)
                     for number, message in stream.retained.items()
-                    if stream.taken < number <= stream.stored
+                    if number <= stream.stored
                 ]
         counts = state.taken_counts
         records.append(journal.encode(TakenCounts(counts.copy())))

@@ -168,13 +168,13 @@ class ViewState:
         if message.epoch == self.entered:
             if any(map(gt, message.past, self.got)):
                 return False
-        elif not self._has_past(message):
+        elif not self.has_past(message):
             return False
         if self.open_cuts and self._waits_for_cut(message, stream):
             return False
         return not self.frozen or self._may_pass(stream, number)
 
-    def _has_past(self, message: Message) -> bool:
+    def has_past(self, message: Message) -> bool:
         """Tell whether everything that a message of an earlier view follows was got, or is not for this member."""
         for member, needed in zip(self.views[message.epoch].members, message.past, strict=True):
             stream = self.streams.get(member)

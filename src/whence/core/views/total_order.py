@@ -164,7 +164,9 @@ class TotalOrder(Order):
             if stream is None or number <= stream.handed:
                 heappop(waiting)
                 continue
-            if not self._is_due(clock, stream) or not self.is_safe(stream, number):
+            if not self._is_due(clock, stream):
+                return
+            if isinstance(stream.retained[number], ViewMessage) and not self.is_safe(stream, number):
                 return
             heappop(waiting)
             self._hand(stream, number, now - since, ready)

@@ -38,6 +38,8 @@ from whence.types import EventId, Instant
 ASKED_NS = 1_000_000_000
 """A newcomer is added only if it asked within this time: at `total` others wait for its first word."""
 
+TRIES_MAX = 8
+
 LEFT_ALONE = 8
 """After so many attempts' time a change that was reported to counts as abandoned."""
 
@@ -66,6 +68,8 @@ class Changes:
         self._pursued_at: Instant = -NEVER
         """When somebody last asked this member for anything in a change."""
         self._patience: Instant = 0
+        self._tries = 0
+        """Attempts in this instance: each may take longer than those before."""
         self.next_at: Instant = NEVER
         """When to look again at what is wished."""
         self.removed_by: View | None = None
@@ -106,9 +110,11 @@ class Changes:
         peer = self.links.peers.get(pid)
         return peer is not None and incarnation > peer.incarnation
 
-    def wish(self, pid: int, item: Wish, now: Instant) -> None:
+    def wish(self, pid: int, item: Wish, now: Instant, ready: Ready) -> None:
         """Take what another member wishes."""
-        if item.epoch == self.state.adopted:
+        if item.epoch < self.state.adopted:
+            self.links.tell_views(pid, item.epoch, ready)
+        elif item.epoch == self.state.adopted:
             self._wishes[pid] = (item, now)
             self.look(now)
 
@@ -172,7 +178,7 @@ class Changes:
         return (
             self._has_reported()
             and self.leader.attempt is None
-            and now - self._pursued_at > LEFT_ALONE * self.settings.attempt_ns
+            and now - self._pursued_at > LEFT_ALONE * max(self.settings.attempt_ns, self.settings.suspect_ns)
         )
 
     def _suspected(self) -> bool:
@@ -236,7 +242,8 @@ class Changes:
         )
         leader.attempt = None
         if plan is not None:
-            self._patience = int(self.settings.attempt_ns * (1 + self._rng()))
+            self._tries = min(self._tries + 1, TRIES_MAX)
+            self._patience = int(self.settings.attempt_ns * (1 + self._rng()) * 2 ** (self._tries // 2))
             leader.begin(plan, now, ready)
 
     # --- the items of a change ---
@@ -254,7 +261,9 @@ class Changes:
             self._pursued_at = now
             if self.removed_by is not None:
                 ready.send.append(Send((sender,), Decree(self.removed_by)))
-            elif self.state.view.member_of(sender) is not None:
+            elif item.instance < self.state.adopted:
+                self.links.tell_views(sender, item.instance, ready)
+            else:
                 self.participant.receive(sender, item, now, ready)
             self.look_later(now)
             return
@@ -306,6 +315,7 @@ class Changes:
             self._open_cut(view, cut.member, ready)
         self.leader.reset(changed=view.members != former.members or view.voters != former.voters)
         self._wishes = {}
+        self._tries = 0
         self._joins = {
             pid: asked for pid, asked in self._joins.items() if self._may_join(pid, asked[0])
         }

@@ -237,7 +237,7 @@ class ViewMember:
             case JoinRequest():
                 self.changes.join_asked(pid, incarnation, item, now, ready)
             case Wish():
-                self.changes.wish(pid, item, now)
+                self.changes.wish(pid, item, now, ready)
             case Decree(view):
                 self.changes.decree(pid, view, now, ready)
             case Hint() | Knows():

@@ -89,9 +89,6 @@ class Participant:
     ) -> None:
         """Take an item of a leader; it may be this member itself."""
         state = self.state
-        if item.instance < state.adopted:
-            self.links.tell_views(sender, item.instance, ready)
-            return
         if item.instance != state.adopted:
             return  # the views that are missing here come first
         self.acceptor.look_at(state.adopted)

@@ -26,7 +26,7 @@ from whence.core.views.items import (
     ViewMessage,
     Wish,
 )
-from whence.core.views.journal import Base, Entered, Journal, RemovedAt
+from whence.core.views.journal import Entered, Journal, RemovedAt
 from whence.core.views.leader import Leader
 from whence.core.views.links import NEVER, Links, last_event
 from whence.core.views.participant import Participant
@@ -336,7 +336,7 @@ class Changes:
         if stream.base is None:
             base = stream.base_for(state.me.joined)
             stream.begin_at(base if base is not None and base <= cut.number else cut.number + 1)
-            self.journal.write(Base(member.pid, member.joined, stream.base or 0), ready)
+            self.journal.begins(stream, ready)
         if cut.number > stream.got:
             state.open_cuts[member] = cut.number
         else:

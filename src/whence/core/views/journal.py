@@ -74,11 +74,13 @@ class Frozen(Struct, frozen=True, tag=46, array_like=True, gc=False):
 
 
 class Base(Struct, frozen=True, tag=47, array_like=True, gc=False):
-    """Where a stream begins here."""
+    """Where a stream begins here, and the marks of its member that are known by then: strict order needs their
+    clocks."""
 
     pid: int
     joined: int
     base: int
+    marks: list[MarkAt]
 
 
 class Opened(Struct, frozen=True, tag=48, array_like=True, gc=False):
@@ -208,6 +210,11 @@ class Journal:
             self.counts_written = counts.copy()
             last = max((place + 1 for place, count in enumerate(counts) if count), default=0)
             self.write(TakenCounts(counts[:last]), ready)
+
+    def begins(self, stream: Stream, ready: Ready) -> None:
+        """Persist where a stream begins here."""
+        member = stream.member
+        self.write(Base(member.pid, member.joined, stream.base or 0, stream.marks.copy()), ready)
 
     def store(self, stream: Stream, upto: int, ready: Ready) -> None:
         """Take custody of another member's messages up to a number, as far as they are retained."""

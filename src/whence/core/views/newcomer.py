@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from whence.core.ready import Note, Ready, Send
 from whence.core.views.changes import Changes
 from whence.core.views.items import JoinRequest
-from whence.core.views.journal import Base, Opened
+from whence.core.views.journal import Opened
 from whence.core.views.links import NEVER
 from whence.core.views.streams import Stream
 from whence.core.views.view import MemberId, View
@@ -68,7 +68,7 @@ class Newcomer:
     # --- opening ---
 
     def _base_found(self, stream: Stream, ready: Ready) -> None:
-        self.journal.write(Base(stream.member.pid, stream.member.joined, stream.base or 0), ready)
+        self.journal.begins(stream, ready)
 
     def try_open(self, now: Instant, ready: Ready) -> None:
         """Open this member, if every older one has everything up to the marks."""

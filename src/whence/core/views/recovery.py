@@ -92,8 +92,10 @@ class Recovery:
                 case Frozen(_, ballot, pids):
                     state.frozen, state.report_ballot = dict.fromkeys(pids), ballot
                     state.stored_at_report = {}
-                case Base(pid, joined, base):
-                    streams_in(state, MemberId(pid, joined)).begin_at(base)
+                case Base(pid, joined, base, marks):
+                    stream = streams_in(state, MemberId(pid, joined))
+                    stream.begin_at(base)
+                    stream.marks = marks.copy()
                 case Opened(start):
                     state.opened = True
                     changes.inbox.stage.begin_at(start)

@@ -99,11 +99,14 @@ class TotalOrder(Order):
             if member.joined >= me.joined:
                 continue
             marks = [mark for mark in stream.marks if mark.is_base_for(me.joined)]
-            if stream.base is None:
+            if stream.base is None or not (marks or self._is_removed(member)):
                 return False
             start = max([start, *[mark.clock for mark in marks]])
         self.begin_at(start)
         return True
+
+    def _is_removed(self, member: MemberId) -> bool:
+        return any(view.cut_of(member) is not None for view in self.state.views.values())
 
     def begin_at(self, start: int) -> None:
         """Set the first clock of a newcomer."""

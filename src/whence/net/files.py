@@ -60,7 +60,8 @@ class GroupFiles:
         if self._trace is None:
             return None
         about = {
-            "durable": remembers(context.spec, context.settings), "founders": list(founders), "settings": by_name(context.settings),
+            "durable": remembers(context.spec, context.settings),
+            "founders": list(founders), "settings": by_name(context.settings),
         }  # fmt: skip
         self._spools[context.group] = spool = TraceSegmentWriter(
             self._trace, context.group, context.level, *context.me, self._settings.trace_segment_bytes,

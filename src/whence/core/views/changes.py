@@ -1,7 +1,7 @@
-"""Changing the view: who is to go, who may come, who leads, and what happens when a view is known and when it is entered.
+"""Changing the view: who goes, who comes, who leads, and what happens when a view is known and when it is entered.
 
-Laws: a view is entered when nothing of those it removes is missing here; entering says so by a mark, an ordinary message
-of the own stream. Whoever reads of its own removal publishes, delivers and votes no more, but goes on telling the view
+Laws: a view is entered when nothing of those it removes is missing here; a mark says so, an ordinary message of the own
+stream. Whoever reads of its own removal publishes, delivers and votes no more, but goes on telling the view
 until enough of the next voters know it: it may be the only one that does.
 """
 
@@ -162,7 +162,15 @@ class Changes:
             wish = Wish(state.adopted, list(condemned), list(leavers), list(joins.items()), list(frozen), lets_go)
             ready.send.append(Send((leads,), wish))
             self._expect(leads, now)
-        if condemned or leavers or joins or self._has_reported() or self.leader.attempt or self._added_at or self.leaving:
+        if (
+            condemned
+            or leavers
+            or joins
+            or self._has_reported()
+            or self.leader.attempt
+            or self._added_at
+            or self.leaving
+        ):
             self.next_at = now + pace
         elif self._suspected():
             self.next_at = now + 4 * pace
@@ -316,9 +324,7 @@ class Changes:
         self.leader.reset(changed=view.members != former.members or view.voters != former.voters)
         self._wishes = {}
         self._tries = 0
-        self._joins = {
-            pid: asked for pid, asked in self._joins.items() if self._may_join(pid, asked[0])
-        }
+        self._joins = {pid: asked for pid, asked in self._joins.items() if self._may_join(pid, asked[0])}
         self.try_enter(now, ready)
         if state.open_cuts:
             self.inbox.ask_at = min(self.inbox.ask_at, now)
@@ -452,4 +458,6 @@ def view_note(view: View) -> Note:
         EventId(member.pid, nonce, member.joined) for member, nonce in zip(view.members, view.nonces, strict=True)
     )
     voters = sum(1 << view.place_of(voter.pid) for voter in view.voters)
-    return Note("view", "entered", epoch=view.epoch, value=voters, view=tuple(member.pid for member in view.members), ids=ids)
+    return Note(
+        "view", "entered", epoch=view.epoch, value=voters, view=tuple(member.pid for member in view.members), ids=ids
+    )

@@ -75,9 +75,7 @@ class Inbox:
             stream.begin_at(message.number)
             self.on_base(stream, ready)
 
-    def _get(
-        self, stream: Stream, message: Message, number: int, hold_ns: int, now: Instant, ready: Ready
-    ) -> None:
+    def _get(self, stream: Stream, message: Message, number: int, hold_ns: int, now: Instant, ready: Ready) -> None:
         """Count a message as got."""
         state = self.state
         if stream.held and stream.held.pop(number, None) is not None:
@@ -144,9 +142,7 @@ class Inbox:
             if now - first.since >= self.settings.ask_ns and first.message.epoch in state.views:
                 for member, number in state.missing(first.message):
                     wanted[member] = max(wanted.get(member, 0), number)
-        everybody: dict[MemberId, int] = {}
-        for member, number in state.open_cuts.items() if state.opened else ():
-            everybody[member] = number
+        everybody = dict(state.open_cuts) if state.opened else {}
         for stream in state.here if state.targets and state.opened else ():
             number = state.targets.get(stream.member.pid, 0)
             if stream.got < number:

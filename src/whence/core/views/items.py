@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from whence import limits
 from whence.core.ready import BundleItem, Item
-from whence.core.views.view import Ballot, MarkAt, MemberId, View
+from whence.core.views.view import Ballot, MarkAt, View
 from whence.types import Bundle, Incarnation, PeerId
 
 Epoch: TypeAlias = Annotated[int, Meta(ge=0, le=2**62)]
@@ -86,7 +86,7 @@ class ViewAck(Item, frozen=True, tag=92):
     """What counts for `majority`: got where nothing is retained across crashes, else what is in the journal."""
     promise: Clock = 0
     """All messages of the sender after those in got have a later clock."""
-    removed: Annotated[list[tuple[PeerId, Epoch, Number]], Meta(max_length=limits.CLOCK_NODES_MAX)] = []
+    removed: Annotated[tuple[tuple[PeerId, Epoch, Number], ...], Meta(max_length=limits.CLOCK_NODES_MAX)] = ()
     """The same for messages of removed members that are not finished here: peer, epoch it was added in, taken."""
     asks: bool = False
     """The sender waits for an answer of the same kind."""
@@ -225,5 +225,3 @@ class Knows(Item, frozen=True, tag=107):
     """The sender knows the view of this epoch: it need not be told again."""
 
     epoch: Epoch
-
-

@@ -332,9 +332,7 @@ class Leader:
             if len(voters) < VOTERS_MAX and member not in voters and member.joined <= closed:
                 voters.append(member)
         cuts = [
-            self._cut(attempt, place, member)
-            for place, member in enumerate(view.members)
-            if member.pid in plan.remove
+            self._cut(attempt, place, member) for place, member in enumerate(view.members) if member.pid in plan.remove
         ]
         return View(epoch, members, voters, nonces, cuts)
 

@@ -1,7 +1,7 @@
-"""What a member still owes others, and what it knows of them: own messages, acknowledgements, and when both are repeated.
+"""What a member owes others, and what it knows of them: own messages, acknowledgements, and when both are repeated.
 
-Laws: everybody hears from everybody how far it is, so nobody has to be told what is stable. Within one incarnation what a
-member says only grows; a later one may have less, and counts from its first word on. What is not acknowledged is sent
+Laws: everybody hears from everybody how far it is, so nobody has to be told what is stable. Within one incarnation what
+a member says only grows; a later one may have less, and counts from its first word on. What is not acknowledged is sent
 again. A message says how far its publisher is, so an acknowledgement of its own is sent only if nothing was published
 for a while.
 """
@@ -152,7 +152,10 @@ class Links:
         to = [
             pid
             for pid, peer in self.peers.items()
-            if peer.sent == number - 1 and peer.first is not None and pid not in suspected and self.acked(peer) >= lowest
+            if peer.sent == number - 1
+            and peer.first is not None
+            and pid not in suspected
+            and self.acked(peer) >= lowest
         ]
         for pid in to:
             self.peers[pid].sent = number
@@ -364,9 +367,7 @@ class Links:
         if place < 0 or state.latest.members[place] != member:
             return True  # it was removed: what counts of it was flushed
         has += [
-            pid
-            for pid, peer in self.peers.items()
-            if peer.entered == state.entered and peer.stored[place] >= number
+            pid for pid, peer in self.peers.items() if peer.entered == state.entered and peer.stored[place] >= number
         ]
         return state.view.has_quorum(has)
 
@@ -404,11 +405,11 @@ class Links:
         state = self.state
         latest = state.latest
         self.count_taken()
-        removed = [
+        removed = tuple(
             (member.pid, member.joined, stream.taken if state.opened else 0)
             for member, stream in state.streams.items()
             if latest.member_of(member.pid) != member
-        ]
+        )
         if not state.opened:
             mine = state.own.got if state.me in state.streams else 0
             got = [mine if member == state.me else 0 for member in latest.members]

@@ -1,4 +1,4 @@
-"""A member of a living group: everybody sends to everybody, members join, leave and are removed, and nobody stops for it.
+"""A member of a living group: everybody sends to everybody; members join, leave, are removed, and nobody stops for it.
 
 Promises: causal order; every message once at every member it is for; one view per epoch; members that stay are handed
 the same messages, from the later of their joins on; what is published after a newcomer's `open` returned reaches it.
@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from whence.core.member import OverlayStatus
-from whence.core.ready import Delivery, Gauge, Item, Note, RandomSource, Ready, Returned, Send
+from whence.core.ready import Gauge, Item, Note, RandomSource, Ready, Returned, Send
 from whence.core.views.changes import Changes, view_note
 from whence.core.views.inbox import Inbox
 from whence.core.views.items import (
@@ -223,7 +223,9 @@ class ViewMember:
         if self.changes.removed_by is not None:
             self._receive_removed(pid, item, now, ready)
             return
-        if pid != self.me.pid and not isinstance(item, JoinRequest):  # who asks to join is not yet the member of its name
+        if pid != self.me.pid and not isinstance(
+            item, JoinRequest
+        ):  # who asks to join is not yet the member of its name
             links.heard(pid, incarnation, now, ready)
         match item:
             case ViewMessage() | ViewMark():
@@ -242,9 +244,7 @@ class ViewMember:
                 self.changes.decree(pid, view, now, ready)
             case Hint() | Knows():
                 pass
-            case (
-                Prepare() | Promise() | Freeze() | Report() | Target() | Flushed() | Accept() | Accepted() | Nak()
-            ):
+            case Prepare() | Promise() | Freeze() | Report() | Target() | Flushed() | Accept() | Accepted() | Nak():
                 self.changes.receive(pid, item, now, ready)
             case _:
                 ready.notes.append(Note("drop", "other_level", peer=pid))
@@ -361,9 +361,7 @@ class ViewMember:
         self.order.reserve(ready)
         soonest = self.changes.next_at
         if self.changes.removed_by is None:
-            soonest = min(
-                soonest, self.links.ack_at, self.links.retry_at, self.inbox.ask_at, self.newcomer.ask_at
-            )
+            soonest = min(soonest, self.links.ack_at, self.links.retry_at, self.inbox.ask_at, self.newcomer.ask_at)
         if soonest < NEVER and not self.changes.ended:
             ready.wake_at = soonest
         return ready

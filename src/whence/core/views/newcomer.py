@@ -1,7 +1,7 @@
 """Joining: a process asks, is added to a view, learns where every stream begins, and is opened.
 
 Law: a newcomer counts nothing as got before every older member has everything up to the marks with which they entered
-its view. From then on nothing older than the newcomer can be lost any more, and what it has is closed with what all have.
+its view. From then on nothing older than the newcomer can be lost, and what it has is closed with what all have.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """When a message that was got is handed to the application: at `causal` at once; total_order.py waits for its place."""
 
 from whence.core.ready import Delivery, Mark, Ready
-from whence.core.views.journal import Reserve
 from whence.core.views.items import Message, ViewMessage
+from whence.core.views.journal import Reserve
 from whence.core.views.state import ViewState
 from whence.core.views.streams import Stream
 from whence.core.views.view import MarkAt, MemberId

@@ -84,9 +84,7 @@ class Participant:
         self._flushed: Ballot = NO_BALLOT
         """The ballot whose leader was told that the targets are reached."""
 
-    def receive(
-        self, sender: int, item: Prepare | Freeze | Target | Accept, now: Instant, ready: Ready
-    ) -> None:
+    def receive(self, sender: int, item: Prepare | Freeze | Target | Accept, now: Instant, ready: Ready) -> None:
         """Take an item of a leader; it may be this member itself."""
         state = self.state
         if item.instance != state.adopted:
@@ -102,7 +100,9 @@ class Participant:
             case Target() if state.entered == state.adopted:
                 self._target(sender, item, now, ready)
 
-    def _answer(self, sender: int, item: Promise | Nak | Accepted | Report | Flushed, now: Instant, ready: Ready) -> None:
+    def _answer(
+        self, sender: int, item: Promise | Nak | Accepted | Report | Flushed, now: Instant, ready: Ready
+    ) -> None:
         ready.send.append(Send((sender,), item))
 
     def _freeze(self, sender: int, asked: Freeze, now: Instant, ready: Ready) -> None:
@@ -144,9 +144,7 @@ class Participant:
         state = self.state
         if asked.ballot != state.report_ballot or len(asked.numbers) != len(state.here):
             return
-        state.targets = {
-            stream.member.pid: number for stream, number in zip(state.here, asked.numbers, strict=True)
-        }
+        state.targets = {stream.member.pid: number for stream, number in zip(state.here, asked.numbers, strict=True)}
         self._leader = sender
         self._flushed = NO_BALLOT  # the answer may have been lost
         self.inbox.release(now, ready)

@@ -100,11 +100,11 @@ class Recovery:
                     state.opened = True
                     changes.inbox.stage.begin_at(start)
                 case MarkSeen(pid, joined, mark):
-                    stream = state.streams.get(MemberId(pid, joined))
-                    if stream is not None:
-                        stream.seen(mark)
-                        stream.silent.append(mark.number)
-                        state.last_epoch[stream.member] = mark.epoch
+                    marked = state.streams.get(MemberId(pid, joined))
+                    if marked is not None:
+                        marked.seen(mark)
+                        marked.silent.append(mark.number)
+                        state.last_epoch[marked.member] = mark.epoch
                 case Custody() | MarkCustody():
                     self._custody.append(entry)
                 case StreamAt():
@@ -282,4 +282,3 @@ def _mark_epoch_before(stream: Stream, epoch: int) -> int:
         if isinstance(message, ViewMark):
             return message.prev
     return epoch
-

@@ -14,8 +14,8 @@ from whence.core.views.view import NO_BALLOT, Ballot, MemberId, View
 from whence.limits import CLOCK_NODES_MAX
 
 VIEWS_MAX = 256
-"""Views that are remembered, to tell those who lack them. Whoever lacks an older one learns that it was removed, and not
-how far its messages counted."""
+"""Views that are remembered, to tell those who lack them. Whoever lacks an older one learns that it was removed, and
+not how far its messages counted."""
 
 NOWHERE = -1
 

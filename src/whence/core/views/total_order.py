@@ -177,9 +177,7 @@ class TotalOrder(Order):
     def _is_due(self, clock: int, stream: Stream) -> bool:
         """Tell whether every other member of the view has promised to publish only later."""
         me = self.state.me
-        return all(
-            other.promised >= clock for other in self.state.here if other is not stream and other.member != me
-        )
+        return all(other.promised >= clock for other in self.state.here if other is not stream and other.member != me)
 
     def _hand(self, stream: Stream, number: int, hold_ns: int, ready: Ready) -> None:
         state = self.state

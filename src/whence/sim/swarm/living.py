@@ -164,7 +164,9 @@ def _crashes(plan: Plan, rng: Random, *, durable: bool) -> None:
         )  # fmt: skip
     if durable and rng.random() < 0.3:
         at, until = _span(rng, 50, 600)
-        plan.faults.append(Fault(kind="crash", at_ns=at, until_ns=until, nodes=nodes, disk=rng.choice(("lost", "torn"))))
+        plan.faults.append(
+            Fault(kind="crash", at_ns=at, until_ns=until, nodes=nodes, disk=rng.choice(("lost", "torn")))
+        )
     if rng.random() < 0.4:
         dead = rng.choice(nodes)
         plan.dead.append(dead)

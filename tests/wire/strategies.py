@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from msgspec import inspect
 
 from tests.wire.ticket_strategies import TICKETS
+from tests.wire.view_strategies import of_views
 from whence import limits
 from whence.core.dissemination.direct import HAVE, WANT, Have, Want
 from whence.core.dissemination.gossip import Gossip
@@ -39,6 +40,10 @@ def of_type(info: inspect.Type) -> st.SearchStrategy[Any]:
             return st.text(max_size=min(info.max_length or SMALL, SMALL))
         case inspect.ListType():
             return st.lists(of_type(info.item_type), min_size=info.min_length or 0, max_size=4)
+        case inspect.TupleType():
+            return st.tuples(*map(of_type, info.item_types))
+        case inspect.NamedTupleType():
+            return st.builds(info.cls, *[of_type(field.type) for field in info.fields])
         case inspect.StructType():
             return of_struct(info)
     raise NotImplementedError(f"no strategy for {info}; say here how to draw one")
@@ -118,6 +123,7 @@ def _causal_message() -> st.SearchStrategy[CausalMessage]:
 
 AGREEING: dict[type, st.SearchStrategy[Any]] = {
     **TICKETS,
+    **of_views(bundles()),
     Bundle: bundles(),
     Gossip: _gossip(),
     Welcome: st.builds(Welcome, news(), st.binary(max_size=SMALL)),

@@ -10,17 +10,12 @@ from msgspec import Meta
 
 from whence import limits
 from whence.core.ready import BundleItem, Item
-from whence.core.views.view import Ballot, MarkAt, View
+from whence.core.views.view import MARKS_MAX, Ballot, Clock, Epoch, MarkAt, Number, View
 from whence.types import Bundle, Incarnation, PeerId
 
-Epoch: TypeAlias = Annotated[int, Meta(ge=0, le=2**62)]
-Number: TypeAlias = Annotated[int, Meta(ge=0, le=limits.SEQ_MAX)]
-Clock: TypeAlias = Annotated[int, Meta(ge=0, le=2**62)]
 Place: TypeAlias = Annotated[int, Meta(ge=0, lt=limits.CLOCK_NODES_MAX)]
 Numbers: TypeAlias = Annotated[list[Number], Meta(max_length=limits.CLOCK_NODES_MAX)]
 Pids: TypeAlias = Annotated[list[PeerId], Meta(max_length=limits.CLOCK_NODES_MAX)]
-MARKS_MAX = 32
-"""Marks of one member that others remember. A newcomer that needs an older one is not opened, and joins anew."""
 Marks: TypeAlias = Annotated[list[MarkAt], Meta(max_length=MARKS_MAX)]
 
 
@@ -146,6 +141,10 @@ class Promise(Item, frozen=True, tag=98):
     accepted: Ballot
     value: View | None
 
+    def is_valid(self) -> bool:
+        """Tell whether the view is valid, if there is one."""
+        return self.value is None or self.value.is_valid()
+
 
 class Freeze(Item, frozen=True, tag=99):
     """Take no more messages of those that are to be removed, and report."""
@@ -166,7 +165,7 @@ class Report(Item, frozen=True, tag=100):
     """It has every message from here up to what it got; one more than that if none."""
     marks: Annotated[list[Marks], Meta(max_length=limits.CLOCK_NODES_MAX)]
     frozen: Pids
-    closed: int
+    closed: Annotated[int, Meta(ge=-1, le=2**62)]
     """Whatever is unstable here is also for members added up to this epoch; -1: not opened."""
     opened: bool
     bases: Numbers
@@ -200,6 +199,10 @@ class Accept(Item, frozen=True, tag=103):
     ballot: Ballot
     value: View
 
+    def is_valid(self) -> bool:
+        """Tell whether the view is valid."""
+        return self.value.is_valid()
+
 
 class Accepted(Item, frozen=True, tag=104):
     """The vote."""
@@ -219,6 +222,10 @@ class Decree(Item, frozen=True, tag=106):
     """This view is decided."""
 
     view: View
+
+    def is_valid(self) -> bool:
+        """Tell whether the view is valid."""
+        return self.view.is_valid()
 
 
 class Knows(Item, frozen=True, tag=107):

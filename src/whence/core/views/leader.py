@@ -12,7 +12,7 @@ from msgspec import Struct
 from whence.core.ready import Note, Ready, Send
 from whence.core.views.items import Accept, Accepted, Decree, Flushed, Freeze, Nak, Prepare, Promise, Report, Target
 from whence.core.views.state import ViewState
-from whence.core.views.view import NO_BALLOT, VOTERS_MAX, Ballot, Cut, MarkAt, MemberId, View
+from whence.core.views.view import MARKS_MAX, NO_BALLOT, VOTERS_MAX, Ballot, Cut, MarkAt, MemberId, View
 from whence.types import Instant
 
 MEMBERS_MAX = 16
@@ -169,7 +169,9 @@ class Leader:
                 attempt.promises[sender] = item
                 attempt.moved_at = now
                 self._promised(attempt, now, ready)
-            case Report() if attempt.phase is Phase.REPORT and sender in attempt.asked:
+            case Report() if (
+                attempt.phase is Phase.REPORT and sender in attempt.asked and len(item.got) == len(attempt.view.members)
+            ):
                 attempt.reports[sender] = item
                 attempt.moved_at = now
                 self._reported(attempt, now, ready)
@@ -344,7 +346,7 @@ class Leader:
             if report.got[place] == number:
                 clock = max(clock, report.clocks[place])
             marks |= {mark.number: mark for mark in report.marks[place] if mark.number <= number}
-        return Cut(member, number, clock, [marks[at] for at in sorted(marks)])
+        return Cut(member, number, clock, [marks[at] for at in sorted(marks)][-MARKS_MAX:])
 
     def _propose(self, attempt: Attempt, ready: Ready) -> None:
         """Put the view to the vote, unless it would change nothing."""

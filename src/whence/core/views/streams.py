@@ -9,8 +9,8 @@ from collections import deque
 
 from msgspec import Struct
 
-from whence.core.views.items import MARKS_MAX, Message, ViewMark
-from whence.core.views.view import MarkAt, MemberId
+from whence.core.views.items import Message, ViewMark
+from whence.core.views.view import MARKS_MAX, MarkAt, MemberId
 from whence.types import Instant
 
 

@@ -5,26 +5,37 @@ again is another member, and no packet for one is taken by the other. Two quorum
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Annotated, NamedTuple, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
+
+from whence.limits import CLOCK_NODES_MAX, SEQ_MAX
+from whence.types import Incarnation, PeerId
 
 VOTERS_MAX = 7
 """More voters would make changes slower and hardly safer."""
 
 
+MARKS_MAX = 32
+"""Marks of one member that others remember. A newcomer that needs an older one is not opened, and joins anew."""
+
+Epoch: TypeAlias = Annotated[int, Meta(ge=0, le=2**62)]
+Number: TypeAlias = Annotated[int, Meta(ge=0, le=SEQ_MAX)]
+Clock: TypeAlias = Annotated[int, Meta(ge=0, le=2**62)]
+
+
 class MemberId(NamedTuple):
     """A peer, and the epoch of the view that added it."""
 
-    pid: int
-    joined: int
+    pid: PeerId
+    joined: Epoch
 
 
 class Ballot(NamedTuple):
     """The number of an attempt at a change: later rounds win, then higher peers."""
 
-    round: int
-    pid: int
+    round: Annotated[int, Meta(ge=0, le=2**31 - 1)]
+    pid: PeerId
 
 
 NO_BALLOT = Ballot(0, 0)
@@ -33,10 +44,10 @@ NO_BALLOT = Ballot(0, 0)
 class MarkAt(Struct, frozen=True, array_like=True, gc=False):
     """A mark in a member's stream: it entered `epoch` there, and its mark before that was of `prev`."""
 
-    prev: int
-    epoch: int
-    number: int
-    clock: int
+    prev: Epoch
+    epoch: Epoch
+    number: Number
+    clock: Clock
 
     def is_base_for(self, joined: int) -> bool:
         """Tell whether a member that was added in epoch `joined` begins this stream here."""
@@ -47,21 +58,32 @@ class Cut(Struct, frozen=True, array_like=True, gc=False):
     """How far the messages of a removed member count: up to `number`, with the marks among them."""
 
     member: MemberId
-    number: int
-    clock: int
-    marks: list[MarkAt]
+    number: Number
+    clock: Clock
+    marks: Annotated[list[MarkAt], Meta(max_length=MARKS_MAX)]
 
 
 class View(Struct, frozen=True, array_like=True, gc=False):
     """The members of an epoch in order, those of them that vote on the next view, and how far the removed count."""
 
-    epoch: int
-    members: list[MemberId]
-    voters: list[MemberId]
-    nonces: list[int]
+    epoch: Epoch
+    members: Annotated[list[MemberId], Meta(max_length=CLOCK_NODES_MAX)]
+    voters: Annotated[list[MemberId], Meta(max_length=VOTERS_MAX)]
+    nonces: Annotated[list[Incarnation], Meta(max_length=CLOCK_NODES_MAX)]
     """Per member, the incarnation of the process that was added: no other process may act for it before it has a
     journal. 0: any, for founders."""
-    cuts: list[Cut]
+    cuts: Annotated[list[Cut], Meta(max_length=CLOCK_NODES_MAX)]
+
+    def is_valid(self) -> bool:
+        """Tell whether every peer is one member, voters are members, and nobody was added later than this."""
+        pids = {member.pid for member in self.members}
+        return (
+            len(pids) == len(self.members) == len(self.nonces)
+            and all(member.joined <= self.epoch for member in self.members)
+            and len(set(self.voters)) == len(self.voters) > 0
+            and all(voter in self.members for voter in self.voters)
+            and all(cut.member not in self.members for cut in self.cuts)
+        )
 
     def member_of(self, pid: int) -> MemberId | None:
         """Return the member that a peer is in this view."""

@@ -8,7 +8,7 @@ journals, by itself in the others.
 from random import Random
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from whence.sim.network import Latency, LatencyShape, NetworkModel
 from whence.sim.random_streams import RandomStreams
@@ -40,7 +40,21 @@ class Plan(Struct):
 
 
 def draw(level: str, seed: int) -> Scenario:
-    """Return the scenario of a seed: a mesh at `causal`, or a strict group at `total`."""
+    """Return the scenario of a seed: a living mesh at `causal`."""
+    return _draw(level, seed)
+
+
+def draw_strict(level: str, seed: int) -> Scenario:
+    """Return the scenario of a seed: a strict group at `total`."""
+    scenario = _draw(level, seed)
+    rng = RandomStreams(seed).of("strict")
+    renamed, left_out = {"held_copies_max": "held_max"}, ("spread", "processes")
+    settings = {renamed.get(name, name): value for name, value in scenario.settings.items() if name not in left_out}
+    uniform = settings["majority"] and rng.random() < 0.5
+    return structs.replace(scenario, settings=settings | {"order": "strict", "uniform": uniform})
+
+
+def _draw(level: str, seed: int) -> Scenario:
     rng = RandomStreams(seed).of("living")
     plan = Plan(rng.choice((2, 2, 3, 3, 3, 4, 5)))
     durable = rng.random() < 0.5
@@ -67,11 +81,6 @@ def draw(level: str, seed: int) -> Scenario:
         "held_copies_max": rng.choice((4096, 4096, 8)),
         "ack_ns": rng.choice((10, 40)) * MS,
     }
-    if level == "total":
-        renamed = {"held_copies_max": "held_max"}
-        left_out = ("spread", "processes")
-        settings = {renamed.get(name, name): value for name, value in settings.items() if name not in left_out}
-        settings |= {"order": "strict", "uniform": settings["majority"] and rng.random() < 0.5}
     live_from = SAFETY_NS + SETTLE_NS
     for at in range(6):
         plan.publishes.append(Publish(at_ns=live_from + at * 90 * MS, node=rng.choice(plan.everybody)))

@@ -59,8 +59,10 @@ class GroupFiles:
         """Return a recorder of what a member does; None where nothing is traced."""
         if self._trace is None:
             return None
+        earlier = [incarnation for incarnation in context.lives if incarnation < context.me.incarnation]
         about = {
             "durable": remembers(context.spec), "founders": list(founders), "settings": by_name(context.settings),
+            "previous": max(earlier, default=None),
         }  # fmt: skip
         self._spools[context.group] = spool = TraceSegmentWriter(
             self._trace, context.group, context.level, *context.me, self._settings.trace_segment_bytes,

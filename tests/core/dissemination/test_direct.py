@@ -136,6 +136,68 @@ def test_a_round_tells_how_far_each_active_sender_is_here() -> None:
     assert list(HAVE.iter_unpack(send.item.senders)) == [(3, 1, 1, 3, 1)]
 
 
+def test_a_rare_sender_is_told_of_when_a_busy_one_has_pushed_its_bundles_out() -> None:
+    """It learns that its event is here without publishing another; and nobody asks for what is kept no longer."""
+    direct = direct_of(keep_bundles=3)
+    told(direct, Push([one(3, 1)]))
+    told(direct, Push([one(2, seq) for seq in range(1, 6)]))
+    [send] = round_of(direct)
+    assert isinstance(send.item, Have)
+    assert list(HAVE.iter_unpack(send.item.senders)) == [(3, 1, 2, 2, 1), (2, 1, 3, 6, 1)]
+    newcomer = direct_of()
+    for _ in range(3):
+        wanted = [WANT.unpack(send.item.senders)[0] for send in told(newcomer, send.item)[1].send]
+        assert 3 not in wanted
+        round_of(newcomer)
+
+
+def test_a_sender_that_is_gone_and_of_whom_nothing_is_kept_is_not_told_of() -> None:
+    direct = direct_of(peers=(2,), keep_bundles=3)
+    told(direct, Push([one(3, 1)]))
+    told(direct, Push([one(2, seq) for seq in range(1, 6)]))
+    [send] = round_of(direct)
+    assert isinstance(send.item, Have)
+    assert list(HAVE.iter_unpack(send.item.senders)) == [(2, 1, 3, 6, 1)]
+
+
+@pytest.mark.parametrize("level", ["eventual", "fifo"])
+def test_a_rare_event_beside_a_busy_publisher_settles_without_another(level: str) -> None:
+    """The busy one pushes it out of what everybody keeps before the next round."""
+    members = {pid: node_of(level, Process(pid, 1), spread="direct", keep_bundles=8) for pid in (1, 2, 3)}
+    queue: list[tuple[int, int, Item]] = []
+    now = 0
+
+    def post(source: int, ready: Ready) -> None:
+        queue.extend((source, pid, send.item) for send in ready.send for pid in send.to)
+
+    def run_round() -> None:
+        nonlocal now
+        now += ROUND_NS
+        for pid, member in members.items():
+            post(pid, member.tick(now))
+        pass_on()
+
+    def pass_on() -> None:
+        while queue:
+            source, pid, item = queue.pop(0)
+            post(pid, members[pid].receive(Process(source, 1), item, now))
+
+    members[1].found([], now)
+    for pid in (2, 3):
+        post(pid, members[pid].join([1], now))
+        for _ in range(10):
+            run_round()
+    rare, ready = members[1].publish([b"rare"], now)
+    post(1, ready)
+    for _ in range(4):
+        for _ in range(20):
+            post(2, members[2].publish([b"busy"], now)[1])
+        pass_on()
+        run_round()
+    assert members[1].view() == (2, 3)
+    assert (members[1].missing(rare.last), members[1].settled()) == ((), rare.last)
+
+
 def test_what_is_kept_stays_within_its_bounds() -> None:
     direct = direct_of(keep_bundles=3, keep_bytes=100)
     told(direct, Push([one(3, seq, b"x" * 10) for seq in range(1, 9)]))

@@ -128,6 +128,19 @@ def test_a_question_is_answered_with_what_is_kept_within_the_stated_bytes() -> N
     assert told(direct, Want(WANT.pack(3, 1, 9)))[1].send == []
 
 
+def test_a_newcomer_gets_all_that_is_kept_in_one_answer() -> None:
+    """In items of no more bundles than a packet may carry."""
+    direct = direct_of()
+    count = 2 * limits.PACKET_BUNDLES_MAX + 3
+    for seq in range(1, count + 1):
+        told(direct, Push([one(3, seq)]))
+    pushed = [send.item for send in told(direct, Want(WANT.pack(3, 1, 1)))[1].send]
+    assert [len(item.bundles) for item in pushed if isinstance(item, Push)] == [limits.PACKET_BUNDLES_MAX] * 2 + [3]
+    assert [bundle.first for item in pushed if isinstance(item, Push) for bundle in item.bundles] == [
+        *range(1, count + 1)
+    ]
+
+
 def test_a_round_tells_how_far_each_active_sender_is_here() -> None:
     direct = direct_of()
     told(direct, Push([one(3, 1), one(3, 2), one(3, 5)]))

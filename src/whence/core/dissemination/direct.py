@@ -393,13 +393,16 @@ class DirectSpread:
         return since < self._round
 
     def _answer(self, sender: Process, want: Want, ready: Ready) -> None:
+        """Send what is kept of what the peer lacks, in as many items as it takes: a newcomer to a busy group lacks all
+        that is kept, and until it has it nothing newer is settled."""
         room = self._settings.mend_bytes
         chosen: list[Bundle] = []
         for pid, incarnation, missing in WANT.iter_unpack(want.senders):
             history = self._senders.find(pid, incarnation)
             for bundle in history.bundles if history is not None else ():
-                if bundle.last >= missing and len(chosen) < limits.PACKET_BUNDLES_MAX and (room > 0 or not chosen):
+                if bundle.last >= missing and (room > 0 or not chosen):
                     room -= len(bundle.body) + len(bundle.sizes) + len(bundle.stamp) + BUNDLE_FRAME_BYTES
                     chosen.append(bundle)
-        if chosen:
-            ready.send.append(Send((sender.pid,), Push(chosen), sender.incarnation))
+        for start in range(0, len(chosen), limits.PACKET_BUNDLES_MAX):
+            some = chosen[start : start + limits.PACKET_BUNDLES_MAX]
+            ready.send.append(Send((sender.pid,), Push(some), sender.incarnation))

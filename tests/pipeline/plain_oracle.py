@@ -45,6 +45,7 @@ class Plain:
         self.phases = self.run.get("phases")
         self.groups: dict[str, list[int]] = self.run["groups"]
         self.complete = self._is_complete()
+        self.remembers = self.durable and self.complete
         numbers = [(row["node"], row["inc"], row["ev"]) for row in self.rows]
         if not self.complete:  # where two rows claim one number, neither is believed
             claims = Counter(numbers)
@@ -92,7 +93,7 @@ class Plain:
         return [row for row in self.rows if row["kind"] in kinds]
 
     def process(self, row: Row) -> Process:
-        return (row["node"], 0 if self.durable else row["inc"])
+        return (row["node"], 0 if self.remembers else row["inc"])
 
     def _is_complete(self) -> bool:
         numbers: dict[Process, list[int]] = {}
@@ -109,7 +110,7 @@ class Plain:
             lines.setdefault(self.process(row), []).append(row)
         for nodes in self.groups.values():
             for node in nodes:
-                lines.setdefault((node, 0 if self.durable else (self.lives(node) or [1])[0]), [])
+                lines.setdefault((node, 0 if self.remembers else (self.lives(node) or [1])[0]), [])
         for line in lines.values():
             line.sort(key=place_of)
         return dict(sorted(lines.items()))
@@ -259,24 +260,32 @@ class Plain:
         return sum(map(len, self.first.values()))
 
     def integrity(self) -> Answer:
-        wrong = len(self.republished)
-        one_sum = 0
+        by_same_node = [row for row in self.republished if self._is_of_other_life(row)]
+        wrong, outside, one_sum = len(self.republished) - len(by_same_node), 0, 0
         for event, row in self.published.items():
             wrong += row["node"] != event[1] or (row["inc"] != event[2] and not self.durable)
         for process, mine in self.first.items():
             for event, row in mine.items():
                 origin = self.published[event]
                 here = [s for s in self.stays[process] if s["grp"] == row["grp"]]
-                wrong += (
-                    (origin["dests"] is not None and row["node"] not in origin["dests"])
-                    or not any(stay["first"] <= place_of(row) <= stay["last"] for stay in here)
-                    or less(row["t_true"], origin["t_true"])
-                    or any(differ(row[name], origin[name]) for name in ("payload_bytes", "payload_crc"))
-                )
+                if origin["dests"] is not None and row["node"] not in origin["dests"]:
+                    wrong += 1
+                elif not any(stay["first"] <= place_of(row) <= stay["last"] for stay in here):
+                    outside += 1
+                else:
+                    wrong += less(row["t_true"], origin["t_true"]) or any(
+                        differ(row[name], origin[name]) for name in ("payload_bytes", "payload_crc")
+                    )
                 one_sum += (row["payload_crc"] is None) != (origin["payload_crc"] is None)
         if any(row["t_true"] is None for row in self.published.values()):
             wrong += len(self.impossible())
-        return self.answer(wrong, len(self.unpublished), at_stake=self.deliveries(), doubts=one_sum)
+        on_absence = len(self.unpublished) + len(by_same_node) + outside
+        return self.answer(wrong, on_absence, at_stake=self.deliveries(), doubts=one_sum)
+
+    def _is_of_other_life(self, row: Row) -> bool:
+        """Was this published again by another incarnation of the node that published it?"""
+        first = self.published[event_of(row)]
+        return bool(row["node"] == first["node"] and row["inc"] != first["inc"])
 
     def no_duplicates(self) -> Answer:
         return self.answer(len(self.repeats), at_stake=self.deliveries())
@@ -618,7 +627,7 @@ class Plain:
         for grp in self.groups:
             ghosts, missing = self._views_of(grp, [row for row in rows if row["grp"] == grp])
             wrong, absent = wrong + ghosts, absent + missing
-        return self.answer(own + wrong, absent, at_stake=len(rows))
+        return self.answer(own, wrong + absent, at_stake=len(rows))
 
     def _views_of(self, grp: str, rows: list[Row]) -> tuple[int, int]:
         since, heal = self.phases["live_from"], self.phases["heal_at"]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from whence.check.verdict import Outcome
+from whence.cli.explore import breaks_the_same
 from whence.core.levels.causal.tree.overlay import Overlay
 from whence.core.levels.causal.tree.topology import OverlaySettings, overlay_of
 from whence.sim.explore import hunt, judged
@@ -107,6 +108,28 @@ def test_a_schedule_that_breaks_the_canary_shrinks_to_one_a_person_can_follow(se
     smallest = shrink(scenario, breaks_fifo, 300)
     assert breaks_fifo(smallest)
     assert size_of(smallest) < size_of(scenario) / 3
+
+
+@pytest.mark.parametrize("level", ["canary", "optimistic", "causal"])
+def test_a_run_that_is_cut_short_is_not_judged_by_what_should_have_come_later(level: str) -> None:
+    """Its faults have not stopped, nobody had the time to learn of everybody, and events are still on their way."""
+    scenario = draw(level, 1)
+    for part in (2, 4, 8):
+        shorter = structs.replace(scenario, end_at_ns=scenario.end_at_ns // part)
+        outcomes = {verdict.promise: verdict.outcome for verdict in judged(shorter)[1]}
+        for promise in outcomes.keys() & {"views", "liveness", "ticket_coverage"}:
+            assert outcomes[promise] in (Outcome.UNKNOWN, Outcome.VACUOUS), (part, promise)
+
+
+def test_a_run_that_is_cut_short_does_not_stand_for_one_in_which_an_event_never_came() -> None:
+    scenario = draw("causal", 1)
+    shorter = structs.replace(scenario, end_at_ns=scenario.end_at_ns // 8)
+    outcome, verdicts = judged(shorter)
+    (broken,) = [verdict for verdict in verdicts if verdict.promise == "agreement"]
+    assert broken.outcome is Outcome.BROKEN, "nobody told the run that it is over"
+    whole, _ = judged(scenario)
+    assert breaks_the_same(broken, outcome, None)(shorter)
+    assert not breaks_the_same(broken, whole, None)(shorter)
 
 
 def breaks_fifo(scenario: Scenario) -> bool:

@@ -21,7 +21,15 @@ from whence.trace.gathering import Gathering, gather
 from whence.trace.memory import Trace
 from whence.trace.reader import read_trace
 from whence.trace.schema import ACK_MANUAL, COLUMNS_OF, Kind
-from whence.trace.segments import ROWS_LOST, TraceSegmentWriter, is_damaged, read_segment, rows_between, whole_until
+from whence.trace.segments import (
+    FORMER_MISSING,
+    ROWS_LOST,
+    TraceSegmentWriter,
+    is_damaged,
+    read_segment,
+    rows_between,
+    whole_until,
+)
 from whence.trace.writer import TraceWriter, write_trace
 from whence.wire.frame import sealed
 
@@ -197,6 +205,45 @@ def test_what_a_process_says_it_took_and_was_never_handed_is_missing(tmp_path: P
     spooled(tmp_path, 0, 2, restarted(2, 4), (Kind.JOIN, row(Kind.JOIN, 0, 2, 1)))
     trace = gather([tmp_path], "alps", "run", "1", durable=True, groups={"alps": [0]})
     assert judge(trace, promises=["agreement"])[0].outcome is Outcome.BROKEN
+
+
+def test_a_count_that_no_segments_vouch_for_tells_of_rows_that_are_missing(tmp_path: Path) -> None:
+    """The same rows, and the incarnations wrote to different directories: a third may have written between them."""
+    spooled(tmp_path / "a", 0, 1, (Kind.JOIN, row(Kind.JOIN, 0, 1, 0)), handed(1, 1, 0), handed(1, 2, 1))
+    spooled(tmp_path / "b", 0, 2, restarted(2, 4), handed(2, 1, 4), handed(2, 2, 5))
+    spooled(tmp_path / "b", 0, 3, restarted(3, 5), handed(3, 1, 5))
+    found = Gathering([tmp_path], "alps", "run", "1", durable=True)
+    assert (0, 2, FORMER_MISSING) in found.incomplete
+    delivered, notes = told(gather([tmp_path], "alps", "run", "1", durable=True))
+    assert delivered == [(1, 0), (1, 1), (2, 4), (3, 5)]
+    assert notes == [(2, 5, "untaken")], "what was taken and not seen is counted, so what was in hand is still known"
+
+
+def test_an_incarnation_without_a_trace_between_two_others_is_told_by_what_was_taken(tmp_path: Path) -> None:
+    spooled(tmp_path, 0, 1, (Kind.JOIN, row(Kind.JOIN, 0, 1, 0)), handed(1, 1, 0))
+    spool = TraceSegmentWriter(tmp_path, "alps", "fifo", 0, 3, about={"previous": 2})
+    spool.add(*restarted(3, 4))
+    spool.close()
+    found = Gathering([tmp_path], "alps", "run", "1", durable=True)
+    assert (0, 3, FORMER_MISSING) in found.incomplete
+
+
+def test_rows_that_are_not_numbered_on_are_missing(tmp_path: Path) -> None:
+    """Gathering says so too, and adds no row: every reader sees it by itself."""
+    spooled(tmp_path, 0, 1, (Kind.JOIN, row(Kind.JOIN, 0, 1, 1)), (Kind.NOTE, row(Kind.NOTE, 0, 1, 2)))
+    found = Gathering([tmp_path], "alps", "run", "1")
+    assert found.incomplete == [(0, 1, ROWS_LOST)]
+    assert sum(1 for _ in found.rows()) == 2
+
+
+def test_a_segment_whose_head_is_damaged_is_left_out_and_told(tmp_path: Path) -> None:
+    spooled(tmp_path, 0, 1, (Kind.JOIN, row(Kind.JOIN, 0, 1, 0)))
+    spooled(tmp_path, 1, 1, (Kind.JOIN, row(Kind.JOIN, 1, 1, 0)))
+    (path,) = tmp_path.glob("*-1-1-*.rows")
+    path.write_bytes(path.read_bytes().replace(b"alps", b"alpx", 1))
+    found = Gathering([tmp_path], "alps", "run", "1")
+    assert found.incomplete == [(1, 1, ROWS_LOST)]
+    assert [each[0] for each in gather([tmp_path], "alps", "run", "1").rows[Kind.JOIN]] == [0]
 
 
 def test_a_publication_told_of_twice_around_a_crash_counts_once(tmp_path: Path) -> None:

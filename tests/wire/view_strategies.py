@@ -52,7 +52,7 @@ def acknowledgements(draw: st.DrawFn) -> ViewAck:
     """Draw an acknowledgement of as many streams everywhere."""
     size = draw(st.integers(0, 4))
     numbers = st.lists(NUMBER, min_size=size, max_size=size)
-    removed = draw(st.lists(st.tuples(PID, EPOCH, NUMBER), max_size=2).map(tuple))
+    removed = draw(st.lists(st.tuples(PID, EPOCH, NUMBER), max_size=2))
     return ViewAck(
         draw(EPOCH), draw(EPOCH), draw(numbers), draw(numbers), draw(numbers), draw(EPOCH), removed,
         draw(st.booleans()),

@@ -2,8 +2,9 @@
 
 An event *follows* another when its publisher had published or delivered the other before (Lamport 1978), through any
 number of processes. Program order is a process's rows by (incarnation, number). A process is one incarnation of a node,
-or all of them where it remembers across crashes (`run.durable`). Clocks play no part, so live traces are judged like
-simulated ones.
+or all of them where it remembers across crashes (`run.durable`) and no rows are missing: what an earlier incarnation
+was handed counts only if it was taken, and a missing row may say that it was not. Clocks play no part, so live traces
+are judged like simulated ones.
 """
 
 from collections import Counter
@@ -79,6 +80,8 @@ class History:
         self.trace, self.contested = (trace, 0) if self._distinct is trace else _undisputed(self._distinct)
         """The rows, and how many were left out because others have the same number: the true one is unknown."""
         self.run: Run = trace.run
+        self.remembers = self.run.durable and self.incomplete is None
+        """All incarnations of a node are one process, and the rows show what it remembers."""
         self.published: list[Row] = []
         """The publish row of every event; an event's place in it is its number here."""
         self.republished: list[Row] = []
@@ -98,7 +101,7 @@ class History:
 
     def process_of(self, row: Row) -> Process:
         """Return the process that a row belongs to."""
-        return (row[0], ALL_INCARNATIONS) if self.run.durable else (row[0], row[1])
+        return (row[0], ALL_INCARNATIONS) if self.remembers else (row[0], row[1])
 
     def id_of(self, event: int) -> EventId:
         """Return the identity of an event."""
@@ -122,12 +125,12 @@ class History:
 
     def _lines(self) -> dict[Process, list[Step]]:
         lines: dict[Process, list[Step]] = {}
-        number, durable = self.number, self.run.durable
+        number, remembers = self.number, self.remembers
         for kind in _IN_LINE:
             has_event = kind is Kind.PUBLISH or kind is Kind.DELIVER
             for row in self.trace.rows[kind]:
                 inc = row[1]
-                process = (row[0], ALL_INCARNATIONS if durable else inc)
+                process = (row[0], ALL_INCARNATIONS if remembers else inc)
                 event = number.get(row[KEY_OF], NO_EVENT) if has_event else NO_EVENT
                 if kind is Kind.PUBLISH and self.published[event] is not row:
                     event = NO_EVENT  # a reused id is no second publication of the event
@@ -136,7 +139,7 @@ class History:
                 lines[process].append((inc, row[2], kind, event, row))
         for grp in self.run.groups:
             for node in self.run.groups[grp]:
-                lines.setdefault((node, ALL_INCARNATIONS if durable else self.first_incarnations.get(node, 1)), [])
+                lines.setdefault((node, ALL_INCARNATIONS if remembers else self.first_incarnations.get(node, 1)), [])
         for line in lines.values():
             line.sort(key=itemgetter(0, 1))
         return dict(sorted(lines.items()))

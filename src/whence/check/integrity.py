@@ -54,7 +54,9 @@ def _judge_publications(history: History, findings: Findings) -> None:
     for row in history.republished:
         event = EventId(*row[KEY_OF][1:])
         sentence = f"{what(event)} was published a second time, by {who(row[0], row[1])}"
-        findings.add(row[:2], sentence, grp=row[AT_GRP], ids=[event], evs=[row[2]])
+        first = history.published[history.number[row[KEY_OF]]]
+        reported_again = row[0] == first[0] and row[1] != first[1]  # around a crash, unless no row that says so is lost
+        findings.add(row[:2], sentence, grp=row[AT_GRP], ids=[event], evs=[row[2]], rests_on_absence=reported_again)
     for row in history.published:
         event = EventId(*row[KEY_OF][1:])
         if row[0] != event.pid or (row[1] != event.incarnation and not history.run.durable):
@@ -68,11 +70,11 @@ def _judge_deliveries(history: History, findings: Findings, process: Process, ro
     for event, row in rows.items():
         origin = published[event]
         dests, grp = origin[AT_DESTS], row[AT_GRP]
-        wrong = None
+        wrong, outside = None, False
         if dests is not None and row[0] not in dests:
             wrong = "which was not addressed to it"
         elif grp not in everywhere and not _is_member(history, process, grp, (row[1], row[2])):
-            wrong = f"and is no member of group {grp!r} at that point"
+            wrong, outside = f"and is no member of group {grp!r} at that point", True
         elif origin[AT_T_TRUE] is not None and row[AT_T_TRUE] is not None and row[AT_T_TRUE] < origin[AT_T_TRUE]:
             wrong = "before it was published"
         else:
@@ -83,7 +85,7 @@ def _judge_deliveries(history: History, findings: Findings, process: Process, ro
         if wrong:
             name_of = history.id_of(event)
             sentence = f"{who(row[0], row[1])} delivered {what(name_of)}, {wrong}"
-            findings.add(row[:2], sentence, grp=grp, ids=[name_of], evs=[row[2]])
+            findings.add(row[:2], sentence, grp=grp, ids=[name_of], evs=[row[2]], rests_on_absence=outside)
 
 
 def _lacks_a_sum(origin: Row, row: Row) -> bool:

@@ -62,7 +62,7 @@ def _judge_end(history: History, findings: Findings, grp: str, phases: Phases) -
         for node in row[_AT_VIEW] or ():
             if node in gone:
                 sentence = f"{who(row[0], row[1])} still has process {node} in its view, {gone[node]}"
-                findings.add(row[:2], sentence, grp=grp, evs=[row[2]])
+                findings.add(row[:2], sentence, grp=grp, evs=[row[2]], rests_on_absence=True)
     if len(live) > 1:
         named = _named_since(history, grp, phases.live_from, live)
         for node, inc in steady:

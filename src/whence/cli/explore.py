@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from whence.check import agreement
 from whence.check.explain import story
 from whence.check.judge import history_of
 from whence.check.verdict import Outcome as Verdicts
@@ -192,6 +193,7 @@ def breaks_the_same(broken: Verdict, outcome: Outcome, mutant: str | None) -> Ca
     """
     crash = outcome.crash.kind if outcome.crash is not None else None
     kinds = {violation.kind for violation in broken.violations}
+    phased = outcome.trace.run.phases is not None
 
     def breaks(smaller: Scenario) -> bool:
         try:
@@ -200,6 +202,8 @@ def breaks_the_same(broken: Verdict, outcome: Outcome, mutant: str | None) -> Ca
             return False  # too little is left of it to be a group
         if crash is not None:
             return outcome.crash is not None and outcome.crash.kind == crash
+        if broken.promise == agreement.PROMISE and phased and outcome.trace.run.phases is None:
+            return False  # it ends too early for everything to arrive
         found = [violation for verdict in broken_verdicts(verdicts) for violation in verdict.violations]
         return any(violation.promise == broken.promise and violation.kind in kinds for violation in found)
 

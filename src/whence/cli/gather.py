@@ -11,9 +11,13 @@ from whence.errors import TraceError, UsageError
 from whence.sim.scenario import SECOND_NS
 from whence.trace.gathering import Gathering
 from whence.trace.memory import Phases, Run, Trace
-from whence.trace.segments import NO_TRACE, ROWS_LOST
+from whence.trace.segments import FORMER_MISSING, NO_TRACE, ROWS_LOST
 
-INCOMPLETE = {NO_TRACE: "took part, and left no trace here: give its directory too", ROWS_LOST: "lost rows"}
+INCOMPLETE = {
+    NO_TRACE: "took part, and left no trace here: give its directory too",
+    ROWS_LOST: "lost rows",
+    FORMER_MISSING: "goes on from an earlier one that left no trace here: give its directory too",
+}
 
 DRAIN_ROWS = 1 << 16
 """Rows that are read before full chunks are written."""
@@ -52,11 +56,14 @@ def gather(
         found.run.phases = _phases(found, int(healed_s * SECOND_NS), int(deadline_s * SECOND_NS))
     _check_free(directory(out, "--out"), found.run)
     path, rows = write_gathered(out, found)
-    for node, inc, why in found.incomplete:
-        print_message(f"process {node}, incarnation {inc}, {INCOMPLETE[why]}; verdicts that need it will be unknown")
+    missing = [f"process {node}, incarnation {inc}, {INCOMPLETE[why]}" for node, inc, why in found.incomplete]
+    for sentence in missing:
+        print_message(f"{sentence}; verdicts that need it will be unknown")
     run = found.run
     if json:
-        print_json(0, trace=str(path), rows=rows, nodes=run.nodes, level=run.level, durable=run.durable)
+        print_json(
+            0, trace=str(path), rows=rows, nodes=run.nodes, level=run.level, durable=run.durable, incomplete=missing
+        )
     else:
         print_message(f"{rows:,} rows of {len(run.nodes)} processes: {path}")
 

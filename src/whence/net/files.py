@@ -59,8 +59,9 @@ class GroupFiles:
         """Return a recorder of what a member does; None where nothing is traced."""
         if self._trace is None:
             return None
+        earlier = [incarnation for incarnation in context.lives if incarnation < context.me.incarnation]
         about = {
-            "durable": remembers(context.spec, context.settings),
+            "durable": remembers(context.spec, context.settings), "previous": max(earlier, default=None),
             "founders": list(founders), "settings": by_name(context.settings),
         }  # fmt: skip
         self._spools[context.group] = spool = TraceSegmentWriter(

@@ -109,14 +109,14 @@ def violations(
     *,
     events: Column | None = None,
     evs: Column | None = None,
-    absence: bool = False,
+    absence: bool | Column = False,
 ) -> DataFrame:
     """Return the rows as violations of a promise; they have run_id, node, inc and grp."""
     shown = F.array().cast("array<struct<pid:int,inc:int,seq:bigint>>") if events is None else events
     return rows.select(
         RUN_ID, F.lit(promise).alias(PROMISE), NODE, INC, GRP, shown.alias(IDS_SHOWN),
         (F.array().cast("array<bigint>") if evs is None else evs).alias(EVS), sentence.alias(SENTENCE),
-        F.lit(absence).alias(ABSENCE), F.lit(False).alias(DOUBTFUL),
+        (F.lit(absence) if isinstance(absence, bool) else absence).alias(ABSENCE), F.lit(False).alias(DOUBTFUL),
     )  # fmt: skip
 
 

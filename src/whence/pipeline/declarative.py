@@ -19,17 +19,17 @@ from pyspark.sql import DataFrame, SparkSession
 
 from whence.check.levels import promises_of
 from whence.errors import UsageError
-from whence.pipeline.columns import KIND, LIFE, RUN_ID, union
+from whence.pipeline.columns import KIND, RUN_ID, union
 from whence.pipeline.events import (
     Events,
     Input,
     find_input,
     founders_table,
-    life_of,
     lives_table,
     raw_events,
     runs_table,
     valid_rows,
+    with_life,
 )
 from whence.pipeline.metrics import TABLES, Measures
 from whence.pipeline.promise_tables import PromiseTables, counted_violations, violation_tables
@@ -81,7 +81,7 @@ def _part(make: Callable[[PromiseTables], DataFrame], tables: PromiseTables) -> 
 def clean_events(spark: SparkSession, found: Input) -> DataFrame:
     """Return clean events, whether or not anything had to be taken out."""
     rows = valid_rows(raw_events(spark, found)).dropDuplicates([RUN_ID, KIND, *COLUMNS])
-    return rows.withColumn(LIFE, life_of(found))
+    return with_life(rows, lives_table(rows).filter("node is not null"), found)
 
 
 def _events(spark: SparkSession, found: Input, promises: dict[str, list[str]]) -> Events:

@@ -1,7 +1,7 @@
 """Tables of publications, deliveries and memberships: what promises rest on.
 
 Program order is a process's rows by (incarnation, number). A process is one incarnation of a node, or all of them where
-it remembers across crashes. Clocks play no part in it.
+it remembers across crashes and no rows are missing. Clocks play no part in it.
 """
 
 from functools import cached_property
@@ -117,9 +117,11 @@ class RunTables:
 
     @cached_property
     def publish_rows(self) -> DataFrame:
-        """Every publish row; NTH is 1 for the first of an identity, and more for those that reuse it."""
+        """Every publish row; NTH is 1 for the first of an identity, and more for those that reuse it. `first_node`,
+        `first_inc` are whose the first one is."""
         again = Window.partitionBy(RUN_ID, *MESSAGE).orderBy(FILE, ROW)
-        return self.rows_of(Kind.PUBLISH).withColumn(NTH, F.row_number().over(again))
+        first = {f"first_{name}": F.first(name).over(again) for name in (NODE, INC)}
+        return self.rows_of(Kind.PUBLISH).withColumns({NTH: F.row_number().over(again), **first})
 
     @cached_property
     def published(self) -> DataFrame:
@@ -196,11 +198,16 @@ class RunTables:
 
     @cached_property
     def _founding(self) -> DataFrame:
-        """The founders as processes: a node founds in its first incarnation."""
-        born = self.founders.join(self.node_lives, [RUN_ID, NODE], "left")
-        durable = F.broadcast(self.runs.select(RUN_ID, "durable"))
-        life = F.when(F.col("durable"), 0).otherwise(F.coalesce("first_life", F.lit(1)))
-        return born.join(durable, RUN_ID).select(RUN_ID, NODE, life.alias(LIFE), GRP)
+        """The founders as processes: a node founds in its first incarnation, or in all where processes remember."""
+        every = self.lives.select(RUN_ID, NODE, F.col(INC).alias("each_life"))
+        born = self.founders.join(self.node_lives, [RUN_ID, NODE], "left").join(every, [RUN_ID, NODE], "left")
+        about = self.runs.select(RUN_ID, "durable").join(self.incomplete, RUN_ID, "left")
+        life = (
+            F.when(F.col("durable") & F.col("incomplete").isNull(), 0)
+            .when(F.col("durable"), F.coalesce("each_life", F.lit(1)))
+            .otherwise(F.coalesce("first_life", F.lit(1)))
+        )
+        return born.join(F.broadcast(about), RUN_ID).select(RUN_ID, NODE, life.alias(LIFE), GRP).distinct()
 
     @cached_property
     def stays(self) -> DataFrame:
@@ -247,7 +254,9 @@ def _stay_marks(tables: RunTables) -> DataFrame:
         (F.col(KIND) == Kind.JOIN.value).alias("begins"), F.lit(False).alias("is_founding"),
     )  # fmt: skip
     begun = union([foundings, turns.filter("begins")]).select(*PROCESS, GRP).distinct()
-    crashes = tables.rows_of(Kind.CRASH).filter(F.col(LIFE) > 0).select(*PROCESS, here.alias("at"), T_TRUE, T_CLK)
+    durable = F.broadcast(tables.runs.filter("durable").select(RUN_ID))
+    crashes = tables.rows_of(Kind.CRASH).join(durable, RUN_ID, "left_anti")
+    crashes = crashes.select(*PROCESS, here.alias("at"), T_TRUE, T_CLK)
     downs = crashes.join(begun, list(PROCESS)).select(
         *PROCESS, GRP, "at", F.lit(1).alias("order"), T_TRUE, T_CLK,
         F.lit(False).alias("begins"), F.lit(False).alias("is_founding"),

@@ -210,15 +210,21 @@ def read_events(
             aside += _set_aside(contested, "rows whose numbers other rows claim: it is unknown which are true")
             events = events.join(F.broadcast(claims), [RUN_ID, NODE, INC, EV], "left_anti")
     return Events(
-        runs_table(spark, found, promises or {}), founders_table(spark, found), events.withColumn(LIFE, life_of(found)),
+        runs_table(spark, found, promises or {}), founders_table(spark, found), with_life(events, lives, found),
         lives.filter("node is not null"), aside, found.bytes < SMALL_BYTES,
     )  # fmt: skip
 
 
-def life_of(found: Input) -> Column:
-    """Return the process of its node that a row belongs to: one for all incarnations where processes remember."""
+def with_life(events: DataFrame, lives: DataFrame, found: Input) -> DataFrame:
+    """Return the rows, each with the process of its node that it belongs to: one for all incarnations where processes
+    remember, and no missing row can say that something handed to an earlier incarnation was not taken."""
     durable = [run_id for run_id, run in found.runs.items() if run.durable]
-    return F.when(F.col(RUN_ID).isin(durable), 0).otherwise(F.col(INC)) if durable else F.col(INC)
+    if not durable:
+        return events.withColumn(LIFE, F.col(INC))
+    holes = F.broadcast(incomplete_runs(lives).select(RUN_ID, F.lit(True).alias("has_holes")))
+    remembers = F.col(RUN_ID).isin(durable) & F.col("has_holes").isNull()
+    known = events.join(holes, RUN_ID, "left").withColumn(LIFE, F.when(remembers, 0).otherwise(F.col(INC)))
+    return known.drop("has_holes")
 
 
 def rows_by_run(lives: DataFrame, name: str, rows: Column) -> dict[str, int]:

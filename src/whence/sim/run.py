@@ -73,10 +73,14 @@ def run(
 
 
 def describe(scenario: Scenario, spec: LevelSpec) -> Run:
-    """Return the description of a run: what a reader needs to judge it and to run it again."""
+    """Return the description of a run: what a reader needs to judge it and to run it again.
+
+    A run that ends before all that must arrive is due has no liveness phase: shrinking cuts runs short, and what has
+    not come by then says nothing.
+    """
     settings = spec.settings_from(scenario.settings)
     phases = None
-    if scenario.live_until_ns:
+    if 0 < scenario.live_until_ns <= scenario.end_at_ns - scenario.deadline_ns:
         phases = Phases(
             heal_at=scenario.heal_at_ns,
             live_from=scenario.live_from_ns,

@@ -4,7 +4,9 @@ A process killed at any point has then spooled everything that others can have s
 segments, `DIR/spool-<group>-<node>-<inc>-<number>.rows`: frames (wire/frame.py), each a batch of rows. The oldest
 segments are removed over the bound, and rows that the disk does not accept are lost: the process goes on, and the
 missing numbers show that the trace is incomplete. Missing last rows would not show, so the segment's head says it too,
-which needs no space. `gather` combines the spools of many processes into one run that every reader of traces accepts.
+which needs no space. A head also says which incarnation wrote here before, and how far its whole records went: segments
+that are removed or cut later are missed. `gather` combines the spools of many processes into one run that every reader
+of traces accepts.
 """
 
 import errno
@@ -33,8 +35,8 @@ SEGMENTS_MAX = 64
 READ_BYTES = 64 << 10
 """The bytes of a segment read at once, unless a record is larger."""
 
-ROWS_LOST, NO_TRACE = "rows_lost", "no_trace"
-"""Why a gathered incarnation is incomplete."""
+ROWS_LOST, NO_TRACE, FORMER_MISSING = "rows_lost", "no_trace", "former_missing"
+"""Why a gathered incarnation is incomplete; the last one: it goes on from an earlier one of which rows are missing."""
 
 _KINDS = tuple(Kind)
 _NUMBER = {kind: number for number, kind in enumerate(_KINDS)}
@@ -58,7 +60,6 @@ class TraceSegmentWriter:
         """
         self._directory = directory
         self._stem = f"spool-{group.encode().hex()}-{node}-{inc}"
-        self._about = {"group": group, "level": level, "node": node, "inc": inc, **(about or {})}
         self._lost = False
         self._segment_bytes, self._segments_max = segment_bytes, segments_max
         self._encode = msgspec.msgpack.Encoder().encode
@@ -72,6 +73,8 @@ class TraceSegmentWriter:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise TraceError(f"{directory} cannot be written: {error.strerror or error}") from error
+        before = last_segment_before(directory, group, node, inc)
+        self._about = {"group": group, "level": level, "node": node, "inc": inc, "before": before, **(about or {})}
         self._next_segment()
 
     def add(self, kind: Kind, row: Row) -> None:
@@ -160,6 +163,20 @@ def segments(directory: Path, group: str) -> list[Path]:
     return [path for path, found in named if found is not None and bytes.fromhex(found[1]).decode() == group]
 
 
+def last_segment_before(directory: Path, group: str, node: int, inc: int) -> tuple[int, int, int] | None:
+    """Return the last segment that an earlier incarnation left in a directory: which one's, its number, and where its
+    last whole record ends. None where there is none."""
+    named = map(NAME.fullmatch, (path.name for path in directory.glob(f"spool-{group.encode().hex()}-{node}-*.rows")))
+    found = max(((int(name[3]), int(name[4]), name[0]) for name in named if name and int(name[3]) < inc), default=None)
+    if found is None:
+        return None
+    before, number, file = found
+    try:
+        return before, number, whole_until(directory / file, 0)
+    except OSError:  # whoever can read it will say what it holds
+        return before, number, 0
+
+
 def whole_until(path: Path, start: int) -> int:
     """Return where the last whole record of a segment ends; `start` is the end of an earlier one."""
     return start + sum(HEADER_BYTES + len(record) for record in _records(path, start, None))
@@ -177,7 +194,7 @@ def read_segment(path: Path) -> tuple[dict[str, Any], Iterator[tuple[Kind, Row]]
     """Return a segment's head and its rows, decoded on demand; a torn tail is left out."""
     records = _records(path, 0, None)
     try:
-        head = msgspec.msgpack.decode(next(records))
+        head = msgspec.msgpack.decode(next(records), type=dict[str, Any])
     except (StopIteration, msgspec.DecodeError) as error:
         raise TraceError(f"{path} is no spool: it does not begin with a whole record that says whose it is") from error
     return head, _rows(path, records)

@@ -128,12 +128,87 @@ def test_a_question_is_answered_with_what_is_kept_within_the_stated_bytes() -> N
     assert told(direct, Want(WANT.pack(3, 1, 9)))[1].send == []
 
 
+def test_a_newcomer_gets_all_that_is_kept_in_one_answer() -> None:
+    """In items of no more bundles than a packet may carry."""
+    direct = direct_of()
+    count = 2 * limits.PACKET_BUNDLES_MAX + 3
+    for seq in range(1, count + 1):
+        told(direct, Push([one(3, seq)]))
+    pushed = [send.item for send in told(direct, Want(WANT.pack(3, 1, 1)))[1].send]
+    assert [len(item.bundles) for item in pushed if isinstance(item, Push)] == [limits.PACKET_BUNDLES_MAX] * 2 + [3]
+    assert [bundle.first for item in pushed if isinstance(item, Push) for bundle in item.bundles] == [
+        *range(1, count + 1)
+    ]
+
+
 def test_a_round_tells_how_far_each_active_sender_is_here() -> None:
     direct = direct_of()
     told(direct, Push([one(3, 1), one(3, 2), one(3, 5)]))
     [send] = round_of(direct)
     assert isinstance(send.item, Have)
     assert list(HAVE.iter_unpack(send.item.senders)) == [(3, 1, 1, 3, 1)]
+
+
+def test_a_rare_sender_is_told_of_when_a_busy_one_has_pushed_its_bundles_out() -> None:
+    """It learns that its event is here without publishing another; and nobody asks for what is kept no longer."""
+    direct = direct_of(keep_bundles=3)
+    told(direct, Push([one(3, 1)]))
+    told(direct, Push([one(2, seq) for seq in range(1, 6)]))
+    [send] = round_of(direct)
+    assert isinstance(send.item, Have)
+    assert list(HAVE.iter_unpack(send.item.senders)) == [(3, 1, 2, 2, 1), (2, 1, 3, 6, 1)]
+    newcomer = direct_of()
+    for _ in range(3):
+        asked = [each.item for each in told(newcomer, send.item)[1].send if isinstance(each.item, Want)]
+        assert not [pid for item in asked for pid, *_ in WANT.iter_unpack(item.senders) if pid == 3]
+        round_of(newcomer)
+
+
+def test_a_sender_that_is_gone_and_of_whom_nothing_is_kept_is_not_told_of() -> None:
+    direct = direct_of(peers=(2,), keep_bundles=3)
+    told(direct, Push([one(3, 1)]))
+    told(direct, Push([one(2, seq) for seq in range(1, 6)]))
+    [send] = round_of(direct)
+    assert isinstance(send.item, Have)
+    assert list(HAVE.iter_unpack(send.item.senders)) == [(2, 1, 3, 6, 1)]
+
+
+@pytest.mark.parametrize("level", ["eventual", "fifo"])
+def test_a_rare_event_beside_a_busy_publisher_settles_without_another(level: str) -> None:
+    """The busy one pushes it out of what everybody keeps before the next round."""
+    members = {pid: node_of(level, Process(pid, 1), spread="direct", keep_bundles=8) for pid in (1, 2, 3)}
+    queue: list[tuple[int, int, Item]] = []
+    now = 0
+
+    def post(source: int, ready: Ready) -> None:
+        queue.extend((source, pid, send.item) for send in ready.send for pid in send.to)
+
+    def run_round() -> None:
+        nonlocal now
+        now += ROUND_NS
+        for pid, member in members.items():
+            post(pid, member.tick(now))
+        pass_on()
+
+    def pass_on() -> None:
+        while queue:
+            source, pid, item = queue.pop(0)
+            post(pid, members[pid].receive(Process(source, 1), item, now))
+
+    members[1].found([], now)
+    for pid in (2, 3):
+        post(pid, members[pid].join([1], now))
+        for _ in range(10):
+            run_round()
+    rare, ready = members[1].publish([b"rare"], now)
+    post(1, ready)
+    for _ in range(4):
+        for _ in range(20):
+            post(2, members[2].publish([b"busy"], now)[1])
+        pass_on()
+        run_round()
+    assert members[1].view() == (2, 3)
+    assert (members[1].missing(rare.last), members[1].settled()) == ((), rare.last)
 
 
 def test_what_is_kept_stays_within_its_bounds() -> None:

@@ -5,10 +5,10 @@ link or a crashed publisher left out is pulled from any member that still retain
 be reached; bundles are retained until `keep_bundles` or `keep_bytes` newer ones came.
 Assumes: small groups, whose views hold every member (`view_size` at least the group), over links that rarely lose.
 The sentence that decides: each round a member sends some peers a digest: how far it has each sender whose bundles it
-retains. A peer that has lacked something of it for a round asks for the rest: the sender, and the peer that sent the
-digest, in turn.
+retains, and each in its view. A peer that has lacked something of it for a round asks for the rest: the sender, and the
+peer that sent the digest, in turn.
 Source: ours, for live groups; PrCast (gossip.py) is the choice for large ones, where N copies per bundle cost too much.
-Costs per bundle: one copy to each member, no relays; per round, `fanout` digests of 30 bytes for each active sender.
+Costs per bundle: one copy to each member, no relays; per round, `fanout` digests of 30 bytes for each sender.
 """
 
 from bisect import bisect_right
@@ -32,7 +32,8 @@ from whence.types import Bundle, Instant, Process
 
 HAVE = Layout("<HIQQQ")
 """A sender in a digest: pid, incarnation, and three of its numbers: the first that is kept here, the first after it
-that was not seen, and the one from which on all before that were seen."""
+that was not seen, and the one from which on all before that were seen. Where none is kept, the first two are equal:
+there is nothing to ask for, and the sender learns how far it was seen."""
 
 WANT = Layout("<HIQ")
 """A sender in a question: pid, incarnation, the first number that is missing."""
@@ -67,7 +68,7 @@ class Push(Item, frozen=True, tag=116):
 
 
 class Have(Item, frozen=True, tag=117):
-    """How far I have each sender whose bundles I retain, and news of the membership."""
+    """How far I have each sender whose bundles I retain or whom I know, and news of the membership."""
 
     senders: Annotated[bytes, Meta(max_length=HAVE.size * DIGEST_SENDERS_MAX)]
     subs: News
@@ -156,6 +157,18 @@ class SenderHistory:
         """
         first, kept_there = self.bundles[0].first, self.kept_there
         return kept_there if first < kept_there < self.missing(kept_there) else first
+
+    def told(self) -> tuple[int, int, int] | None:
+        """Return what a digest says of this sender; None if nothing that it may still keep was seen.
+
+        A rare sender beside a busy one is told of when its bundles are kept no longer: its publications would settle
+        only with the next one.
+        """
+        if self.bundles:
+            first = self.told_from()
+            return first, self.missing(first), self.run_start(first)
+        end = self.hole_start(self.missing(self.kept_there))
+        return (end, end, self.run_start(end - 1)) if end > 1 else None
 
     def run_start(self, seen: int) -> int:
         """Return the number from which on everything up to this one, which was seen, was seen."""
@@ -322,16 +335,12 @@ class DirectSpread:
         if history is not None and history.bundles:
             self._kept_bytes -= len(history.bundles.popleft().body)
 
-    def _active(self) -> Iterator[tuple[Process, SenderHistory]]:
-        for (pid, incarnation), history in self._senders:
-            if history.bundles:
-                yield Process(pid, incarnation), history
-
     def _digest(self) -> bytes:
-        entries = []
-        for process, history in self._active():
-            first = history.told_from()
-            entries.append(HAVE.pack(*process, first, history.missing(first), history.run_start(first)))
+        entries, me = [], self._members.me
+        for process, history in self._senders:
+            if history.bundles or process == me or self._members.reaches(process):
+                told = history.told()
+                entries += [HAVE.pack(*process, *told)] if told is not None else []
         return b"".join(entries[:DIGEST_SENDERS_MAX])
 
     def _compare(self, sender: Process, have: Have, ready: Ready) -> None:
@@ -384,13 +393,16 @@ class DirectSpread:
         return since < self._round
 
     def _answer(self, sender: Process, want: Want, ready: Ready) -> None:
+        """Send what is kept of what the peer lacks, in as many items as it takes: a newcomer to a busy group lacks all
+        that is kept, and until it has it nothing newer is settled."""
         room = self._settings.mend_bytes
         chosen: list[Bundle] = []
         for pid, incarnation, missing in WANT.iter_unpack(want.senders):
             history = self._senders.find(pid, incarnation)
             for bundle in history.bundles if history is not None else ():
-                if bundle.last >= missing and len(chosen) < limits.PACKET_BUNDLES_MAX and (room > 0 or not chosen):
+                if bundle.last >= missing and (room > 0 or not chosen):
                     room -= len(bundle.body) + len(bundle.sizes) + len(bundle.stamp) + BUNDLE_FRAME_BYTES
                     chosen.append(bundle)
-        if chosen:
-            ready.send.append(Send((sender.pid,), Push(chosen), sender.incarnation))
+        for start in range(0, len(chosen), limits.PACKET_BUNDLES_MAX):
+            some = chosen[start : start + limits.PACKET_BUNDLES_MAX]
+            ready.send.append(Send((sender.pid,), Push(some), sender.incarnation))

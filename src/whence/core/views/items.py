@@ -6,14 +6,14 @@ item need say which incarnation of a peer it means. Numbers per member are in th
 
 from typing import Annotated, TypeAlias
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from whence import limits
 from whence.core.ready import BundleItem, Item
 from whence.core.views.view import MARKS_MAX, Ballot, Clock, Epoch, MarkAt, Number, View
 from whence.types import Bundle, Incarnation, PeerId
 
-Place: TypeAlias = Annotated[int, Meta(ge=0, lt=limits.CLOCK_NODES_MAX)]
+Place: TypeAlias = Annotated[int, Meta(ge=0, le=limits.CLOCK_NODES_MAX - 1)]
 Numbers: TypeAlias = Annotated[list[Number], Meta(max_length=limits.CLOCK_NODES_MAX)]
 Pids: TypeAlias = Annotated[list[PeerId], Meta(max_length=limits.CLOCK_NODES_MAX)]
 Marks: TypeAlias = Annotated[list[MarkAt], Meta(max_length=MARKS_MAX)]
@@ -81,7 +81,9 @@ class ViewAck(Item, frozen=True, tag=92):
     """What counts for `majority`: got where nothing is retained across crashes, else what is in the journal."""
     promise: Clock = 0
     """All messages of the sender after those in got have a later clock."""
-    removed: Annotated[tuple[tuple[PeerId, Epoch, Number], ...], Meta(max_length=limits.CLOCK_NODES_MAX)] = ()
+    removed: Annotated[list[tuple[PeerId, Epoch, Number]], Meta(max_length=limits.CLOCK_NODES_MAX)] = field(
+        default_factory=list
+    )
     """The same for messages of removed members that are not finished here: peer, epoch it was added in, taken."""
     asks: bool = False
     """The sender waits for an answer of the same kind."""

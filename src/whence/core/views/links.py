@@ -405,11 +405,11 @@ class Links:
         state = self.state
         latest = state.latest
         self.count_taken()
-        removed = tuple(
+        removed = [
             (member.pid, member.joined, stream.taken if state.opened else 0)
             for member, stream in state.streams.items()
             if latest.member_of(member.pid) != member
-        )
+        ]
         if not state.opened:
             mine = state.own.got if state.me in state.streams else 0
             got = [mine if member == state.me else 0 for member in latest.members]

@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from whence.pipeline.columns import EVENT, LIFE, PROCESS, message, place, text, union, violations, what, who
+from whence.pipeline.columns import EVENT, PROCESS, RUN_ID, message, place, text, union, violations, what, who
 from whence.pipeline.deliveries import RunTables, stays_by_process
 from whence.trace.schema import EV, GRP, INC, M_INC, M_PID, NODE, PAYLOAD_BYTES, PAYLOAD_CRC, T_TRUE
 
@@ -17,15 +17,17 @@ def integrity_violations(tables: RunTables) -> DataFrame:
 
 def _taken_again(tables: RunTables) -> DataFrame:
     sentence = text(what(), " was published a second time, by ", who())
-    return violations(tables.republished, PROMISE, sentence, events=F.array(message()), evs=F.array(EV))
+    reported_again = (F.col(NODE) == F.col("first_node")) & (F.col(INC) != F.col("first_inc"))  # around a crash
+    return violations(
+        tables.republished, PROMISE, sentence, events=F.array(message()), evs=F.array(EV), absence=reported_again
+    )  # fmt: skip
 
 
 def _with_foreign_id(tables: RunTables) -> DataFrame:
-    wrong = (F.col(NODE) != F.col(M_PID)) | ((F.col(INC) != F.col(M_INC)) & (F.col(LIFE) > 0))
+    wrong = (F.col(NODE) != F.col(M_PID)) | ((F.col(INC) != F.col(M_INC)) & ~F.col("durable"))
+    published = tables.published.join(F.broadcast(tables.runs.select(RUN_ID, "durable")), RUN_ID)
     sentence = text(who(), " published ", what(), ": an event with the id of another process")
-    return violations(
-        tables.published.filter(wrong), PROMISE, sentence, events=F.array(message()), evs=F.array(EV)
-    )  # fmt: skip
+    return violations(published.filter(wrong), PROMISE, sentence, events=F.array(message()), evs=F.array(EV))
 
 
 def _unpublished(tables: RunTables) -> DataFrame:
@@ -50,7 +52,8 @@ def _wrong_deliveries(tables: RunTables) -> DataFrame:
     )
     found = rows.withColumn("wrong", wrong).filter(F.col("wrong").isNotNull())
     sentence = text(who(), " delivered ", what(), ", ", F.col("wrong"))
-    return violations(found, PROMISE, sentence, events=F.array(message()), evs=F.array(EV))
+    is_outside = ~strange & outside
+    return violations(found, PROMISE, sentence, events=F.array(message()), evs=F.array(EV), absence=is_outside)
 
 
 def _differs(name: str) -> Column:

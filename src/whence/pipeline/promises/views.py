@@ -70,7 +70,7 @@ def _ghosts(seen: DataFrame, members: DataFrame, watched: DataFrame) -> DataFram
     sentence = text(
         who(), " still has process ", F.col("ghost"), " in its view, which was gone for good before the faults stopped"
     )
-    return violations(ghosts, PROMISE, sentence, evs=F.array(EV))
+    return violations(ghosts, PROMISE, sentence, evs=F.array(EV), absence=True)
 
 
 def _unnamed(seen: DataFrame, members: DataFrame, watched: DataFrame) -> DataFrame:

@@ -230,9 +230,12 @@ class Changes:
         state = self.state
         for voter in state.latest.voters:
             pid = voter.pid
-            if pid == state.pid or not (pid in self.links.suspects.now or pid in condemned or pid in state.frozen):
+            if pid == state.pid and not self.leaving:
                 return pid
-        return state.latest.voters[0].pid
+            if pid != state.pid and not (pid in self.links.suspects.now or pid in condemned or pid in state.frozen):
+                return pid
+        votes = state.me in state.latest.voters
+        return state.pid if votes else state.latest.voters[0].pid
 
     def _lead(
         self, condemned: dict[int, None], leavers: dict[int, None], joins: dict[int, int], frozen: dict[int, None],
@@ -288,15 +291,15 @@ class Changes:
 
     # --- views ---
 
-    def decree(self, sender: int, view: View, now: Instant, ready: Ready) -> None:
+    def decree(self, sender: int, item: Decree, now: Instant, ready: Ready) -> None:
         """Learn of a view that is decided."""
-        state = self.state
+        state, view = self.state, item.view
         if view.epoch <= state.adopted:
             if state.latest.member_of(sender) is None:
                 ready.send.append(Send((sender,), Knows(state.adopted)))
         elif view.epoch == state.adopted + 1:
             self.adopt(view, now, ready)
-        elif state.me is not None and state.me not in view.members:
+        elif item.after_gap and state.me is not None and state.me not in view.members:
             self._removed(view, now, ready)
         else:
             self.links.owe(now, at_once=True)

@@ -162,6 +162,8 @@ class Report(Item, frozen=True, tag=100):
     instance: Epoch
     ballot: Ballot
     got: Numbers
+    acted_on: Numbers
+    """What it may have acted on, in any incarnation: more than it got, where its application had taken a part."""
     clocks: Annotated[list[Clock], Meta(max_length=limits.CLOCK_NODES_MAX)]
     held_from: Numbers
     """It has every message from here up to what it got; one more than that if none."""
@@ -176,7 +178,7 @@ class Report(Item, frozen=True, tag=100):
     def is_valid(self) -> bool:
         """Tell whether the places agree."""
         size = len(self.got)
-        return all(len(each) == size for each in (self.clocks, self.held_from, self.marks, self.bases))
+        return all(len(each) == size for each in (self.acted_on, self.clocks, self.held_from, self.marks, self.bases))
 
 
 class Target(Item, frozen=True, tag=101):
@@ -224,6 +226,8 @@ class Decree(Item, frozen=True, tag=106):
     """This view is decided."""
 
     view: View
+    after_gap: bool = False
+    """The views before it are forgotten: whoever it removes does not learn how far its messages counted."""
 
     def is_valid(self) -> bool:
         """Tell whether the view is valid."""

@@ -127,7 +127,7 @@ class Leader:
         fresh = dict(list(fresh.items())[: max(0, MEMBERS_MAX - len(present))])
         if fresh or lets_go:
             return Plan({}, {}, fresh, plain=True)
-        if wants_promotion and not remove:
+        if wants_promotion and not remove and not frozen:
             return Plan({}, {}, {}, plain=False, promote=True)
         return None
 
@@ -241,7 +241,8 @@ class Leader:
             if plan.remove:
                 self._grow(attempt, frozen, now, ready)
             else:
-                self.begin(Plan({}, {}, plan.joins, plain=True), now, ready)  # it lets go of what is frozen
+                self.attempt = None  # somebody else pursues a removal
+                self.fruitless += 1
             return
         if any(pid not in attempt.reports for pid in attempt.asked):
             return
@@ -251,7 +252,7 @@ class Leader:
             self._grow(attempt, dead, now, ready)
             return
         attempt.targets = [
-            max(report.got[place] for report in attempt.reports.values()) for place in range(len(present))
+            max(report.acted_on[place] for report in attempt.reports.values()) for place in range(len(present))
         ]
         attempt.phase = Phase.FLUSH
         ready.send.append(Send(attempt.asked, Target(attempt.view.epoch, attempt.ballot, attempt.targets)))
@@ -283,13 +284,13 @@ class Leader:
             if not opened:
                 continue
             low = min(report.got[place] for report in opened.values())
-            high = max(report.got[place] for report in opened.values())
+            high = max(report.acted_on[place] for report in opened.values())
             supplied = high
             for number in range(low + 1, high + 1):
                 if not any(report.held_from[place] <= number <= report.got[place] for report in opened.values()):
                     supplied = number - 1
                     break
-            dead |= {pid: None for pid, report in opened.items() if report.got[place] > supplied}
+            dead |= {pid: None for pid, report in opened.items() if report.acted_on[place] > supplied}
             dead |= self._newcomers_without(attempt, place, member, min(supplied, high), opened)
         return dead
 

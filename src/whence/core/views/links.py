@@ -266,10 +266,9 @@ class Links:
     def tell_views(self, pid: int, after: int, ready: Ready) -> None:
         """Tell a process the views after an epoch, as far as they are known."""
         known = [epoch for epoch in sorted(self.state.views) if epoch > after]
-        if known and known[0] > after + 1:
-            known = known[-1:]  # what it lacks is forgotten; it learns at least that it was removed
-        for epoch in known[:DECREES_MAX]:
-            ready.send.append(Send((pid,), Decree(self.state.views[epoch])))
+        forgotten = bool(known) and known[0] > after + 1
+        for epoch in known[-1:] if forgotten else known[:DECREES_MAX]:
+            ready.send.append(Send((pid,), Decree(self.state.views[epoch], forgotten)))
 
     # --- what is stable ---
 

@@ -240,8 +240,8 @@ class ViewMember:
                 self.changes.join_asked(pid, incarnation, item, now, ready)
             case Wish():
                 self.changes.wish(pid, item, now, ready)
-            case Decree(view):
-                self.changes.decree(pid, view, now, ready)
+            case Decree():
+                self.changes.decree(pid, item, now, ready)
             case Hint() | Knows():
                 pass
             case Prepare() | Promise() | Freeze() | Report() | Target() | Flushed() | Accept() | Accepted() | Nak():
@@ -287,6 +287,8 @@ class ViewMember:
     def _progress(self, now: Instant, ready: Ready) -> None:
         """Do what became possible: reach targets, close cuts, enter views, be opened."""
         state = self.state
+        if self.changes.removed_by is not None:
+            return
         if state.targets:
             self.changes.participant.flush(now, ready)
         if state.open_cuts or state.entered < state.adopted:

@@ -128,14 +128,15 @@ class Participant:
         if not state.opened:
             size = len(here)
             mine = state.own
+            got = [mine.got if stream is mine else 0 for stream in here]
             return Report(
-                state.entered, ballot, [mine.got if stream is mine else 0 for stream in here], [0] * size,
+                state.entered, ballot, got, got, [0] * size,
                 [1] * size, [stream.marks for stream in here], list(state.frozen), -1, False,
                 [stream.base or 0 for stream in here],
             )  # fmt: skip
         return Report(
-            state.entered, ballot, [stream.known for stream in here], [stream.clock for stream in here],
-            [stream.held_from if stream.known == stream.got else stream.known + 1 for stream in here],
+            state.entered, ballot, [stream.got for stream in here], [stream.acted_on for stream in here],
+            [stream.clock for stream in here], [stream.held_from for stream in here],
             [stream.marks for stream in here], list(state.frozen), state.closed, True,
             [stream.base or 0 for stream in here],
         )  # fmt: skip

@@ -186,6 +186,7 @@ class Recovery:
             state.last_epoch[mine.member] = message.epoch
         mine.take(state.taken_counts[mine.slot], NEVER)
         mine.handed = mine.taken
+        self._note_acted_on(mine)
         for mark in mine.marks:
             order.marked(mark)
         for number, message in mine.retained.items():
@@ -193,6 +194,15 @@ class Recovery:
                 order.got(mine, message, 0, now, ready)
         self._replay_custody([message_in(entry) for entry in self._custody], now, ready)
         self._custody = []
+
+    def _note_acted_on(self, mine: Stream) -> None:
+        """Note what own messages follow: the application had it in hand when it published them."""
+        for message in mine.retained.values():
+            view = self.state.views.get(message.epoch)
+            for member, number in zip(view.members, message.past, strict=True) if view is not None else ():
+                stream = self.state.streams.get(member)
+                if stream is not None and stream is not mine and number > stream.got:
+                    stream.in_part = max(stream.in_part, number)
 
     def _replay_custody(self, messages: list[Message], now: Instant, ready: Ready) -> None:
         """Count the messages in custody as got again, each after what it follows."""

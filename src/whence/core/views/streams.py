@@ -41,7 +41,8 @@ class Stream:
         """The first number that is for this member; None: not known yet."""
         self.got = self.taken = self.handed = 0 if base is None else base - 1
         self.in_part = 0
-        """The number of a message of which the application had a part in an earlier incarnation; 0: none."""
+        """The number of a message that the application had in hand in an earlier incarnation, and published after; 0:
+        none."""
         self.clock = 0
         """The clock of the last message that was got."""
         self.promised = 0
@@ -104,7 +105,7 @@ class Stream:
         self.silent = deque(sorted({*self.silent, number}))
 
     @property
-    def known(self) -> int:
+    def acted_on(self) -> int:
         """Return the number up to which this process may have acted on messages, in any incarnation."""
         return max(self.got, self.in_part)
 

@@ -42,7 +42,8 @@ def reports(draw: st.DrawFn) -> Report:
     frozen = draw(st.lists(PID, max_size=3))
     closed = draw(st.integers(-1, 2**62))
     return Report(
-        draw(EPOCH), draw(BALLOT), numbers(), numbers(), numbers(), numbers(), marks, frozen, closed, draw(st.booleans()),
+        draw(EPOCH), draw(BALLOT), numbers(), numbers(), numbers(), numbers(), marks, frozen, closed,
+        draw(st.booleans()),
         numbers(),
     )  # fmt: skip
 

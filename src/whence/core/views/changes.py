@@ -228,11 +228,14 @@ class Changes:
     def _leader(self, condemned: dict[int, None]) -> int:
         """Return who should lead: the first voter that is neither suspected, condemned nor frozen; else this member."""
         state = self.state
+        leavers = {pid: None for wish, _ in self._wishes.values() for pid in wish.leavers}
+        passed_over = (self.links.suspects.now, condemned, state.frozen, leavers)
         for voter in state.latest.voters:
             pid = voter.pid
-            if pid == state.pid and not self.leaving:
-                return pid
-            if pid != state.pid and not (pid in self.links.suspects.now or pid in condemned or pid in state.frozen):
+            if pid == state.pid:
+                if not self._may_leave():
+                    return pid
+            elif not any(pid in each for each in passed_over):
                 return pid
         votes = state.me in state.latest.voters
         return state.pid if votes else state.latest.voters[0].pid

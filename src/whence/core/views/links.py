@@ -494,8 +494,9 @@ class Links:
         for stream in state.streams.values():
             if not stream.retained:
                 continue
-            number, message = next(iter(stream.retained.items()))
-            if message.epoch < peer.member.joined:
+            joined = peer.member.joined
+            number = next((at for at, message in stream.retained.items() if message.epoch >= joined), NEVER)
+            if number == NEVER:
                 continue
             place = state.latest.place_of(stream.member.pid)
             if place >= 0 and state.latest.members[place] == stream.member:

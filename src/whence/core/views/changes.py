@@ -38,6 +38,9 @@ from whence.types import EventId, Instant
 ASKED_NS = 1_000_000_000
 """A newcomer is added only if it asked within this time: at `total` others wait for its first word."""
 
+FAREWELL_NS = 5_000_000_000
+"""How long removed members are told that they are; later they learn it when they speak."""
+
 TRIES_MAX = 8
 
 LEFT_ALONE = 8
@@ -63,6 +66,8 @@ class Changes:
         self._wishes: dict[int, tuple[Wish, Instant]] = {}
         self._joins: dict[int, tuple[int, Instant]] = {}
         """Newcomers that asked here: the incarnation, and when."""
+        self._farewells: dict[int, tuple[int, Instant]] = {}
+        """Removed members that may not know it: the view, and until when they are told."""
         self._added_at: dict[MemberId, Instant] = {}
         """When members that have not marked yet were added."""
         self._pursued_at: Instant = -NEVER
@@ -143,6 +148,7 @@ class Changes:
         if state.entered < 0:
             return
         self._forget_old(now)
+        self._bid_farewell(now, ready)
         condemned = self._all_condemned(now)
         leavers = {state.pid: None} if self._may_leave() else {}
         joins = {pid: incarnation for pid, (incarnation, _) in self._joins.items()}
@@ -172,10 +178,18 @@ class Changes:
             or self.leaving
         ):
             self.next_at = now + pace
-        elif self._suspected():
+        elif self._suspected() or self._farewells:
             self.next_at = now + 4 * pace
         elif len(state.latest.voters) < min(VOTERS_MAX, len(state.latest.members)):
             self.next_at = now + 4 * pace * 2 ** min(self.leader.fruitless, FRUITLESS_MAX)
+
+    def _bid_farewell(self, now: Instant, ready: Ready) -> None:
+        """Tell the removed that they are: they may have heard nothing of it, and nobody sends to them any more."""
+        for pid, (epoch, until) in list(self._farewells.items()):
+            if now >= until or self.state.latest.member_of(pid) is not None or epoch not in self.state.views:
+                del self._farewells[pid]
+            else:
+                ready.send.append(Send((pid,), Decree(self.state.views[epoch])))
 
     def _has_reported(self) -> bool:
         """Tell whether this member waits for the end of a change that it reported to."""
@@ -252,7 +266,14 @@ class Changes:
             leader.repeat(ready)
             return
         plan = leader.plan(
-            condemned, leavers, joins, frozen, lets_go=lets_go, wants_promotion=self._may_promote(), now=now
+            condemned,
+            leavers,
+            joins,
+            frozen,
+            silent=self.links.suspects.now,
+            lets_go=lets_go,
+            wants_promotion=self._may_promote(),
+            now=now,
         )
         leader.attempt = None
         if plan is not None:
@@ -299,6 +320,7 @@ class Changes:
         state, view = self.state, item.view
         if view.epoch <= state.adopted:
             if state.latest.member_of(sender) is None:
+                self._farewells.pop(sender, None)
                 ready.send.append(Send((sender,), Knows(state.adopted)))
         elif view.epoch == state.adopted + 1:
             self.adopt(view, now, ready)
@@ -326,6 +348,7 @@ class Changes:
                 self._added_at[stream.member] = now
         for cut in view.cuts:
             self.condemned.pop(cut.member, None)
+            self._farewells[cut.member.pid] = (view.epoch, now + FAREWELL_NS)
             self._open_cut(view, cut.member, ready)
         self.leader.reset(changed=view.members != former.members or view.voters != former.voters)
         self._wishes = {}

@@ -5,6 +5,7 @@ maximum of their reports, all reach them, and only then the voters vote. Members
 a quorum. Within an instance the set to be removed only grows. A vote that was already cast for another view wins.
 """
 
+from collections.abc import Container
 from enum import Enum
 
 from msgspec import Struct
@@ -101,10 +102,10 @@ class Leader:
 
     def plan(
         self, condemned: dict[int, None], leavers: dict[int, None], joins: dict[int, int], frozen: dict[int, None],
-        *, lets_go: bool, wants_promotion: bool, now: Instant,
+        *, silent: Container[int], lets_go: bool, wants_promotion: bool, now: Instant,
     ) -> Plan | None:  # fmt: skip
-        """Return what to attempt, or None where nothing may or need be changed. `lets_go`: nobody pursues what is
-        frozen; `wants_promotion`: there is room for voters."""
+        """Return what to attempt, or None where nothing may or need be changed. `silent` are the members that do not
+        answer; `lets_go`: nobody pursues what is frozen; `wants_promotion`: there is room for voters."""
         view = self.state.latest
         present = dict.fromkeys(member.pid for member in view.members)
         self.given_up = {member: until for member, until in self.given_up.items() if now < until}
@@ -115,21 +116,26 @@ class Leader:
         if all(voter.pid in leavers or voter.pid in condemned for voter in view.voters):
             leavers = {}  # others must be able to vote first
         remove = {pid: None for pid in [*condemned, *leavers, *joins, *self.dead] if pid in present}
-        if remove:
-            remove |= {pid: None for pid in frozen if pid in present}
-        room = MEMBERS_MAX - (len(present) - len(remove))
-        fresh = dict(list(joins.items())[: max(0, room)])
-        stays = [pid for pid in present if pid not in remove or pid in leavers]
-        voter_stays = any(voter.pid not in remove for voter in view.voters)
-        if remove and view.has_quorum(stays) and voter_stays:
-            return Plan(remove, leavers, fresh, plain=False, promote=True)
-        fresh = {pid: nonce for pid, nonce in fresh.items() if pid not in present}
+        held = {pid: None for pid in frozen if pid in present}
+        for some in (remove, {pid: None for pid in remove if pid in silent}):  # first all, then those that are gone
+            if some and self._may_remove(some | held, leavers):
+                room = MEMBERS_MAX - (len(present) - len(some | held))
+                fresh = {pid: nonce for pid, nonce in joins.items() if pid in some or pid not in present}
+                kept = {pid: None for pid in leavers if pid in some}
+                return Plan(some | held, kept, dict(list(fresh.items())[: max(0, room)]), plain=False, promote=True)
+        fresh = {pid: nonce for pid, nonce in joins.items() if pid not in present}
         fresh = dict(list(fresh.items())[: max(0, MEMBERS_MAX - len(present))])
         if fresh or lets_go:
             return Plan({}, {}, fresh, plain=True)
         if wants_promotion and not remove and not frozen:
             return Plan({}, {}, {}, plain=False, promote=True)
         return None
+
+    def _may_remove(self, remove: dict[int, None], leavers: dict[int, None]) -> bool:
+        """Tell whether those that report would be a quorum, and a voter would stay."""
+        view = self.state.latest
+        stays = [member.pid for member in view.members if member.pid not in remove or member.pid in leavers]
+        return view.has_quorum(stays) and any(voter.pid not in remove for voter in view.voters)
 
     # --- attempts ---
 
@@ -263,8 +269,7 @@ class Leader:
         leavers = {pid: None for pid in plan.leavers if pid not in self.dead}
         remove = plan.remove | more
         view = attempt.view
-        stays = [member.pid for member in view.members if member.pid not in remove or member.pid in leavers]
-        if view.has_quorum(stays) and any(voter.pid not in remove for voter in view.voters):
+        if self._may_remove(remove, leavers):
             self.begin(Plan(remove, leavers, plan.joins, plain=False, promote=plan.promote), now, ready)
             return
         if self.dead:

@@ -374,6 +374,7 @@ class Changes:
             self.journal.begins(stream, ready)
         if cut.number > stream.got:
             state.open_cuts[member] = cut.number
+            state.removed_in[member] = view.epoch
         else:
             self.inbox.drop_held(stream, cut.number)
 
@@ -383,7 +384,7 @@ class Changes:
         for member, number in list(state.open_cuts.items()):
             stream = state.streams.get(member)
             if stream is None or stream.got >= number:
-                del state.open_cuts[member]
+                del state.open_cuts[member], state.removed_in[member]
 
     def try_enter(self, now: Instant, ready: Ready) -> None:
         """Enter the views that are known, one by one, as far as nothing of the removed is missing."""

@@ -233,6 +233,7 @@ class Recovery:
                 stream = state.streams.get(cut.member)
                 if stream is not None and stream.base is not None and cut.number > stream.got:
                     state.open_cuts[cut.member] = cut.number
+                    state.removed_in[cut.member] = epoch
 
     # --- rewriting ---
 

@@ -43,6 +43,8 @@ class ViewState:
         """Per place in that view: what was got; and what was handed out, 0 where nothing was."""
         self.open_cuts: dict[MemberId, int] = {}
         """Removed members of which something up to their cut is missing here."""
+        self.removed_in: dict[MemberId, int] = {}
+        """The epochs of the views that removed them."""
         self.opened = self.live = False
         """Newcomers: nothing older than they are can be lost any more; `open` may return."""
         self.mark_epoch = NOWHERE
@@ -183,9 +185,9 @@ class ViewState:
         return True
 
     def _waits_for_cut(self, message: Message, stream: Stream) -> bool:
-        """Tell whether a removed member that the message's view is without is still missing something here."""
-        members = self.views[message.epoch].members
-        return any(member not in members for member in self.open_cuts)
+        """Tell whether something is missing of a member that was removed by the time of the message's view. One that
+        came and went later is no reason to wait: its messages may follow this one."""
+        return any(self.removed_in[member] <= message.epoch for member in self.open_cuts)
 
     def _may_pass(self, stream: Stream, number: int) -> bool:
         """Tell whether a message of a stream that may be frozen is within its target."""

@@ -73,6 +73,9 @@ class Changes:
         self._pursued_at: Instant = -NEVER
         """When somebody last asked this member for anything in a change."""
         self._patience: Instant = 0
+        self._fruitless = 0
+        self._promote_at: Instant = -NEVER
+        """When voters may be added again."""
         self._tries = 0
         """Attempts in this instance: each may take longer than those before."""
         self.next_at: Instant = NEVER
@@ -181,7 +184,7 @@ class Changes:
         elif self._suspected() or self._farewells:
             self.next_at = now + 4 * pace
         elif len(state.latest.voters) < min(VOTERS_MAX, len(state.latest.members)):
-            self.next_at = now + 4 * pace * 2 ** min(self.leader.fruitless, FRUITLESS_MAX)
+            self.next_at = max(now + 4 * pace, self._promote_at)
 
     def _bid_farewell(self, now: Instant, ready: Ready) -> None:
         """Tell the removed that they are: they may have heard nothing of it, and nobody sends to them any more."""
@@ -206,8 +209,15 @@ class Changes:
     def _suspected(self) -> bool:
         return bool(self.settings.remove_after_ns and self.links.suspects.now)
 
-    def _may_promote(self) -> bool:
+    def _may_promote(self, now: Instant) -> bool:
+        """Tell whether there is room for voters and somebody fit for it; after attempts in vain, not too soon again."""
         state = self.state
+        if self.leader.fruitless > self._fruitless:
+            wait = 2 * self.settings.attempt_ns * 2 ** min(self.leader.fruitless, FRUITLESS_MAX)
+            self._promote_at = now + wait
+        self._fruitless = self.leader.fruitless
+        if now < self._promote_at:
+            return False
         latest = state.latest
         if len(latest.voters) >= min(VOTERS_MAX, len(latest.members)) or state.entered != state.adopted:
             return False
@@ -272,7 +282,7 @@ class Changes:
             frozen,
             silent=self.links.suspects.now,
             lets_go=lets_go,
-            wants_promotion=self._may_promote(),
+            wants_promotion=self._may_promote(now),
             now=now,
         )
         leader.attempt = None

@@ -152,6 +152,14 @@ class RemovedAt(Struct, frozen=True, tag=55, array_like=True, gc=False):
     epoch: int
 
 
+class Skipped(Struct, frozen=True, tag=57, array_like=True, gc=False):
+    """A message from before a newcomer's first key: its application is not handed it."""
+
+    pid: int
+    joined: int
+    number: int
+
+
 class Reserve(Struct, frozen=True, tag=56, array_like=True, gc=False):
     """The clock stays below this; a later incarnation begins there."""
 
@@ -160,7 +168,7 @@ class Reserve(Struct, frozen=True, tag=56, array_like=True, gc=False):
 
 Entry = (
     Adopted | Entered | Published | Marked | TakenCounts | Voted | Frozen | Base | Opened | MarkSeen | Custody
-    | MarkCustody | StreamAt | OwnAt | RemovedAt | Reserve
+    | MarkCustody | StreamAt | OwnAt | RemovedAt | Reserve | Skipped
 )  # fmt: skip
 
 encode = msgpack.Encoder().encode

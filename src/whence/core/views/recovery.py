@@ -24,6 +24,7 @@ from whence.core.views.journal import (
     Published,
     RemovedAt,
     Reserve,
+    Skipped,
     StreamAt,
     TakenCounts,
     Voted,
@@ -105,6 +106,10 @@ class Recovery:
                         marked.seen(mark)
                         marked.silent.append(mark.number)
                         state.last_epoch[marked.member] = mark.epoch
+                case Skipped(pid, joined, number):
+                    skipped = state.streams.get(MemberId(pid, joined))
+                    if skipped is not None:
+                        skipped.skip(number)
                 case Custody() | MarkCustody():
                     self._custody.append(entry)
                 case StreamAt():

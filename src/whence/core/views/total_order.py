@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 
 from whence.core.ready import Delivery, Mark, Ready
 from whence.core.views.items import Message, ViewMessage
-from whence.core.views.journal import Reserve, encode
+from whence.core.views.journal import Reserve, Skipped, encode
 from whence.core.views.order import Order
 from whence.core.views.state import ViewState
 from whence.core.views.streams import Stream
@@ -119,9 +119,12 @@ class TotalOrder(Order):
                 stream.promised = max(stream.promised, start)
 
     def marked(self, mark: MarkAt) -> None:
-        """Note that members added since the mark before have only later clocks than this mark."""
+        """Note that members added since the mark before, and after this one, have only later clocks than this mark:
+        they begin after it."""
+        me = self.state.me
+        assert me is not None
         for member, stream in self.state.streams.items():
-            if mark.prev < member.joined <= mark.epoch:
+            if max(mark.prev, me.joined) < member.joined <= mark.epoch:
                 stream.promised = max(stream.promised, mark.clock)
 
     def is_caught_up(self) -> bool:
@@ -190,5 +193,7 @@ class TotalOrder(Order):
             return
         if self.start is not None and message.clock <= self.start:
             stream.skip(number)
+            if state.remembers:
+                ready.persist.append(encode(Skipped(stream.member.pid, stream.member.joined, number)))
         else:
             ready.deliver.append(Delivery(message.bundle, hold_ns, self.mark_of(message)))

@@ -131,7 +131,6 @@ class Recovery:
         if state.entered in state.views:
             state.look_at_entered()
         changes.participant.acceptor.look_at(state.adopted)
-        self._restore_cuts()
         if removed is not None:
             changes.removed_by = state.views.get(removed)
         return True
@@ -197,6 +196,7 @@ class Recovery:
         for number, message in mine.retained.items():
             if number > mine.taken:
                 order.got(mine, message, 0, now, ready)
+        self._restore_cuts()
         self._replay_custody([message_in(entry) for entry in self._custody], now, ready)
         self._custody = []
 
@@ -224,11 +224,12 @@ class Recovery:
                     stream.stored = max(stream.stored, message.number)
                 if message.number != stream.got + 1:
                     continue
-                if state.has_past(message):
+                if state.has_past(message) and not state.waits_for_cut(message):
                     stream.get(message, message.number)
                     stream.stored = message.number
                     state.last_epoch[stream.member] = message.epoch
                     self.changes.inbox.stage.got(stream, message, 0, now, ready)
+                    self.changes.close_cuts()
                     progress = True
 
     def _restore_cuts(self) -> None:

@@ -172,7 +172,7 @@ class ViewState:
                 return False
         elif not self.has_past(message):
             return False
-        if self.open_cuts and self._waits_for_cut(message, stream):
+        if self.open_cuts and self.waits_for_cut(message):
             return False
         return not self.frozen or self._may_pass(stream, number)
 
@@ -184,7 +184,7 @@ class ViewState:
                 return False
         return True
 
-    def _waits_for_cut(self, message: Message, stream: Stream) -> bool:
+    def waits_for_cut(self, message: Message) -> bool:
         """Tell whether something is missing of a member that was removed by the time of the message's view. One that
         came and went later is no reason to wait: its messages may follow this one."""
         return any(self.removed_in[member] <= message.epoch for member in self.open_cuts)

@@ -28,7 +28,7 @@ from whence.core.membership.partial_view import PartialView
 from whence.core.ready import Gauge, Item, Note, RandomSource, Ready, Send
 from whence.errors import SettingError
 from whence.limits import Limits
-from whence.types import Bundle, Instant, Process
+from whence.types import Bundle, Instant, Process, are_valid
 
 HAVE = Layout("<HIQQQ")
 """A sender in a digest: pid, incarnation, and three of its numbers: the first that is kept here, the first after it
@@ -55,7 +55,7 @@ class Push(Item, frozen=True, tag=116):
 
     def is_valid(self) -> bool:
         """Tell whether every payload has its bytes."""
-        return all(map(Bundle.is_valid, self.bundles))
+        return are_valid(self.bundles)
 
     def bundle_count(self) -> int:
         """Return the number of bundles it carries."""

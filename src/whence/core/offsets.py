@@ -166,7 +166,7 @@ class Offsets:
 
     def deliver(self, bundle: Bundle) -> Delivered:
         """Record a bundle that the member delivers; return what the application has of it."""
-        count, position = bundle.count, self.position
+        count, position = len(bundle.sizes) >> 2, self.position
         if not self.counts:
             self.delivered = self.position = position + count
             return Delivered(0, 0, position, count)

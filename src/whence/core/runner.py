@@ -17,15 +17,13 @@ import msgspec
 
 from whence.core.member import Checkpointed, Grouped, Member
 from whence.core.offsets import Offsets
-from whence.core.ready import Delivery, Gap, Item, Late, Mark, Note, Ready, Returned, Unheard
+from whence.core.ready import NEVER, Delivery, Gap, Item, Late, Mark, Note, Ready, Returned, Unheard
 from whence.errors import NotMemberError, StorageError, UsageError, WhenceError
 from whence.types import Bundle, Instant, Process
 
 OF_MEMBER, OF_DRIVER, OF_OFFSETS, OF_UNTAKEN, OF_UNTOLD = b"M", b"P", b"S", b"D", b"R"
 """The first byte of a journal record: the member's own, or a bundle that is stored for the member. In a rewritten
 journal also: how far the application was, what it had not taken, and publications that were not reported to it."""
-
-NEVER = 1 << 63
 
 Done: TypeAlias = Callable[[WhenceError | None], None]
 """Called once something is durable, or never will be."""

@@ -221,7 +221,8 @@ class Offsets:
             if is_whole:
                 whole.append(entry)
                 self._entries.popleft()
-            self._count(entry, some, whole=is_whole)
+            if self._store is not None:
+                self._count(self._store, entry, some, whole=is_whole)
         for entry in whole:
             self.on_taken(entry.bundle, entry.count)
 
@@ -230,7 +231,8 @@ class Offsets:
         entry = self._entries[0]
         entry.taken += 1
         self.taken += 1
-        self._count(entry, 1, whole=False)
+        if self._store is not None:
+            self._count(self._store, entry, 1, whole=False)
         self.handed += 1
         self._note_handed(entry, 1)
 
@@ -276,13 +278,11 @@ class Offsets:
         assert self._store is not None
         return 0 if self._messages[node] > self._store.messages[node] else self._begun.pop(node, 0)
 
-    def _count(self, entry: Entry, events: int, *, whole: bool) -> None:
-        if self._store is None:
-            return
+    def _count(self, store: Store, entry: Entry, events: int, *, whole: bool) -> None:
         if self._resuming is None:
-            self._store.take(events)
+            store.take(events)
             return
-        self._store.take_of(entry.node, events, whole=whole)
+        store.take_of(entry.node, events, whole=whole)
         if whole:
             self._messages[entry.node] += 1
 

@@ -323,7 +323,7 @@ def test_a_bug_in_a_callback_ends_the_group_and_everybody_hears_it(where: str) -
             if where == "publish":
                 driver.runner.publish = broken  # type: ignore[assignment, method-assign]
             elif where == "send":
-                driver.ports.send = broken  # type: ignore[assignment]
+                driver.ports.send = broken
             elif where == "deliver":
                 driver.ports.deliver = broken
             elif where == "wake":

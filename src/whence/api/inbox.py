@@ -118,7 +118,8 @@ class Inbox:
         """Queue a bundle that the member delivers, or call the application with it, without the events that it took in
         an earlier incarnation."""
         bundle, mark, offsets = step.bundle, step.mark, self.offsets
-        have, again, position, left = offsets.deliver(bundle)
+        delivered = offsets.deliver(bundle)
+        have, left = delivered.have, delivered.left
         if not left:
             offsets.on_taken(bundle, have)
             return
@@ -130,9 +131,9 @@ class Inbox:
             return
         if self._error is not None:
             return
-        batch = Batch(bundle, left, position, self._level, step.hold_ns, self.rtt_ns, mark)
-        if again:
-            batch.redelivered = again
+        batch = Batch(bundle, left, delivered.position, self._level, step.hold_ns, self.rtt_ns, mark)
+        if delivered.again:
+            batch.redelivered = delivered.again
         if offsets.counts:
             batch._ordinal, batch._inbox = offsets.delivered - left, self._number
         if self._gaps or self._resets:

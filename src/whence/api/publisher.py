@@ -70,7 +70,9 @@ class Publisher:
         pending = self.pending
         if pending is None:
             place = 0
-            self.pending = pending = PendingBundle(self._driver, self._loop)
+            self.pending = pending = PendingBundle(self._driver)
+            if self._driver.keeps_journal:
+                pending.await_disk(self._loop)
         else:
             place = len(pending.payloads)
             if pending.size + size > self._bytes_max or place + count > self._events_max:
@@ -122,7 +124,9 @@ class Publisher:
         except Exception as error:  # noqa: BLE001 - a bug of ours, of any kind
             self.lost.lose(pending, driver.fail(error))
         else:
-            pending.accept(bundle)
+            pending.process, pending.first, pending.payloads = driver.context.me, bundle.first, []
+            if pending.known is not None:
+                pending.tell()
 
     def _end_of_turn(self) -> None:
         """Send what this turn has collected, or collect more while peers are busy with what they have."""

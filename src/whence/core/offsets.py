@@ -19,6 +19,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
+from msgspec import Struct
+
 from whence.core.member import Resuming
 from whence.types import Bundle
 
@@ -27,7 +29,7 @@ EVENT_BITS = 16
 of its events."""
 
 
-class Delivered(NamedTuple):
+class Delivered(Struct, frozen=True, gc=False):
     """What is known of a bundle that a member delivers."""
 
     have: int
@@ -78,9 +80,8 @@ class Entry:
 
     __slots__ = ("bundle", "count", "handed", "node", "number", "position", "taken")
 
-    def __init__(self, bundle: Bundle, node: int, number: int, position: int, taken: int) -> None:
-        self.bundle, self.node, self.number, self.position = bundle, node, number, position
-        self.count = bundle.count
+    def __init__(self, bundle: Bundle, count: int, node: int, number: int, position: int, taken: int) -> None:
+        self.bundle, self.count, self.node, self.number, self.position = bundle, count, node, number, position
         self.handed = self.taken = taken
 
 
@@ -165,7 +166,7 @@ class Offsets:
 
     def deliver(self, bundle: Bundle) -> Delivered:
         """Record a bundle that the member delivers; return what the application has of it."""
-        count, position = bundle.count, self.position
+        count, position = len(bundle.sizes) >> 2, self.position
         if not self.counts:
             self.delivered = self.position = position + count
             return Delivered(0, 0, position, count)
@@ -178,14 +179,20 @@ class Offsets:
             number = self._delivered[node] = self._delivered.get(node, self._messages[node]) + 1
             if self._begun:
                 have = min(self._taken_of(node), count - 1)
-        again, left = self._handed_before(count, node, number, have), count - have
+        again, kept, left = 0, None, count - have
+        if self._store is not None:
+            if resuming is None:
+                again = min(self._again, left)
+                self._again -= again
+            elif number <= self._store.handed[node] >> EVENT_BITS:
+                again, kept = self._handed_before(self._store, count, node, number, have)
         if left:
-            if resuming is not None and (kept := self._kept_position(node, number)) is not None:
+            if kept is not None:
                 position = kept + have
             else:
                 self.position += left
             self.delivered += left
-            entry = Entry(bundle, node, number, position - have, have)
+            entry = Entry(bundle, count, node, number, position - have, have)
             self._entries.append(entry)
             self._to_hand.append(entry)
         return Delivered(have, again, position, left)
@@ -214,7 +221,8 @@ class Offsets:
             if is_whole:
                 whole.append(entry)
                 self._entries.popleft()
-            self._count(entry, some, whole=is_whole)
+            if self._store is not None:
+                self._count(self._store, entry, some, whole=is_whole)
         for entry in whole:
             self.on_taken(entry.bundle, entry.count)
 
@@ -223,7 +231,8 @@ class Offsets:
         entry = self._entries[0]
         entry.taken += 1
         self.taken += 1
-        self._count(entry, 1, whole=False)
+        if self._store is not None:
+            self._count(self._store, entry, 1, whole=False)
         self.handed += 1
         self._note_handed(entry, 1)
 
@@ -252,17 +261,6 @@ class Offsets:
         places = (*store.places, *store.displaced.values())
         return max(store.taken, *[position + count for position, count in places])
 
-    def _kept_position(self, node: int, number: int) -> int | None:
-        """Return the position of the first event of a node's message, if an earlier incarnation handed out some of it;
-        else None."""
-        store = self._store
-        assert store is not None
-        last = store.handed[node] >> EVENT_BITS
-        if number > last:
-            return None
-        position, count = store.places[node] if number == last else store.displaced.get((node, number), (0, 0))
-        return position if count else None
-
     def _note_place(self, store: Store, entry: Entry) -> None:
         """Store the positions of a bundle that is handed out, and of its node's previous one if that is not taken."""
         node, number, last = entry.node, entry.number, store.handed[entry.node] >> EVENT_BITS
@@ -280,13 +278,11 @@ class Offsets:
         assert self._store is not None
         return 0 if self._messages[node] > self._store.messages[node] else self._begun.pop(node, 0)
 
-    def _count(self, entry: Entry, events: int, *, whole: bool) -> None:
-        if self._store is None:
-            return
+    def _count(self, store: Store, entry: Entry, events: int, *, whole: bool) -> None:
         if self._resuming is None:
-            self._store.take(events)
+            store.take(events)
             return
-        self._store.take_of(entry.node, events, whole=whole)
+        store.take_of(entry.node, events, whole=whole)
         if whole:
             self._messages[entry.node] += 1
 
@@ -301,17 +297,12 @@ class Offsets:
         else:
             self._store.hand(entry.node, entry.number << EVENT_BITS | entry.handed)
 
-    def _handed_before(self, count: int, node: int, number: int, have: int) -> int:
-        """Return the number of a bundle's next events that an earlier incarnation handed out."""
-        if self._store is None:
-            return 0
-        if self._resuming is None:
-            again = min(self._again, count - have)
-            self._again -= again
-            return again
-        last, events = divmod(self._store.handed[node], 1 << EVENT_BITS)
-        handed = count if number < last else events if number == last else 0
-        return max(0, handed - have)
+    def _handed_before(self, store: Store, count: int, node: int, number: int, have: int) -> tuple[int, int | None]:
+        """Return, for a node's message that an earlier incarnation handed out in part or in full, how many of its next
+        events were, and the position of its first event, if that is still known."""
+        last, events = divmod(store.handed[node], 1 << EVENT_BITS)
+        position, placed = store.places[node] if number == last else store.displaced.get((node, number), (0, 0))
+        return max(0, (events if number == last else count) - have), position if placed else None
 
 
 def _ends_like(one: Bundle, other: Bundle) -> bool:

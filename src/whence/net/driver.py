@@ -90,9 +90,8 @@ class Driver:
         )  # fmt: skip
         self.ports.on_note = self._note
         self.counts = self.ports.counts
-        recording = self.ports if recorder is not None else None
         self.runner = Runner(
-            self.member, Ports(self.ports, self.ports, self.ports, self._commit, recording, self.offsets, self._failed)
+            self.member, Ports(self.ports, self.ports, self.ports, self._commit, self.offsets, self._failed)
         )  # fmt: skip
         self._refusing = self.member if isinstance(self.member, Refusing) else None
         self.flow = self._make_flow(sink, outbox)
@@ -133,9 +132,7 @@ class Driver:
             return
         if self._recorder is not None:
             self._recorder.received(packet.pid, list(packet.items), size)
-        for item in packet.items:
-            if not self.left:
-                self.runner.feed(self.member.receive, sender, item)
+        self.runner.receive(sender, packet.items)
         if self.waiters.awaited is not None:
             self.waiters.look()
         if self._watched:

@@ -25,8 +25,10 @@ class LivePorts:
         """Set up the ports of one member; `woken` is called when its timer expires. `flushes`: a later incarnation
         offers again what is published, so the trace records it first."""
         self.sink, self.recorder = sink, recorder
-        self.send: Callable[[tuple[int, ...], Item, int], int] = partial(node.send, group)
+        self._queue: Callable[[tuple[int, ...], Item, int], int] = partial(node.send, group)
         """Queues an item; returns its size on the wire."""
+        self.send: Callable[[tuple[int, ...], Item, int], object] = self._queue if recorder is None else self._sent
+        """Queues an item and records its copies."""
         self.counts: Counter[str] = Counter()
         self.accepted: Callable[[Bundle, int], None] = lambda bundle, count: None
         """Called with a bundle that the member publishes and its number of events, before any process can have taken
@@ -119,8 +121,8 @@ class LivePorts:
 
     # --- the trace ---
 
-    def sent(self, to: tuple[int, ...], item: Item, size: int) -> None:
-        """Record the copies that are sent."""
+    def _sent(self, to: tuple[int, ...], item: Item, incarnation: int) -> None:
+        size = self._queue(to, item, incarnation)
         if self.recorder is not None:
             self.recorder.sent(to, item, size)
 

@@ -130,9 +130,14 @@ class Network:
             for target in targets:
                 self._send_with_faults(Copy(source, target, frame, payload_bytes))
             return
-        at, now, arrive, latency = self._loop.at, self._loop.now, self._arrive_at_once, self._latency
+        now, latency = self._loop.now, self._latency
+        if self._model.fifo_links:
+            for target in targets:
+                self._arrive_at(now + latency(), Copy(source, target, frame, payload_bytes))
+            return
+        at, ports = self._loop.at, self._ports
         for target in targets:
-            at(now + latency(), arrive, Copy(source, target, frame, payload_bytes))
+            at(now + latency(), ports[target].arrive, Copy(source, target, frame, payload_bytes))
 
     def refuse(self, copy: Copy) -> None:
         """Report to the sender that its copy found no process."""
@@ -169,9 +174,6 @@ class Network:
         if model.duplicate and draw() < model.duplicate:
             effective["duplicate"] += 1
             self._arrive_at(departs + delay + int(draw() * model.straggle_ns), copy)
-
-    def _arrive_at_once(self, copy: Copy) -> None:
-        self._ports[copy.target].arrive(copy)
 
     def _arrive_at(self, time: int, copy: Copy) -> None:
         if self._model.fifo_links:
@@ -298,6 +300,6 @@ class Network:
         model = self._model
         return (
             model.is_calm()
-            and not (model.bandwidth_bps or model.fifo_links)
+            and not model.bandwidth_bps
             and not (self._partitions or self._cuts or self._slow or self._bursts)
         )

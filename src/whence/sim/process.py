@@ -99,7 +99,7 @@ class SimProcess:
         self.member = member(me, self.now())
         ports = SimPorts(self, me, self._world, self._record, self._heard)
         offsets = self.application.begin(self.incarnation, self.member) if self.application is not None else None
-        runner = self.runner_type(self.member, Ports(ports, ports, ports, self._storage, ports, offsets))
+        runner = self.runner_type(self.member, Ports(ports, ports, ports, self._storage, offsets))
         runner.process = self
         self._runner = runner
         return self.member
@@ -262,9 +262,7 @@ class SimProcess:
         sender = tuple.__new__(
             Process, (packet.pid, packet.incarnation)
         )  # half the price of calling it, and paid per copy
-        for item in packet.items:
-            if self._runner is runner:  # it may have stopped at an earlier item
-                runner.feed(runner.member.receive, sender, item)
+        runner.receive(sender, packet.items, steady + clock.jumped_ns if self._world.wall_clock else steady)
 
     def unreachable(self, peer: int) -> None:
         """Learn that a copy to a peer found no process."""

@@ -27,7 +27,7 @@ class SimStorage:
 
     def write(self, records: Sequence[bytes], done: Done, mark: bytes = b"") -> None:
         """Append records, each behind the mark; call `done` once they are durable, in the order of the writes."""
-        marked = [mark + record for record in records]
+        marked = list(map(mark.__add__, records))
         if not self._world.sync_ns and not self._pending and not self._is_paused():
             self._disk.append(marked)
             done(None)

@@ -60,9 +60,10 @@ class ConsumerOffsets:
         self._memory = memory
         self.closed = False
         self._places = memoryview(memory).cast("Q")
-        if not any(self._places):
-            memory[:] = _words_of([0] * _FORMAT)
-        numbers = _checked(self._places, _FORMAT_NOW)
+        if any(self._places):
+            numbers = _checked(self._places, _FORMAT_NOW)
+        else:
+            memory[:], numbers = _NOTHING, [0] * _FORMAT
         self._words = numbers[_WORDS:_HANDED]
         self._bit = sum(self._words) & 1
         self.messages = [word // _MESSAGE for word in self._words]
@@ -98,7 +99,7 @@ class ConsumerOffsets:
         try:
             make_directory(path.parent)
             if not path.exists():
-                _put(path, [0] * _FORMAT)
+                _put(path, _NOTHING)
             _convert(path)
             handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
             try:
@@ -142,7 +143,8 @@ class ConsumerOffsets:
         """Note the positions of a node's message before its first event is handed out. This overwrites those of the
         message before: `displace` that one where it is not taken yet."""
         self.places[node] = position, count
-        self._places[_PLACED + node] = _sealed(position << _EVENT_BITS | count)
+        place = position << _EVENT_BITS | count
+        self._places[_PLACED + node] = place % _CHECK + 1 << _VALUE_BITS | place
 
     def displace(self, node: int, number: int, position: int, count: int) -> None:
         """Retain the positions of a message that is not taken yet and not the last one handed out of its node."""
@@ -201,6 +203,10 @@ def _words_of(numbers: list[int]) -> bytes:
     return b"".join([_sealed(number).to_bytes(8, "little") for number in [*numbers, _FORMAT_NOW]])
 
 
+_NOTHING = _words_of([0] * _FORMAT)
+"""The bytes of an application that was handed nothing."""
+
+
 def _place(word: int) -> tuple[int, int]:
     """Return a position and a number of events."""
     return word >> _EVENT_BITS, word % (1 << _EVENT_BITS)
@@ -229,16 +235,16 @@ def _convert(path: Path) -> None:
         numbers = [*former[:_WORDS], *words, *[0] * CLOCK_NODES_MAX]
     else:
         *numbers, _ = _checked([word + _WRITTEN for word in former], 4 if size == _BYTES else 3)
-    _put(path, [*numbers, *[0] * (_FORMAT - len(numbers))])
+    _put(path, _words_of([*numbers, *[0] * (_FORMAT - len(numbers))]))
 
 
-def _put(path: Path, numbers: list[int]) -> None:
+def _put(path: Path, words: bytes) -> None:
     """Write numbers to a file atomically, with its space on disk allocated. Raises OSError."""
     fresh = path.with_suffix(".fresh")
     handle = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         os.posix_fallocate(handle, 0, _BYTES)
-        os.pwrite(handle, _words_of(numbers), 0)
+        os.pwrite(handle, words, 0)
         os.fsync(handle)
     finally:
         os.close(handle)

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from whence.core.levels.causal.level import CausalLevel
 from whence.core.offsets import Delivered, Offsets
 from whence.types import Bundle
@@ -29,7 +31,7 @@ class SkipsBegunBundles(Offsets):
         delivered = super().deliver(bundle)
         if 0 < delivered.have < bundle.count:
             self.take(bundle.count - delivered.have)
-            return delivered._replace(have=bundle.count, again=0, left=0)
+            return replace(delivered, have=bundle.count, again=0, left=0)
         return delivered
 
 
@@ -40,7 +42,7 @@ class BeginsBundlesAgain(Offsets):
         delivered = super().deliver(bundle)
         if 0 < delivered.have < bundle.count:
             self._entries[-1].taken = 0
-            return delivered._replace(have=0, left=bundle.count)
+            return replace(delivered, have=0, left=bundle.count)
         return delivered
 
 

@@ -28,7 +28,7 @@ from whence.core.membership.partial_view import PartialView
 from whence.core.ready import Gauge, Item, Note, RandomSource, Ready, Send
 from whence.errors import SettingError
 from whence.limits import Limits
-from whence.types import Bundle, Instant, Process
+from whence.types import Bundle, Instant, Process, are_valid
 
 HAVE = Layout("<HIQQQ")
 """A sender in a digest: pid, incarnation, and three of its numbers: the first that is kept here, the first after it
@@ -56,7 +56,7 @@ class Push(Item, frozen=True, tag=116):
 
     def is_valid(self) -> bool:
         """Tell whether every payload has its bytes."""
-        return all(map(Bundle.is_valid, self.bundles))
+        return are_valid(self.bundles)
 
     def bundle_count(self) -> int:
         """Return the number of bundles it carries."""
@@ -229,7 +229,7 @@ class DirectSpread:
         self._told_round = 0
         self._senders: Senders[SenderHistory] = Senders(bounds, SenderHistory)
         self._own = self._senders.open(*members.me)
-        self._order_kept: deque[Process] = deque()
+        self._order_kept: deque[tuple[int, int]] = deque()
         """The sender of every bundle retained, oldest first."""
         self._kept_bytes = 0
         self._acknowledged: dict[int, Acknowledged] = {}
@@ -302,17 +302,18 @@ class DirectSpread:
 
     def _take(self, bundle: Bundle, ready: Ready) -> bool:
         """Remember and retain a bundle; return False if it was seen before or cannot be remembered."""
-        history = self._senders.find(bundle.pid, bundle.incarnation)
+        history = self._senders.states.get((bundle.pid, bundle.incarnation))
         if history is None:
             history = self._open(bundle.pid, bundle.incarnation)
             if history is None:
                 ready.notes.append(Note("drop", "senders_max", bundle))
                 return False
-        if not history.seen.add(bundle.first, bundle.last, self._limits.spans_per_sender_max):
+        last = bundle.first + (len(bundle.sizes) >> 2) - 1
+        if not history.seen.add(bundle.first, last, self._limits.spans_per_sender_max):
             ready.notes.append(Note("drop", "duplicate", bundle))
             return False
         history.bundles.append(bundle)
-        self._order_kept.append(bundle.process)
+        self._order_kept.append((bundle.pid, bundle.incarnation))
         self._kept_bytes += len(bundle.body)
         settings = self._settings
         while len(self._order_kept) > settings.keep_bundles or self._kept_bytes > settings.keep_bytes:
@@ -324,14 +325,13 @@ class DirectSpread:
             return None
         crowded_out = self._senders.crowded_out(pid)
         if crowded_out is not None:
-            closing = self._senders.find(*crowded_out)
+            closing = self._senders.states.get(crowded_out)
             self._kept_bytes -= sum([len(bundle.body) for bundle in closing.bundles]) if closing is not None else 0
             self._senders.close(crowded_out)
         return self._senders.open(pid, incarnation)
 
     def _forget_oldest(self) -> None:
-        process = self._order_kept.popleft()
-        history = self._senders.find(*process)
+        history = self._senders.states.get(self._order_kept.popleft())
         if history is not None and history.bundles:
             self._kept_bytes -= len(history.bundles.popleft().body)
 
@@ -353,7 +353,7 @@ class DirectSpread:
             if (pid, incarnation) == self._members.me:
                 self._acknowledge(sender, start, end)
                 continue
-            history = self._senders.find(pid, incarnation) or self._open(pid, incarnation)
+            history = self._senders.states.get((pid, incarnation)) or self._open(pid, incarnation)
             if history is None or not 1 <= first <= limits.SEQ_MAX:
                 continue
             if (pid, incarnation) == sender:
@@ -398,7 +398,7 @@ class DirectSpread:
         room = self._settings.mend_bytes
         chosen: list[Bundle] = []
         for pid, incarnation, missing in WANT.iter_unpack(want.senders):
-            history = self._senders.find(pid, incarnation)
+            history = self._senders.states.get((pid, incarnation))
             for bundle in history.bundles if history is not None else ():
                 if bundle.last >= missing and (room > 0 or not chosen):
                     room -= len(bundle.body) + len(bundle.sizes) + len(bundle.stamp) + BUNDLE_FRAME_BYTES

@@ -13,17 +13,14 @@ class Senders(Generic[State]):
     """Progress per process. The oldest incarnations of a peer are closed for good, so that their late bundles are not
     delivered twice."""
 
-    __slots__ = ("_fresh", "_limits", "_lives")
+    __slots__ = ("_fresh", "_limits", "_lives", "states")
 
     def __init__(self, limits: Limits, fresh: Callable[[], State]) -> None:
         self._limits = limits
         self._fresh = fresh
-        self._lives: dict[int, dict[int, State]] = {}
-
-    def find(self, pid: int, incarnation: int) -> State | None:
-        """Return what is remembered of a process, if anything."""
-        lives = self._lives.get(pid)
-        return None if lives is None else lives.get(incarnation)
+        self._lives: dict[int, dict[int, None]] = {}
+        self.states: dict[tuple[int, int], State] = {}
+        """What is remembered of each process, by pid and incarnation."""
 
     def refuses(self, pid: int, incarnation: int) -> str | None:
         """Return why a new process cannot be remembered, or None if it can."""
@@ -41,17 +38,18 @@ class Senders(Generic[State]):
 
     def open(self, pid: int, incarnation: int) -> State:
         """Begin to remember a process that is not refused; return its state."""
-        return self._lives.setdefault(pid, {}).setdefault(incarnation, self._fresh())
+        self._lives.setdefault(pid, {})[incarnation] = None
+        return self.states.setdefault((pid, incarnation), self._fresh())
 
     def close(self, process: Process) -> None:
         """Forget the oldest incarnation of a peer to open a newer one: then it and all earlier ones are refused for
         good."""
-        del self._lives[process.pid][process.incarnation]
+        del self._lives[process.pid][process.incarnation], self.states[process]
 
     def __iter__(self) -> Iterator[tuple[Process, State]]:
         for pid, lives in self._lives.items():
-            for incarnation, state in lives.items():
-                yield Process(pid, incarnation), state
+            for incarnation in lives:
+                yield Process(pid, incarnation), self.states[pid, incarnation]
 
     def __len__(self) -> int:
         return len(self._lives)

@@ -254,7 +254,7 @@ class PartialView:
                 return
             if incarnation < known.incarnation:
                 return
-        if news.has_left(pid, incarnation):
+        if news.farewells and news.has_left(pid, incarnation):
             return
         if known is None:
             self._peers.append(pid)

@@ -16,7 +16,7 @@ from whence.core.levels.causal.items import Ask, Back, Lookup, Probe
 from whence.core.levels.causal.mesh.inbox import Inbox
 from whence.core.levels.causal.mesh.items import CausalMessage, Has
 from whence.core.levels.causal.mesh.journal import Published
-from whence.core.levels.causal.mesh.outbox import NEVER, Outbox
+from whence.core.levels.causal.mesh.outbox import Outbox
 from whence.core.levels.causal.mesh.recovery import SETTLED_TOGETHER, Recovery
 from whence.core.levels.causal.mesh.state import SPARE_MESSAGES
 from whence.core.levels.causal.settings import Settings
@@ -140,7 +140,8 @@ class MeshMember:
             self.recovery.persist(Published(message.past, message.taken, bundle), ready)
             self.outbox.watch(now)
         self.outbox.send(message, state.published, now, ready)
-        return bundle, self._wake(ready)
+        ready.wake_at = min(self.outbox.wake_at, self.inbox.ask_at)
+        return bundle, ready
 
     def publish_to(self, group: int, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
         """Publish to the only group, number 0. Raises as publish, and UsageError for another number."""
@@ -163,7 +164,8 @@ class MeshMember:
             self.inbox.receive(node, item, now, ready)
         else:
             self._receive_word(sender, item, now, ready)
-        return self._wake(ready)
+        ready.wake_at = min(self.outbox.wake_at, self.inbox.ask_at)
+        return ready
 
     def _receive_word(self, sender: Process, item: Item, now: Instant, ready: Ready) -> None:
         node, me = sender.pid, self.state.me
@@ -233,9 +235,5 @@ class MeshMember:
         ]
 
     def _wake(self, ready: Ready) -> Ready:
-        soonest = self.outbox.wake_at
-        if self.inbox.ask_at < soonest:
-            soonest = self.inbox.ask_at
-        if soonest < NEVER:
-            ready.wake_at = soonest
+        ready.wake_at = min(self.outbox.wake_at, self.inbox.ask_at)
         return ready

@@ -11,7 +11,7 @@ from whence.core.levels.causal.mesh.items import CausalMessage, Has
 from whence.core.levels.causal.mesh.state import State
 from whence.core.levels.causal.reliability import ReliabilitySettings
 from whence.core.membership.suspects import Suspects
-from whence.core.ready import Note, Ready, Send
+from whence.core.ready import NEVER, Note, Ready, Send
 from whence.core.stale_journal import OWN_LOST
 from whence.types import Instant, Process
 
@@ -20,8 +20,6 @@ AGAIN_MAX = 16
 
 ACKS_PER_WINDOW = 4
 """Acknowledgements per window of processed messages, at least."""
-
-NEVER = 1 << 62
 
 
 class Peer:

@@ -159,8 +159,9 @@ class State:
 
     # --- messages of others ---
 
-    def remember(self, message: CausalMessage) -> None:
-        """Retain a message of another node while there is room."""
+    def deliver(self, message: CausalMessage, publisher: int, number: int) -> None:
+        """Count the next message of another node as delivered, and retain it while there is room."""
+        self.delivered[publisher] = number
         spare = self._spare
         spare.append(message)
         self._spare_bytes += len(message.bundle.body)

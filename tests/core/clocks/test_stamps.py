@@ -185,6 +185,8 @@ def test_with_a_least_delay_the_array_is_shorter_and_one_entry_stays_for_ticks_o
         ({"stamp": "kn", "events_per_tick_max": 100_000}, "does not fit the merge key"),
         ({"bounded": 7, "epsilon": 2, "delta": 3}, "at least 2ε"),
         ({"bounded": 900}, "bounded must be 0 in a group"),
+        ({"delta": 10**12}, "delta \\+ epsilon must be at most 3,600,000 ticks of 1,000,000 ns"),
+        ({"tick_ns": 10**15}, "an hour is the limit"),
         ({"epsilon": 0}, "epsilon must be at least 1"),
         ({"mergers": 0}, "mergers must be at least 1"),
         ({"mergers": 40_000}, "at most 64 each"),

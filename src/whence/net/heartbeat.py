@@ -72,7 +72,7 @@ class Heartbeat:
 
     def _beat(self) -> None:
         """Ping every peer, suspect the silent, cut off the stalled."""
-        now, beat_s = steady_ns(), self._settings.detector.heartbeat_ns / 1e9
+        now, beat_s = steady_ns(), self._settings.heartbeat_ns / 1e9
         late = self._beats > 0 and self._loop.time() - self._due > beat_s
         """This beat is so late that the silence may be this node's own."""
         self._beats, self._due = self._beats + 1, self._loop.time() + beat_s

@@ -415,7 +415,7 @@ def test_commands_publish_under_a_ticket_or_key_and_take_an_operators_word(
 @pytest.mark.parametrize("name", ["9", "9:x", "70000:1", "9:4:1"])
 def test_a_process_is_named_by_pid_and_incarnation(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["declare-dead", name, "--group", "alps", "--pid", "0"]) == 2
-    assert "a process is PID:BOOT" in capsys.readouterr().err
+    assert "a process is PID:INCARNATION" in capsys.readouterr().err
 
 
 def test_a_node_that_is_not_there_cannot_be_told(tmp_path: Path) -> None:

@@ -100,5 +100,13 @@ def _phases(found: Gathering, healed_ns: int, deadline_ns: int) -> Phases:
     first, last = found.span
     healed, until = first + healed_ns, last - deadline_ns
     if until <= healed:
-        raise UsageError("the run ends before any delivery is expected: give a smaller --healed-s or --deadline-s")
+        left_s = (last - healed) / SECOND_NS
+        if left_s <= 0:
+            raise UsageError(
+                f"--healed-s {healed_ns / SECOND_NS:g}: the run ends {-left_s:.3g} s before that; give less"
+            )
+        raise UsageError(
+            f"--deadline-s {deadline_ns / SECOND_NS:g}: the run ends {left_s:.3g} s after the last fault (--healed-s), "
+            f"before any delivery is expected; give less than {left_s:.3g}"
+        )
     return Phases(healed, healed, until, deadline_ns)

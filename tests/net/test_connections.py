@@ -83,7 +83,9 @@ def test_two_that_call_each_other_at_once_keep_one_connection() -> None:
     within(main())
 
 
-def test_a_silent_peer_is_suspected_and_dropped() -> None:
+def test_a_silent_peer_is_suspected_and_dropped(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "whence.net")
+
     async def main() -> None:
         quick = {"heartbeat_ns": 20 * MS, "margin_ns": 60 * MS}
         async with nodes(2, settings=fast(**quick)) as started:
@@ -94,6 +96,7 @@ def test_a_silent_peer_is_suspected_and_dropped() -> None:
             started[1].live.connections._heartbeat.stop()
             started[1].live.drivers["alps"].stop()
             await until(lambda: started[0].live.counts["suspected"] > 0)
+            await until(lambda: "lost the connection to 2: it was silent for too long" in caplog.text)
 
     within(main())
 

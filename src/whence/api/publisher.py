@@ -159,5 +159,7 @@ class Publisher:
         if self._timer is not None:
             self._timer.cancel()
         if pending is not None:
-            self.lost.lose(pending, flow.error(Reason.MEMBER))
+            waited = f" after {self.room.wait_s:g} s" if patiently else ""
+            why = f"the group was closed{waited}, before the member could take them: {flow.describe(Reason.MEMBER)}"
+            self.lost.lose(pending, ClosedError(why))
         flow.refused = None

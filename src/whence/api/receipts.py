@@ -12,6 +12,7 @@ from whence.api.wait_log import log_long_wait
 from whence.core.registry import LEVELS, stores_events
 from whence.core.runner import Done
 from whence.errors import OutcomeUnknownError, UsageError, WhenceError
+from whence.limits import SEQ_MAX
 from whence.net.driver import Driver
 from whence.types import EventId, Process
 
@@ -166,9 +167,13 @@ class Receipt(Struct, eq=False):
     def missing(self) -> tuple[int, ...]:
         """Return the members that `settled` waits for now: those not known to have the events.
 
-        Raises OutcomeUnknownError before the events have numbers; await `accepted` first.
+        Before the member has taken the events, these are all others. Raises the error with which it refused them.
         """
-        return self._pending.driver.settling.missing(self.event.seq + self._count - 1)
+        pending = self._pending
+        if pending.refusal is not None:
+            raise pending.refusal
+        last = SEQ_MAX if pending.process is None else self.event.seq + self._count - 1
+        return pending.driver.settling.missing(last)
 
 
 def check_until(until: str, timeout_s: float | None, driver: Driver) -> None:

@@ -86,7 +86,7 @@ class Heartbeat:
             if peer.detector.suspects(now):
                 self._counts["suspected"] += 1
                 log.info("%s has not been heard for too long", peer.pid)
-                peer.cut_off("suspected")
+                peer.cut_off("it was silent for too long")
         self._outboxes.send(NODE, self._peers.connected_pids(), Ping(now))
         if self._beats % REMIND_BEATS == 0:
             self._addresses.remind()
@@ -101,4 +101,6 @@ class Heartbeat:
         elif self._loop.time() - peer.stalled_since > self._settings.stall_ns / 1e9:
             self._counts["stalled"] += 1
             peer.shunned_until = self._loop.time() + SHUN_S
-            peer.cut_off("stall_ns")
+            peer.cut_off(
+                f"it took nothing for {self._settings.stall_ns / 1e9:g} s while bytes waited for it (stall_ns)"
+            )

@@ -253,7 +253,7 @@ class LiveNode:
         if group in self.drivers:
             raise UsageError(f"group {group!r} is open already")
         if level not in LEVELS:
-            raise UsageError(f"level {level!r} is not built; there are: {', '.join(LEVELS)}")
+            raise UsageError(f"level {level!r} is unknown; there are: {', '.join(LEVELS)}")
         if durable and not self._keeps_data:
             raise UsageError("durable needs a data directory; give data=…")
         if durable and not stores_events(level):

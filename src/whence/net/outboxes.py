@@ -150,7 +150,7 @@ class Outboxes:
                 self.on_unconnected(peer)
             elif (link.paused or outbox.bytes > self._surely_bytes) and outbox.is_over(link):
                 self._counts["outbox_overflow"] += 1
-                peer.cut_off("outbox_bytes_max")
+                peer.cut_off("more bytes waited for it than outbox_bytes_max")
             elif not outbox.dirty:
                 outbox.dirty = True
                 self._dirty.append(peer)

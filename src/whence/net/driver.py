@@ -128,7 +128,7 @@ class Driver:
         if self.left or self.failure is not None:
             return
         if packet.to_incarnation != ANY_INCARNATION and packet.to_incarnation != self.context.me.incarnation:
-            self.ports.count("drop", "other_boot", peer=packet.pid)
+            self.ports.count("drop", "other_incarnation", peer=packet.pid)
             return
         if self._recorder is not None:
             self._recorder.received(packet.pid, list(packet.items), size)

@@ -252,7 +252,7 @@ class SimProcess:
             self._record.write(Kind.REJECT, peer=copy.source, reason="no_packet")
             return
         if packet.to_incarnation != ANY_INCARNATION and packet.to_incarnation != self.incarnation:
-            self._record.write(Kind.DROP, peer=packet.pid, reason="other_boot")
+            self._record.write(Kind.DROP, peer=packet.pid, reason="other_incarnation")
             return
         clock = self.clock
         steady = clock.steady(self._loop.now)

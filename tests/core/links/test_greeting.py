@@ -45,7 +45,7 @@ REFUSED: list[tuple[str, Callable[[Greeting], object]]] = [
     ("no host name", lambda greeting: greeting.receive(PEER, hello(host="a..b"))),
     ("no host name", lambda greeting: greeting.receive(PEER, hello(host="h" * 64))),
     ("no host name", lambda greeting: greeting.receive(PEER, hello(host="\x1b[2J"))),
-    ("no boot", lambda greeting: greeting.receive(Process(2, 0), hello())),
+    ("no incarnation", lambda greeting: greeting.receive(Process(2, 0), hello())),
     ("was called", lambda greeting: greeting.receive(Process(3, 1), hello())),
     ("begins with a Hello", lambda greeting: greeting.receive(PEER, Confirm(MINE, *ME))),
     ("begins with a Hello", lambda greeting: greeting.receive(PEER, presence("fifo", Place.MEMBER))),

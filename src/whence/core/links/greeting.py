@@ -189,7 +189,7 @@ class Greeting:
         if item.host and not is_host(item.host):
             raise RemoteProtocolError(f"the peer says that it is reached at {item.host!r}, which is no host name")
         if not 1 <= sender.incarnation <= limits.INCARNATION_MAX:
-            raise RemoteProtocolError("the peer has no boot: real ones begin at 1")
+            raise RemoteProtocolError("the peer has no incarnation: real ones begin at 1")
         if self._expected is not None and sender.pid != self._expected:
             raise RemoteProtocolError(f"{self._expected} was called, and {sender.pid} answered")
         self.peer, self.told, self.stage = sender, item, Stage.NAMED

@@ -146,7 +146,7 @@ class MeshMember:
     def publish_to(self, group: int, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
         """Publish to the only group, number 0. Raises as publish, and UsageError for another number."""
         if group:
-            raise UsageError(f"a direct group is one group, number 0, not {group}")
+            raise UsageError(f"a mesh has one group, number 0, not {group}")
         return self.publish(payloads, now)
 
     def receive(self, sender: Process, item: Item, now: Instant) -> Ready:

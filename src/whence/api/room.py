@@ -27,7 +27,7 @@ class Room:
         self._eased: dict[Reason, Callable[[], Awaitable[None]]] = {
             Reason.MEMBER: _a_moment,
             Reason.INBOX: inbox.room,
-            Reason.OUTBOX: outbox.relief,
+            Reason.OUTBOX: outbox.caught_up,
             Reason.WINDOW: driver.waiters.wait,
             Reason.CREDIT: driver.waiters.wait,
         }

@@ -24,7 +24,9 @@ DRAIN_ROWS = 1 << 16
 
 
 def gather(
-    spools: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Directories that nodes wrote traces to.")],
+    directories: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="Directories that nodes wrote traces to.")
+    ],
     out: Annotated[Path, typer.Option(help="Write the trace below this directory, for whence check.")],
     group: Annotated[str, typer.Option(help="The group.")],
     run_id: Annotated[str, typer.Option(help="What to call the run.")] = "live",
@@ -48,10 +50,10 @@ def gather(
     """
     if healed_s is not None and not one_clock:
         raise UsageError("--healed-s needs --one-clock: without true time it is unknown what was published since")
-    for spool in spools:
-        if not spool.exists():
-            raise UsageError(f"{spool} does not exist; give the directories that live nodes wrote traces to")
-    found = Gathering(spools, group, run_id, __version__, one_clock=one_clock)
+    for place in directories:
+        if not place.exists():
+            raise UsageError(f"{place} does not exist; give the directories that live nodes wrote traces to")
+    found = Gathering(directories, group, run_id, __version__, one_clock=one_clock)
     if healed_s is not None:
         found.run.phases = _phases(found, int(healed_s * SECOND_NS), int(deadline_s * SECOND_NS))
     _check_free(directory(out, "--out"), found.run)

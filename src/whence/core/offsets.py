@@ -48,10 +48,10 @@ class Store(Protocol):
 
     closed: bool
     taken: int
-    told: int
+    reported: int
     handed: list[int]
     messages: list[int]
-    begun: list[int]
+    partly_taken: list[int]
     places: list[tuple[int, int]]
     displaced: dict[tuple[int, int], tuple[int, int]]
 
@@ -61,7 +61,7 @@ class Store(Protocol):
     def place(self, node: int, position: int, count: int) -> None: ...
     def displace(self, node: int, number: int, position: int, count: int) -> None: ...
     def tell(self) -> None: ...
-    def reach(self, taken: int, told: int) -> None: ...
+    def reach(self, taken: int, reported: int) -> None: ...
     def catch_up(self, messages: Sequence[int]) -> None: ...
 
 
@@ -70,7 +70,7 @@ class Owed(NamedTuple):
 
     taken: int
     """Events that were taken before the first of the bundles."""
-    told: int
+    reported: int
     bundles: list[Bundle]
 
 
@@ -109,9 +109,9 @@ class Offsets:
         """Bundles that were delivered and not completely taken, in order."""
         self._to_hand: deque[Entry] = deque()
         """The entries that were not completely handed out."""
-        self._skip = self._skip_told = 0
+        self._skip = self._skip_reported = 0
         """Events and reports of publications that a restored member will repeat and the application already has."""
-        self._begun: dict[int, int] = {}
+        self._partly_taken: dict[int, int] = {}
         self._delivered: dict[int, int] = {}
         """By node, the number of the last message that was delivered in this incarnation."""
         self._again = 0
@@ -126,19 +126,19 @@ class Offsets:
 
     # --- a later incarnation ---
 
-    def resume(self, taken: int = 0, told: int = 0) -> None:
-        """Resume an earlier incarnation; `taken` and `told` are the counts when the member's first record was
+    def resume(self, taken: int = 0, reported: int = 0) -> None:
+        """Resume an earlier incarnation; `taken` and `reported` are the counts when the member's first record was
         written."""
         store = self._store
         if store is None:
             return
         if self._resuming is not None:
-            at_least = [taken + (begun > 0) for taken, begun in zip(store.messages, store.begun, strict=True)]
-            self._resuming.resume(store.messages, store.told, at_least)
-            self._begun = {node: events for node, events in enumerate(store.begun) if events}
+            at_least = [taken + (events > 0) for taken, events in zip(store.messages, store.partly_taken, strict=True)]
+            self._resuming.resume(store.messages, store.reported, at_least)
+            self._partly_taken = {node: events for node, events in enumerate(store.partly_taken) if events}
         else:
-            store.reach(taken, told)
-            self._skip, self._skip_told = store.taken - taken, store.told - told
+            store.reach(taken, reported)
+            self._skip, self._skip_reported = store.taken - taken, store.reported - reported
             self._again = max(0, store.handed[0] - store.taken)
         self.position = self._first_position()
 
@@ -147,14 +147,14 @@ class Offsets:
         if self._store is not None and self._resuming is not None:
             before = self._store.messages.copy()
             self._store.catch_up(self._messages)
-            for node in [node for node in self._begun if self._store.messages[node] > before[node]]:
-                del self._begun[node]
+            for node in [node for node in self._partly_taken if self._store.messages[node] > before[node]]:
+                del self._partly_taken[node]
 
-    def was_told(self) -> bool:
+    def was_reported(self) -> bool:
         """Tell whether an earlier incarnation already reported the publication that the member reports now."""
-        if self._skip_told <= 0:
+        if self._skip_reported <= 0:
             return False
-        self._skip_told -= 1
+        self._skip_reported -= 1
         return True
 
     def tell(self) -> None:
@@ -177,18 +177,18 @@ class Offsets:
         if resuming is not None:
             node = resuming.place_of(bundle.pid)
             number = self._delivered[node] = self._delivered.get(node, self._messages[node]) + 1
-            if self._begun:
+            if self._partly_taken:
                 have = min(self._taken_of(node), count - 1)
-        again, kept, left = 0, None, count - have
+        again, stored, left = 0, None, count - have
         if self._store is not None:
             if resuming is None:
                 again = min(self._again, left)
                 self._again -= again
             elif number <= self._store.handed[node] >> EVENT_BITS:
-                again, kept = self._handed_before(self._store, count, node, number, have)
+                again, stored = self._handed_before(self._store, count, node, number, have)
         if left:
-            if kept is not None:
-                position = kept + have
+            if stored is not None:
+                position = stored + have
             else:
                 self.position += left
             self.delivered += left
@@ -246,7 +246,9 @@ class Offsets:
         if store is None or self._resuming is not None:
             return None
         begun = self._entries[0].taken if self._entries else self._skip
-        return Owed(store.taken - begun, store.told - self._skip_told, [entry.bundle for entry in self._entries])
+        return Owed(
+            store.taken - begun, store.reported - self._skip_reported, [entry.bundle for entry in self._entries]
+        )
 
     # --- small things ---
 
@@ -276,7 +278,7 @@ class Offsets:
     def _taken_of(self, node: int) -> int:
         """Return the number of events of a node's next message that were taken; 0 if its journal says that all were."""
         assert self._store is not None
-        return 0 if self._messages[node] > self._store.messages[node] else self._begun.pop(node, 0)
+        return 0 if self._messages[node] > self._store.messages[node] else self._partly_taken.pop(node, 0)
 
     def _count(self, store: Store, entry: Entry, events: int, *, whole: bool) -> None:
         if self._resuming is None:

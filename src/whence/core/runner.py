@@ -56,7 +56,7 @@ class Application(Protocol):
     def accepted(self, bundle: Bundle, count: int, /) -> None:
         """Learn that the member publishes a bundle of `count` events; nothing of that has happened yet."""
 
-    def kept(self, bundle: Bundle, /) -> None:
+    def retained(self, bundle: Bundle, /) -> None:
         """Learn that the bundle is being stored for the member."""
 
     def published(self, step: Returned, mark: Mark | None) -> None:
@@ -177,10 +177,10 @@ class Runner:
             bundle, ready = self.member.publish(payloads, now)
         else:
             bundle, ready = cast(Grouped, self.member).publish_to(group, payloads, now)
-        kept = keep and not ready.persist  # a member that stores its own events needs no second copy of them
+        retained = keep and not ready.persist  # a member that stores its own events needs no second copy of them
         self._application.accepted(bundle, len(payloads))
-        if kept:
-            self._application.kept(bundle)
+        if retained:
+            self._application.retained(bundle)
             self.tell(ready)  # a later incarnation offers it again: its publication must be known by then
             self.apply(ready, stored, bundle)
         else:
@@ -244,7 +244,7 @@ class Runner:
             ]
         return unfinished
 
-    def checkpoint(self, kept: Sequence[Bundle] = ()) -> list[Marked] | None:
+    def checkpoint(self, retained: Sequence[Bundle] = ()) -> list[Marked] | None:
         """Return records that replace the whole journal and all that waits for the disk, with the bundles that are
         stored for the member; None if only the member knows which of its records still count."""
         member = self.member
@@ -256,26 +256,26 @@ class Runner:
             records = [(OF_MEMBER, record) for record in member.checkpoint()]
         owed = self._offsets.owed()
         if owed is not None:
-            records.append((OF_OFFSETS, msgspec.msgpack.encode((owed.taken, owed.told))))
-        bundles = [*((OF_DRIVER, bundle) for bundle in kept), *self.unfinished()]
+            records.append((OF_OFFSETS, msgspec.msgpack.encode((owed.taken, owed.reported))))
+        bundles = [*((OF_DRIVER, bundle) for bundle in retained), *self.unfinished()]
         return records + [(mark, _encode_bundle(bundle)) for mark, bundle in bundles]
 
     # --- the contract ---
 
-    def apply(self, ready: Ready, stored: Done | None = None, kept: Bundle | None = None) -> None:
-        """Persist, then do the rest. `kept` is a publication that is stored for the member."""
+    def apply(self, ready: Ready, stored: Done | None = None, retained: Bundle | None = None) -> None:
+        """Persist, then do the rest. `retained` is a publication that is stored for the member."""
         storage = self._storage
-        if storage is None or not (ready.persist or kept is not None or self._waiting):
+        if storage is None or not (ready.persist or retained is not None or self._waiting):
             self.perform(ready)
             if stored is not None:
                 stored(None)
             return
         self.member_persists = self.member_persists or bool(ready.persist)
         self._waiting.append((ready, stored))
-        if kept is None:
+        if retained is None:
             storage.write(ready.persist, self.committed, OF_MEMBER)
         else:
-            storage.write([_encode_bundle(kept)], self.committed, OF_DRIVER)
+            storage.write([_encode_bundle(retained)], self.committed, OF_DRIVER)
 
     def committed(self, error: WhenceError | None) -> None:
         """Perform the first Ready that waits, now that it is durable; fail if it never will be."""
@@ -317,7 +317,7 @@ class Runner:
     def _tell(self, published: Returned, mark: Mark | None) -> None:
         """Report a publication to the application, unless an earlier incarnation did."""
         offsets = self._offsets
-        if offsets.survives and offsets.was_told():
+        if offsets.survives and offsets.was_reported():
             return
         self._application.published(published, mark)
         if offsets.survives:

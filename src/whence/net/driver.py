@@ -73,7 +73,7 @@ class Driver:
         )  # fmt: skip
         around = BuildContext(
             context.rng, self._clock(), Directory(), remembers=storage is not None,
-            epoch_floor=epoch_floor() if storage is None else 0, is_first_life=context.is_first_life,
+            epoch_floor=epoch_floor() if storage is None else 0, is_first_incarnation=context.is_first_incarnation,
         )  # fmt: skip
         self.member: Member = context.spec.build(context.me, context.settings, around)
         resuming = self.member if remembers and isinstance(self.member, Resuming) else None
@@ -100,7 +100,7 @@ class Driver:
         self.retained = RetainedBundles(
             context.me, self.runner, self.settling, self._commit, self.counts, self.guarded
         )  # fmt: skip
-        self.ports.accepted, self.ports.kept = self.flow.published, self.retained.bundles.append
+        self.ports.accepted, self.ports.retained = self.flow.published, self.retained.bundles.append
 
     def _make_flow(self, sink: Sink, outbox: Outbox) -> Flow:
         context, spec, node = self.context, self.context.spec, self._node
@@ -223,8 +223,8 @@ class Driver:
     @property
     def stores(self) -> bool:
         """Tell whether what is published here survives a crash of the process."""
-        kept = self.durable or self.runner.member_persists
-        return self._commit is not None and stores_events(self.context.level) and kept
+        retains = self.durable or self.runner.member_persists
+        return self._commit is not None and stores_events(self.context.level) and retains
 
     # --- what the runner and the clock bring up ---
 

@@ -33,7 +33,7 @@ class LivePorts:
         self.accepted: Callable[[Bundle, int], None] = lambda bundle, count: None
         """Called with a bundle that the member publishes and its number of events, before any process can have taken
         any of them."""
-        self.kept: Callable[[Bundle], None] = lambda bundle: None
+        self.retained: Callable[[Bundle], None] = lambda bundle: None
         """Called with a bundle that it publishes and that is stored on its behalf."""
         self.deliver: Callable[[Delivery], None] = sink.deliver
         """Called with each delivery of the member."""
@@ -92,7 +92,7 @@ class LivePorts:
         if self.recorder is not None:
             self.recorder.published(step.bundle, mark)
             if self._flushes:
-                self.recorder.spool.flush()
+                self.recorder.segments.flush()
 
     def skip(self, step: Gap) -> None:
         """Report a gap to the application: events that will never come."""

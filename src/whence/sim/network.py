@@ -18,7 +18,7 @@ from whence.sim.random_streams import RandomStreams
 _BITS_PER_BYTE_NS = 8_000_000_000
 _HEAVY_TAIL_SHAPE = 1.5
 _HEAVY_TAIL_CAP = 1000.0
-_OLD_FRAMES_KEPT = 64
+_OLD_FRAMES_MAX = 64
 _SLOW_NS_MAX = 3_000_000_000
 """The most that a slow link delays a copy, so that none arrives long after the link has recovered."""
 
@@ -216,10 +216,10 @@ class Network:
         return delay
 
     def _remember(self, copy: Copy) -> None:
-        if len(self._old) < _OLD_FRAMES_KEPT:
+        if len(self._old) < _OLD_FRAMES_MAX:
             self._old.append(copy)
         else:
-            self._old[int(self._draw() * _OLD_FRAMES_KEPT)] = copy
+            self._old[int(self._draw() * _OLD_FRAMES_MAX)] = copy
 
     def _replay(self, departs: int) -> None:
         if self._old:

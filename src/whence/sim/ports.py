@@ -45,7 +45,7 @@ class SimPorts:
     def accepted(self, bundle: Bundle, count: int, /) -> None:
         """Learn that the member publishes."""
 
-    def kept(self, bundle: Bundle, /) -> None:
+    def retained(self, bundle: Bundle, /) -> None:
         """Learn that it is persisted for the member."""
 
     def published(self, step: Returned, mark: Mark | None) -> None:

@@ -93,7 +93,7 @@ class SimProcess:
         self.incarnation += 1
         me = Process(self.pid, self.incarnation)
         self.up, self.joined = True, False
-        self._record.begin_life(self.incarnation)
+        self._record.begin_incarnation(self.incarnation)
         if self.incarnation > 1:
             self._record.write(Kind.RESTART)
         self.member = member(me, self.now())
@@ -139,7 +139,7 @@ class SimProcess:
         if self._runner is not None:
             self._runner.stop(at_once=True)
         self.member = self._runner = None
-        self._storage.end_life()
+        self._storage.end_incarnation()
         self._inbox.clear()
         self._wake_token += 1
 

@@ -49,8 +49,8 @@ class BeginsBundlesAgain(Offsets):
 class ForgetsWhatWasTaken(Offsets):
     """Hands out again everything that a member delivers again after a crash (E14)."""
 
-    def resume(self, taken: int = 0, told: int = 0) -> None:
-        super().resume(taken, told)
+    def resume(self, taken: int = 0, reported: int = 0) -> None:
+        super().resume(taken, reported)
         self._skip = 0
 
 

@@ -30,8 +30,8 @@ def test_two_processes_that_greet_each_other_are_up() -> None:
     assert there.receive(ME, confirm) == []
     assert here.stage is there.stage is Stage.UP
     assert (here.peer, there.peer) == (PEER, ME)
-    assert here.told is not None
-    assert here.told.port == 0
+    assert here.peer_hello is not None
+    assert here.peer_hello.port == 0
 
 
 REFUSED: list[tuple[str, Callable[[Greeting], object]]] = [

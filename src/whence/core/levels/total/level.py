@@ -25,8 +25,8 @@ class TotalLevel(NamedTuple):
     def build(self, me: Process, settings: TotalSettings, around: BuildContext) -> TotalMember:
         """Compose a member that has not joined yet."""
         member = self.member(me, settings, around.now)
-        if around.is_first_life:
-            member.clock.is_first_life()
+        if around.is_first_incarnation:
+            member.clock.is_first_incarnation()
         return member
 
     def held_bytes_max(self, settings: TotalSettings) -> int:

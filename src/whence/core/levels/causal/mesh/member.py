@@ -82,10 +82,10 @@ class MeshMember:
         self._up = True
         return self._wake(ready)
 
-    def resume(self, taken: Sequence[int], told: int, begun: Sequence[int] = ()) -> None:
+    def resume(self, taken: Sequence[int], reported: int, taken_in_part: Sequence[int] = ()) -> None:
         """Set, before an earlier incarnation is resumed, what the application has: the number of messages of each node,
         the number of publications reported to it, and the messages of each node counting one that it has in part."""
-        self.recovery.resume(taken, told, begun)
+        self.recovery.resume(taken, reported, taken_in_part)
 
     def place_of(self, process: int) -> int:
         """Return the place of a process among the members: its messages are counted there."""
@@ -228,7 +228,7 @@ class MeshMember:
         """Return how much is retained for others and held back; all but the spare messages must drain in the end."""
         state, settings = self.state, self._settings
         return [
-            Gauge("records", len(state.kept), settings.records_max // 4 + SETTLED_TOGETHER, must_drain=True),
+            Gauge("records", len(state.retained), settings.records_max // 4 + SETTLED_TOGETHER, must_drain=True),
             Gauge("retained_bytes", state.retained_bytes, settings.retained_bytes_max + (1 << 20), must_drain=True),
             Gauge("held_copies", self.inbox.held_count, settings.held_copies_max, must_drain=True),
             Gauge("spare", state.spare_count, SPARE_MESSAGES),

@@ -32,7 +32,9 @@ def test_its_file_names_earlier_incarnations_as_it_always_did(tmp_path: Path) ->
     begun = [data.begin_incarnation(1), data.begin_incarnation(1)]
     assert f'"lives":{begun}'.replace(" ", "") in (tmp_path / "identity").read_text()
     data.close()
-    assert DataDirectory(tmp_path, 3).incarnations == begun
+    again = DataDirectory(tmp_path, 3)
+    assert again.incarnations == begun
+    again.close()
 
 
 def test_a_wiped_directory_gets_what_the_time_gives(tmp_path: Path) -> None:

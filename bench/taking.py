@@ -1,4 +1,5 @@
-"""What it costs to take an event from the inbox: by iterator, by batches, by on_batch, and counted for a later incarnation.
+"""What it costs to take an event from the inbox: by iterator, by batches, by on_batch, or counted
+for a later incarnation.
 
 The unit is on_batch with every payload looked at; each way is measured between two of it. Nothing is sent: bundles
 of several sizes are put into an inbox, and taken from it. Time is CPU time of this process.

@@ -313,7 +313,7 @@ def main() -> None:
     parser.add_argument("--sizes", default="32,1024", help="bytes of a payload (default 32,1024)")
     parser.add_argument("--shapes", default="8⇄8,1→8", help="who publishes to whom (default 8⇄8,1→8)")
     parser.add_argument("--latency", action=argparse.BooleanOptionalAction, default=True)
-    parser.add_argument("--rate", type=float, help="only latency and CPU at so many messages a second")
+    parser.add_argument("--rate", type=float, help="measure only latency and CPU, at this many messages a second")
     given = parser.parse_args()
     if given.child:
         kind, *numbers, seconds, rate, one_by_one = given.child

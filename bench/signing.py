@@ -1,8 +1,8 @@
 """What a signature of its publisher on every bundle would cost: an option that SECURITY.md weighs, not a feature.
 
-Ed25519 of the library that makes certificates, over bundles of so many events of 32 bytes: signed once by who
-publishes, verified by each who takes. The unit is what a bundle of the same size costs anyway, encoded as a frame and
-read again. Time is that of the processor, whoever else it works for.
+Ed25519 of the library that makes certificates, over bundles of several numbers of events of 32 bytes: signed
+once by the publisher, verified by each receiver. The unit is what a bundle of the same size costs anyway, encoded as a
+frame and read again. Time is CPU time of this process.
 
 python bench/signing.py [--repeat 9]
 """

@@ -1,7 +1,8 @@
-"""What it costs to take an event from the inbox: by iterator, by batches, by on_batch, and counted for a later life.
+"""What it costs to take an event from the inbox: by iterator, by batches, by on_batch, or counted
+for a later incarnation.
 
-The unit is on_batch with every payload looked at; each way is measured between two of it. Nothing is sent: bundles of
-so many events are put into an inbox, and taken from it. Time is that of the processor, whoever else it works for.
+The unit is on_batch with every payload looked at; each way is measured between two of it. Nothing is sent: bundles
+of several sizes are put into an inbox, and taken from it. Time is CPU time of this process.
 
 python bench/taking.py [--events 200000] [--repeat 9]
 """

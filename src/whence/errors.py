@@ -121,8 +121,11 @@ class EventsLostError(WhenceError):
         """The events themselves, in order, to publish them again; fewer than `count` where there are very many."""
         self.why = why
         self.count = count or len(self.payloads)
-        first = f"the first begins with {self.payloads[0][:24]!r}" if self.payloads else "their payloads are not kept"
-        super().__init__(f"{self.count} events that were accepted are lost ({first}): {why}")
+        events = "1 event that was accepted is" if self.count == 1 else f"{self.count} events that were accepted are"
+        first = (
+            f"the first begins with {self.payloads[0][:24]!r}" if self.payloads else "too many to retain their payloads"
+        )
+        super().__init__(f"{events} lost ({first}): {why}")
 
     def and_then(self, other: "EventsLostError", bytes_max: int) -> "EventsLostError":
         """Return one error for both losses, this one first, with at most `bytes_max` bytes of payloads."""

@@ -68,6 +68,10 @@ ROUNDS_MAX = 255
 MERGERS_MAX = 64
 """Mergers, and relays, of one group: every publication goes to each of them."""
 
+MERGE_WAIT_NS_MAX = 3_600_000_000_000
+"""How long an event may wait for its turn at a merger, δ + ε: an hour. What is later than that is lost, not late, and a
+longer wait only fills the mergers."""
+
 CLOCK_NODES_MAX = 64
 """Nodes of a group whose messages carry one number per node, and are counted per node."""
 

@@ -144,7 +144,7 @@ def _booted() -> None:
 
         return replaced
 
-    _replace(DataDirectory, "begin_life", make)
+    _replace(DataDirectory, "begin_incarnation", make)
 
 
 _ARMS: dict[str, Callable[[], None]] = {

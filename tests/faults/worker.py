@@ -19,7 +19,6 @@ import msgspec
 from tests.faults import points
 from whence.api.group import Delivery, Group, Receipt
 from whence.api.node import join
-from whence.core.links.detector import DetectorSettings
 from whence.errors import EventsLostError, LimitError, NotMemberError, StalledError
 from whence.net import compaction
 from whence.net.run import run
@@ -150,7 +149,7 @@ async def main(task: Task) -> None:
         data=directory / f"data-{task.pid}", trace=directory / "trace", insecure=True,
         settings=NetSettings(
             call_ns=20_000_000_000, retry_ns_max=500_000_000, stall_ns=3_000_000_000,
-            detector=DetectorSettings(heartbeat_ns=200_000_000),
+            heartbeat_ns=200_000_000,
         ),
     )  # fmt: skip
     async with node:

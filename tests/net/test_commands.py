@@ -87,7 +87,10 @@ def test_a_line_published_here_is_printed_there(tmp_path: Path) -> None:
     assert json.loads(whence(*integrity))["verdicts"] == {"integrity": "holds"}
     check = ("check", tmp_path / "out", "--promise", "no_duplicates", "--promise", "agreement", "--json")
     assert json.loads(whence(*check))["verdicts"] == {"no_duplicates": "holds", "agreement": "unknown"}
-    assert "before any delivery is expected" in whence(*gather, "--one-clock", "--healed-s", 3600, code=2)
+    assert "s before that; give less" in whence(*gather, "--one-clock", "--healed-s", 3600, code=2)
+    assert "before any delivery is expected; give less than" in whence(
+        *gather, "--one-clock", "--healed-s", 0, "--deadline-s", 3600, code=2
+    )
     whence(*gather, "--one-clock", "--healed-s", 0, "--deadline-s", 0.001)
     verdicts = json.loads(whence(*check))["verdicts"]
     assert verdicts == {"no_duplicates": "holds", "agreement": "vacuous"}, "all left before the end: nothing is owed"
@@ -99,6 +102,18 @@ def test_a_node_reads_a_file_and_flags_override_it(tmp_path: Path) -> None:
     with running("--config", config, "--pid", 6) as (_, told):
         assert told["pid"] == 6
         assert told["groups"] == ["alps"]
+
+
+def test_lines_can_be_published_until_they_are_stored(tmp_path: Path) -> None:
+    with running("--pid", 1, "--group", "alps=fifo", "--status", tmp_path / "s") as (_, told):
+        said = whence("pub", "alps", "--contact", told["address"], "--data", tmp_path / "2", "--until", "stored",
+                      "--json", stdin="one\ntwo\n")  # fmt: skip
+        assert (json.loads(said)["published"], json.loads(said)["until"]) == (2, "stored")
+
+
+def test_a_groups_name_on_the_command_line_may_have_an_equals_sign(tmp_path: Path) -> None:
+    with running("--pid", 1, "--group", "tenant=alps=fifo", "--status", tmp_path / "s") as (_, told):
+        assert told["groups"] == ["tenant=alps"]
 
 
 @pytest.mark.parametrize("level", ["causal", "optimistic"])
@@ -259,8 +274,8 @@ def test_a_file_that_cannot_be_is_refused_and_the_place_named(line: str, sentenc
         (("node", "--pid", 1, "--listen", "0.0.0.0:0"), "beyond loopback"),
         (("node", "--pid", 1, "--log", "loud"), "--log"),
         (("sub", "alps", "--contact", "nonsense"), "host:port"),
-        (("pub", "alps", "--until", "noon"), "--until"),
-        (("pub", "alps", "--dead", "5"), "PID:BOOT"),
+        (("pub", "alps", "--until", "noon"), "--until is accepted, stored or settled"),
+        (("pub", "alps", "--dead", "5"), "PID:INCARNATION"),
         (("top",), "which node"),
         (("top", "--socket", "nowhere.sock"), "no node answers"),
         (("certs", "member", 1, "--dir", "nowhere"), "holds no authority"),
@@ -268,7 +283,11 @@ def test_a_file_that_cannot_be_is_refused_and_the_place_named(line: str, sentenc
         (("certs", "member", 7, "--days", "-5"), "greater than or equal to 1"),
         (("gather", "nowhere", "--group", "alps", "--out", "nowhere"), "nowhere does not exist"),
         (("gather", "nowhere", "--group", "alps", "--out", "nowhere", "--healed-s", 0), "--one-clock"),
-        (("simulate", "--level", "optimistic", "--nodes", 3), "3 members have no 3; give --nodes 4 at least"),
+        (("simulate", "--level", "optimistic", "--nodes", 3), "--nodes must be at least 4, not 3: tickets rest on"),
+        (("node", "--pid", 1, "--group", "alps="), "NAME=LEVEL"),
+        (("pub", "alps", "--until", "stored"), "--until stored needs --data"),
+        (("simulate", "--level", "strict"), "with whence-lab also its rivals cbcast"),
+        (("simulate", "--level", "total", "--set", "delta=1000000000000"), "an hour is the limit"),
     ],
 )
 def test_what_cannot_be_is_said_in_one_sentence_with_exit_code_2(arguments: tuple[object, ...], sentence: str) -> None:

@@ -24,7 +24,7 @@ from whence.net.clock import incarnation_now, steady_ns
 from whence.net.link import Link
 from whence.net.outboxes import Outbox
 from whence.net.permits import Permits
-from whence.net.settings import NetSettings
+from whence.net.settings import NetSettings, net_settings_from
 from whence.trace.schema import Kind
 from whence.trace.segments import TraceSegmentWriter
 from whence.types import Process
@@ -83,10 +83,12 @@ def test_two_that_call_each_other_at_once_keep_one_connection() -> None:
     within(main())
 
 
-def test_a_silent_peer_is_suspected_and_dropped() -> None:
+def test_a_silent_peer_is_suspected_and_dropped(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "whence.net")
+
     async def main() -> None:
-        quick = DetectorSettings(heartbeat_ns=20 * MS, margin_ns=60 * MS)
-        async with nodes(2, settings=fast(detector=quick)) as started:
+        quick = {"heartbeat_ns": 20 * MS, "margin_ns": 60 * MS}
+        async with nodes(2, settings=fast(**quick)) as started:
             await open_all(started)
             peer = started[0].live.peers.by_pid[2]
             assert peer.link is not None
@@ -94,6 +96,7 @@ def test_a_silent_peer_is_suspected_and_dropped() -> None:
             started[1].live.connections._heartbeat.stop()
             started[1].live.drivers["alps"].stop()
             await until(lambda: started[0].live.counts["suspected"] > 0)
+            await until(lambda: "lost the connection to 2: it was silent for too long" in caplog.text)
 
     within(main())
 
@@ -224,8 +227,7 @@ def test_a_process_that_was_killed_comes_back_though_its_connection_seems_to_las
     """Its machine died without a word: the others find out in their own time, and it calls until then."""
 
     async def main() -> None:
-        detector = DetectorSettings(heartbeat_ns=50 * MS, margin_ns=200 * MS)
-        async with join(1, settings=fast(detector=detector)) as one:
+        async with join(1, settings=fast(heartbeat_ns=50 * MS, margin_ns=200 * MS)) as one:
             with socket.create_connection(one.live.connections.endpoint) as gone:
                 await asyncio.sleep(0)
                 nonce = b"n" * 16
@@ -340,6 +342,24 @@ def test_settings_that_cannot_work_are_refused() -> None:
         NetSettings(outbox_high_bytes=1 << 30)
     with pytest.raises(SettingError, match="cluster"):
         NetSettings(cluster="")
+
+
+def test_settings_of_the_wrong_type_are_refused_where_they_are_made() -> None:
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"stall_ns": "x"}, "stall_ns is a whole number, not 'x'"), ({"links_max": 1.5}, "links_max is a whole number"),
+        ({"links_max": True}, "links_max is a whole number"), ({"udp": 1}, "udp is True or False, not 1"),
+        ({"cluster": 5}, "cluster is a text, not 5"), ({"heartbeat_ns": None}, "heartbeat_ns is a whole number"),
+        ({"detector": 5}, "detector is whence.DetectorSettings"),
+    ]  # fmt: skip
+    for given, said in wrong:
+        with pytest.raises(SettingError, match=said):
+            NetSettings(**given)
+
+
+def test_the_detectors_settings_have_the_same_names_in_a_file_and_in_a_program() -> None:
+    flat = NetSettings(heartbeat_ns=20 * MS, margin_ns=60 * MS)
+    assert net_settings_from({"heartbeat_ns": 20 * MS, "margin_ns": "60000000"}) == flat
+    assert NetSettings(detector=DetectorSettings(heartbeat_ns=20 * MS, margin_ns=60 * MS)) == flat
 
 
 def test_gossip_can_travel_as_datagrams_and_strangers_datagrams_are_dropped() -> None:

@@ -94,9 +94,9 @@ def test_causal_groups_of_few_founders_need_no_tree_unless_one_is_asked_for() ->
 @pytest.mark.parametrize(
     ("level", "settings", "complaint"),
     [
-        ("cbcast", {}, "level 'cbcast' is not built; there are: eventual, .*causal"),
-        ("barriers", {}, "level 'barriers' is not built"),
-        ("neighbourhood", {}, "level 'neighbourhood' is not built"),
+        ("cbcast", {}, "level 'cbcast' is unknown; there are: eventual, .*causal"),
+        ("barriers", {}, "level 'barriers' is unknown"),
+        ("neighbourhood", {}, "level 'neighbourhood' is unknown"),
         ("fifo", {"view": "full"}, "view=full: only a simulator .* leave view out"),
         ("eventual", {"view": "full"}, "view=full: only a simulator"),
         ("optimistic", {"view": "full"}, "view=full: only a simulator"),

@@ -13,7 +13,6 @@ from tests.net.live import QUICK, fast, nodes, open_all, take, within
 from tests.net.test_connections import until
 from whence.api.group import Group
 from whence.api.node import Node, join
-from whence.core.links.detector import DetectorSettings
 from whence.errors import JoinError, UsageError
 from whence.limits import VIEW_MAX
 from whence.net.settings import NetSettings
@@ -21,8 +20,7 @@ from whence.net.settings import NetSettings
 ALONE: dict[str, Any] = {"call_ns": 300_000_000, "greeting_ns": 300_000_000, "retry_ns": 10_000_000, "alone": True}
 
 PATIENT = NetSettings(
-    call_ns=60_000_000_000, greeting_ns=60_000_000_000,
-    detector=DetectorSettings(heartbeat_ns=5_000_000_000, margin_ns=30_000_000_000),
+    call_ns=60_000_000_000, greeting_ns=60_000_000_000, heartbeat_ns=5_000_000_000, margin_ns=30_000_000_000,
 )  # fmt: skip
 """For many nodes in one loop: nothing rests on the speed of the machine."""
 
@@ -89,8 +87,8 @@ def test_a_contact_that_was_connected_and_fell_silent_is_waited_for() -> None:
     """It was stopped for a while: its connection is cut, and it is a member all the same."""
 
     async def main() -> None:
-        quick = DetectorSettings(heartbeat_ns=20_000_000, margin_ns=60_000_000)
-        settings = fast(detector=quick, call_ns=200_000_000, greeting_ns=200_000_000)
+        quick = {"heartbeat_ns": 20_000_000, "margin_ns": 60_000_000}
+        settings = fast(**quick, call_ns=200_000_000, greeting_ns=200_000_000)
         async with join(1, settings=settings) as one, join(2, contacts=[one.address], settings=settings) as two:
             member = await one.open("alps", settings=QUICK)
             listener = one.live.connections._listener

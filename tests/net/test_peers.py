@@ -11,7 +11,7 @@ from whence.types import Process
 
 ME = Process(1, 1)
 SETTINGS = NetSettings()
-PATIENCE_NS = SETTINGS.detector.heartbeat_ns + SETTINGS.detector.margin_ns
+PATIENCE_NS = SETTINGS.heartbeat_ns + SETTINGS.margin_ns
 
 
 def connected(process: Process, instance: bytes = b"", peer: Peer | None = None, now: int = 0) -> Peer:
@@ -31,7 +31,7 @@ def suspected(peer: Peer, now: int) -> Peer:
 def test_a_peer_that_was_suspected_wrongly_is_given_more_time_when_it_is_back_in_the_same_life() -> None:
     peer = suspected(connected(Process(2, 7)), PATIENCE_NS + 1)
     connected(Process(2, 7), peer=peer, now=PATIENCE_NS + 2)
-    assert peer.detector.patience_ns() == PATIENCE_NS + SETTINGS.detector.margin_ns
+    assert peer.detector.patience_ns() == PATIENCE_NS + SETTINGS.margin_ns
 
 
 def test_a_peer_that_was_suspected_rightly_begins_anew_in_its_next_life() -> None:

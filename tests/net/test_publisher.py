@@ -90,6 +90,8 @@ def test_a_group_closed_while_something_waits_says_what_is_lost() -> None:
             await fill(here)
             with pytest.raises(EventsLostError, match="retained_bytes_max // 4") as told:
                 await here.close()
+            assert ": the group was closed after 0.1 s, before the member could take them: " in str(told.value)
+            assert "nothing was published" not in str(told.value), "they were accepted"
             assert told.value.count == len(told.value.payloads) == here.lost > 0
             assert heard == [told.value]
             with pytest.raises(ClosedError):
@@ -126,6 +128,8 @@ def test_who_publishes_next_is_told_what_was_lost_and_then_goes_on() -> None:
             receipts = [await group.publish(b"1"), await group.publish(b"2")]
             with pytest.raises(NotCoordinatorError):
                 await receipts[1].accepted()
+            with pytest.raises(NotCoordinatorError):
+                receipts[1].missing()
             group._driver.runner.publish = publish  # type: ignore[method-assign]
             with pytest.raises(EventsLostError, match="2 events that were accepted are lost") as told:
                 await group.publish(b"3")
@@ -323,7 +327,7 @@ def test_a_bug_in_a_callback_ends_the_group_and_everybody_hears_it(where: str) -
             if where == "publish":
                 driver.runner.publish = broken  # type: ignore[assignment, method-assign]
             elif where == "send":
-                driver.ports.send = broken  # type: ignore[assignment]
+                driver.ports.send = broken
             elif where == "deliver":
                 driver.ports.deliver = broken
             elif where == "wake":
@@ -409,6 +413,7 @@ def test_who_waits_for_settled_can_ask_whom_for_and_stops_waiting_in_time(
             reader = asyncio.create_task(take(there, 1))
             await started[2].close()
             receipt = await here.publish(b"x")
+            assert receipt.missing() == (1, 2), "also before it has a number"
             await receipt.accepted()
             await reader
             while receipt.missing() != (2,):

@@ -129,7 +129,7 @@ def test_top_is_left_with_q_and_leaves_the_terminal_as_it_was() -> None:
 def test_network_settings_can_be_said_by_name_and_wrong_ones_are_named() -> None:
     told = net_settings_from({"udp": "true", "heartbeat_ns": "200000000", "links_max": 9, "trace_segments_max": "3"})
     assert told.udp
-    assert (told.detector.heartbeat_ns, told.links_max, told.trace_segments_max) == (200_000_000, 9, 3)
+    assert (told.heartbeat_ns, told.links_max, told.trace_segments_max) == (200_000_000, 9, 3)
     assert net_settings_from({}) == NetSettings()
     for given, words in (
         ({"loud": 1}, "'loud'; there are: .*udp"),

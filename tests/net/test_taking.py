@@ -241,7 +241,7 @@ def test_a_script_takes_some_and_the_next_call_goes_on(data: bool, tmp_path: Pat
 
 async def reports(here: Group, there: Group, last: int) -> None:
     """Wait until a publisher has heard how far the application of another is."""
-    while here._driver.flow.credit.told_by(there.pid) < last:
+    while here._driver.flow.credit.reported_by(there.pid) < last:
         await asyncio.sleep(0.02)
 
 
@@ -254,7 +254,7 @@ def test_a_publisher_hears_of_a_bundle_when_its_last_event_was_handed_out() -> N
             await take(there, 19)
             await reports(here, there, 10)
             await asyncio.sleep(0.2)
-            assert here._driver.flow.credit.told_by(there.pid) == 10
+            assert here._driver.flow.credit.reported_by(there.pid) == 10
             await take(there, 1)
             await reports(here, there, 20)
 
@@ -274,7 +274,7 @@ def test_with_manual_acknowledgement_nothing_else_takes() -> None:
             there.ack(taken[18])
             await reports(here, there, 10)
             await asyncio.sleep(0.2)
-            assert here._driver.flow.credit.told_by(there.pid) == 10
+            assert here._driver.flow.credit.reported_by(there.pid) == 10
             there.ack(taken[19])
             await reports(here, there, 20)
 

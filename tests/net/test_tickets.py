@@ -145,7 +145,7 @@ def test_without_its_witnesses_a_coordinator_is_suspended_and_says_whom_it_waits
             assert (told.lease_left_ns, told.why) == (0, "its lease has run out")
             with pytest.raises(LeaseSuspendedError, match=r"lease has run out; retry in \d+ ms"):
                 await groups[0].publish(b"x")
-            with pytest.raises(UsageError, match="this process lives"):
+            with pytest.raises(UsageError, match="this process is alive"):
                 groups[0].declare_dead(last.pid, last.live.me.incarnation)
             with pytest.raises(UsageError, match="a process is a pid"):
                 groups[0].declare_dead(1 << 16, 1)
@@ -299,8 +299,8 @@ def test_the_status_and_the_metrics_tell_of_tickets_and_take_an_operators_word(t
             server = await serve_status(started[0].live, tmp_path / "s")
             await declare_dead(tmp_path / "s", DeclareDead("alps", 9, 2**31 - 1))
             for word, refusal in (
-                (DeclareDead("alps", 1, started[0].live.me.incarnation), "this process lives"),
-                (DeclareDead("alps", 2, started[1].live.me.incarnation), "spoke to this one a moment ago: it lives"),
+                (DeclareDead("alps", 1, started[0].live.me.incarnation), "this process is alive"),
+                (DeclareDead("alps", 2, started[1].live.me.incarnation), "spoke to this one a moment ago: it is alive"),
                 (DeclareDead("andes", 9, 1), "in no group 'andes'"),
             ):
                 with pytest.raises(UsageError, match=refusal):
@@ -415,7 +415,7 @@ def test_commands_publish_under_a_ticket_or_key_and_take_an_operators_word(
 @pytest.mark.parametrize("name", ["9", "9:x", "70000:1", "9:4:1"])
 def test_a_process_is_named_by_pid_and_incarnation(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["declare-dead", name, "--group", "alps", "--pid", "0"]) == 2
-    assert "a process is PID:BOOT" in capsys.readouterr().err
+    assert "a process is PID:INCARNATION" in capsys.readouterr().err
 
 
 def test_a_node_that_is_not_there_cannot_be_told(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.paper.computations import Event, Message, Rules, World, disagree, inverted
 from whence.core.clocks.kn import Kn, KnStamp, less, shifted
-from whence.core.clocks.stamp import Standing, Timing
+from whence.core.clocks.stamp import GuardResult, Timing
 from whence.core.levels.total.merge_buffer import Entry, MergeBuffer
 from whence.sim.corruption import corrupt_buffer
 from whence_lab.reference.rc import Rc, RcStamp
@@ -294,7 +294,7 @@ def test_without_the_guard_on_the_future_recovery_takes_arbitrarily_long() -> No
         clock.start(10)
         clock._set(500, 0, [0, 0, 1, 0])
         found = [clock.guard(rt) for rt in range(11, 71)]
-        assert (found[0] is Standing.RESET) is (kind is Kn)
+        assert (found[0] is GuardResult.RESET) is (kind is Kn)
         early = clock.local(70)
         clock.guard(70)
         inverted_at[kind] = not less(early, clock.local(70), 2)

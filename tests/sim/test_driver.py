@@ -402,7 +402,7 @@ def test_what_is_addressed_to_another_life_is_dropped_and_written_down() -> None
     stage.post(2, to_incarnation=2)
     stage.post(3, to_incarnation=0)
     assert [about for _, _, about in stage.told("receive")] == [(Process(1, 1), 2), (Process(1, 1), 3)]
-    assert [(row["peer"], row["reason"]) for row in stage.records(Kind.DROP)] == [(1, "other_boot")]
+    assert [(row["peer"], row["reason"]) for row in stage.records(Kind.DROP)] == [(1, "other_incarnation")]
 
 
 def test_a_copy_for_a_process_that_is_down_is_refused_to_its_sender() -> None:

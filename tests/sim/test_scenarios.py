@@ -304,7 +304,9 @@ def test_rounds_enough_for_the_paper_are_chosen_for_its_groups() -> None:
 
 
 def test_a_level_that_no_table_knows_is_refused_with_the_list_of_those_that_are() -> None:
-    listed = r"'strict' is unknown; there are: eventual, fifo, .*cbcast"
+    listed = (
+        r"'strict' is unknown; there are: eventual, fifo, .*; with whence-lab also its rivals cbcast, .*; and canary"
+    )
     with pytest.raises(UsageError, match=listed):
         simulation("strict", 5, 10, 1)
     with pytest.raises(UsageError, match=listed):

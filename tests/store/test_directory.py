@@ -17,13 +17,24 @@ from whence.store.log import Log
 def used(path: Path, at_least: int = 1, pid: int = 7) -> int:
     directory = DataDirectory(path, pid)
     try:
-        return directory.begin_life(at_least)
+        return directory.begin_incarnation(at_least)
     finally:
         directory.close()
 
 
 def test_every_life_has_a_later_incarnation_than_all_before_and_than_the_time_gives(tmp_path: Path) -> None:
     assert [used(tmp_path / "d", at_least) for at_least in (100, 50, 101, 500)] == [100, 101, 102, 500]
+
+
+def test_its_file_names_earlier_incarnations_as_it_always_did(tmp_path: Path) -> None:
+    """A directory that an earlier version wrote is read, and the other way round."""
+    data = DataDirectory(tmp_path, 3)
+    begun = [data.begin_incarnation(1), data.begin_incarnation(1)]
+    assert f'"lives":{begun}'.replace(" ", "") in (tmp_path / "identity").read_text()
+    data.close()
+    again = DataDirectory(tmp_path, 3)
+    assert again.incarnations == begun
+    again.close()
 
 
 def test_a_wiped_directory_gets_what_the_time_gives(tmp_path: Path) -> None:
@@ -36,7 +47,7 @@ def test_a_wiped_directory_gets_what_the_time_gives(tmp_path: Path) -> None:
 def test_it_knows_whether_anybody_lived_here_before(tmp_path: Path) -> None:
     directory = DataDirectory(tmp_path / "d", 7)
     assert directory.is_new
-    directory.begin_life(1)
+    directory.begin_incarnation(1)
     directory.close()
     again = DataDirectory(tmp_path / "d", 7)
     assert not again.is_new
@@ -115,19 +126,19 @@ def test_a_damaged_identity_is_refused_with_what_to_do(tmp_path: Path, damage: s
 
 def test_files_of_a_group_that_are_gone_are_missed(tmp_path: Path) -> None:
     directory = DataDirectory(tmp_path / "d", 7)
-    directory.begin_life(1)
+    directory.begin_incarnation(1)
     journal, steps = (directory.stem("alps").with_suffix(end) for end in (".journal", ".steps"))
-    directory.check_kept("alps", [journal, steps])
+    directory.check_stored("alps", [journal, steps])
     for file in (journal, steps):
         file.parent.mkdir(exist_ok=True)
         file.write_bytes(b"x")
-    directory.note_kept("alps")
+    directory.note_stored("alps")
     directory.close()
     journal.unlink()
     again = DataDirectory(tmp_path / "d", 7)
     with pytest.raises(StorageError, match=r"\.journal of group 'alps' was kept in the data directory and is gone"):
-        again.check_kept("alps", [journal, steps])
-    again.check_kept("andes", [again.stem("andes").with_suffix(".journal")])
+        again.check_stored("alps", [journal, steps])
+    again.check_stored("andes", [again.stem("andes").with_suffix(".journal")])
     again.close()
 
 
@@ -139,7 +150,7 @@ def test_a_directory_of_the_first_format_is_taken_over(tmp_path: Path) -> None:
     (path / "groups" / "aa.journal").write_bytes(b"")
     directory = DataDirectory(path, 7)
     assert not directory.is_new
-    assert directory.begin_life(5) == 13
+    assert directory.begin_incarnation(5) == 13
     directory.close()
     Log(path / "groups" / "aa.journal").close()
     assert owner_of(path) == 7

@@ -21,7 +21,7 @@ from whence.store.consumer_offsets import ConsumerOffsets
 def test_steps_are_counted_across_lives(tmp_path: Path) -> None:
     for life in range(3):
         steps = ConsumerOffsets.at(tmp_path / "deep" / "steps")
-        assert (steps.taken, steps.told) == (5 * life, life)
+        assert (steps.taken, steps.reported) == (5 * life, life)
         steps.take(2)
         steps.take(3)
         steps.tell()
@@ -35,7 +35,7 @@ def test_what_was_counted_before_a_kill_is_there_after_it(tmp_path: Path) -> Non
     )
     subprocess.run([sys.executable, "-c", program, str(tmp_path / "steps")], check=False)
     steps = ConsumerOffsets.at(tmp_path / "steps")
-    assert (steps.taken, steps.told) == (7, 1)
+    assert (steps.taken, steps.reported) == (7, 1)
 
 
 def test_a_counter_that_cannot_be_kept_is_named(tmp_path: Path) -> None:
@@ -91,11 +91,17 @@ def test_counters_survive_and_catch_up_with_what_others_were_told(tmp_path: Path
     steps.tell()
     steps.close()
     again = ConsumerOffsets.at(tmp_path / "steps")
-    assert (again.taken, again.told, again.messages[5], sum(again.messages), again.begun[0]) == (5, 1, 1, 1, 2)
+    assert (again.taken, again.reported, again.messages[5], sum(again.messages), again.partly_taken[0]) == (
+        5,
+        1,
+        1,
+        1,
+        2,
+    )
     again.catch_up([2, 0, 0, 0, 0, 1])
     again.close()
     caught_up = ConsumerOffsets.at(tmp_path / "steps")
-    assert (caught_up.taken, caught_up.messages[:6], caught_up.begun[0]) == (5, [2, 0, 0, 0, 0, 1], 0)
+    assert (caught_up.taken, caught_up.messages[:6], caught_up.partly_taken[0]) == (5, [2, 0, 0, 0, 0, 1], 0)
     caught_up.take_of(0, 4, whole=True)
     assert ConsumerOffsets.at(tmp_path / "steps").taken == 9
 
@@ -104,7 +110,9 @@ def test_numbers_of_the_first_format_are_taken_over(tmp_path: Path) -> None:
     messages = [3, 0, 4, *[0] * (CLOCK_NODES_MAX - 3)]
     (tmp_path / "steps").write_bytes(pack(f"<{4 + CLOCK_NODES_MAX}Q", 0, 5, 99, 70, *messages))
     steps = ConsumerOffsets.at(tmp_path / "steps")
-    assert (steps.taken, steps.told, steps.messages[:3]) == (70, 5, [3, 0, 4]), "7 messages are an odd number of them"
+    assert (steps.taken, steps.reported, steps.messages[:3]) == (70, 5, [3, 0, 4]), (
+        "7 messages are an odd number of them"
+    )
     steps.take_of(2, 1, whole=True)
     steps.close()
     again = ConsumerOffsets.at(tmp_path / "steps")
@@ -157,13 +165,13 @@ def test_events_and_messages_agree_wherever_a_process_is_killed(
     memory, shadow = bytearray(ConsumerOffsets.BYTES), ConsumerOffsets(bytearray(ConsumerOffsets.BYTES))
     steps = ConsumerOffsets(memory)
     steps._places = Watched(memory, writes)  # type: ignore[assignment]
-    states = [(0, shadow.messages.copy(), shadow.begun.copy())]
+    states = [(0, shadow.messages.copy(), shadow.partly_taken.copy())]
     for node, events, whole in taken:
         steps.take_of(node, events, whole=whole)
         shadow.take_of(node, events, whole=whole)
-        states.append((shadow.taken, shadow.messages.copy(), shadow.begun.copy()))
+        states.append((shadow.taken, shadow.messages.copy(), shadow.partly_taken.copy()))
     again = ConsumerOffsets(memory)
-    assert (again.taken, again.messages, again.begun) == states[min(writes // 2, len(taken))]
+    assert (again.taken, again.messages, again.partly_taken) == states[min(writes // 2, len(taken))]
 
 
 def test_each_number_is_written_in_one_piece() -> None:
@@ -190,7 +198,7 @@ def test_no_flipped_bit_passes_for_a_step(tmp_path: Path) -> None:
             ConsumerOffsets.at(path)
     path.write_bytes(whole)
     again = ConsumerOffsets.at(path)
-    assert (again.taken, again.told, again.messages[:4], again.handed[3]) == (12, 1, [2, 0, 0, 1], 14)
+    assert (again.taken, again.reported, again.messages[:4], again.handed[3]) == (12, 1, [2, 0, 0, 1], 14)
     again.close()
 
 

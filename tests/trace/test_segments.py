@@ -142,10 +142,10 @@ def test_a_trace_whose_last_rows_are_lost_is_not_trusted(tmp_path: Path, monkeyp
 
 
 def test_what_is_no_spool_is_named(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="no spool of group"):
+    with pytest.raises(TraceError, match="no trace of group"):
         gather([tmp_path], "alps", "run", "1")
     (tmp_path / f"spool-{b'alps'.hex()}-0-1-000000.rows").write_bytes(b"nonsense")
-    with pytest.raises(TraceError, match="is no spool"):
+    with pytest.raises(TraceError, match="is no trace segment"):
         gather([tmp_path], "alps", "run", "1")
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(TraceError, match="cannot be written"):

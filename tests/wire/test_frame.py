@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.wire.streams import arriving
 from whence.errors import LimitError, RemoteProtocolError
 from whence.limits import PACKET_BYTES_MAX
-from whence.wire.frame import HEADER_BYTES, FrameError, FrameReader, Frames, begun, find_frame, opened, sealed
+from whence.wire.frame import HEADER_BYTES, FrameError, FrameReader, Frames, find_frame, frame_start, opened, sealed
 
 BODIES = st.lists(st.binary(min_size=1, max_size=20), max_size=6)
 USUAL = st.integers(1, 64)
@@ -136,7 +136,7 @@ def test_an_empty_frame_is_refused_so_that_zeros_are_no_frames() -> None:
     with pytest.raises(LimitError, match="BODY_BYTES_MIN"):
         sealed(b"")
     with pytest.raises(LimitError, match="BODY_BYTES_MIN"):
-        begun(b"", b"")
+        frame_start(b"", b"")
 
 
 def test_what_is_wrong_with_a_frame_is_the_peers_fault_where_a_peer_sent_it() -> None:
@@ -199,4 +199,4 @@ def test_a_datagram_over_the_limit_is_refused_by_its_announced_length() -> None:
 @given(st.binary(max_size=9), st.binary(max_size=9), st.binary(max_size=9))
 def test_a_frame_written_in_pieces_is_that_of_the_whole(first: bytes, rest: bytes, last: bytes) -> None:
     if whole := first + rest + last:
-        assert begun(first, rest, last) + rest + last == sealed(whole)
+        assert frame_start(first, rest, last) + rest + last == sealed(whole)

@@ -44,6 +44,17 @@ def check_path(name: str, value: object) -> None:
         raise UsageError(f"{name} is a directory, as text or pathlib.Path, not {value!r}")
 
 
+def check_socket(name: str, value: object) -> None:
+    """Raise UsageError for a value that is neither a flag nor a path at which a socket can be made."""
+    if isinstance(value, bool):
+        return
+    if not (isinstance(value, str | Path) and str(value).strip() and "\0" not in str(value)):
+        raise UsageError(f"{name} is the path of a socket, True or False, not {value!r}")
+    directory = Path(value).parent
+    if not directory.is_dir():
+        raise UsageError(f"{name} is the path of a socket in a directory that exists, and {directory} does not")
+
+
 def check_flag(name: str, value: object) -> None:
     """Raise UsageError for a value that is neither True nor False."""
     if not isinstance(value, bool):

@@ -255,7 +255,7 @@ class Group(TicketCalls):
         self._driver.act(name, argument)
 
     def typed(self, kind: type[Typed]) -> "TypedGroup[Typed]":
-        """Return the same group for values of a msgspec type instead of bytes."""
+        """Return the same group for values of a msgspec type instead of bytes. Raises UsageError for anything else."""
         return TypedGroup(self, kind)
 
     async def close(self) -> None:
@@ -282,7 +282,10 @@ class TypedGroup(Generic[Typed]):
     def __init__(self, group: Group, kind: type[Typed]) -> None:
         self.group = group
         self._encode = msgspec.msgpack.Encoder().encode
-        self._decode = msgspec.msgpack.Decoder(kind).decode
+        try:
+            self._decode = msgspec.msgpack.Decoder(kind).decode
+        except (TypeError, RuntimeError) as error:
+            raise UsageError(f"typed() takes a type that msgspec can decode, not {kind!r}: {error}") from None
 
     async def publish(self, value: Typed, *, until: str = "accepted", timeout_s: float | None = None) -> Receipt:
         """Publish a value; see Group.publish."""

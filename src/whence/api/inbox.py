@@ -118,7 +118,8 @@ class Inbox:
         """Queue a bundle that the member delivers, or call the application with it, without the events that it took in
         an earlier incarnation."""
         bundle, mark, offsets = step.bundle, step.mark, self.offsets
-        have, again, position, left = offsets.deliver(bundle)
+        delivered = offsets.deliver(bundle)
+        have, left = delivered.have, delivered.left
         if not left:
             offsets.on_taken(bundle, have)
             return
@@ -130,9 +131,9 @@ class Inbox:
             return
         if self._error is not None:
             return
-        batch = Batch(bundle, left, position, self._level, step.hold_ns, self.rtt_ns, mark)
-        if again:
-            batch.redelivered = again
+        batch = Batch(bundle, left, delivered.position, self._level, step.hold_ns, self.rtt_ns, mark)
+        if delivered.again:
+            batch.redelivered = delivered.again
         if offsets.counts:
             batch._ordinal, batch._inbox = offsets.delivered - left, self._number
         if self._gaps or self._resets:
@@ -223,7 +224,7 @@ class Inbox:
         elif upto is not None:
             handed, inbox = upto._origin.ordinal + upto._offset + 1, upto._origin.inbox
         if inbox != self._number or not 0 <= handed <= self.offsets.handed:
-            raise UsageError("only what this group handed out in this life can be acknowledged")
+            raise UsageError("only what this group handed out in this incarnation can be acknowledged")
         self._take_upto(handed)
 
     def check_iterable(self) -> None:
@@ -284,7 +285,7 @@ class Inbox:
         offsets = self.offsets
         if handed > offsets.taken:
             if self.recorder is not None and offsets.survives:
-                self.recorder.spool.flush()
+                self.recorder.segments.flush()
             offsets.take(handed - offsets.taken)
 
     # --- when it is full ---
@@ -319,8 +320,8 @@ class Inbox:
 
 
 def _report(batch: Batch, error: Exception) -> None:
-    told = {"message": f"on_batch failed with a batch of {batch.sender}", "exception": error}
-    asyncio.get_running_loop().call_exception_handler(told)
+    failure = {"message": f"on_batch failed with a batch of {batch.sender}", "exception": error}
+    asyncio.get_running_loop().call_exception_handler(failure)
 
 
 class Deliveries:
@@ -328,7 +329,7 @@ class Deliveries:
 
     def __init__(self, inbox: Inbox) -> None:
         self._inbox = inbox
-        self._begun: Batch | None = None
+        self._current: Batch | None = None
         """The batch whose events are being handed out one by one."""
         self._rest: Iterator[Delivery] = iter(_NOTHING)
         """Its events that were not handed out yet."""
@@ -354,15 +355,15 @@ class Deliveries:
         inbox = self._inbox
         offsets, recorder = inbox.offsets, inbox.recorder
         if inbox.ended and offsets.closed:
-            self._leave_to_a_later_life()
+            self._leave_to_a_later_incarnation()
         if inbox.manual:
             inbox.check_room()
         found = next(self._rest, None)
-        batch = self._begun
+        batch = self._current
         if offsets.counts and not inbox.manual:
             if found is not None and batch is not None and offsets.handed - offsets.taken == 1:
                 if recorder is not None:
-                    recorder.spool.flush()
+                    recorder.segments.flush()
                 offsets.step()
                 if recorder is not None:
                     recorder.handed(batch.bundle, batch.held_ns, batch._mark, found._offset, (found.payload,))
@@ -386,26 +387,26 @@ class Deliveries:
         """Return the next batch or the rest of one that was begun, None if none is here; what was before is taken."""
         inbox = self._inbox
         if inbox.ended and inbox.offsets.closed:
-            self._leave_to_a_later_life()
+            self._leave_to_a_later_incarnation()
         if inbox.manual:
             inbox.check_room()
         elif inbox.offsets.counts:
             inbox.take_in_hand()
         left = sum(1 for _ in self._quick) + sum(1 for _ in self._rest)
         if left:
-            assert self._begun is not None
-            batch = self._begun.rest(self._begun.count - left)
+            assert self._current is not None
+            batch = self._current.rest(self._current.count - left)
         elif inbox.batches:
             batch = inbox.begin_batch()
         else:
             return None
-        self._begun = None
+        self._current = None
         inbox.hand(batch.bundle, batch.count, batch.held_ns, batch._mark)
         return batch
 
     def _begin(self, batch: Batch) -> Delivery:
         """Begin to hand out a batch event by event; return the first event."""
-        self._begun = batch
+        self._current = batch
         count = batch.count
         if count == 1:
             return batch.only()
@@ -415,10 +416,10 @@ class Deliveries:
             self._quick = islice(rest, count - 2)
         return first
 
-    def _leave_to_a_later_life(self) -> None:
+    def _leave_to_a_later_incarnation(self) -> None:
         """Hand out nothing more, and count nothing as taken."""
         self._inbox.batches.clear()
-        self._begun, self._rest, self._quick = None, iter(_NOTHING), iter(_NOTHING)
+        self._current, self._rest, self._quick = None, iter(_NOTHING), iter(_NOTHING)
         self._inbox.offsets.leave_untaken()
 
 

@@ -46,5 +46,5 @@ class LostEvents:
             try:
                 self.on_lost(lost)
             except Exception as error:  # noqa: BLE001 - the application's, of any kind
-                told = {"message": "on_lost failed", "exception": error}
-                asyncio.get_running_loop().call_exception_handler(told)
+                failure = {"message": "on_lost failed", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(failure)

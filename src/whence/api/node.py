@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from msgspec import ValidationError, convert, structs
+from msgspec import structs
 
 from whence.api.arguments import (
     check_callable,
@@ -23,6 +23,7 @@ from whence.api.arguments import (
     check_path,
     check_seconds,
     check_settings,
+    check_socket,
     check_timeout,
     pids_of,
     texts_of,
@@ -31,7 +32,7 @@ from whence.api.delivery import Batch
 from whence.api.group import Group
 from whence.api.inbox import Ack, Inbox, Overflow
 from whence.core.links.greeting import HOST_CHARS_MAX, is_host
-from whence.errors import ClosedError, EventsLostError, JoinError, SettingError, UsageError
+from whence.errors import ClosedError, EventsLostError, JoinError, UsageError
 from whence.net.node import LiveNode
 from whence.net.permits import Permits
 from whence.net.settings import NetSettings
@@ -169,9 +170,9 @@ class Node:
         `durable` retains what is published here in the data directory until every member has it, so that `stored` can
         be awaited; at levels `optimistic` and `total`, which deliver in time or not at all, it is refused.
         `overflow` says what happens when the application does not take its deliveries: `pause` (publishers of this
-        group wait until it does: here at `inbox_events_max`, the other members once 4 MiB are in flight to it), `drop`
-        (the oldest are dropped, and the next delivery reports the gap), `close` (the iterator raises
-        SlowConsumerError).
+        group wait: those here at `inbox_events_max`, until it takes some; the other members once 4 MiB are in flight to
+        it, for 5 s: after that they go on without it until it takes something), `drop` (the oldest are dropped, and the
+        next delivery reports the gap), `close` (the iterator raises SlowConsumerError).
         `on_batch` is called with every batch as soon as its turn has come, a little sooner than an iterator gets it. It
         must not take long: it blocks the loop. It may call `publish_nowait`. What it raises goes to the loop's
         exception handler, and deliveries go on. A batch is taken when the call returns.
@@ -251,8 +252,7 @@ def join(
         net = structs.replace(net, cluster=cluster)
     for name, path in (("data", data), ("trace", trace)):
         check_path(name, path)
-    if not isinstance(status, bool):
-        check_path("status", status)
+    check_socket("status", status)
     check_flag("insecure", insecure)
     table = Permits(permits)
     safety = Safety(Path(certificate), Path(key), Path(authority)) if certificate and key and authority else None
@@ -270,15 +270,12 @@ def join(
 
 
 def checked_settings(settings: object) -> NetSettings:
-    """Return a node's settings, the defaults for None. Raises UsageError, SettingError."""
+    """Return a node's settings, the defaults for None. Raises UsageError."""
     if settings is None:
         return NetSettings()
     if not isinstance(settings, NetSettings):
         raise UsageError(f"settings are whence.NetSettings(…), not {settings!r}")
-    try:
-        return convert(structs.asdict(settings), NetSettings)
-    except ValidationError as error:
-        raise SettingError(f"NetSettings: {error}") from None
+    return settings
 
 
 def endpoint(text: object) -> tuple[str, int]:

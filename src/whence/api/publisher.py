@@ -70,7 +70,9 @@ class Publisher:
         pending = self.pending
         if pending is None:
             place = 0
-            self.pending = pending = PendingBundle(self._driver, self._loop)
+            self.pending = pending = PendingBundle(self._driver)
+            if self._driver.keeps_journal:
+                pending.await_disk(self._loop)
         else:
             place = len(pending.payloads)
             if pending.size + size > self._bytes_max or place + count > self._events_max:
@@ -122,7 +124,9 @@ class Publisher:
         except Exception as error:  # noqa: BLE001 - a bug of ours, of any kind
             self.lost.lose(pending, driver.fail(error))
         else:
-            pending.accept(bundle)
+            pending.process, pending.first, pending.payloads = driver.context.me, bundle.first, []
+            if pending.known is not None:
+                pending.tell()
 
     def _end_of_turn(self) -> None:
         """Send what this turn has collected, or collect more while peers are busy with what they have."""
@@ -155,5 +159,7 @@ class Publisher:
         if self._timer is not None:
             self._timer.cancel()
         if pending is not None:
-            self.lost.lose(pending, flow.error(Reason.MEMBER))
+            waited = f" after {self.room.wait_s:g} s" if patiently else ""
+            why = f"the group was closed{waited}, before the member could take them: {flow.describe(Reason.MEMBER)}"
+            self.lost.lose(pending, ClosedError(why))
         flow.refused = None

@@ -5,13 +5,16 @@ from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
 
+from msgspec import Struct, field
+
 from whence.api.arguments import check_timeout
 from whence.api.wait_log import log_long_wait
 from whence.core.registry import LEVELS, stores_events
 from whence.core.runner import Done
 from whence.errors import OutcomeUnknownError, UsageError, WhenceError
+from whence.limits import SEQ_MAX
 from whence.net.driver import Driver
-from whence.types import Bundle, EventId, Process
+from whence.types import EventId, Process
 
 
 class Durability(StrEnum):
@@ -22,15 +25,76 @@ class Durability(StrEnum):
     SETTLED = "settled"
 
 
-class Receipt:
+class PendingBundle(Struct, eq=False):
+    """The events that will travel as one bundle. A caller that does not ask for their outcome pays nothing for it."""
+
+    driver: Driver
+    payloads: list[bytes] = field(default_factory=list)
+    size: int = 0
+    process: Process | None = None
+    """Who publishes them, once the member has taken them."""
+    first: int = 0
+    """The number of the first of them then."""
+    refusal: WhenceError | None = None
+    stored: "asyncio.Future[None] | None" = None
+    settle: Done | None = None
+    """Called once the bundle is durable, or never will be; None where nothing is stored."""
+    wanted: bool = False
+    """A caller waits for it: it is not held back for batching."""
+    on_wanted: Callable[[], None] | None = None
+    known: "asyncio.Future[None] | None" = None
+    """Done when the member has taken the events, or will not."""
+
+    def __repr__(self) -> str:
+        return f"PendingBundle(of {len(self.payloads)} events)"
+
+    def await_disk(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Make it known when the events are durable."""
+        self.stored = loop.create_future()
+        self.settle = partial(_settle, self.stored)
+
+    def refuse(self, refusal: WhenceError) -> None:
+        """Note that the member will not take the events."""
+        self.refusal = refusal
+        self.tell()
+
+    async def accepted(self) -> None:
+        """Wait until the member has taken the events. Raises the error with which it refused them."""
+        if self.process is None and self.refusal is None:
+            self.wanted = True
+            if self.known is None:
+                self.known = asyncio.get_running_loop().create_future()
+            if self.on_wanted is not None:
+                self.on_wanted()
+            with log_long_wait(lambda: f"group {self.driver.group!r} waits for room: {self.driver.flow.describe()}"):
+                await asyncio.shield(self.known)
+        if self.refusal is not None:
+            raise self.refusal
+
+    def tell(self) -> None:
+        """Notify the callers that wait for the member."""
+        if self.known is not None and not self.known.done():
+            self.known.set_result(None)
+
+
+def _settle(stored: "asyncio.Future[None]", error: WhenceError | None) -> None:
+    """Notify the waiting callers that a publication is durable, or never will be."""
+    if stored.done():
+        return
+    if error is None:
+        stored.set_result(None)
+    else:
+        stored.set_exception(error)
+        stored.exception()
+
+
+class Receipt(Struct, eq=False):
     """What is known about events that were published together, and what can still be awaited."""
 
-    __slots__ = ("_count", "_pending", "place")
-
-    def __init__(self, pending: "PendingBundle", place: int, count: int) -> None:
-        self._pending, self._count = pending, count
-        self.place = place
-        """The number of events before it in its bundle."""
+    _pending: PendingBundle
+    place: int
+    """The number of events before it in its bundle."""
+    _count: int
 
     @property
     def event(self) -> EventId:
@@ -103,9 +167,13 @@ class Receipt:
     def missing(self) -> tuple[int, ...]:
         """Return the members that `settled` waits for now: those not known to have the events.
 
-        Raises OutcomeUnknownError before the events have numbers; await `accepted` first.
+        Before the member has taken the events, these are all others. Raises the error with which it refused them.
         """
-        return self._pending.driver.settling.missing(self.event.seq + self._count - 1)
+        pending = self._pending
+        if pending.refusal is not None:
+            raise pending.refusal
+        last = SEQ_MAX if pending.process is None else self.event.seq + self._count - 1
+        return pending.driver.settling.missing(last)
 
 
 def check_until(until: str, timeout_s: float | None, driver: Driver) -> None:
@@ -141,67 +209,3 @@ def _listed(pids: tuple[int, ...]) -> str:
     if not pids:
         return "nobody is"
     return f"process {pids[0]} is" if len(pids) == 1 else f"processes {', '.join(map(str, pids))} are"
-
-
-class PendingBundle:
-    """The events that will travel as one bundle. A caller that does not ask for their outcome pays nothing for it."""
-
-    __slots__ = ("_known", "driver", "first", "on_wanted", "payloads", "process", "refusal", "settle", "size", "stored",
-                 "wanted")  # fmt: skip
-
-    def __init__(self, driver: Driver, loop: asyncio.AbstractEventLoop) -> None:
-        self.driver = driver
-        self.payloads: list[bytes] = []
-        self.size = 0
-        self.process: Process | None = None
-        self.first = 0
-        self.refusal: WhenceError | None = None
-        self.stored: asyncio.Future[None] | None = None
-        self.settle: Done | None = None
-        """Called once the bundle is durable, or never will be; None where nothing is stored."""
-        if driver.keeps_journal:
-            self.stored = loop.create_future()
-            self.settle = partial(_settle, self.stored)
-        self.wanted = False
-        """A caller waits for it: it is not held back for batching."""
-        self.on_wanted: Callable[[], None] | None = None
-        self._known: asyncio.Future[None] | None = None
-
-    def accept(self, bundle: Bundle) -> None:
-        """Note that the member has taken the events as this bundle."""
-        self.process, self.first = self.driver.context.me, bundle.first
-        self.payloads = []
-        self._tell()
-
-    def refuse(self, refusal: WhenceError) -> None:
-        """Note that the member will not take the events."""
-        self.refusal = refusal
-        self._tell()
-
-    async def accepted(self) -> None:
-        """Wait until the member has taken the events. Raises the error with which it refused them."""
-        if self.process is None and self.refusal is None:
-            self.wanted = True
-            if self._known is None:
-                self._known = asyncio.get_running_loop().create_future()
-            if self.on_wanted is not None:
-                self.on_wanted()
-            with log_long_wait(lambda: f"group {self.driver.group!r} waits for room: {self.driver.flow.describe()}"):
-                await asyncio.shield(self._known)
-        if self.refusal is not None:
-            raise self.refusal
-
-    def _tell(self) -> None:
-        if self._known is not None and not self._known.done():
-            self._known.set_result(None)
-
-
-def _settle(stored: "asyncio.Future[None]", error: WhenceError | None) -> None:
-    """Notify the waiting callers that a publication is durable, or never will be."""
-    if stored.done():
-        return
-    if error is None:
-        stored.set_result(None)
-    else:
-        stored.set_exception(error)
-        stored.exception()

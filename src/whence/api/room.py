@@ -23,11 +23,11 @@ class Room:
 
     def __init__(self, driver: Driver, inbox: Inbox, outbox: Outboxes, wait_s: float) -> None:
         self._driver, self._flow = driver, driver.flow
-        self._wait_s = wait_s
+        self.wait_s = wait_s
         self._eased: dict[Reason, Callable[[], Awaitable[None]]] = {
             Reason.MEMBER: _a_moment,
             Reason.INBOX: inbox.room,
-            Reason.OUTBOX: outbox.relief,
+            Reason.OUTBOX: outbox.caught_up,
             Reason.WINDOW: driver.waiters.wait,
             Reason.CREDIT: driver.waiters.wait,
         }
@@ -41,7 +41,7 @@ class Room:
         flow = self._flow
         reason = flow.reason()
         try:
-            async with asyncio.timeout(self._wait_s):
+            async with asyncio.timeout(self.wait_s):
                 with log_long_wait(lambda: f"group {self._driver.group!r} waits for room: {flow.describe(reason)}"):
                     while True:
                         await asyncio.sleep(0)
@@ -58,7 +58,7 @@ class Room:
     async def drained(self) -> None:
         """Wait until the member has taken what is pending, at most `publish_wait_s`."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._wait_s
+        deadline = loop.time() + self.wait_s
         while self._flow.refused is not None and loop.time() < deadline:
             await asyncio.sleep(AGAIN_S)
 

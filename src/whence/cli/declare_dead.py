@@ -13,7 +13,7 @@ from whence.net.status_client import declare_dead as send_declaration
 
 
 def declare_dead(
-    process: Annotated[str, typer.Argument(metavar="PID:BOOT", help="The process, as whence top names it.")],
+    process: Annotated[str, typer.Argument(metavar="PID:INCARNATION", help="The process, as whence top names it.")],
     group: Annotated[str, typer.Option(help="The group, at level optimistic.")],
     pid: Annotated[int | None, typer.Option(help="The node on this machine to tell.")] = None,
     socket: Annotated[Path | None, typer.Option(help="Its status socket, if it is not where it usually is.")] = None,

@@ -139,8 +139,8 @@ def _written(into: Path, trace: Trace) -> tuple[Path, Trace]:
     from whence.trace.reader import read_trace
     from whence.trace.writer import write_trace
 
-    kept = write_trace(into, trace)
-    return kept, read_trace(kept)
+    path = write_trace(into, trace)
+    return path, read_trace(path)
 
 
 def _advance(bar: Progress, task: TaskID, _: Trace, done: float) -> None:
@@ -161,37 +161,37 @@ OnSlice: TypeAlias = Callable[[Trace, float], None]
 def _churn(into: Path, level: str, size: Size, on_slice: OnSlice) -> Section:
     """Run a group under churn and loss, and draw how one event spread."""
     outcome = run(churn(level, *size), on_slice=on_slice)
-    kept, trace = _written(into, outcome.trace)
+    path, trace = _written(into, outcome.trace)
     picture = into / f"spread-{level}.svg"
     picture.write_text(dissemination_diagram(trace, _widely_delivered(trace)), encoding="utf-8")
-    return Section(level, CHURN, SPREAD, _facts(outcome, trace, kept), judge_history(History(trace)), picture)
+    return Section(level, CHURN, SPREAD, _facts(outcome, trace, path), judge_history(History(trace)), picture)
 
 
 def _tree_crashes(into: Path, level: str, size: Size, on_slice: OnSlice) -> Section:
     """Run causal multicast on a tree of groups whose nodes crash within f and come back, and draw the tree."""
     scenario = crash_recovery(size.seed)
     outcome = run(scenario, on_slice=on_slice)
-    kept, trace = _written(into, outcome.trace)
+    path, trace = _written(into, outcome.trace)
     picture = into / f"tree-{level}.svg"
     parents = parents_of(scenario.settings["tree"], scenario.settings["tree_nodes"])
     picture.write_text(tree_diagram(trace, parents), encoding="utf-8")
-    return Section(level, TREE, TREE_PICTURE, _facts(outcome, trace, kept), judge_history(History(trace)), picture)
+    return Section(level, TREE, TREE_PICTURE, _facts(outcome, trace, path), judge_history(History(trace)), picture)
 
 
 def _coordinator_killed(into: Path, level: str, size: Size, on_slice: OnSlice) -> Section:
     """Run a cluster with churn in which a ticket is fenced and reused, and draw who held which ticket when."""
     outcome = run(coordinator_killed(20, 200, size.seed), on_slice=on_slice)
-    kept, trace = _written(into, outcome.trace)
+    path, trace = _written(into, outcome.trace)
     picture = into / f"tickets-{level}.svg"
     picture.write_text(ticket_diagram(trace), encoding="utf-8")
-    facts = _facts(outcome, trace, kept, gaps=len(trace.rows[Kind.GAP]))
+    facts = _facts(outcome, trace, path, gaps=len(trace.rows[Kind.GAP]))
     return Section(level, CLUSTER, TICKETS, facts, judge_history(History(trace)), picture)
 
 
 def _merger_killed(into: Path, level: str, size: Size, on_slice: OnSlice) -> Section:
     """Run a group with two mergers, kill one, and draw how its followers go on with the other's stream."""
     outcome = run(merger_killed(12, 300, size.seed), on_slice=on_slice)
-    kept, trace = _written(into, outcome.trace)
+    path, trace = _written(into, outcome.trace)
     picture = into / f"streams-{level}.svg"
     picture.write_text(merged_streams_diagram(trace), encoding="utf-8")
     lines = delivery_sequences(trace)
@@ -201,7 +201,7 @@ def _merger_killed(into: Path, level: str, size: Size, on_slice: OnSlice) -> Sec
         f"{same} of {len(lines)}; the killed merger's is the beginning of them: "
         f"{all(line == longest[: len(line)] for line in lines.values())}"
     )
-    facts = _facts(outcome, trace, kept, **{"identical sequences": identical})
+    facts = _facts(outcome, trace, path, **{"identical sequences": identical})
     return Section(level, MERGED, STREAMS, facts, judge_history(History(trace)), picture)
 
 
@@ -215,9 +215,9 @@ DEMOS: dict[str, tuple[str, Callable[[Path, str, Size, OnSlice], Section]]] = {
 """What the demo shows of each level."""
 
 
-def _facts(outcome: RunOutcome, trace: Trace, kept: Path, **more: Any) -> dict[str, Any]:
+def _facts(outcome: RunOutcome, trace: Trace, path: Path, **more: Any) -> dict[str, Any]:
     """Return the numbers of a run."""
-    return summarize(trace) | more | {"faults": dict(sorted(outcome.effective.items())), "trace": str(kept)}
+    return summarize(trace) | more | {"faults": dict(sorted(outcome.effective.items())), "trace": str(path)}
 
 
 def _catch_the_canary(into: Path, seed: int) -> Section:
@@ -237,14 +237,14 @@ def _catch_the_canary(into: Path, seed: int) -> Section:
     return Section("a planted bug", BUG, STORY, summarize(outcome.trace), verdicts, picture)
 
 
-def _live_section(level: str, trace: Trace, verdicts: list[Verdict], kept: str) -> Section:
+def _live_section(level: str, trace: Trace, verdicts: list[Verdict], path: str) -> Section:
     """Return the section of a live group."""
     facts = {
         "processes": len(trace.run.nodes), "published": len(trace.rows[Kind.PUBLISH]),
         "delivered": len(trace.rows[Kind.DELIVER]), "crashes": len(trace.rows[Kind.CRASH]), "rows": trace.count(),
-        "trace": kept,
+        "trace": path,
     }  # fmt: skip
-    return Section(f"{level}, live", LIVE, "", facts, verdicts, Path(kept) / "no picture")
+    return Section(f"{level}, live", LIVE, "", facts, verdicts, Path(path) / "no picture")
 
 
 def _broken_in(scenario: Scenario) -> list[str]:

@@ -137,10 +137,10 @@ def _replay_and_show(
         console.print(f"shrunk to {size_of(scenario)}: {scenario.nodes} members, {len(scenario.faults)} faults, "
                       f"{sum(publish.events for publish in scenario.publishes)} events")  # fmt: skip
     outcome, smallest = replayed(scenario, mutant)
-    kept = directory(out / f"{level}-{seed}", "--out")
-    (kept / "scenario.json").write_bytes(msgspec.json.format(msgspec.json.encode(scenario)))
-    drawn = _print_story(console, outcome, broken_verdicts(smallest), kept)
-    for path in (write_trace(kept, outcome.trace), *drawn):
+    folder = directory(out / f"{level}-{seed}", "--out")
+    (folder / "scenario.json").write_bytes(msgspec.json.format(msgspec.json.encode(scenario)))
+    drawn = _print_story(console, outcome, broken_verdicts(smallest), folder)
+    for path in (write_trace(folder, outcome.trace), *drawn):
         console.print(f"kept: {path}")
     return verdicts
 

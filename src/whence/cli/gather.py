@@ -24,7 +24,9 @@ DRAIN_ROWS = 1 << 16
 
 
 def gather(
-    spools: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Directories that nodes wrote traces to.")],
+    directories: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="Directories that nodes wrote traces to.")
+    ],
     out: Annotated[Path, typer.Option(help="Write the trace below this directory, for whence check.")],
     group: Annotated[str, typer.Option(help="The group.")],
     run_id: Annotated[str, typer.Option(help="What to call the run.")] = "live",
@@ -48,10 +50,10 @@ def gather(
     """
     if healed_s is not None and not one_clock:
         raise UsageError("--healed-s needs --one-clock: without true time it is unknown what was published since")
-    for spool in spools:
-        if not spool.exists():
-            raise UsageError(f"{spool} does not exist; give the directories that live nodes wrote traces to")
-    found = Gathering(spools, group, run_id, __version__, one_clock=one_clock)
+    for place in directories:
+        if not place.exists():
+            raise UsageError(f"{place} does not exist; give the directories that live nodes wrote traces to")
+    found = Gathering(directories, group, run_id, __version__, one_clock=one_clock)
     if healed_s is not None:
         found.run.phases = _phases(found, int(healed_s * SECOND_NS), int(deadline_s * SECOND_NS))
     _check_free(directory(out, "--out"), found.run)
@@ -100,5 +102,13 @@ def _phases(found: Gathering, healed_ns: int, deadline_ns: int) -> Phases:
     first, last = found.span
     healed, until = first + healed_ns, last - deadline_ns
     if until <= healed:
-        raise UsageError("the run ends before any delivery is expected: give a smaller --healed-s or --deadline-s")
+        left_s = (last - healed) / SECOND_NS
+        if left_s <= 0:
+            raise UsageError(
+                f"--healed-s {healed_ns / SECOND_NS:g}: the run ends {-left_s:.3g} s before that; give less"
+            )
+        raise UsageError(
+            f"--deadline-s {deadline_ns / SECOND_NS:g}: the run ends {left_s:.3g} s after the last fault (--healed-s), "
+            f"before any delivery is expected; give less than {left_s:.3g}"
+        )
     return Phases(healed, healed, until, deadline_ns)

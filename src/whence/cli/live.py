@@ -145,7 +145,7 @@ def parse_founders(text: str | None) -> list[int]:
 
 
 def parse_process(text: str) -> Process:
-    """Return an incarnation of a process, given as PID:BOOT. Raises UsageError."""
+    """Return an incarnation of a process, given as PID:INCARNATION. Raises UsageError."""
     pid, colon, incarnation = text.partition(":")
     if not (
         colon
@@ -154,7 +154,7 @@ def parse_process(text: str) -> Process:
         and int(pid) <= MERGED_PEER_ID_MAX
         and int(incarnation) <= INCARNATION_MAX
     ):
-        raise UsageError(f"a process is PID:BOOT, such as 5:17, not {text!r}")
+        raise UsageError(f"a process is PID:INCARNATION, such as 5:17, not {text!r}")
     return Process(int(pid), int(incarnation))
 
 

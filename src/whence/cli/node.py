@@ -102,8 +102,8 @@ def node(
 def _groups(pairs: list[str]) -> dict[str, str]:
     groups = {}
     for pair in pairs:
-        name, equals, level = pair.partition("=")
-        if not equals or not name:
+        name, _, level = pair.rpartition("=")  # a name may have one of its own, a level has none
+        if not name or not level:
             raise UsageError(f"--group takes NAME=LEVEL, such as alps=fifo, not {pair!r}")
         groups[name] = level
     return groups

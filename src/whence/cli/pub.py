@@ -3,13 +3,15 @@
 import asyncio
 import os
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
+from whence.api.group import Group
 from whence.api.node import Node
-from whence.api.receipts import Receipt
+from whence.api.receipts import Durability, Receipt
 from whence.cli import live
 from whence.cli.output import parse_settings, print_json, print_message
 from whence.errors import UsageError
@@ -28,11 +30,15 @@ def pub(
     founders: live.Founders = None,
     ndjson: Annotated[bool, typer.Option(help="Each line must be JSON; others are refused.")] = False,
     until: Annotated[
-        str, typer.Option(help="Wait until all is accepted or settled: every other member has it.")
+        str,
+        typer.Option(
+            help="Wait until all is accepted, stored (it survives a crash of this process; needs --data) or settled "
+            "(every other member has it)."
+        ),
     ] = "settled",
     timeout: Annotated[
         float | None,
-        typer.Option(min=0, help="Seconds to wait for settled; then print who is missing and exit with 2."),
+        typer.Option(min=0, help="Seconds to wait for stored or settled; then print what is missing and exit with 2."),
     ] = None,
     members: Annotated[
         int, typer.Option(min=1, help="Wait until the group has this many members, this one included.")
@@ -40,7 +46,7 @@ def pub(
     dead: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="PID:BOOT",
+            metavar="PID:INCARNATION",
             help="At level optimistic: declare that this incarnation of a process has ended, where a ticket waits for "
             "it. If it has not, two may act for one ticket. May be repeated.",
         ),
@@ -62,8 +68,7 @@ def pub(
     Example: seq 100 | whence pub alps --contact 127.0.0.1:4000
     Exit code 0: everything reached what --until says. 2: it did not.
     """
-    if until not in ("accepted", "settled"):
-        raise UsageError(f"--until is accepted or settled, not {until!r}")
+    _check_until(until, data)
     ended = [live.parse_process(text) for text in dead or []]
     live.set_up_logs(log)
 
@@ -75,24 +80,18 @@ def pub(
     given: dict[str, Any] = {"founders": live.parse_founders(founders), "settings": parse_settings(settings or [])}
 
     async def main() -> int:
-        count = 0
-        lines_in = Lines(ndjson=ndjson)
-        loop = asyncio.get_running_loop()
         async with live.opened_node(pid, data, make) as node:
             live.print_unreached(node)
-            joined = await node.open(group, level, **given, receive=False)
+            joined = await node.open(group, level, **given, durable=until == Durability.STORED, receive=False)
             for process in ended:
                 joined.declare_dead(*process)
             await joined.ready_to_publish()
             if len(joined.members()) + 1 < members:
                 print_message(f"waiting until group {group!r} has {members} members (--members)")
             await joined.gathered(members)
-            receipt = None
-            while lines := await loop.run_in_executor(None, lines_in.some):
-                receipt = await joined.publish_many(lines)
-                count += len(lines)
+            count, receipt = await _publish_lines(joined, Lines(ndjson=ndjson))
             if receipt is not None:
-                await (_settled(receipt, timeout) if until == "settled" else receipt.accepted())
+                await _wait_until(receipt, until, timeout)
             await joined.close()
         return count
 
@@ -103,9 +102,29 @@ def pub(
         print_message(f"published {count} events in group {group!r}, {until}")
 
 
-async def _settled(receipt: Receipt, timeout_s: float | None) -> None:
-    """Wait until every member has the events; print who is missing where that takes long."""
+def _check_until(until: str, data: Path | None) -> None:
+    if until not in Durability.__members__.values():
+        raise UsageError(f"--until is accepted, stored or settled, not {until!r}")
+    if until == Durability.STORED and data is None:
+        raise UsageError("--until stored needs --data, a directory that lasts: there it is stored")
+
+
+async def _publish_lines(group: Group, lines_in: "Lines") -> tuple[int, Receipt | None]:
+    """Publish all lines; return how many there were, and the receipt of the last ones."""
+    count, receipt, loop = 0, None, asyncio.get_running_loop()
+    while lines := await loop.run_in_executor(None, lines_in.some):
+        receipt = await group.publish_many(lines)
+        count += len(lines)
+    return count, receipt
+
+
+async def _wait_until(receipt: Receipt, until: str, timeout_s: float | None) -> None:
+    """Wait until the events are what was asked for; print who is missing where settled takes long."""
     await receipt.accepted()
+    if until == Durability.STORED:
+        await receipt.stored(timeout_s)
+    if until != Durability.SETTLED:
+        return
     waiting = asyncio.ensure_future(receipt.settled(timeout_s))
     while not (await asyncio.wait([waiting], timeout=MESSAGE_INTERVAL_S))[0]:
         missing = ", ".join(map(str, receipt.missing()))

@@ -37,7 +37,7 @@ class Credit:
         if held_bytes is not None:
             self._most, self._all = (held_bytes * part // of for part, of in (PART_OF_HELD, ALL_OF_HELD))
         self._limit = min(CREDIT_BYTES, self._most)
-        self.quiet_bytes = min(CREDIT_BYTES_MIN, self._limit // 4)
+        self.light_bytes = min(CREDIT_BYTES_MIN, self._limit // 4)
         """While no more than this is under way, publishers need not wait or gather events into larger bundles."""
         self._grows_after = 0
         """The own event that every member must have taken before the credit grows."""
@@ -68,7 +68,7 @@ class Credit:
         self._owed_from.setdefault(peer, last)
         return True
 
-    def told_by(self, peer: int) -> int:
+    def reported_by(self, peer: int) -> int:
         """Return the last own event that a member reported as taken."""
         return self._reached.get(peer, 0)
 
@@ -101,7 +101,7 @@ class Credit:
             self._limit = min(most, 2 * self._limit)
             self._grows_after = self.last
         self._limit = min(self._limit, most)
-        self.quiet_bytes = min(CREDIT_BYTES_MIN, self._limit // 4)
+        self.light_bytes = min(CREDIT_BYTES_MIN, self._limit // 4)
         self._shared_at = now
 
     def is_strained(self) -> bool:

@@ -171,7 +171,7 @@ class Flow:
             not outbox.most_waiting
             and outbox.unlooked_bytes <= LIGHT_BYTES
             and inbox.events < inbox.events_max
-            and credit.away_bytes <= credit.quiet_bytes
+            and credit.away_bytes <= credit.light_bytes
             and self._controlled is None
             and self.refused is None
         ):
@@ -215,7 +215,7 @@ class Flow:
         may_wait = outbox.most_waiting or outbox.unlooked_bytes > LIGHT_BYTES
         if may_wait and outbox.waiting_bytes() > BUSY_BYTES:
             return True
-        return credit.away_bytes > credit.quiet_bytes and credit.is_strained()
+        return credit.away_bytes > credit.light_bytes and credit.is_strained()
 
     def gap_s(self) -> float:
         """Return how long a bundle that nobody waits for should be delayed to gather more events; 0 or less: not at
@@ -304,7 +304,7 @@ class Flow:
     def _unsettled(self) -> str:
         """Return who has not taken all that was published here, this process too."""
         others = named(self._sources.unsettled())
-        here = self._behind(self._me) if self.credit.told_by(self._me) < self.credit.last else ""
+        here = self._behind(self._me) if self.credit.reported_by(self._me) < self.credit.last else ""
         return " and ".join(filter(None, [others, here]))
 
     def _behind(self, pid: int) -> str:

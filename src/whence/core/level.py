@@ -22,7 +22,7 @@ class BuildContext(Struct, frozen=True):
     """Whether what a Ready persists is retained for a later incarnation. If not, members need not write it."""
     epoch_floor: int = 0
     """Where nothing is retained: epochs up to here may have been given before. Time stands in for memory."""
-    is_first_life: bool = False
+    is_first_incarnation: bool = False
     """The driver knows that there was no earlier incarnation, whatever the number of this one: none of its messages can
     be under way."""
 

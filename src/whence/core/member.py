@@ -164,7 +164,7 @@ class Grouped(Protocol):
 class Resuming(Protocol):
     """A member that stores no payloads of others on disk: what the application has not taken is fetched again."""
 
-    def resume(self, taken: Sequence[int], told: int, begun: Sequence[int] = ()) -> None:
+    def resume(self, taken: Sequence[int], reported: int, taken_in_part: Sequence[int] = ()) -> None:
         """Set, before an earlier incarnation is resumed, what the application has: the number of messages of each node,
         the number of publications reported to it, and the messages of each node counting one that it has in part."""
 

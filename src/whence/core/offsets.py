@@ -19,6 +19,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
+from msgspec import Struct
+
 from whence.core.member import Resuming
 from whence.types import Bundle
 
@@ -27,7 +29,7 @@ EVENT_BITS = 16
 of its events."""
 
 
-class Delivered(NamedTuple):
+class Delivered(Struct, frozen=True, gc=False):
     """What is known of a bundle that a member delivers."""
 
     have: int
@@ -46,10 +48,10 @@ class Store(Protocol):
 
     closed: bool
     taken: int
-    told: int
+    reported: int
     handed: list[int]
     messages: list[int]
-    begun: list[int]
+    partly_taken: list[int]
     places: list[tuple[int, int]]
     displaced: dict[tuple[int, int], tuple[int, int]]
 
@@ -59,7 +61,7 @@ class Store(Protocol):
     def place(self, node: int, position: int, count: int) -> None: ...
     def displace(self, node: int, number: int, position: int, count: int) -> None: ...
     def tell(self) -> None: ...
-    def reach(self, taken: int, told: int) -> None: ...
+    def reach(self, taken: int, reported: int) -> None: ...
     def catch_up(self, messages: Sequence[int]) -> None: ...
 
 
@@ -68,7 +70,7 @@ class Owed(NamedTuple):
 
     taken: int
     """Events that were taken before the first of the bundles."""
-    told: int
+    reported: int
     bundles: list[Bundle]
 
 
@@ -78,9 +80,8 @@ class Entry:
 
     __slots__ = ("bundle", "count", "handed", "node", "number", "position", "taken")
 
-    def __init__(self, bundle: Bundle, node: int, number: int, position: int, taken: int) -> None:
-        self.bundle, self.node, self.number, self.position = bundle, node, number, position
-        self.count = bundle.count
+    def __init__(self, bundle: Bundle, count: int, node: int, number: int, position: int, taken: int) -> None:
+        self.bundle, self.count, self.node, self.number, self.position = bundle, count, node, number, position
         self.handed = self.taken = taken
 
 
@@ -108,9 +109,9 @@ class Offsets:
         """Bundles that were delivered and not completely taken, in order."""
         self._to_hand: deque[Entry] = deque()
         """The entries that were not completely handed out."""
-        self._skip = self._skip_told = 0
+        self._skip = self._skip_reported = 0
         """Events and reports of publications that a restored member will repeat and the application already has."""
-        self._begun: dict[int, int] = {}
+        self._partly_taken: dict[int, int] = {}
         self._delivered: dict[int, int] = {}
         """By node, the number of the last message that was delivered in this incarnation."""
         self._again = 0
@@ -125,19 +126,19 @@ class Offsets:
 
     # --- a later incarnation ---
 
-    def resume(self, taken: int = 0, told: int = 0) -> None:
-        """Resume an earlier incarnation; `taken` and `told` are the counts when the member's first record was
+    def resume(self, taken: int = 0, reported: int = 0) -> None:
+        """Resume an earlier incarnation; `taken` and `reported` are the counts when the member's first record was
         written."""
         store = self._store
         if store is None:
             return
         if self._resuming is not None:
-            at_least = [taken + (begun > 0) for taken, begun in zip(store.messages, store.begun, strict=True)]
-            self._resuming.resume(store.messages, store.told, at_least)
-            self._begun = {node: events for node, events in enumerate(store.begun) if events}
+            at_least = [taken + (events > 0) for taken, events in zip(store.messages, store.partly_taken, strict=True)]
+            self._resuming.resume(store.messages, store.reported, at_least)
+            self._partly_taken = {node: events for node, events in enumerate(store.partly_taken) if events}
         else:
-            store.reach(taken, told)
-            self._skip, self._skip_told = store.taken - taken, store.told - told
+            store.reach(taken, reported)
+            self._skip, self._skip_reported = store.taken - taken, store.reported - reported
             self._again = max(0, store.handed[0] - store.taken)
         self.position = self._first_position()
 
@@ -146,14 +147,14 @@ class Offsets:
         if self._store is not None and self._resuming is not None:
             before = self._store.messages.copy()
             self._store.catch_up(self._messages)
-            for node in [node for node in self._begun if self._store.messages[node] > before[node]]:
-                del self._begun[node]
+            for node in [node for node in self._partly_taken if self._store.messages[node] > before[node]]:
+                del self._partly_taken[node]
 
-    def was_told(self) -> bool:
+    def was_reported(self) -> bool:
         """Tell whether an earlier incarnation already reported the publication that the member reports now."""
-        if self._skip_told <= 0:
+        if self._skip_reported <= 0:
             return False
-        self._skip_told -= 1
+        self._skip_reported -= 1
         return True
 
     def tell(self) -> None:
@@ -165,7 +166,7 @@ class Offsets:
 
     def deliver(self, bundle: Bundle) -> Delivered:
         """Record a bundle that the member delivers; return what the application has of it."""
-        count, position = bundle.count, self.position
+        count, position = len(bundle.sizes) >> 2, self.position
         if not self.counts:
             self.delivered = self.position = position + count
             return Delivered(0, 0, position, count)
@@ -176,16 +177,22 @@ class Offsets:
         if resuming is not None:
             node = resuming.place_of(bundle.pid, bundle.incarnation)
             number = self._delivered[node] = self._delivered.get(node, self._messages[node]) + 1
-            if self._begun:
+            if self._partly_taken:
                 have = min(self._taken_of(node), count - 1)
-        again, left = self._handed_before(count, node, number, have), count - have
+        again, stored, left = 0, None, count - have
+        if self._store is not None:
+            if resuming is None:
+                again = min(self._again, left)
+                self._again -= again
+            elif number <= self._store.handed[node] >> EVENT_BITS:
+                again, stored = self._handed_before(self._store, count, node, number, have)
         if left:
-            if resuming is not None and (kept := self._kept_position(node, number)) is not None:
-                position = kept + have
+            if stored is not None:
+                position = stored + have
             else:
                 self.position += left
             self.delivered += left
-            entry = Entry(bundle, node, number, position - have, have)
+            entry = Entry(bundle, count, node, number, position - have, have)
             self._entries.append(entry)
             self._to_hand.append(entry)
         return Delivered(have, again, position, left)
@@ -214,7 +221,8 @@ class Offsets:
             if is_whole:
                 whole.append(entry)
                 self._entries.popleft()
-            self._count(entry, some, whole=is_whole)
+            if self._store is not None:
+                self._count(self._store, entry, some, whole=is_whole)
         for entry in whole:
             self.on_taken(entry.bundle, entry.count)
 
@@ -223,7 +231,8 @@ class Offsets:
         entry = self._entries[0]
         entry.taken += 1
         self.taken += 1
-        self._count(entry, 1, whole=False)
+        if self._store is not None:
+            self._count(self._store, entry, 1, whole=False)
         self.handed += 1
         self._note_handed(entry, 1)
 
@@ -237,7 +246,9 @@ class Offsets:
         if store is None or self._resuming is not None:
             return None
         begun = self._entries[0].taken if self._entries else self._skip
-        return Owed(store.taken - begun, store.told - self._skip_told, [entry.bundle for entry in self._entries])
+        return Owed(
+            store.taken - begun, store.reported - self._skip_reported, [entry.bundle for entry in self._entries]
+        )
 
     # --- small things ---
 
@@ -251,17 +262,6 @@ class Offsets:
             return store.taken
         places = (*store.places, *store.displaced.values())
         return max(store.taken, *[position + count for position, count in places])
-
-    def _kept_position(self, node: int, number: int) -> int | None:
-        """Return the position of the first event of a node's message, if an earlier incarnation handed out some of it;
-        else None."""
-        store = self._store
-        assert store is not None
-        last = store.handed[node] >> EVENT_BITS
-        if number > last:
-            return None
-        position, count = store.places[node] if number == last else store.displaced.get((node, number), (0, 0))
-        return position if count else None
 
     def _note_place(self, store: Store, entry: Entry) -> None:
         """Store the positions of a bundle that is handed out, and of its node's previous one if that is not taken."""
@@ -278,15 +278,13 @@ class Offsets:
     def _taken_of(self, node: int) -> int:
         """Return the number of events of a node's next message that were taken; 0 if its journal says that all were."""
         assert self._store is not None
-        return 0 if self._messages[node] > self._store.messages[node] else self._begun.pop(node, 0)
+        return 0 if self._messages[node] > self._store.messages[node] else self._partly_taken.pop(node, 0)
 
-    def _count(self, entry: Entry, events: int, *, whole: bool) -> None:
-        if self._store is None:
-            return
+    def _count(self, store: Store, entry: Entry, events: int, *, whole: bool) -> None:
         if self._resuming is None:
-            self._store.take(events)
+            store.take(events)
             return
-        self._store.take_of(entry.node, events, whole=whole)
+        store.take_of(entry.node, events, whole=whole)
         if whole:
             self._messages[entry.node] += 1
 
@@ -301,17 +299,12 @@ class Offsets:
         else:
             self._store.hand(entry.node, entry.number << EVENT_BITS | entry.handed)
 
-    def _handed_before(self, count: int, node: int, number: int, have: int) -> int:
-        """Return the number of a bundle's next events that an earlier incarnation handed out."""
-        if self._store is None:
-            return 0
-        if self._resuming is None:
-            again = min(self._again, count - have)
-            self._again -= again
-            return again
-        last, events = divmod(self._store.handed[node], 1 << EVENT_BITS)
-        handed = count if number < last else events if number == last else 0
-        return max(0, handed - have)
+    def _handed_before(self, store: Store, count: int, node: int, number: int, have: int) -> tuple[int, int | None]:
+        """Return, for a node's message that an earlier incarnation handed out in part or in full, how many of its next
+        events were, and the position of its first event, if that is still known."""
+        last, events = divmod(store.handed[node], 1 << EVENT_BITS)
+        position, placed = store.places[node] if number == last else store.displaced.get((node, number), (0, 0))
+        return max(0, (events if number == last else count) - have), position if placed else None
 
 
 def _ends_like(one: Bundle, other: Bundle) -> bool:

@@ -66,6 +66,10 @@ class BundleItem(Item, frozen=True):
         return len(self.bundle.body)
 
 
+NEVER: Instant = 1 << 62
+"""Later than any time that a clock shows: what is due then is not due at all."""
+
+
 class Send(Struct, frozen=True, gc=False):
     """Send one item to some peers. It is encoded once for all of them."""
 

@@ -17,15 +17,13 @@ import msgspec
 
 from whence.core.member import Checkpointed, Grouped, Member
 from whence.core.offsets import Offsets
-from whence.core.ready import Delivery, Gap, Item, Late, Mark, Note, Ready, Returned, Unheard
+from whence.core.ready import NEVER, Delivery, Gap, Item, Late, Mark, Note, Ready, Returned, Unheard
 from whence.errors import NotMemberError, StorageError, UsageError, WhenceError
-from whence.types import Bundle, Instant
+from whence.types import Bundle, Instant, Process
 
 OF_MEMBER, OF_DRIVER, OF_OFFSETS, OF_UNTAKEN, OF_UNTOLD = b"M", b"P", b"S", b"D", b"R"
 """The first byte of a journal record: the member's own, or a bundle that is stored for the member. In a rewritten
 journal also: how far the application was, what it had not taken, and publications that were not reported to it."""
-
-NEVER = 1 << 63
 
 Done: TypeAlias = Callable[[WhenceError | None], None]
 """Called once something is durable, or never will be."""
@@ -48,8 +46,8 @@ class Storage(Protocol):
 class Transport(Protocol):
     """How items leave."""
 
-    def send(self, to: tuple[int, ...], item: Item, incarnation: int, /) -> int:
-        """Send an item to some peers, to one incarnation of them or any; return its size on the wire."""
+    def send(self, to: tuple[int, ...], item: Item, incarnation: int, /) -> object:
+        """Send an item to some peers, to one incarnation of them or any, and record the copies that leave."""
 
 
 class Application(Protocol):
@@ -58,7 +56,7 @@ class Application(Protocol):
     def accepted(self, bundle: Bundle, count: int, /) -> None:
         """Learn that the member publishes a bundle of `count` events; nothing of that has happened yet."""
 
-    def kept(self, bundle: Bundle, /) -> None:
+    def retained(self, bundle: Bundle, /) -> None:
         """Learn that the bundle is being stored for the member."""
 
     def published(self, step: Returned, mark: Mark | None) -> None:
@@ -83,13 +81,6 @@ class Application(Protocol):
         """Learn of an input that the member refuses."""
 
 
-class Recorder(Protocol):
-    """The writer of the trace."""
-
-    def sent(self, to: tuple[int, ...], item: Item, size: int) -> None:
-        """Record copies that leave."""
-
-
 class Timer(Protocol):
     """The process's clock."""
 
@@ -108,7 +99,6 @@ class Ports(NamedTuple):
     timer: Timer
     storage: Storage | None = None
     """None: nothing is stored, and nothing waits."""
-    recorder: Recorder | None = None
     offsets: Offsets | None = None
     """How far the application is; None: no later incarnation needs it."""
     failed: Callable[[Exception], object] | None = None
@@ -126,7 +116,7 @@ class Runner:
         self._ports = ports
         self._transport, self._application, self._timer = ports.transport, ports.application, ports.timer
         self._now = ports.timer.now
-        self._storage, self._recorder = ports.storage, ports.recorder
+        self._storage = ports.storage
         self._offsets = ports.offsets if ports.offsets is not None else Offsets(None)
         self._waiting: deque[tuple[Ready, Done | None]] = deque()
         """Readies that wait for the disk, each with the callback for when it is durable."""
@@ -144,24 +134,32 @@ class Runner:
 
     # --- inputs ---
 
+    def receive(self, sender: Process, items: Sequence[Item], now: Instant | None = None) -> None:
+        """Give the member what a peer sent, item by item, until the member stops; see `feed`. `now`: the time, if the
+        caller has read it."""
+        for item in items:
+            if self.stopped:
+                return
+            try:
+                ready = self.member.receive(sender, item, self._now() if now is None else now)
+            except Exception as error:  # noqa: BLE001 - a refusal, or a bug
+                self._refused(error)
+                continue
+            if self._storage is None or not (ready.persist or self._waiting):
+                self.perform(ready)
+            else:
+                self.apply(ready)
+
     def feed(self, step: Callable[..., Ready], *given: object) -> None:
         """Give the member an input that nobody waits for. A refused input is counted; any other error is a bug, except
         StorageError. Raises StorageError if what earlier incarnations stored must not be used: it goes to the caller
         that opens the group."""
         try:
             ready = step(*given, self._now())
-        except (UsageError, NotMemberError) as refusal:
-            self._application.refused(refusal)
+        except Exception as error:  # noqa: BLE001 - a refusal, or a bug
+            self._refused(error)
             return
-        except StorageError:
-            raise
-        except Exception as error:  # noqa: BLE001 - the member's state is unknown: it must not go on
-            self._fail(error)
-            return
-        if self._storage is None or not (ready.persist or self._waiting):
-            self.perform(ready)
-        else:
-            self.apply(ready)
+        self.apply(ready)
 
     def ask(self, step: Callable[..., Ready], *given: object) -> None:
         """Give the member an input whose caller learns of a refusal. Raises what the member raises."""
@@ -179,10 +177,10 @@ class Runner:
             bundle, ready = self.member.publish(payloads, now)
         else:
             bundle, ready = cast(Grouped, self.member).publish_to(group, payloads, now)
-        kept = keep and not ready.persist  # a member that stores its own events needs no second copy of them
+        retained = keep and not ready.persist  # a member that stores its own events needs no second copy of them
         self._application.accepted(bundle, len(payloads))
-        if kept:
-            self._application.kept(bundle)
+        if retained:
+            self._application.retained(bundle)
             self.tell(ready)  # a later incarnation offers it again: its publication must be known by then
             self.apply(ready, stored, bundle)
         else:
@@ -246,7 +244,7 @@ class Runner:
             ]
         return unfinished
 
-    def checkpoint(self, kept: Sequence[Bundle] = ()) -> list[Marked] | None:
+    def checkpoint(self, retained: Sequence[Bundle] = ()) -> list[Marked] | None:
         """Return records that replace the whole journal and all that waits for the disk, with the bundles that are
         stored for the member; None if only the member knows which of its records still count."""
         member = self.member
@@ -258,26 +256,26 @@ class Runner:
             records = [(OF_MEMBER, record) for record in member.checkpoint()]
         owed = self._offsets.owed()
         if owed is not None:
-            records.append((OF_OFFSETS, msgspec.msgpack.encode((owed.taken, owed.told))))
-        bundles = [*((OF_DRIVER, bundle) for bundle in kept), *self.unfinished()]
+            records.append((OF_OFFSETS, msgspec.msgpack.encode((owed.taken, owed.reported))))
+        bundles = [*((OF_DRIVER, bundle) for bundle in retained), *self.unfinished()]
         return records + [(mark, _encode_bundle(bundle)) for mark, bundle in bundles]
 
     # --- the contract ---
 
-    def apply(self, ready: Ready, stored: Done | None = None, kept: Bundle | None = None) -> None:
-        """Persist, then do the rest. `kept` is a publication that is stored for the member."""
+    def apply(self, ready: Ready, stored: Done | None = None, retained: Bundle | None = None) -> None:
+        """Persist, then do the rest. `retained` is a publication that is stored for the member."""
         storage = self._storage
-        if storage is None or not (ready.persist or kept is not None or self._waiting):
+        if storage is None or not (ready.persist or retained is not None or self._waiting):
             self.perform(ready)
             if stored is not None:
                 stored(None)
             return
         self.member_persists = self.member_persists or bool(ready.persist)
         self._waiting.append((ready, stored))
-        if kept is None:
+        if retained is None:
             storage.write(ready.persist, self.committed, OF_MEMBER)
         else:
-            storage.write([_encode_bundle(kept)], self.committed, OF_DRIVER)
+            storage.write([_encode_bundle(retained)], self.committed, OF_DRIVER)
 
     def committed(self, error: WhenceError | None) -> None:
         """Perform the first Ready that waits, now that it is durable; fail if it never will be."""
@@ -319,7 +317,7 @@ class Runner:
     def _tell(self, published: Returned, mark: Mark | None) -> None:
         """Report a publication to the application, unless an earlier incarnation did."""
         offsets = self._offsets
-        if offsets.survives and offsets.was_told():
+        if offsets.survives and offsets.was_reported():
             return
         self._application.published(published, mark)
         if offsets.survives:
@@ -329,11 +327,8 @@ class Runner:
         """Do what a durable Ready asks for, in the order of the contract."""
         if ready.published is not None:
             self.tell(ready)
-        recorder = self._recorder
         for send in ready.send:
-            size = self._transport.send(send.to, send.item, send.incarnation)
-            if recorder is not None:
-                recorder.sent(send.to, send.item, size)
+            self._transport.send(send.to, send.item, send.incarnation)
         for step in ready.deliver:
             if isinstance(step, Delivery):
                 self._application.deliver(step)
@@ -355,6 +350,15 @@ class Runner:
             self._application.unheard(step)
         else:
             self._application.late(step)
+
+    def _refused(self, error: Exception) -> None:
+        """Count an input that the member refuses. After any other error its state is unknown: it must not go on."""
+        if isinstance(error, UsageError | NotMemberError):
+            self._application.refused(error)
+        elif isinstance(error, StorageError):
+            raise error
+        else:
+            self._fail(error)
 
     def _fail(self, error: Exception) -> None:
         if self._ports.failed is None:

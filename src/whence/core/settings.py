@@ -10,6 +10,8 @@ from whence.errors import SettingError
 
 Kind = TypeVar("Kind", bound=Struct)
 
+_KINDS: dict[object, str] = {int: "a whole number", bool: "True or False", str: "a text"}
+
 
 def names_in(kind: type[Struct]) -> dict[str, str]:
     """Return the name of every setting, with the part it belongs to."""
@@ -28,6 +30,14 @@ def parse(given: Mapping[str, Any], kind: type[Kind]) -> Kind:
         return msgspec.convert(by_part, kind, strict=False)
     except msgspec.ValidationError as error:
         raise SettingError(_plain(error, given, kind)) from None
+
+
+def check_types(settings: Struct) -> None:
+    """Raise SettingError where a number, flag or text is something else: constructors do not check their types."""
+    for field in structs.fields(settings):
+        value = getattr(settings, field.name)
+        if field.type in _KINDS and type(value) is not field.type:
+            raise SettingError(f"{field.name} is {_KINDS[field.type]}, not {value!r}")
 
 
 def by_name(settings: Struct) -> dict[str, Any]:

@@ -84,7 +84,7 @@ class StagedMember:
         sizes, body = pack_payloads(payloads)
         self._limits.check(len(payloads), len(body), self._published)
         bundle = Bundle(*self.me, self._published + 1, sizes, body, self._order.stamp(now))
-        self._published += bundle.count
+        self._published += len(payloads)
         ready = Ready(published=Returned(bundle))
         self._order.publish(bundle, now, ready)
         self._spread.publish(bundle, now, ready)

@@ -174,10 +174,10 @@ class ConnectionManager:
         assert link.transport is not None
         if self._safety is not None:
             self._safety.check(link.transport, process.pid)
-        told = link.greeting.told
-        assert told is not None
+        hello = link.greeting.peer_hello
+        assert hello is not None
         known = self._peers.by_pid.get(process.pid)
-        retort = link.greeting.retort = names.refusal(known, process, told.instance, steady_ns())
+        retort = link.greeting.retort = names.refusal(known, process, hello.instance, steady_ns())
         if retort is not None:
             self._counts[_REFUSALS[Why(retort.why)]] += 1
             if retort.why == Why.CALL_AGAIN:
@@ -214,13 +214,13 @@ class ConnectionManager:
         return caller == min(self._me.pid, link.peer.pid)
 
     def _attach(self, link: Link, process: Process) -> None:
-        told = link.greeting.told
-        assert told is not None
+        hello = link.greeting.peer_hello
+        assert hello is not None
         assert link.transport is not None
         peer = self._peers.add(process.pid)
-        peer.attach(link, process, told.instance, steady_ns())
-        host = told.host or link.transport.get_extra_info("peername")[0]
-        self._addresses.met(Address(*process, host, told.port))
+        peer.attach(link, process, hello.instance, steady_ns())
+        host = hello.host or link.transport.get_extra_info("peername")[0]
+        self._addresses.met(Address(*process, host, hello.port))
         self._presence.peer_up(process)
         self._outboxes.ask([peer.pid])
         peer.outbox.flush(link)
@@ -237,8 +237,8 @@ class ConnectionManager:
         timer = self._links.pop(link, None)
         if timer is not None:
             timer.cancel()
-        if link.greeting.is_own and link.greeting.told is not None and not link.dialed:
-            self._dialer.note_own(link.greeting.told.nonce)
+        if link.greeting.is_own and link.greeting.peer_hello is not None and not link.dialed:
+            self._dialer.note_own(link.greeting.peer_hello.nonce)
         if link.peer is None:
             self._counts["strangers_lost"] += 1
             log.info("a connection ended before it was up: %s", reason)

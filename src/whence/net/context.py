@@ -67,9 +67,9 @@ class GroupContext(NamedTuple):
     settings: Any
     me: Process
     rng: Callable[[], float]
-    is_first_life: bool = False
+    is_first_incarnation: bool = False
     """This process has no earlier incarnation, as far as its data directory knows."""
-    lives: tuple[int, ...] = ()
+    incarnations: tuple[int, ...] = ()
     """The earlier incarnations that its data directory knows."""
 
     def others_max(self) -> int | None:

@@ -73,7 +73,7 @@ class Driver:
         )  # fmt: skip
         around = BuildContext(
             context.rng, self._clock(), Directory(), remembers=storage is not None,
-            epoch_floor=epoch_floor() if storage is None else 0, is_first_life=context.is_first_life,
+            epoch_floor=epoch_floor() if storage is None else 0, is_first_incarnation=context.is_first_incarnation,
         )  # fmt: skip
         self.member: Member = context.spec.build(context.me, context.settings, around)
         resuming = self.member if remembers and isinstance(self.member, Resuming) else None
@@ -90,9 +90,8 @@ class Driver:
         )  # fmt: skip
         self.ports.on_note = self._note
         self.counts = self.ports.counts
-        recording = self.ports if recorder is not None else None
         self.runner = Runner(
-            self.member, Ports(self.ports, self.ports, self.ports, self._commit, recording, self.offsets, self._failed)
+            self.member, Ports(self.ports, self.ports, self.ports, self._commit, self.offsets, self._failed)
         )  # fmt: skip
         self._refusing = self.member if isinstance(self.member, Refusing) else None
         self.flow = self._make_flow(sink, outbox)
@@ -101,7 +100,7 @@ class Driver:
         self.retained = RetainedBundles(
             context.me, self.runner, self.settling, self._commit, self.counts, self.guarded
         )  # fmt: skip
-        self.ports.accepted, self.ports.kept = self.flow.published, self.retained.bundles.append
+        self.ports.accepted, self.ports.retained = self.flow.published, self.retained.bundles.append
 
     def _make_flow(self, sink: Sink, outbox: Outbox) -> Flow:
         context, spec, node = self.context, self.context.spec, self._node
@@ -129,13 +128,11 @@ class Driver:
         if self.left or self.failure is not None:
             return
         if packet.to_incarnation != ANY_INCARNATION and packet.to_incarnation != self.context.me.incarnation:
-            self.ports.count("drop", "other_boot", peer=packet.pid)
+            self.ports.count("drop", "other_incarnation", peer=packet.pid)
             return
         if self._recorder is not None:
             self._recorder.received(packet.pid, list(packet.items), size)
-        for item in packet.items:
-            if not self.left:
-                self.runner.feed(self.member.receive, sender, item)
+        self.runner.receive(sender, packet.items)
         if self.waiters.awaited is not None:
             self.waiters.look()
         if self._watched:
@@ -226,8 +223,8 @@ class Driver:
     @property
     def stores(self) -> bool:
         """Tell whether what is published here survives a crash of the process."""
-        kept = self.durable or self.runner.member_persists
-        return self._commit is not None and stores_events(self.context.level) and kept
+        retains = self.durable or self.runner.member_persists
+        return self._commit is not None and stores_events(self.context.level) and retains
 
     # --- what the runner and the clock bring up ---
 

@@ -31,7 +31,7 @@ class GroupFiles:
         """What each open group stores for its next incarnation."""
         self._data, self._trace = data, trace
         self._settings, self._counts = settings, counts
-        self._spools: dict[str, TraceSegmentWriter] = {}
+        self._segments: dict[str, TraceSegmentWriter] = {}
         self._rested: WeakSet[TraceSegmentWriter] = WeakSet()
         self._untaken: WeakSet[ConsumerOffsets] = WeakSet()
         """Of closed groups: what their applications still take is counted there."""
@@ -43,14 +43,14 @@ class GroupFiles:
         if group not in self.storage:
             stem = self._data.stem(group)
             journal, counters = stem.with_suffix(".journal"), stem.with_suffix(".steps")
-            self._data.check_kept(group, [journal, counters])
+            self._data.check_stored(group, [journal, counters])
             offsets = ConsumerOffsets.at(counters)
             try:
                 self.storage[group] = GroupStorage(Commit(Log(journal)), offsets)
             except BaseException:
                 offsets.close()
                 raise
-            self._data.note_kept(group)
+            self._data.note_stored(group)
         storage = self.storage[group]
         records, storage.commit.log.records = storage.commit.log.records, []
         return storage, records
@@ -59,28 +59,28 @@ class GroupFiles:
         """Return a recorder of what a member does; None where nothing is traced."""
         if self._trace is None:
             return None
-        earlier = [incarnation for incarnation in context.lives if incarnation < context.me.incarnation]
+        earlier = [incarnation for incarnation in context.incarnations if incarnation < context.me.incarnation]
         about = {
             "durable": remembers(context.spec, context.settings), "previous": max(earlier, default=None),
             "founders": list(founders), "settings": by_name(context.settings),
         }  # fmt: skip
-        self._spools[context.group] = spool = TraceSegmentWriter(
+        self._segments[context.group] = segments = TraceSegmentWriter(
             self._trace, context.group, context.level, *context.me, self._settings.trace_segment_bytes,
             self._settings.trace_segments_max, on_lost=self._rows_lost, about=about,
         )  # fmt: skip
-        return TraceRecorder(spool, context.me, context.group)
+        return TraceRecorder(segments, context.me, context.group)
 
     def flush_traces(self) -> None:
         """Write out the pending rows."""
-        for spool in self._spools.values():
-            spool.flush()
+        for segments in self._segments.values():
+            segments.flush()
 
     async def release(self, group: str) -> None:
         """Release the files and threads of a group that is no longer open."""
-        storage, spool = self.storage.pop(group, None), self._spools.pop(group, None)
-        if spool is not None:
-            spool.rest()
-            self._rested.add(spool)
+        storage, segments = self.storage.pop(group, None), self._segments.pop(group, None)
+        if segments is not None:
+            segments.rest()
+            self._rested.add(segments)
         if storage is not None:
             self._untaken.add(storage.offsets)
             await storage.commit.close()
@@ -89,8 +89,8 @@ class GroupFiles:
         """Close every file."""
         for group in list(self.storage):
             await self.release(group)
-        for spool in [*self._spools.values(), *self._rested]:
-            spool.close()
+        for segments in [*self._segments.values(), *self._rested]:
+            segments.close()
         for offsets in list(self._untaken):
             offsets.close()
         if self._data is not None:

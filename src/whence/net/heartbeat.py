@@ -72,7 +72,7 @@ class Heartbeat:
 
     def _beat(self) -> None:
         """Ping every peer, suspect the silent, cut off the stalled."""
-        now, beat_s = steady_ns(), self._settings.detector.heartbeat_ns / 1e9
+        now, beat_s = steady_ns(), self._settings.heartbeat_ns / 1e9
         late = self._beats > 0 and self._loop.time() - self._due > beat_s
         """This beat is so late that the silence may be this node's own."""
         self._beats, self._due = self._beats + 1, self._loop.time() + beat_s
@@ -86,7 +86,7 @@ class Heartbeat:
             if peer.detector.suspects(now):
                 self._counts["suspected"] += 1
                 log.info("%s has not been heard for too long", peer.pid)
-                peer.cut_off("suspected")
+                peer.cut_off("it was silent for too long")
         self._outboxes.send(NODE, self._peers.connected_pids(), Ping(now))
         if self._beats % REMIND_BEATS == 0:
             self._addresses.remind()
@@ -101,4 +101,6 @@ class Heartbeat:
         elif self._loop.time() - peer.stalled_since > self._settings.stall_ns / 1e9:
             self._counts["stalled"] += 1
             peer.shunned_until = self._loop.time() + SHUN_S
-            peer.cut_off("stall_ns")
+            peer.cut_off(
+                f"it took nothing for {self._settings.stall_ns / 1e9:g} s while bytes waited for it (stall_ns)"
+            )

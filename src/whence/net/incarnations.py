@@ -33,9 +33,9 @@ class Incarnations:
 
     def known(self) -> tuple[int, ...]:
         """Return the incarnations that the data directory knows, this one included."""
-        return tuple(self._data.lives) if self._data is not None else ()
+        return tuple(self._data.incarnations) if self._data is not None else ()
 
     def _next(self, pid: int) -> int:
         """Return an incarnation that this process never had before. Raises StorageError."""
         by_time = incarnation_now(pid)
-        return by_time if self._data is None else self._data.begin_life(by_time)
+        return by_time if self._data is None else self._data.begin_incarnation(by_time)

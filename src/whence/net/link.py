@@ -77,7 +77,7 @@ class Link(asyncio.BufferedProtocol):
         """Greet, unless there are too many connections already."""
         self.transport = transport = cast(asyncio.Transport, transport)
         if not self._owner.link_made(self):
-            self.close("links_max")
+            self.close("there are links_max connections already")
             return
         transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
         self._say(self.greeting.hello())

@@ -8,32 +8,32 @@ from whence.net.status import metrics_of, status
 
 def metrics(live: LiveNode) -> str:
     """Return the status of a node, and what its levels measure, as metrics."""
-    told = status(live)
+    state = status(live)
     lines = [
-        "# TYPE whence_uptime_seconds gauge", f"whence_uptime_seconds {told['uptime_s']}",
-        "# TYPE whence_peers_connected gauge", f"whence_peers_connected {sum(p['connected'] for p in told['peers'])}",
+        "# TYPE whence_uptime_seconds gauge", f"whence_uptime_seconds {state['uptime_s']}",
+        "# TYPE whence_peers_connected gauge", f"whence_peers_connected {sum(p['connected'] for p in state['peers'])}",
         "# TYPE whence_link_events_total counter",
     ]  # fmt: skip
-    lines += [f'whence_link_events_total{{kind="{_safe(name)}"}} {count}' for name, count in told["counts"].items()]
+    lines += [f'whence_link_events_total{{kind="{_safe(name)}"}} {count}' for name, count in state["counts"].items()]
     for name, key, kind in (
         ("whence_peer_waiting_bytes", "waiting_bytes", "gauge"),
         ("whence_peer_dropped_frames_total", "dropped_frames", "counter"),
         ("whence_peer_rtt_milliseconds", "rtt_ms", "gauge"),
     ):
         lines.append(f"# TYPE {name} {kind}")
-        lines += [f'{name}{{peer="{p["pid"]}"}} {p[key]}' for p in told["peers"] if p[key] is not None]
+        lines += [f'{name}{{peer="{p["pid"]}"}} {p[key]}' for p in state["peers"] if p[key] is not None]
     for key in ("delivered", "published", "skipped", "late"):
         lines.append(f"# TYPE whence_{key}_events_total counter")
-        lines += [f"whence_{key}_events_total{_of(group)} {group[key]}" for group in told["groups"]]
+        lines += [f"whence_{key}_events_total{_of(group)} {group[key]}" for group in state["groups"]]
     lines.append("# TYPE whence_buffer gauge")
-    for group in told["groups"]:
+    for group in state["groups"]:
         for name, (value, bound) in group["gauges"].items():
             lines.append(f"whence_buffer{_of(group, buffer=name)} {value}")
             lines.append(f"whence_buffer_bound{_of(group, buffer=name)} {bound}")
-    lines += _ticket_lines(told["groups"])
+    lines += _ticket_lines(state["groups"])
     lines += _level_lines(live)
     lines.append("# TYPE whence_member_events_total counter")
-    for group in told["groups"]:
+    for group in state["groups"]:
         lines += [f"whence_member_events_total{_of(group, kind=k)} {count}" for k, count in group["counts"].items()]
     return "\n".join(lines) + "\n"
 

@@ -43,7 +43,7 @@ log = logging.getLogger("whence.net")
 
 LOOPBACK = ("127.", "localhost", "::1")
 
-LAST_WORD_S = 0.25
+FAREWELL_S = 0.25
 """How long a fixed member that is closed stays to acknowledge what its application has taken: several times the delay
 of an acknowledgement (`ack_ns`)."""
 
@@ -188,7 +188,7 @@ class LiveNode:
         opening = GroupOpening(driver, founders, self.peers, self._presence, self.outboxes, self.contacts)
         try:
             async with asyncio.timeout(timeout_s):
-                if returns := _begun(driver.context, records):
+                if returns := _has_begun(driver.context, records):
                     driver.retained.restore(records)
                     self._presence.founders[group] = (
                         driver.member.founders if isinstance(driver.member, Founded) else []
@@ -253,7 +253,7 @@ class LiveNode:
         if group in self.drivers:
             raise UsageError(f"group {group!r} is open already")
         if level not in LEVELS:
-            raise UsageError(f"level {level!r} is not built; there are: {', '.join(LEVELS)}")
+            raise UsageError(f"level {level!r} is unknown; there are: {', '.join(LEVELS)}")
         if durable and not self._keeps_data:
             raise UsageError("durable needs a data directory; give data=…")
         if durable and not stores_events(level):
@@ -289,7 +289,7 @@ class LiveNode:
                 driver.leave()
                 await asyncio.wait_for(driver.until(lambda: driver.left), timeout_s)
         except NotMemberError:  # its members are fixed
-            await asyncio.sleep(LAST_WORD_S)
+            await asyncio.sleep(FAREWELL_S)
         except TimeoutError:
             log.info("the farewell in group %r took too long", group)
         finally:
@@ -304,7 +304,7 @@ class LiveNode:
         await self.files.release(group)
 
 
-def _begun(context: GroupContext, records: Sequence[bytes]) -> bool:
+def _has_begun(context: GroupContext, records: Sequence[bytes]) -> bool:
     """Tell whether earlier incarnations left something to resume; where members are fixed, only a member's records
     count."""
     fixed = remembers(context.spec, context.settings)

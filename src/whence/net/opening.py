@@ -134,7 +134,7 @@ class GroupOpening:
         directory knows: that one died before it had written anything, so it sent nothing in the group either."""
         context = self._driver.context
         former = [founder for founder in said.presence.founding() if founder.pid == self._me]
-        known = self._driver.keeps_journal and any(founder.incarnation in context.lives for founder in former)
+        known = self._driver.keeps_journal and any(founder.incarnation in context.incarnations for founder in former)
         pids = sorted(founder.pid for founder in said.presence.founding())
         return known and pids == sorted(self._named) and remembers(context.spec, context.settings)
 

@@ -34,7 +34,7 @@ JOINED_BYTES = 16 << 10
 LOOK_S = 0.001
 """Outboxes are examined at most this often, however many publishers ask."""
 
-RELIEF_S = 0.01
+RECHECK_S = 0.01
 
 
 class Outbox:
@@ -123,7 +123,7 @@ class Outboxes:
         self._dirty: list[Peer] = []
         self._flush_planned = False
         """The dirty outboxes will be written out soon."""
-        self._relief: asyncio.Future[None] | None = None
+        self._caught_up: asyncio.Future[None] | None = None
 
     # --- sending ---
 
@@ -150,7 +150,7 @@ class Outboxes:
                 self.on_unconnected(peer)
             elif (link.paused or outbox.bytes > self._surely_bytes) and outbox.is_over(link):
                 self._counts["outbox_overflow"] += 1
-                peer.cut_off("outbox_bytes_max")
+                peer.cut_off("more bytes waited for it than outbox_bytes_max")
             elif not outbox.dirty:
                 outbox.dirty = True
                 self._dirty.append(peer)
@@ -181,7 +181,7 @@ class Outboxes:
         for peer in dirty:
             self.unlooked_bytes += peer.outbox.bytes
             peer.outbox.flush(peer.link)
-        if self._relief is not None and not self.congested():
+        if self._caught_up is not None and not self.congested():
             self._relieve()
 
     # --- who is behind ---
@@ -205,12 +205,12 @@ class Outboxes:
         """Return the bytes that wait for each connected peer."""
         return {peer.pid: peer.waiting_bytes() for peer in self._peers.connected()}
 
-    async def relief(self) -> None:
-        """Wait until a peer has caught up or was cut off, at most RELIEF_S."""
-        if self._relief is None or self._relief.done():
-            self._relief = self._loop.create_future()
+    async def caught_up(self) -> None:
+        """Wait until a peer has caught up or was cut off, at most RECHECK_S."""
+        if self._caught_up is None or self._caught_up.done():
+            self._caught_up = self._loop.create_future()
         with contextlib.suppress(TimeoutError):  # a transport that was never full does not announce that it is empty
-            await asyncio.wait_for(asyncio.shield(self._relief), RELIEF_S)
+            await asyncio.wait_for(asyncio.shield(self._caught_up), RECHECK_S)
 
     def resumed(self, peer: "Peer") -> None:
         """Write what waited for a peer's transport, which accepts bytes again."""
@@ -225,8 +225,8 @@ class Outboxes:
         self._relieve()
 
     def _relieve(self) -> None:
-        if self._relief is not None and not self._relief.done():
-            self._relief.set_result(None)
+        if self._caught_up is not None and not self._caught_up.done():
+            self._caught_up.set_result(None)
 
 
 def _nothing_for(peer: "Peer") -> None:

@@ -41,7 +41,7 @@ class Peer:
         self.link: Link | None = None
         """The connection that is written to; None while there is none."""
         self.outbox = Outbox(settings)
-        self.detector = Detector(settings.detector)
+        self.detector = Detector(settings)
         self.presence: dict[str, PeerPresence] = {}
         """Its last announcement about each group that is open here."""
         # who it is
@@ -73,7 +73,7 @@ class Peer:
         self.process, self.instance, self.lost_at = process, instance, None
         self.link, self.failures, self.retry_at, self.stalled_since, self.echoed_ns = link, 0, 0.0, None, 0
         if before is None or process.incarnation > before.incarnation:
-            self.detector = Detector(self._settings.detector)
+            self.detector = Detector(self._settings)
         self.detector.heard(now)
 
     def detach(self, now: Instant) -> None:

@@ -25,13 +25,15 @@ class LivePorts:
         """Set up the ports of one member; `woken` is called when its timer expires. `flushes`: a later incarnation
         offers again what is published, so the trace records it first."""
         self.sink, self.recorder = sink, recorder
-        self.send: Callable[[tuple[int, ...], Item, int], int] = partial(node.send, group)
+        self._queue: Callable[[tuple[int, ...], Item, int], int] = partial(node.send, group)
         """Queues an item; returns its size on the wire."""
+        self.send: Callable[[tuple[int, ...], Item, int], object] = self._queue if recorder is None else self._sent
+        """Queues an item and records its copies."""
         self.counts: Counter[str] = Counter()
         self.accepted: Callable[[Bundle, int], None] = lambda bundle, count: None
         """Called with a bundle that the member publishes and its number of events, before any process can have taken
         any of them."""
-        self.kept: Callable[[Bundle], None] = lambda bundle: None
+        self.retained: Callable[[Bundle], None] = lambda bundle: None
         """Called with a bundle that it publishes and that is stored on its behalf."""
         self.deliver: Callable[[Delivery], None] = sink.deliver
         """Called with each delivery of the member."""
@@ -90,7 +92,7 @@ class LivePorts:
         if self.recorder is not None:
             self.recorder.published(step.bundle, mark)
             if self._flushes:
-                self.recorder.spool.flush()
+                self.recorder.segments.flush()
 
     def skip(self, step: Gap) -> None:
         """Report a gap to the application: events that will never come."""
@@ -119,8 +121,8 @@ class LivePorts:
 
     # --- the trace ---
 
-    def sent(self, to: tuple[int, ...], item: Item, size: int) -> None:
-        """Record the copies that are sent."""
+    def _sent(self, to: tuple[int, ...], item: Item, incarnation: int) -> None:
+        size = self._queue(to, item, incarnation)
         if self.recorder is not None:
             self.recorder.sent(to, item, size)
 

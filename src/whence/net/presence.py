@@ -19,7 +19,7 @@ from whence.types import Process
 
 log = logging.getLogger("whence.net")
 
-TOLD_MAX = 512
+ANNOUNCED_MAX = 512
 """Peers that get an announcement about a group, connected or not. Full: further ones get it when they are connected,
 and that is logged."""
 
@@ -67,8 +67,8 @@ class PresenceExchange:
         """Announce to some peers, or to all, this process's relation to a group."""
         founders = self.founders.get(group, ()) if place is Place.MEMBER else ()
         level, settings = self._configurations.get(group, ("", b""))
-        told = presence(level, place, founders, settings)
-        self._outboxes.send(group, self._everybody() if to is None else to, told)
+        announcement = presence(level, place, founders, settings)
+        self._outboxes.send(group, self._everybody() if to is None else to, announcement)
 
     def member_changed(self, group: str) -> None:
         """Announce to the others that the member joined or left."""
@@ -79,11 +79,11 @@ class PresenceExchange:
     def _everybody(self) -> list[int]:
         """Return the peers whose addresses are known, at most those that get announcements."""
         known = [address.pid for address in self._peers.book.all() if address.pid != self._me.pid]
-        if len(known) > TOLD_MAX and not self._counts["told_max"]:
-            log.warning("%d peers are known, and TOLD_MAX is %d: not all are called to be told of groups here",
-                        len(known), TOLD_MAX)  # fmt: skip
-        self._counts["told_max"] += len(known) > TOLD_MAX
-        return known[:TOLD_MAX]
+        if len(known) > ANNOUNCED_MAX and not self._counts["told_max"]:
+            log.warning("%d peers are known, and ANNOUNCED_MAX is %d: not all are called to be told of groups here",
+                        len(known), ANNOUNCED_MAX)  # fmt: skip
+        self._counts["told_max"] += len(known) > ANNOUNCED_MAX
+        return known[:ANNOUNCED_MAX]
 
     def _tell_all_groups(self, to: Sequence[int]) -> None:
         for group, driver in self._drivers.items():

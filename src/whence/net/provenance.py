@@ -36,12 +36,12 @@ def without_contradicted(packet: Packet, me: Process, published: int, connected:
             items.append(item)
             continue
         direct = connected if isinstance(item, Push) else _nobody
-        kept = [not _contradicted(bundle, packet.pid, me, published, direct) for bundle in item.bundles]
-        refused += kept.count(False)
-        if all(kept):
+        allowed = [not _contradicted(bundle, packet.pid, me, published, direct) for bundle in item.bundles]
+        refused += allowed.count(False)
+        if all(allowed):
             items.append(item)
-        elif any(kept) or isinstance(item, Gossip):
-            items.append(_only(item, kept))
+        elif any(allowed) or isinstance(item, Gossip):
+            items.append(_only(item, allowed))
     return replace(packet, items=items) if items else None, refused
 
 
@@ -54,11 +54,13 @@ def _contradicted(bundle: Bundle, sender: int, me: Process, published: int, conn
     return origin is not None and bundle.incarnation >= origin.incarnation
 
 
-def _only(item: Push | Gossip, kept: Sequence[bool]) -> Item:
-    bundles = [bundle for bundle, keep in zip(item.bundles, kept, strict=True) if keep]
+def _only(item: Push | Gossip, allowed: Sequence[bool]) -> Item:
+    bundles = [bundle for bundle, keep in zip(item.bundles, allowed, strict=True) if keep]
     if isinstance(item, Push):
         return Push(bundles)
-    return replace(item, bundles=bundles, ages=bytes([age for age, keep in zip(item.ages, kept, strict=True) if keep]))
+    return replace(
+        item, bundles=bundles, ages=bytes([age for age, keep in zip(item.ages, allowed, strict=True) if keep])
+    )
 
 
 def _nobody(pid: int) -> None:

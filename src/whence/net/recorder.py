@@ -20,8 +20,8 @@ knows."""
 class TraceRecorder:
     """Records one member of one group."""
 
-    def __init__(self, spool: TraceSegmentWriter, me: Process, group: str) -> None:
-        self.spool = spool
+    def __init__(self, segments: TraceSegmentWriter, me: Process, group: str) -> None:
+        self.segments = segments
         self._me = me
         self._group = group
         self._ev = self._pos = 0
@@ -33,7 +33,7 @@ class TraceRecorder:
         physical, k_hi, k_mid, k_lo, ticket, epoch = UNMARKED if mark is None else mark.columns()
         clk, (pid, incarnation), stamp_bytes = wall_ns(), self._me, len(bundle.stamp)
         for seq, payload in enumerate(bundle.payloads(), bundle.first):
-            self.spool.add(
+            self.segments.add(
                 Kind.PUBLISH,
                 (pid, incarnation, self._ev, clk, None, self._group, bundle.pid, bundle.incarnation, seq, None,
                  physical, k_hi, k_mid, k_lo, stamp_bytes, len(payload), crc32(payload), ticket, epoch, None),
@@ -46,14 +46,14 @@ class TraceRecorder:
         payload_bytes, clk, (pid, incarnation) = item.payload_bytes(), wall_ns(), self._me
         for target in to:
             row = (pid, incarnation, self._ev, clk, None, self._group, target, size - payload_bytes, payload_bytes)
-            self.spool.add(Kind.SEND, row)
+            self.segments.add(Kind.SEND, row)
             self._ev += 1
 
     def received(self, sender: int, items: list[Item], size: int) -> None:
         """Write a row for a packet that arrived."""
         payload_bytes, (pid, incarnation) = sum(item.payload_bytes() for item in items), self._me
         row = (pid, incarnation, self._ev, wall_ns(), None, self._group, sender, size - payload_bytes, payload_bytes)
-        self.spool.add(Kind.RECV, row)
+        self.segments.add(Kind.RECV, row)
         self._ev += 1
 
     def handed(self, bundle: Bundle, hold_ns: int, mark: Mark | None, offset: int, payloads: Sequence[bytes]) -> None:
@@ -62,7 +62,7 @@ class TraceRecorder:
         k_lo = None if k_lo is None else k_lo + offset
         clk, (pid, incarnation) = wall_ns(), self._me
         for seq, payload in enumerate(payloads, bundle.first + offset):
-            self.spool.add(
+            self.segments.add(
                 Kind.DELIVER,
                 (pid, incarnation, self._ev, clk, None, self._group, bundle.pid, bundle.incarnation, seq,
                  self._pos, hold_ns, physical, k_hi, k_mid, k_lo, len(payload), crc32(payload), ticket, epoch, None),
@@ -104,10 +104,10 @@ class TraceRecorder:
 
     def fullest(self, gauges: Iterable[Gauge]) -> None:
         """Record how full every buffer was at its fullest, and begin again."""
-        for told in self._highest.rows(gauges):
-            self.write(Kind.NOTE, **told)
+        for fields in self._highest.rows(gauges):
+            self.write(Kind.NOTE, **fields)
 
-    def write(self, kind: Kind, **told: Unpack[Rare]) -> None:
+    def write(self, kind: Kind, **fields: Unpack[Rare]) -> None:
         """Write a row of any other kind."""
-        self.spool.add(kind, rare_row((*self._me, self._ev, wall_ns(), None, self._group), told))
+        self.segments.add(kind, rare_row((*self._me, self._ev, wall_ns(), None, self._group), fields))
         self._ev += 1

@@ -48,7 +48,7 @@ class RetainedBundles:
         """Offer the bundles of earlier incarnations to the group: members that lack them will ask for them."""
         runner = self._runner
         for bundle in [bundle for bundle in self.bundles if bundle.process != self._me]:
-            runner.feed(runner.member.receive, bundle.process, Push([bundle]))
+            runner.receive(bundle.process, [Push([bundle])])
 
     def tick(self, *, joined: bool) -> None:
         """Release bundles that every member has; rewrite the journal when most of it is obsolete."""

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 
-KEPT_BYTES = 16 << 20
+RETAINED_BYTES = 16 << 20
 """Freed memory that stays with the process. Otherwise glibc returns most of it, and a member that holds bundles for a
 while requests it again at once, page by page: 12,000 of them a second at `total` with payloads of 1 KiB."""
 
@@ -41,5 +41,5 @@ def keep_freed_memory() -> None:
     tuned = any(name == "GLIBC_TUNABLES" or name.startswith("MALLOC_") for name in os.environ)
     tune = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" and not tuned else None
     if tune is not None:
-        tune(TRIM_THRESHOLD, KEPT_BYTES)
+        tune(TRIM_THRESHOLD, RETAINED_BYTES)
         tune(MMAP_THRESHOLD, FROM_HEAP_BYTES)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import msgspec
-from msgspec import Struct
+from msgspec import structs
 
 from whence.core.dissemination.direct import EVERYBODY_KNOWN
 from whence.core.level import Live
@@ -13,8 +13,8 @@ from whence.errors import SettingError
 from whence.trace.segments import SEGMENT_BYTES, SEGMENTS_MAX
 
 
-class NetSettings(Struct, frozen=True, kw_only=True):
-    """How a node talks to its peers. Raises SettingError where a value cannot work."""
+class NetSettings(DetectorSettings, frozen=True, kw_only=True):
+    """How a node talks to its peers and watches them. Raises SettingError where a value cannot work."""
 
     cluster: str = "whence"
     """Nodes of another cluster are refused: a test that finds a production port must not join it."""
@@ -52,35 +52,35 @@ class NetSettings(Struct, frozen=True, kw_only=True):
     trace_segments_max: int = SEGMENTS_MAX
     """Trace files of each group, each of `trace_segment_bytes` bytes. Full: action `drop`, the oldest file is removed,
     and `whence gather` reports that rows are lost."""
-    detector: DetectorSettings = DetectorSettings()
+    detector: DetectorSettings | None = None
+    """The settings of the failure detector in one object, for programs that give them so: they replace those above."""
 
     def __post_init__(self) -> None:
+        if self.detector is not None:
+            if not isinstance(self.detector, DetectorSettings):
+                raise SettingError(f"detector is whence.DetectorSettings(…), not {self.detector!r}")
+            for name in DetectorSettings.__struct_fields__:
+                structs.force_setattr(self, name, getattr(self.detector, name))
+            structs.force_setattr(self, "detector", None)
+        super().__post_init__()
         for name in self.__struct_fields__:
             value = getattr(self, name)
             if isinstance(value, int) and not isinstance(value, bool) and value < 1:
                 raise SettingError(f"{name} must be at least 1, not {value}")
-        if not 1 <= len(str(self.cluster)) <= 64:
+        if not 1 <= len(self.cluster) <= 64:
             raise SettingError(f"cluster must have 1 to 64 characters, not {len(self.cluster)}")
-        for name in ("outbox_high_bytes", "outbox_bytes_max"):
-            if not isinstance(getattr(self, name), int):
-                raise SettingError(f"{name} is a number of bytes, not {getattr(self, name)!r}")
         if self.outbox_high_bytes >= self.outbox_bytes_max:
             raise SettingError("outbox_high_bytes must be below outbox_bytes_max, or publishers never wait")
 
 
 def net_settings_from(given: Mapping[str, object]) -> NetSettings:
-    """Make settings from values by name, as text or typed; those of the detector are named like the others.
-
-    Raises SettingError that names the setting.
-    """
-    own, inner = set(NetSettings.__struct_fields__) - {"detector"}, set(DetectorSettings.__struct_fields__)
-    unknown = [name for name in given if name not in own | inner]
+    """Make settings from values by name, as text or typed. Raises SettingError that names the setting."""
+    known = set(NetSettings.__struct_fields__) - {"detector"}
+    unknown = [name for name in given if name not in known]
     if unknown:
-        raise SettingError(f"no network setting is called {unknown[0]!r}; there are: {', '.join(sorted(own | inner))}")
-    values: dict[str, object] = {name: value for name, value in given.items() if name in own}
-    values["detector"] = {name: value for name, value in given.items() if name in inner}
+        raise SettingError(f"no network setting is called {unknown[0]!r}; there are: {', '.join(sorted(known))}")
     try:
-        return msgspec.convert(values, NetSettings, strict=False)
+        return msgspec.convert(given, NetSettings, strict=False)
     except msgspec.ValidationError as error:
         what, _, where = str(error).partition(" - at `$.")
         raise SettingError(f"{where.rstrip('`').rpartition('.')[2] or 'network settings'}: {what}") from None

@@ -19,14 +19,14 @@ class Settling:
         """Return the last own event that every other member has."""
         known = self._member.settled() if self._member is not None else None
         if known is None:
-            known = min([self._credit.told_by(pid) for pid in self._others()], default=self._credit.last)
+            known = min([self._credit.reported_by(pid) for pid in self._others()], default=self._credit.last)
         return known
 
     def missing(self, last: int) -> tuple[int, ...]:
         """Return the other members that are not known to have our own events up to this one."""
         known = self._member.missing(last) if self._member is not None else None
         if known is None:
-            known = tuple(pid for pid in self._others() if self._credit.told_by(pid) < last)
+            known = tuple(pid for pid in self._others() if self._credit.reported_by(pid) < last)
         return known
 
     def behind(self) -> tuple[int, ...]:

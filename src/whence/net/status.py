@@ -71,24 +71,24 @@ def _overlay(member: Member) -> dict[str, Any] | None:
     return msgspec.structs.asdict(member.overlay_status()) if isinstance(member, OnOverlay) else None
 
 
-def _ticket(told: TicketStatus | None) -> dict[str, Any] | None:
+def _ticket(ticket: TicketStatus | None) -> dict[str, Any] | None:
     """Return the status of a process's ticket; processes as pid:incarnation."""
-    if told is None:
+    if ticket is None:
         return None
-    fields: dict[str, Any] = msgspec.structs.asdict(told)
+    fields: dict[str, Any] = msgspec.structs.asdict(ticket)
     owners = [
         msgspec.structs.asdict(owned) | {"owner": f"{owned.owner.pid}:{owned.owner.incarnation}"}
-        for owned in told.owners
+        for owned in ticket.owners
     ]
-    return fields | {"waits_for": [f"{pid}:{incarnation}" for pid, incarnation in told.waits_for], "owners": owners}
+    return fields | {"waits_for": [f"{pid}:{incarnation}" for pid, incarnation in ticket.waits_for], "owners": owners}
 
 
 def _by_name(metrics: list[Metric]) -> dict[str, Any]:
     """Return metrics as name to value, or to values by label."""
-    told: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for metric in metrics:
         if metric.label:
-            told.setdefault(metric.name, {})[metric.of] = metric.value
+            values.setdefault(metric.name, {})[metric.of] = metric.value
         else:
-            told[metric.name] = metric.value
-    return told
+            values[metric.name] = metric.value
+    return values

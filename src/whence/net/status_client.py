@@ -78,11 +78,11 @@ def is_answered(path: Path) -> bool:
         return caller.connect_ex(str(path)) == 0
 
 
-async def declare_dead(path: Path, word: DeclareDead) -> None:
+async def declare_dead(path: Path, request: DeclareDead) -> None:
     """Declare to the node behind a local socket that a process is dead. Raises JoinError, UsageError."""
-    told = await ask(path, msgspec.json.encode(word) + b"\n")
-    if "error" in told:
-        raise UsageError(told["error"])
+    answer = await ask(path, msgspec.json.encode(request) + b"\n")
+    if "error" in answer:
+        raise UsageError(answer["error"])
 
 
 async def ask(path: Path, request: bytes = STATUS) -> dict[str, Any]:
@@ -96,7 +96,7 @@ async def ask(path: Path, request: bytes = STATUS) -> dict[str, Any]:
     except (OSError, TimeoutError) as error:
         raise JoinError(f"no node answers at {path}: {str(error) or 'it took too long'}") from None
     try:
-        told: dict[str, Any] = msgspec.json.decode(line)
+        answer: dict[str, Any] = msgspec.json.decode(line)
     except msgspec.DecodeError as error:
         raise JoinError(f"what answers at {path} is no node: {error}") from None
-    return told
+    return answer

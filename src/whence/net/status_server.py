@@ -102,13 +102,13 @@ async def serve_metrics(live: LiveNode, host: str, port: int) -> Served:
 def _obey(live: LiveNode, line: bytes) -> dict[str, Any]:
     """Carry out an operator's request; return {} or a sentence that says why not."""
     try:
-        word = msgspec.json.decode(line, type=DeclareDead)
-        driver = live.drivers.get(word.group)
+        request = msgspec.json.decode(line, type=DeclareDead)
+        driver = live.drivers.get(request.group)
         if driver is None:
-            raise UsageError(f"this node is in no group {word.group!r}")
+            raise UsageError(f"this node is in no group {request.group!r}")
         if driver.ticket() is None:
-            raise UsageError(f"group {word.group!r} runs at level {driver.context.level}, which has no tickets")
-        driver.act("declare_dead", dead_argument(Process(word.pid, word.incarnation)))
+            raise UsageError(f"group {request.group!r} runs at level {driver.context.level}, which has no tickets")
+        driver.act("declare_dead", dead_argument(Process(request.pid, request.incarnation)))
     except msgspec.DecodeError as error:
         return {"error": f"this is no request: {error}"}
     except WhenceError as refusal:

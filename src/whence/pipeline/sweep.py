@@ -151,16 +151,16 @@ def run_sweep(
     on_progress: Callable[[int, int], None] | None = None,
 ) -> DataFrame:  # fmt: skip
     """Run what is missing of a plan, job by job; return all results. Raises UsageError."""
-    kept = out / "results"
-    finished = sorted(path for path in kept.glob("job-*") if (path / "_SUCCESS").exists())
+    results = out / "results"
+    finished = sorted(path for path in results.glob("job-*") if (path / "_SUCCESS").exists())
     if finished and not resume:
-        raise UsageError(f"--out: {kept} holds results already; give --resume to go on, or a new directory")
+        raise UsageError(f"--out: {results} holds results already; give --resume to go on, or a new directory")
     done = {(row["config"], row["number"]) for row in _read(spark, finished).select("config", "number").collect()}
     todo = [each for each in plan if each[:2] not in done]
     first = len(finished) and int(finished[-1].name.removeprefix("job-")) + 1
     for number, start in enumerate(range(0, len(todo), RUNS_PER_JOB), first):
         part = todo[start : start + RUNS_PER_JOB]
-        where = kept / f"job-{number:05d}"
+        where = results / f"job-{number:05d}"
         tasks = max(-(-len(part) // RUNS_PER_TASK), min(len(part), TASKS_MIN))
 
         def tell(share: float, before: int = len(done) + start, runs: int = len(part)) -> None:
@@ -176,7 +176,7 @@ def run_sweep(
             raise UsageError(
                 f"the sweep stopped; --resume goes on with what is missing: {first_line(error)}"
             ) from error
-    return _read(spark, sorted(path for path in kept.glob("job-*") if (path / "_SUCCESS").exists()))
+    return _read(spark, sorted(path for path in results.glob("job-*") if (path / "_SUCCESS").exists()))
 
 
 @contextmanager

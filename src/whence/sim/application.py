@@ -13,6 +13,7 @@ from random import Random
 from whence.core.member import Member, Resuming
 from whence.core.offsets import Offsets
 from whence.core.ready import Delivery
+from whence.limits import BUNDLE_EVENTS_MAX
 from whence.sim.recorder import Recorder
 from whence.sim.world import World
 from whence.store.consumer_offsets import ConsumerOffsets
@@ -95,7 +96,7 @@ class Application:
     def drain(self) -> None:
         """Hand out and take everything that is queued."""
         while self._queue:
-            self._hand(self._queue[0][0].bundle.count)
+            self._hand(BUNDLE_EVENTS_MAX)
         self._take()
 
     def _plan(self) -> None:
@@ -115,7 +116,7 @@ class Application:
         else:
             self._take()
             if self._queue:
-                self._hand(self._queue[0][0].bundle.count if self._in_batches else 1)
+                self._hand(BUNDLE_EVENTS_MAX if self._in_batches else 1)
                 self._plan()
 
     def _take(self) -> None:
@@ -126,23 +127,23 @@ class Application:
     def _hand(self, events: int) -> None:
         """Hand out the next events of the first bundle, at most `events` of them."""
         step, begin = self._queue[0]
-        bundle = step.bundle
-        end = min(begin + events, bundle.count)
-        self._write(step, begin, end)
+        bundle, count = step.bundle, step.bundle.count
+        end = min(begin + events, count)
+        if end - begin == count:
+            self._record.delivered(step)
+        else:
+            self._write(step, begin, end)
         self._offsets.hand(bundle, end - begin)
         self._in_hand += [EventId(bundle.pid, bundle.incarnation, bundle.first + at) for at in range(begin, end)]
-        if end < bundle.count:
+        if end < count:
             self._queue[0] = (step, end)
             return
         self._queue.popleft()
         self._heard(bundle)
 
     def _write(self, step: Delivery, begin: int, end: int) -> None:
-        """Record what is handed out."""
+        """Record a part of a bundle that is handed out."""
         bundle = step.bundle
-        if end - begin == bundle.count:
-            self._record.delivered(step)
-            return
         payloads = bundle.payloads()
         for at in range(begin, end):
             size = bundle.sizes[4 * at : 4 * at + 4]

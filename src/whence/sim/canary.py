@@ -16,7 +16,7 @@ class DeliversOnArrival(Fifo):
     """Delivers bundles in the order of arrival, each once."""
 
     def admit(self, bundle: Bundle, now: Instant, ready: Ready) -> None:
-        progress = self._senders.find(bundle.pid, bundle.incarnation) or self._open(bundle, now, ready)
+        progress = self._senders.states.get((bundle.pid, bundle.incarnation)) or self._open(bundle, now, ready)
         if progress is not None and bundle.first not in progress.held:
             progress.held[bundle.first] = None  # type: ignore[assignment]
             ready.deliver.append(Delivery(bundle))

@@ -66,9 +66,12 @@ def required(what: str) -> Lab:
 
 
 def check_level(level: str, known: Collection[str]) -> None:
-    """Raise UsageError that lists the known levels if this is none of them."""
+    """Raise UsageError that lists the levels if this is none of the known ones."""
     if level not in known:
-        raise UsageError(f"level {level!r} is unknown; there are: {', '.join(known)}")
+        raise UsageError(
+            f"level {level!r} is unknown; there are: {', '.join(LEVELS)}; with whence-lab also its rivals "
+            f"{', '.join(RIVALS)}; and {CANARY}, which is wrong on purpose"
+        )
 
 
 def spec_of(level: str, mutant: str | None = None) -> LevelSpec:

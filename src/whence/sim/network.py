@@ -18,7 +18,7 @@ from whence.sim.random_streams import RandomStreams
 _BITS_PER_BYTE_NS = 8_000_000_000
 _HEAVY_TAIL_SHAPE = 1.5
 _HEAVY_TAIL_CAP = 1000.0
-_OLD_FRAMES_KEPT = 64
+_OLD_FRAMES_MAX = 64
 _SLOW_NS_MAX = 3_000_000_000
 """The most that a slow link delays a copy, so that none arrives long after the link has recovered."""
 
@@ -130,9 +130,14 @@ class Network:
             for target in targets:
                 self._send_with_faults(Copy(source, target, frame, payload_bytes))
             return
-        at, now, arrive, latency = self._loop.at, self._loop.now, self._arrive_at_once, self._latency
+        now, latency = self._loop.now, self._latency
+        if self._model.fifo_links:
+            for target in targets:
+                self._arrive_at(now + latency(), Copy(source, target, frame, payload_bytes))
+            return
+        at, ports = self._loop.at, self._ports
         for target in targets:
-            at(now + latency(), arrive, Copy(source, target, frame, payload_bytes))
+            at(now + latency(), ports[target].arrive, Copy(source, target, frame, payload_bytes))
 
     def refuse(self, copy: Copy) -> None:
         """Report to the sender that its copy found no process."""
@@ -169,9 +174,6 @@ class Network:
         if model.duplicate and draw() < model.duplicate:
             effective["duplicate"] += 1
             self._arrive_at(departs + delay + int(draw() * model.straggle_ns), copy)
-
-    def _arrive_at_once(self, copy: Copy) -> None:
-        self._ports[copy.target].arrive(copy)
 
     def _arrive_at(self, time: int, copy: Copy) -> None:
         if self._model.fifo_links:
@@ -214,10 +216,10 @@ class Network:
         return delay
 
     def _remember(self, copy: Copy) -> None:
-        if len(self._old) < _OLD_FRAMES_KEPT:
+        if len(self._old) < _OLD_FRAMES_MAX:
             self._old.append(copy)
         else:
-            self._old[int(self._draw() * _OLD_FRAMES_KEPT)] = copy
+            self._old[int(self._draw() * _OLD_FRAMES_MAX)] = copy
 
     def _replay(self, departs: int) -> None:
         if self._old:
@@ -298,6 +300,6 @@ class Network:
         model = self._model
         return (
             model.is_calm()
-            and not (model.bandwidth_bps or model.fifo_links)
+            and not model.bandwidth_bps
             and not (self._partitions or self._cuts or self._slow or self._bursts)
         )

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 from whence.core.ready import Delivery, Gap, Item, Late, Mark, Note, Ready, Returned, Send, Unheard
 from whence.core.runner import Done, Runner
 from whence.errors import WhenceError
-from whence.sim.application import Application
 from whence.sim.recorder import Recorder
 from whence.sim.world import World
 from whence.trace.schema import Kind
@@ -20,38 +19,33 @@ if TYPE_CHECKING:
 class SimPorts:
     """The ports of one incarnation of a process."""
 
-    __slots__ = ("_application", "_heard", "_me", "_payload_bytes", "_process", "_record", "_world", "now")
+    __slots__ = ("_heard", "_me", "_process", "_record", "_world", "deliver", "now", "plan")
 
     def __init__(
         self, process: "SimProcess", me: Process, world: World, record: Recorder, heard: Callable[[Bundle], None]
     ) -> None:
         self._process, self._me, self._world, self._record, self._heard = process, me, world, record, heard
-        self._application: Application | None = process.application
-        self._payload_bytes = 0
-        self.now = process.now
-        """Return the time on the clock that members of this level are given."""
+        application = process.application
+        self.deliver: Callable[[Delivery], None] = self._hand_out if application is None else application.deliver
+        """Hands a bundle to the application; where there is none, it counts as handed out at once."""
+        self.now, self.plan = process.now, process.plan_wake
+        """Return the time on the clock that members of this level are given, and plan the next tick on it."""
 
     # --- the network ---
 
-    def send(self, to: tuple[int, ...], item: Item, incarnation: int) -> int:
-        """Send an item; return its size on the wire."""
-        frame = encode(self._world.group, self._me, [item], incarnation)
-        self._payload_bytes = item.payload_bytes()
-        self._world.network.send(self._me.pid, to, frame, self._payload_bytes)
-        return len(frame)
-
-    # --- the clock ---
-
-    def plan(self, wake_at: int) -> None:
-        """Plan the next tick."""
-        self._process.plan_wake(wake_at)
+    def send(self, to: tuple[int, ...], item: Item, incarnation: int) -> None:
+        """Send an item, and record its copies."""
+        world, me = self._world, self._me
+        frame, payload_bytes = encode(world.group, me, [item], incarnation), item.payload_bytes()
+        self._record.sent(to, len(frame) - payload_bytes, payload_bytes)
+        world.network.send(me.pid, to, frame, payload_bytes)
 
     # --- the application ---
 
     def accepted(self, bundle: Bundle, count: int, /) -> None:
         """Learn that the member publishes."""
 
-    def kept(self, bundle: Bundle, /) -> None:
+    def retained(self, bundle: Bundle, /) -> None:
         """Learn that it is persisted for the member."""
 
     def published(self, step: Returned, mark: Mark | None) -> None:
@@ -59,13 +53,9 @@ class SimPorts:
         destinations = self._world.destinations
         self._record.published(step.bundle, mark, None if destinations is None else destinations(step.group))
 
-    def deliver(self, step: Delivery) -> None:
-        """Hand a bundle to the application; where there is none, it counts as handed out at once."""
-        if self._application is not None:
-            self._application.deliver(step)
-        else:
-            self._record.delivered(step)
-            self._heard(step.bundle)
+    def _hand_out(self, step: Delivery) -> None:
+        self._record.delivered(step)
+        self._heard(step.bundle)
 
     def skip(self, step: Gap) -> None:
         """Record what will never come."""
@@ -80,10 +70,6 @@ class SimPorts:
         self._world.effective["unheard"] += 1
 
     # --- the trace ---
-
-    def sent(self, to: tuple[int, ...], item: Item, size: int) -> None:
-        """Record the copies of the item that was just sent."""
-        self._record.sent(to, size - self._payload_bytes, self._payload_bytes)
 
     def refused(self, refusal: WhenceError) -> None:
         """Record an input that the member refuses."""

@@ -93,13 +93,13 @@ class SimProcess:
         self.incarnation += 1
         me = Process(self.pid, self.incarnation)
         self.up, self.joined = True, False
-        self._record.begin_life(self.incarnation)
+        self._record.begin_incarnation(self.incarnation)
         if self.incarnation > 1:
             self._record.write(Kind.RESTART)
         self.member = member(me, self.now())
         ports = SimPorts(self, me, self._world, self._record, self._heard)
         offsets = self.application.begin(self.incarnation, self.member) if self.application is not None else None
-        runner = self.runner_type(self.member, Ports(ports, ports, ports, self._storage, ports, offsets))
+        runner = self.runner_type(self.member, Ports(ports, ports, ports, self._storage, offsets))
         runner.process = self
         self._runner = runner
         return self.member
@@ -139,7 +139,7 @@ class SimProcess:
         if self._runner is not None:
             self._runner.stop(at_once=True)
         self.member = self._runner = None
-        self._storage.end_life()
+        self._storage.end_incarnation()
         self._inbox.clear()
         self._wake_token += 1
 
@@ -252,7 +252,7 @@ class SimProcess:
             self._record.write(Kind.REJECT, peer=copy.source, reason="no_packet")
             return
         if packet.to_incarnation != ANY_INCARNATION and packet.to_incarnation != self.incarnation:
-            self._record.write(Kind.DROP, peer=packet.pid, reason="other_boot")
+            self._record.write(Kind.DROP, peer=packet.pid, reason="other_incarnation")
             return
         clock = self.clock
         steady = clock.steady(self._loop.now)
@@ -262,9 +262,7 @@ class SimProcess:
         sender = tuple.__new__(
             Process, (packet.pid, packet.incarnation)
         )  # half the price of calling it, and paid per copy
-        for item in packet.items:
-            if self._runner is runner:  # it may have stopped at an earlier item
-                runner.feed(runner.member.receive, sender, item)
+        runner.receive(sender, packet.items, steady + clock.jumped_ns if self._world.wall_clock else steady)
 
     def unreachable(self, peer: int) -> None:
         """Learn that a copy to a peer found no process."""

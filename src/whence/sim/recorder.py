@@ -49,7 +49,7 @@ class Recorder:
         """Deliveries of this incarnation so far."""
         self._highest = HighWater()
 
-    def begin_life(self, incarnation: int) -> None:
+    def begin_incarnation(self, incarnation: int) -> None:
         """Count rows and deliveries from zero."""
         self._incarnation = incarnation
         self._ev = self._pos = 0
@@ -143,8 +143,8 @@ class Recorder:
 
     def fullest(self, gauges: Iterable[Gauge]) -> None:
         """Write the highest fill of every buffer, and begin anew."""
-        for told in self._highest.rows(gauges):
-            self.write(Kind.NOTE, **told)
+        for fields in self._highest.rows(gauges):
+            self.write(Kind.NOTE, **fields)
 
     def at_rest(self, gauges: Iterable[Gauge]) -> None:
         """Write a row for every buffer that should be empty by now."""
@@ -152,9 +152,9 @@ class Recorder:
             if gauge.must_drain:
                 self.write(Kind.NOTE, reason=f"{gauge.name}_at_rest", value=gauge.value, bound=0)
 
-    def write(self, kind: Kind, **told: Unpack[Rare]) -> None:
+    def write(self, kind: Kind, **fields: Unpack[Rare]) -> None:
         """Write one row of a rare kind."""
         true = self._loop.now
         where = (self._pid, self._incarnation, self._ev, self._clock.wall(true), true, self._group)
-        self._rows[kind].append(rare_row(where, told))
+        self._rows[kind].append(rare_row(where, fields))
         self._ev += 1

@@ -14,7 +14,7 @@ from whence.sim.world import World
 class SimStorage:
     """The journal of one process, through all its incarnations."""
 
-    __slots__ = ("_committed", "_disk", "_is_paused", "_life", "_pending", "_syncing", "_world")
+    __slots__ = ("_committed", "_disk", "_incarnation", "_is_paused", "_pending", "_syncing", "_world")
 
     def __init__(self, world: World, disk: Disk, is_paused: Callable[[], bool]) -> None:
         self._world, self._disk, self._is_paused = world, disk, is_paused
@@ -23,11 +23,11 @@ class SimStorage:
         self._syncing = False
         self._committed = 0
         """The number of them to call once the process runs again."""
-        self._life = 0
+        self._incarnation = 0
 
     def write(self, records: Sequence[bytes], done: Done, mark: bytes = b"") -> None:
         """Append records, each behind the mark; call `done` once they are durable, in the order of the writes."""
-        marked = [mark + record for record in records]
+        marked = list(map(mark.__add__, records))
         if not self._world.sync_ns and not self._pending and not self._is_paused():
             self._disk.append(marked)
             done(None)
@@ -47,22 +47,22 @@ class SimStorage:
         count, self._committed = self._committed, 0
         if not count:
             return
-        self._syncing, life = False, self._life
+        self._syncing, incarnation = False, self._incarnation
         for done in [self._pending.popleft() for _ in range(count)]:
-            if self._life == life:
+            if self._incarnation == incarnation:
                 done(None)
-        if self._pending and not self._syncing and self._life == life:
+        if self._pending and not self._syncing and self._incarnation == incarnation:
             self._sync()
 
-    def end_life(self) -> None:
+    def end_incarnation(self) -> None:
         """Drop all callbacks: the incarnation that waited for them has ended."""
-        self._life += 1
+        self._incarnation += 1
         self._pending.clear()
         self._syncing, self._committed = False, 0
 
     def _sync(self) -> None:
         """Start a sync; it commits everything written before it."""
-        sync = (self._life, len(self._pending), self._disk.unsynced())
+        sync = (self._incarnation, len(self._pending), self._disk.unsynced())
         if not self._world.sync_ns:
             self._commit(sync)
             return
@@ -71,8 +71,8 @@ class SimStorage:
 
     def _commit(self, sync: tuple[int, int, int]) -> None:
         """Finish a sync: what was written before it began is durable, and what waited for that goes ahead."""
-        life, count, size = sync
-        if life != self._life:
+        incarnation, count, size = sync
+        if incarnation != self._incarnation:
             return
         self._disk.sync(size)
         self._committed = count

@@ -25,7 +25,7 @@ from whence.errors import StorageError
 from whence.limits import BUNDLE_EVENTS_MAX, CLOCK_NODES_MAX
 from whence.store.log import WHAT_TO_DO, make_directory
 
-_TAKEN, _TOLD, _TAKEN_BY_BIT, _WORDS = 0, 1, 2, 4
+_TAKEN, _REPORTED, _TAKEN_BY_BIT, _WORDS = 0, 1, 2, 4
 _HANDED, _PLACED, _DISPLACED = [_WORDS + part * CLOCK_NODES_MAX for part in (1, 2, 3)]
 DISPLACED_MAX = 512
 """Messages handed out and not taken, besides the newest of each node, whose positions a later incarnation knows. Full:
@@ -60,18 +60,19 @@ class ConsumerOffsets:
         self._memory = memory
         self.closed = False
         self._places = memoryview(memory).cast("Q")
-        if not any(self._places):
-            memory[:] = _words_of([0] * _FORMAT)
-        numbers = _checked(self._places, _FORMAT_NOW)
+        if any(self._places):
+            numbers = _checked(self._places, _FORMAT_NOW)
+        else:
+            memory[:], numbers = _NOTHING, [0] * _FORMAT
         self._words = numbers[_WORDS:_HANDED]
         self._bit = sum(self._words) & 1
         self.messages = [word // _MESSAGE for word in self._words]
         """Messages of each node that the application has taken, where they are counted."""
-        self.begun = [word % _MESSAGE >> 1 for word in self._words]
+        self.partly_taken = [word % _MESSAGE >> 1 for word in self._words]
         """Events of each node's next message that were taken."""
         self.taken = numbers[_TAKEN_BY_BIT + self._bit if any(self._words) else _TAKEN]
         """Events the application has taken."""
-        self.told = numbers[_TOLD]
+        self.reported = numbers[_REPORTED]
         """Publications that were reported to the application."""
         self.handed = numbers[_HANDED:_PLACED]
         """How far it was handed events of each node, taken or not; in the caller's unit."""
@@ -98,7 +99,7 @@ class ConsumerOffsets:
         try:
             make_directory(path.parent)
             if not path.exists():
-                _put(path, [0] * _FORMAT)
+                _put(path, _NOTHING)
             _convert(path)
             handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
             try:
@@ -127,9 +128,9 @@ class ConsumerOffsets:
         self._places[_TAKEN_BY_BIT + self._bit] = taken % _CHECK + 1 << _VALUE_BITS | taken  # _sealed, without a call
         if whole:
             self.messages[node] += 1
-            self.begun[node] = 0
+            self.partly_taken[node] = 0
         else:
-            self.begun[node] += events
+            self.partly_taken[node] += events
         self._write_word(node, self._words[node] & 1 ^ 1)
 
     def hand(self, node: int, handed: int) -> None:
@@ -142,7 +143,8 @@ class ConsumerOffsets:
         """Note the positions of a node's message before its first event is handed out. This overwrites those of the
         message before: `displace` that one where it is not taken yet."""
         self.places[node] = position, count
-        self._places[_PLACED + node] = _sealed(position << _EVENT_BITS | count)
+        place = position << _EVENT_BITS | count
+        self._places[_PLACED + node] = place % _CHECK + 1 << _VALUE_BITS | place
 
     def displace(self, node: int, number: int, position: int, count: int) -> None:
         """Retain the positions of a message that is not taken yet and not the last one handed out of its node."""
@@ -164,20 +166,20 @@ class ConsumerOffsets:
         for place in (0, 1) if behind else ():
             self._places[_TAKEN_BY_BIT + place] = _sealed(self.taken)
         for node in behind:
-            self.messages[node], self.begun[node] = messages[node], 0
+            self.messages[node], self.partly_taken[node] = messages[node], 0
             self._write_word(node, self._words[node] & 1)
 
-    def reach(self, taken: int, told: int) -> None:
+    def reach(self, taken: int, reported: int) -> None:
         """Raise the counts to at least these: the machine died before they were written."""
         if taken > self.taken:
             self.take(taken - self.taken)
-        while told > self.told:
+        while reported > self.reported:
             self.tell()
 
     def tell(self) -> None:
         """Count a publication that is reported to the application now."""
-        self.told += 1
-        self._places[_TOLD] = _sealed(self.told)
+        self.reported += 1
+        self._places[_REPORTED] = _sealed(self.reported)
 
     def close(self) -> None:
         """Release the memory."""
@@ -187,7 +189,7 @@ class ConsumerOffsets:
             self._memory.close()
 
     def _write_word(self, node: int, bit: int) -> None:
-        word = self._words[node] = self.messages[node] * _MESSAGE + self.begun[node] * 2 + bit
+        word = self._words[node] = self.messages[node] * _MESSAGE + self.partly_taken[node] * 2 + bit
         self._places[_WORDS + node] = word % _CHECK + 1 << _VALUE_BITS | word
 
 
@@ -199,6 +201,10 @@ def _sealed(number: int) -> int:
 def _words_of(numbers: list[int]) -> bytes:
     """Return all numbers but the format as they are written, with it."""
     return b"".join([_sealed(number).to_bytes(8, "little") for number in [*numbers, _FORMAT_NOW]])
+
+
+_NOTHING = _words_of([0] * _FORMAT)
+"""The bytes of an application that was handed nothing."""
 
 
 def _place(word: int) -> tuple[int, int]:
@@ -229,16 +235,16 @@ def _convert(path: Path) -> None:
         numbers = [*former[:_WORDS], *words, *[0] * CLOCK_NODES_MAX]
     else:
         *numbers, _ = _checked([word + _WRITTEN for word in former], 4 if size == _BYTES else 3)
-    _put(path, [*numbers, *[0] * (_FORMAT - len(numbers))])
+    _put(path, _words_of([*numbers, *[0] * (_FORMAT - len(numbers))]))
 
 
-def _put(path: Path, numbers: list[int]) -> None:
+def _put(path: Path, words: bytes) -> None:
     """Write numbers to a file atomically, with its space on disk allocated. Raises OSError."""
     fresh = path.with_suffix(".fresh")
     handle = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         os.posix_fallocate(handle, 0, _BYTES)
-        os.pwrite(handle, _words_of(numbers), 0)
+        os.pwrite(handle, words, 0)
         os.fsync(handle)
     finally:
         os.close(handle)

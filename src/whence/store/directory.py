@@ -14,7 +14,7 @@ import weakref
 from pathlib import Path
 from zlib import crc32
 
-from msgspec import DecodeError, Struct, json
+from msgspec import DecodeError, Struct, field, json
 
 from whence.errors import StorageError, UsageError
 from whence.limits import INCARNATION_MAX
@@ -23,7 +23,7 @@ from whence.store.log import WHAT_TO_DO, sync_directory
 
 FORMAT = 1
 
-LIVES_MAX = 256
+INCARNATIONS_MAX = 256
 """Incarnations that a directory knows. Full: the oldest are forgotten, and a group that began with one of them that had
 written nothing does not let its process in again."""
 
@@ -35,7 +35,7 @@ class Identity(Struct, frozen=True, kw_only=True):
     pid: int
     incarnation: int
     groups: list[str] = []
-    lives: list[int] = []
+    incarnations: list[int] = field(default_factory=list, name="lives")
     """The last incarnations, this one included."""
 
 
@@ -59,11 +59,15 @@ class DataDirectory:
         """No process used this directory before, as far as can be seen."""
         before = found or Identity(format=FORMAT, pid=pid, incarnation=0)
         self._identity = Identity(
-            format=FORMAT, pid=pid, incarnation=before.incarnation, groups=before.groups, lives=before.lives
+            format=FORMAT,
+            pid=pid,
+            incarnation=before.incarnation,
+            groups=before.groups,
+            incarnations=before.incarnations,
         )
         _HELD.add(self)
 
-    def begin_life(self, at_least: int) -> int:
+    def begin_incarnation(self, at_least: int) -> int:
         """Return an incarnation greater than all before, once it is written to disk. Raises StorageError."""
         incarnation = max(self._identity.incarnation + 1, at_least)
         if incarnation > INCARNATION_MAX:
@@ -72,15 +76,15 @@ class DataDirectory:
         return incarnation
 
     @property
-    def lives(self) -> list[int]:
+    def incarnations(self) -> list[int]:
         """Return the last incarnations that began here, this one included."""
-        return self._identity.lives
+        return self._identity.incarnations
 
     def stem(self, group: str) -> Path:
         """Return the common beginning of the paths of a group's files."""
         return self.path / "groups" / group.encode().hex()
 
-    def check_kept(self, group: str, files: list[Path]) -> None:
+    def check_stored(self, group: str, files: list[Path]) -> None:
         """Raise StorageError if any file is missing of a group that was stored before."""
         missing = [str(file) for file in files if not file.exists()]
         if missing and self.stem(group).name in self._identity.groups:
@@ -88,7 +92,7 @@ class DataDirectory:
                 f"{' and '.join(missing)} of group {group!r} was kept in the data directory and is gone: {WHAT_TO_DO}"
             )
 
-    def note_kept(self, group: str) -> None:
+    def note_stored(self, group: str) -> None:
         """Record that the files of a group exist from now on. Raises StorageError."""
         name = self.stem(group).name
         if name not in self._identity.groups:
@@ -99,10 +103,12 @@ class DataDirectory:
         self._lock.close()
 
     def _write(self, incarnation: int, groups: list[str]) -> None:
-        lives = self._identity.lives
+        incarnations = self._identity.incarnations
         if incarnation != self._identity.incarnation:
-            lives = [*lives, incarnation][-LIVES_MAX:]
-        identity = Identity(format=FORMAT, pid=self._identity.pid, incarnation=incarnation, groups=groups, lives=lives)
+            incarnations = [*incarnations, incarnation][-INCARNATIONS_MAX:]
+        identity = Identity(
+            format=FORMAT, pid=self._identity.pid, incarnation=incarnation, groups=groups, incarnations=incarnations
+        )
         text = json.encode(identity)
         file, fresh = self.path / _IDENTITY, self.path / f".{_IDENTITY}.unfinished"
         try:
@@ -163,13 +169,13 @@ def _first_format(path: Path) -> Identity:
     """Read a directory of the first format: its journals began empty; today's have a head."""
     file = path / _FIRST_FORMAT
     try:
-        lives = int(file.read_text())
+        incarnation = int(file.read_text())
     except ValueError:
         raise StorageError(f"{file} is damaged: {WHAT_TO_DO}") from None
     for journal in (path / "groups").glob("*.journal"):
         if not journal.stat().st_size:
             journal.unlink()
-    return Identity(format=0, pid=_ANYBODY, incarnation=lives)
+    return Identity(format=0, pid=_ANYBODY, incarnation=incarnation)
 
 
 def _let_go_in_child() -> None:

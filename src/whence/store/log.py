@@ -17,7 +17,7 @@ from typing import Protocol, TypeAlias
 
 from whence.errors import StorageError
 from whence.store.journal import HEAD_BYTES, Damage, OtherFormat, head, read
-from whence.wire.frame import begun
+from whence.wire.frame import frame_start
 
 log = logging.getLogger("whence.store")
 
@@ -164,7 +164,7 @@ class Log:
         for record in records:
             if len(record) > RECORD_BYTES_MAX:
                 raise StorageError(f"a record of {len(record)} bytes is over the limit of {RECORD_BYTES_MAX}")
-            self._pending += (begun(mark, record), record)
+            self._pending += (frame_start(mark, record), record)
 
     def sync(self) -> None:
         """Make everything appended so far durable. Raises StorageError, on this and every later call, if the disk
@@ -199,7 +199,7 @@ class Log:
         """
         self._check()
         pending = self.pending if pending is None else pending
-        pieces = [piece for mark, rest in records for piece in (begun(mark, rest), rest)]
+        pieces = [piece for mark, rest in records for piece in (frame_start(mark, rest), rest)]
         try:
             file = _put_in_place(self.path, pieces)
         except OSError as error:

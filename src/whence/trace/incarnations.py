@@ -60,7 +60,7 @@ class Incarnation(Struct):
         return last > number or (last == number and whole_until(self.segments[-1], 0) >= size)
 
 
-class Told(Struct):
+class PublisherSpan(Struct):
     """What the rows say about one publisher's events: the last number it published, and the last that was delivered."""
 
     published: int = -1
@@ -115,7 +115,7 @@ class Handed:
 
 
 def look_at(
-    known: Incarnation, handed: Handed, publishers: dict[tuple[int, int], Told]
+    known: Incarnation, handed: Handed, publishers: dict[tuple[int, int], PublisherSpan]
 ) -> tuple[list[dict[str, Any]], list[TraceError]]:
     """Read the rows of an incarnation to learn about it. Return the heads of its segments, and why some have none:
     these are left out from then on. Raises TraceError."""
@@ -141,11 +141,11 @@ def look_at(
             elif kind is Kind.DELIVER:
                 handed.add(known, deliveries, row[_HANDED])
                 deliveries += 1
-                told, seq = publishers.setdefault(row[_HANDED][:2], Told()), row[_HANDED][2]
-                told.delivered, told.clock = max(told.delivered, seq), row[AT_T_CLK]
+                span, seq = publishers.setdefault(row[_HANDED][:2], PublisherSpan()), row[_HANDED][2]
+                span.delivered, span.clock = max(span.delivered, seq), row[AT_T_CLK]
             elif kind is Kind.PUBLISH:
-                told, seq = publishers.setdefault(row[EVENT][:2], Told()), row[EVENT][2]
-                told.published = max(told.published, seq)
+                span, seq = publishers.setdefault(row[EVENT][:2], PublisherSpan()), row[EVENT][2]
+                span.published = max(span.published, seq)
             manual |= kind is Kind.NOTE and row[_AT_REASON] == ACK_MANUAL
     handed.manual = manual
     return heads, unreadable

@@ -25,10 +25,10 @@ class Rare(TypedDict, total=False):
 _NOTHING = dict.fromkeys(("peer", "view", "late_ns", "ticket", "epoch", "ids", "reason", "value", "bound"))
 
 
-def rare_row(where: Row, told: Rare) -> Row:
+def rare_row(where: Row, fields: Rare) -> Row:
     """Return a row: where it belongs (process, number, clocks and group), and what it says."""
-    event = told.pop("event", None)
-    return (*where, *(event or (None, None, None)), *(_NOTHING | told).values())
+    event = fields.pop("event", None)
+    return (*where, *(event or (None, None, None)), *(_NOTHING | fields).values())
 
 
 class Measured(Protocol):

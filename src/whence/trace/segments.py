@@ -5,8 +5,8 @@ segments, `DIR/spool-<group>-<node>-<inc>-<number>.rows`: frames (wire/frame.py)
 segments are removed over the bound, and rows that the disk does not accept are lost: the process goes on, and the
 missing numbers show that the trace is incomplete. Missing last rows would not show, so the segment's head says it too,
 which needs no space. A head also says which incarnation wrote here before, and how far its whole records went: segments
-that are removed or cut later are missed. `gather` combines the spools of many processes into one run that every reader
-of traces accepts.
+that are removed or cut later are missed. `gather` combines the segments of many processes into one run that every
+reader of traces accepts.
 """
 
 import errno
@@ -158,7 +158,7 @@ class TraceSegmentWriter:
 
 
 def segments(directory: Path, group: str) -> list[Path]:
-    """Return the segments of a group's spools below a directory, those of each incarnation in order."""
+    """Return the segments of a group below a directory, those of each incarnation in order."""
     named = ((path, NAME.fullmatch(path.name)) for path in sorted(Path(directory).rglob("spool-*.rows")))
     return [path for path, found in named if found is not None and bytes.fromhex(found[1]).decode() == group]
 
@@ -196,7 +196,9 @@ def read_segment(path: Path) -> tuple[dict[str, Any], Iterator[tuple[Kind, Row]]
     try:
         head = msgspec.msgpack.decode(next(records), type=dict[str, Any])
     except (StopIteration, msgspec.DecodeError) as error:
-        raise TraceError(f"{path} is no spool: it does not begin with a whole record that says whose it is") from error
+        raise TraceError(
+            f"{path} is no trace segment: it does not begin with a whole record that says whose it is"
+        ) from error
     return head, _rows(path, records)
 
 
@@ -235,7 +237,7 @@ def _rows(path: Path, records: Iterable[memoryview]) -> Iterator[tuple[Kind, Row
             for number, row in msgspec.msgpack.decode(record):
                 yield _KINDS[number], _row(_KINDS[number], row)
     except (IndexError, msgspec.DecodeError, TypeError, ValueError) as error:
-        raise TraceError(f"{path} is no spool: {type(error).__name__}") from error
+        raise TraceError(f"{path} is no trace segment: {type(error).__name__}") from error
 
 
 def _row(kind: Kind, values: list[Any]) -> Row:

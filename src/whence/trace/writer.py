@@ -120,11 +120,11 @@ def _membership(run: Run, rows: list[tuple[Kind, Row]]) -> list[tuple[str, str, 
     at_node, at_inc, at_ev, at_grp = map(COLUMNS_OF[Kind.JOIN].index, (NODE, INC, EV, GRP))
     rows = [(kind, row) for kind, row in rows if kind is Kind.CRASH or row[at_grp] is not None]
     rows.sort(key=lambda entry: (entry[1][at_node], entry[1][at_inc], entry[1][at_ev]))
-    first_life: dict[int, int] = {}
+    first_incarnation: dict[int, int] = {}
     for _, row in rows:
-        first_life.setdefault(row[at_node], row[at_inc])
+        first_incarnation.setdefault(row[at_node], row[at_inc])
     here: dict[tuple[str, int, int], int | None] = {
-        (grp, node, first_life.get(node, 1)): None for grp, founders in run.groups.items() for node in founders
+        (grp, node, first_incarnation.get(node, 1)): None for grp, founders in run.groups.items() for node in founders
     }
     stays: list[tuple[str, str, int, int, int | None, int | None]] = []
     for kind, row in rows:

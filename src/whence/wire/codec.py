@@ -18,7 +18,7 @@ from whence.core.ready import Item
 from whence.errors import LimitError, RemoteProtocolError
 from whence.limits import PACKET_BUNDLES_MAX, PACKET_BYTES_MAX, PACKET_ITEMS_MAX
 from whence.types import ANY_INCARNATION, GroupId, Incarnation, PeerId, Process
-from whence.wire.frame import begun, opened, sealed
+from whence.wire.frame import frame_start, opened, sealed
 from whence.wire.items import AnyItem, Packet
 
 
@@ -81,7 +81,7 @@ def encode_parts(group: str, sender: Process, item: Item, to_incarnation: int = 
     before, after = around[: cut - len(_NO_BYTES)] + _BIN32.pack(0xC6, len(bundle.body)), around[cut:]
     if (size := len(before) + len(bundle.body) + len(after)) > PACKET_BYTES_MAX:
         raise _too_long(size)
-    return begun(before, bundle.body, after), bundle.body, after
+    return frame_start(before, bundle.body, after), bundle.body, after
 
 
 def _too_long(size: int) -> LimitError:

@@ -41,7 +41,7 @@ def sealed(body: bytes) -> bytes:
     return _HEADER.pack(size, crc32(body)) + body
 
 
-def begun(first: bytes, rest: bytes, last: bytes = b"") -> bytes:
+def frame_start(first: bytes, rest: bytes, last: bytes = b"") -> bytes:
     """Return a frame up to the first piece of its body: the other pieces are written after it, without being copied.
 
     Raises LimitError if all pieces are empty.

@@ -6,7 +6,7 @@ from msgspec import structs
 
 from whence.core.clocks.hlc import Hlc
 from whence.core.clocks.kn import Kn
-from whence.core.clocks.stamp import FIRST_KEY, REST_BITS, Standing
+from whence.core.clocks.stamp import FIRST_KEY, REST_BITS, GuardResult
 from whence.core.levels.total.gaps import GapDetector
 from whence.core.levels.total.items import Opened, Stream
 from whence.core.levels.total.level import TotalLevel
@@ -141,9 +141,9 @@ class OverlooksWhatIsMissing(Subscription):
 class TrustingHlc(Hlc):
     """A stamp clock without any guard."""
 
-    def guard(self, rt: int) -> Standing:
+    def guard(self, rt: int) -> GuardResult:
         """Check nothing."""
-        return Standing.LEGAL
+        return GuardResult.LEGAL
 
     def wait(self, rt: int) -> int:
         """Wait for nothing."""
@@ -153,9 +153,9 @@ class TrustingHlc(Hlc):
 class TrustingKn(Kn):
     """The paper's stamps, without any guard."""
 
-    def guard(self, rt: int) -> Standing:
+    def guard(self, rt: int) -> GuardResult:
         """Check nothing."""
-        return Standing.LEGAL
+        return GuardResult.LEGAL
 
     def wait(self, rt: int) -> int:
         """Wait for nothing."""

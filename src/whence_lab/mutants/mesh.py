@@ -46,7 +46,7 @@ class TellsAnOldPast(State):
         if before is None:
             return message
         before[self.me] = message.past[self.me]
-        old = self.kept[before[self.me] + 1] = CausalMessage(before, message.taken, bundle)
+        old = self.retained[before[self.me] + 1] = CausalMessage(before, message.taken, bundle)
         return old
 
 
@@ -86,7 +86,9 @@ class TakesItsClockForTaken(State):
     """Resends messages of an earlier incarnation as if everything they follow had been taken there."""
 
     def resume(self) -> list[Bundle]:
-        self.kept = {number: CausalMessage(message.past, [], message.bundle) for number, message in self.kept.items()}
+        self.retained = {
+            number: CausalMessage(message.past, [], message.bundle) for number, message in self.retained.items()
+        }
         return super().resume()
 
 
@@ -210,7 +212,7 @@ class ResumesWhereItWas(State):
 
     def resume(self) -> list[Bundle]:
         own = super().resume()
-        for message in self.kept.values():
+        for message in self.retained.values():
             self.delivered[:] = map(max, self.delivered, message.past)
         return own
 
@@ -220,7 +222,7 @@ class DeliversAgain(MeshMember):
 
     def restore(self, records: Sequence[bytes], now: Instant) -> Ready:
         ready = super().restore(records, now)
-        ready.deliver += [Delivery(message.bundle) for message in self.state.kept.values()]
+        ready.deliver += [Delivery(message.bundle) for message in self.state.retained.values()]
         return ready
 
 

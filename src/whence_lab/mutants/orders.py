@@ -77,7 +77,7 @@ class MixesLives(Fifo):
     """Treats a restarted sender as its earlier incarnation."""
 
     def admit(self, bundle: Bundle, now: Instant, ready: Ready) -> None:
-        earlier = [self._senders.find(bundle.pid, incarnation) for incarnation in range(1, bundle.incarnation)]
+        earlier = [self._senders.states.get((bundle.pid, incarnation)) for incarnation in range(1, bundle.incarnation)]
         if all(progress is None or bundle.last >= progress.expected for progress in earlier):
             super().admit(bundle, now, ready)
 
@@ -87,7 +87,7 @@ class CountsBundles(Fifo):
 
     def admit(self, bundle: Bundle, now: Instant, ready: Ready) -> None:
         super().admit(bundle, now, ready)
-        progress = self._senders.find(bundle.pid, bundle.incarnation)
+        progress = self._senders.states.get((bundle.pid, bundle.incarnation))
         if progress is not None and progress.expected == bundle.last + 1:
             progress.expected = bundle.first + 1
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from whence.core.levels.causal.level import CausalLevel
 from whence.core.offsets import Delivered, Offsets
 from whence.types import Bundle
@@ -29,7 +31,7 @@ class SkipsBegunBundles(Offsets):
         delivered = super().deliver(bundle)
         if 0 < delivered.have < bundle.count:
             self.take(bundle.count - delivered.have)
-            return delivered._replace(have=bundle.count, again=0, left=0)
+            return replace(delivered, have=bundle.count, again=0, left=0)
         return delivered
 
 
@@ -40,15 +42,15 @@ class BeginsBundlesAgain(Offsets):
         delivered = super().deliver(bundle)
         if 0 < delivered.have < bundle.count:
             self._entries[-1].taken = 0
-            return delivered._replace(have=0, left=bundle.count)
+            return replace(delivered, have=0, left=bundle.count)
         return delivered
 
 
 class ForgetsWhatWasTaken(Offsets):
     """Hands out again everything that a member delivers again after a crash (E14)."""
 
-    def resume(self, taken: int = 0, told: int = 0) -> None:
-        super().resume(taken, told)
+    def resume(self, taken: int = 0, reported: int = 0) -> None:
+        super().resume(taken, reported)
         self._skip = 0
 
 

@@ -127,11 +127,11 @@ class AnswersForOtherLives(TicketManager):
 
     def _begin_turn(self, now: Instant, ready: Ready) -> Turn:
         turn = super()._begin_turn(now, ready)
-        turn.post = lambda to, item: _post_to_any_life(turn, to, item)  # type: ignore[method-assign]
+        turn.post = lambda to, item: _post_to_any_incarnation(turn, to, item)  # type: ignore[method-assign]
         return turn
 
 
-def _post_to_any_life(turn: Turn, to: Process, item: Item) -> None:
+def _post_to_any_incarnation(turn: Turn, to: Process, item: Item) -> None:
     if to == turn.me:
         turn.to_self.append(item)
     elif to.pid != turn.me.pid:
@@ -147,7 +147,7 @@ class SwitchesAlone(PendingChange):
 
     def is_registered(self) -> bool:
         if self.kind is ChangeKind.WITNESSES:
-            return self._is_kept_by(self.record.proposed)
+            return self._is_stored_at(self.record.proposed)
         return super().is_registered()
 
 

@@ -147,7 +147,7 @@ class RivalMember:
             stamp = self.order.decode(peer, reader)
             reader.end()
         except ValueError:
-            ready.notes.append(Note("reject", "no_head", copy.bundle, peer))
+            ready.notes.append(Note("reject", "no_header", copy.bundle, peer))
             return
         member = self._place.me in self._place.overlay.table(copy.group).is_member
         self._forward(copy.group, stamp, copy.bundle, peer, ready)

@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 
 from whence.core.clocks.hlc import Hlc
 from whence.core.clocks.kn import Kn, KnStamp
-from whence.core.clocks.stamp import COUNTER_MAX, LIFE_BITS, TICKS_MAX, Standing, Timing, last_key_of, low_key, tick_of
+from whence.core.clocks.stamp import (
+    COUNTER_MAX,
+    INCARNATION_BITS,
+    TICKS_MAX,
+    GuardResult,
+    Timing,
+    last_key_of,
+    low_key,
+    tick_of,
+)
 from whence.core.clocks.ticks import Ticks
 from whence.core.levels.total.settings import TotalSettings
 from whence.core.settings import parse
@@ -45,11 +54,15 @@ def test_a_kn_stamp_survives_its_bytes_and_a_snapshot(r: int, c: int, kn: list[i
     assert clock.read(clock.write(stamp), 0) == stamp
     clock.start(r)
     again = Kn(TIMING)
-    assert again.restore(clock.snapshot(), r) is Standing.LEGAL
+    assert again.restore(clock.snapshot(), r) is GuardResult.LEGAL
     assert again.state == clock.state
 
 
-@given(st.tuples(*[st.integers(0, 2**15 - 1)] * 2), st.tuples(*[st.integers(0, (1 << LIFE_BITS) - 1)] * 2), st.data())
+@given(
+    st.tuples(*[st.integers(0, 2**15 - 1)] * 2),
+    st.tuples(*[st.integers(0, (1 << INCARNATION_BITS) - 1)] * 2),
+    st.data(),
+)
 def test_the_low_part_orders_by_publisher_life_and_number(
     pids: tuple[int, int], incarnations: tuple[int, int], data: st.DataObject
 ) -> None:
@@ -94,7 +107,7 @@ def test_whatever_a_clock_creates_when_it_may_every_other_clock_of_the_group_tak
         if step == 1 and not other.wait(there):  # another process, whose clock is ahead, was here before
             clock.observe(rt, other.local(there))
         for _ in range(timing.chain_max * epsilon + 1):
-            assert clock.guard(rt) is Standing.LEGAL
+            assert clock.guard(rt) is GuardResult.LEGAL
             wait = clock.wait(rt)
             if wait:
                 assert clock.wait(rt + wait - 1) > 0, "not a tick too long"
@@ -139,12 +152,12 @@ def test_the_last_key_of_a_tick_is_between_the_ticks(tick: int) -> None:
 def test_hlc_stalls_while_it_is_a_little_ahead_and_resets_where_it_is_absurd() -> None:
     clock = Hlc(TIMING)
     corrupt_stamps(clock, 100)
-    assert [clock.guard(rt) for rt in (98, 97, 88)] == [Standing.LEGAL, Standing.STALLED, Standing.STALLED]
-    assert clock.guard(87) is Standing.RESET
+    assert [clock.guard(rt) for rt in (98, 97, 88)] == [GuardResult.LEGAL, GuardResult.STALLED, GuardResult.STALLED]
+    assert clock.guard(87) is GuardResult.RESET
     assert clock.last == 87 << 20
     clock._last = 87 << 20 | COUNTER_MAX
-    assert clock.guard(87) is Standing.RESET, "no chain of events is so long"
-    assert clock.restore(clock.write(87 << 20 | 1), 87) is Standing.LEGAL
+    assert clock.guard(87) is GuardResult.RESET, "no chain of events is so long"
+    assert clock.restore(clock.write(87 << 20 | 1), 87) is GuardResult.LEGAL
 
 
 def test_messages_are_refused_by_what_no_process_can_send() -> None:
@@ -175,7 +188,7 @@ def test_with_a_least_delay_the_array_is_shorter_and_one_entry_stays_for_ticks_o
         clock = Kn(Timing(epsilon=3, publishers_max=4, events_per_tick_max=per_tick, delay_min=delay_min))
         clock.start(10)
         assert len(clock.local(11).kn) == entries
-        assert clock.guard(11) is Standing.LEGAL
+        assert clock.guard(11) is GuardResult.LEGAL
 
 
 @pytest.mark.parametrize(
@@ -185,6 +198,8 @@ def test_with_a_least_delay_the_array_is_shorter_and_one_entry_stays_for_ticks_o
         ({"stamp": "kn", "events_per_tick_max": 100_000}, "does not fit the merge key"),
         ({"bounded": 7, "epsilon": 2, "delta": 3}, "at least 2ε"),
         ({"bounded": 900}, "bounded must be 0 in a group"),
+        ({"delta": 10**12}, "delta \\+ epsilon must be at most 3,600,000 ticks of 1,000,000 ns"),
+        ({"tick_ns": 10**15}, "an hour is the limit"),
         ({"epsilon": 0}, "epsilon must be at least 1"),
         ({"mergers": 0}, "mergers must be at least 1"),
         ({"mergers": 40_000}, "at most 64 each"),

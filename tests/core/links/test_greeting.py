@@ -30,8 +30,8 @@ def test_two_processes_that_greet_each_other_are_up() -> None:
     assert there.receive(ME, confirm) == []
     assert here.stage is there.stage is Stage.UP
     assert (here.peer, there.peer) == (PEER, ME)
-    assert here.told is not None
-    assert here.told.port == 0
+    assert here.peer_hello is not None
+    assert here.peer_hello.port == 0
 
 
 REFUSED: list[tuple[str, Callable[[Greeting], object]]] = [
@@ -45,7 +45,7 @@ REFUSED: list[tuple[str, Callable[[Greeting], object]]] = [
     ("no host name", lambda greeting: greeting.receive(PEER, hello(host="a..b"))),
     ("no host name", lambda greeting: greeting.receive(PEER, hello(host="h" * 64))),
     ("no host name", lambda greeting: greeting.receive(PEER, hello(host="\x1b[2J"))),
-    ("no boot", lambda greeting: greeting.receive(Process(2, 0), hello())),
+    ("no incarnation", lambda greeting: greeting.receive(Process(2, 0), hello())),
     ("was called", lambda greeting: greeting.receive(Process(3, 1), hello())),
     ("begins with a Hello", lambda greeting: greeting.receive(PEER, Confirm(MINE, *ME))),
     ("begins with a Hello", lambda greeting: greeting.receive(PEER, presence("fifo", Place.MEMBER))),

@@ -10,7 +10,7 @@ Source: docs/papers/merge.md: merge 4; hybrid logical clocks (2014).
 
 from collections.abc import Sequence
 
-from whence.core.clocks.stamp import COUNTER_MAX, REST_BITS, TICKS_MAX, Standing, Timing
+from whence.core.clocks.stamp import COUNTER_MAX, REST_BITS, TICKS_MAX, GuardResult, Timing
 from whence.errors import LimitError
 
 _L_BYTES = 6
@@ -67,15 +67,15 @@ class Hlc:
         if stamp > self._last:
             self._last = stamp
 
-    def guard(self, rt: int) -> Standing:
+    def guard(self, rt: int) -> GuardResult:
         """Stall while l is ahead of its bound; reset if it is absurd. A k over its bound is absurd too."""
         ahead = (self._last >> REST_BITS) - rt - self._lead_max
         if ahead <= 0 and self._last & COUNTER_MAX < self._counter_end:
-            return Standing.LEGAL
+            return GuardResult.LEGAL
         if 0 < ahead <= self._stall_max:
-            return Standing.STALLED
+            return GuardResult.STALLED
         self.start(rt)
-        return Standing.RESET
+        return GuardResult.RESET
 
     def wrong(self, stamp: int, rt: int) -> str | None:
         """Return why a stamp is refused: it is ahead of every clock, or no chain can reach its counter. Else None."""
@@ -126,7 +126,7 @@ class Hlc:
         """Return the last stamp."""
         return self.write(self._last)
 
-    def restore(self, state: bytes, rt: int) -> Standing:
+    def restore(self, state: bytes, rt: int) -> GuardResult:
         """Resume from the last stamp of an earlier incarnation. Raises ValueError if it is not a stamp."""
         self._last = self.read(state, rt)
         return self.guard(rt)

@@ -17,7 +17,7 @@ Costs: 2ε numbers per stamp; see `hlc` for the one to use.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from whence.core.clocks.stamp import MID_BITS, REST_BITS, TICKS_MAX, Standing, Timing
+from whence.core.clocks.stamp import MID_BITS, REST_BITS, TICKS_MAX, GuardResult, Timing
 from whence.errors import LimitError, SettingError
 
 _R_BYTES = 6
@@ -138,16 +138,16 @@ class Kn:
         """Make every later event come after a stamp. This counts as an event; otherwise kn[c] would be 0 in between."""
         self.receive(rt, (stamp,))
 
-    def guard(self, rt: int) -> Standing:
+    def guard(self, rt: int) -> GuardResult:
         """Reset a state that is impossible; age one that is idle, if clocks are bounded."""
         r = self._r(rt)
         if self._ages() and rt - r >= 2 * self._timing.epsilon:
             self._set(rt, 0, [0] * (2 * self._depth))
-            return Standing.LEGAL
+            return GuardResult.LEGAL
         if self._is_legal(r, rt):
-            return Standing.LEGAL
+            return GuardResult.LEGAL
         self.start(rt)
-        return Standing.RESET
+        return GuardResult.RESET
 
     def wrong(self, stamp: KnStamp, rt: int) -> str | None:
         """Return why a stamp is refused: it is ahead of every clock, or no computation leaves its array. Else None."""
@@ -203,7 +203,7 @@ class Kn:
         """Return the state as a stamp."""
         return self.write(KnStamp(self._rests_at, self._c, tuple(self._kn)))
 
-    def restore(self, state: bytes, rt: int) -> Standing:
+    def restore(self, state: bytes, rt: int) -> GuardResult:
         """Resume from the state of an earlier incarnation. Raises ValueError if it is not a state."""
         stamp = self.read(state, rt)
         self._set(stamp.r, stamp.c, list(stamp.kn))

@@ -30,11 +30,11 @@ MID_BITS = 63
 TICKS_MAX = (1 << TICK_BITS) - 1
 COUNTER_MAX = (1 << REST_BITS) - 1
 
-LIFE_BITS = 8
+INCARNATION_BITS = 8
 """Bits of the packed key for a publisher's incarnation: those with equal stamps are never 256 incarnations apart."""
 
-_PID_SHIFT, _LIFE_SHIFT = 48, 40
-_LIFE_MASK = (1 << LIFE_BITS) - 1
+_PID_SHIFT, _INCARNATION_SHIFT = 48, 40
+_INCARNATION_MASK = (1 << INCARNATION_BITS) - 1
 
 MergeKey: TypeAlias = tuple[int, int, int]
 """k_hi, k_mid, k_lo: three non-negative 63-bit numbers whose order is the merge order."""
@@ -88,7 +88,7 @@ class Timing(Struct, frozen=True, kw_only=True):
         return self.events_per_tick_max * self.publishers_max
 
 
-class Standing(Enum):
+class GuardResult(Enum):
     """What a guard finds."""
 
     LEGAL = "legal"
@@ -120,7 +120,7 @@ class StampClock(Protocol[Kind]):
     def observe(self, rt: int, stamp: Kind) -> None:
         """Make every later event of this process come after a stamp."""
 
-    def guard(self, rt: int) -> Standing:
+    def guard(self, rt: int) -> GuardResult:
         """Check whether the state is possible; repair it if it is not."""
 
     def wrong(self, stamp: Kind, rt: int) -> str | None:
@@ -150,7 +150,7 @@ class StampClock(Protocol[Kind]):
     def snapshot(self) -> bytes:
         """Return the state."""
 
-    def restore(self, state: bytes, rt: int) -> Standing:
+    def restore(self, state: bytes, rt: int) -> GuardResult:
         """Resume from a state and guard it. Raises ValueError if the bytes are not a state."""
 
 
@@ -158,11 +158,11 @@ def low_key(pid: int, incarnation: int, seq: int) -> int:
     """Return k_lo, which distinguishes events with equal stamps. Raises LimitError if a part does not fit its bits."""
     if pid > MERGED_PEER_ID_MAX:
         raise LimitError("peer ids in the merge key", MERGED_PEER_ID_MAX, pid)
-    return pid << _PID_SHIFT | (incarnation & _LIFE_MASK) << _LIFE_SHIFT | seq
+    return pid << _PID_SHIFT | (incarnation & _INCARNATION_MASK) << _INCARNATION_SHIFT | seq
 
 
 assert MERGED_PEER_ID_MAX < 1 << 15
-assert SEQ_MAX < 1 << _LIFE_SHIFT
+assert SEQ_MAX < 1 << _INCARNATION_SHIFT
 
 
 def tick_of(key: MergeKey, origin: int = 0) -> int:

@@ -28,7 +28,7 @@ from whence.core.membership.partial_view import PartialView
 from whence.core.ready import Gauge, Item, Note, RandomSource, Ready, Send
 from whence.errors import SettingError
 from whence.limits import Limits
-from whence.types import Bundle, Instant, Process
+from whence.types import Bundle, Instant, Process, are_valid
 
 HAVE = Layout("<HIQQQ")
 """A sender in a digest: pid, incarnation, and three of its numbers: the first that is kept here, the first after it
@@ -56,7 +56,7 @@ class Push(Item, frozen=True, tag=116):
 
     def is_valid(self) -> bool:
         """Tell whether every payload has its bytes."""
-        return all(map(Bundle.is_valid, self.bundles))
+        return are_valid(self.bundles)
 
     def bundle_count(self) -> int:
         """Return the number of bundles it carries."""
@@ -125,12 +125,12 @@ class DirectSettings(Struct, frozen=True, kw_only=True):
 class SenderHistory:
     """What is known of one process: the numbers seen, and the bundles retained, oldest first."""
 
-    __slots__ = ("asked", "asked_round", "bundles", "kept_there", "seen", "stuck")
+    __slots__ = ("asked", "asked_round", "bundles", "retained_there", "seen", "stuck")
 
     def __init__(self) -> None:
         self.seen = Seen()
         self.bundles: deque[Bundle] = deque()
-        self.kept_there = 1
+        self.retained_there = 1
         """The first number that the sender itself keeps, as it last said."""
         self.asked_round = -1
         self.asked = 0
@@ -149,25 +149,25 @@ class SenderHistory:
         at = bisect_right(self.seen.firsts, missing)
         return self.seen.lasts[at - 1] + 1 if at else 1
 
-    def told_from(self) -> int:
+    def digest_from(self) -> int:
         """Return the number that a digest begins with: the first that is kept here.
 
         Where the sender has forgotten that and this member has what the sender still keeps, it begins there: what lies
         between may be gone for good, and would hide from the sender that everything later is here.
         """
-        first, kept_there = self.bundles[0].first, self.kept_there
-        return kept_there if first < kept_there < self.missing(kept_there) else first
+        first, retained_there = self.bundles[0].first, self.retained_there
+        return retained_there if first < retained_there < self.missing(retained_there) else first
 
-    def told(self) -> tuple[int, int, int] | None:
+    def digest_entry(self) -> tuple[int, int, int] | None:
         """Return what a digest says of this sender; None if nothing that it may still keep was seen.
 
-        A rare sender beside a busy one is told of when its bundles are kept no longer: its publications would settle
+        A rare sender beside a busy one is named when its bundles are kept no longer: its publications would settle
         only with the next one.
         """
         if self.bundles:
-            first = self.told_from()
+            first = self.digest_from()
             return first, self.missing(first), self.run_start(first)
-        end = self.hole_start(self.missing(self.kept_there))
+        end = self.hole_start(self.missing(self.retained_there))
         return (end, end, self.run_start(end - 1)) if end > 1 else None
 
     def run_start(self, seen: int) -> int:
@@ -192,10 +192,10 @@ class Acknowledged:
         self.lost: list[tuple[int, int]] = []
         """Runs that it lost: the first number of each, and the first after it."""
 
-    def add(self, start: int, end: int, kept: int) -> None:
-        """Take in that it has the events from `start` until before `end`; those from `kept` on are kept here."""
+    def add(self, start: int, end: int, retained: int) -> None:
+        """Take in that it has the events from `start` until before `end`; those from `retained` on are still here."""
         self.lost = [(first, past) for first, past in self.lost if first < start or end < past]
-        if start > max(self.end, kept):
+        if start > max(self.end, retained):
             return
         lost = max(self.end, self.began)
         if lost < start:
@@ -226,12 +226,12 @@ class DirectSpread:
         self._rng = rng
         self._next_round = start + int(rng() * gossip.round_ns)
         self._round = 0
-        self._told_round = 0
+        self._digest_round = 0
         self._senders: Senders[SenderHistory] = Senders(bounds, SenderHistory)
         self._own = self._senders.open(*members.me)
-        self._order_kept: deque[Process] = deque()
+        self._retained_order: deque[tuple[int, int]] = deque()
         """The sender of every bundle retained, oldest first."""
-        self._kept_bytes = 0
+        self._retained_bytes = 0
         self._acknowledged: dict[int, Acknowledged] = {}
 
     def publish(self, bundle: Bundle, now: Instant, ready: Ready) -> None:
@@ -265,12 +265,12 @@ class DirectSpread:
         self._round += 1
         news = self._members.changed
         self._members.next_round(ready)
-        active = bool(self._order_kept) or news or self._members.changed
-        if not active and self._round - self._told_round < gossip.idle_rounds:
+        active = bool(self._retained_order) or news or self._members.changed
+        if not active and self._round - self._digest_round < gossip.idle_rounds:
             return
         targets = self._members.targets(limits.VIEW_MAX if news else gossip.fanout)
         if targets:
-            self._told_round = self._round
+            self._digest_round = self._round
             subs, unsubs = self._members.news()
             ready.send.append(Send(targets, Have(self._digest(), subs, unsubs)))
 
@@ -282,8 +282,8 @@ class DirectSpread:
         """Return how much is retained."""
         settings = self._settings
         return [
-            Gauge("kept_bundles", len(self._order_kept), settings.keep_bundles),
-            Gauge("kept_bytes", self._kept_bytes, settings.keep_bytes + limits.BUNDLE_BYTES_MAX),
+            Gauge("kept_bundles", len(self._retained_order), settings.keep_bundles),
+            Gauge("kept_bytes", self._retained_bytes, settings.keep_bytes + limits.BUNDLE_BYTES_MAX),
             Gauge("kept_senders", len(self._senders), self._limits.senders_max),
         ]
 
@@ -302,20 +302,21 @@ class DirectSpread:
 
     def _take(self, bundle: Bundle, ready: Ready) -> bool:
         """Remember and retain a bundle; return False if it was seen before or cannot be remembered."""
-        history = self._senders.find(bundle.pid, bundle.incarnation)
+        history = self._senders.states.get((bundle.pid, bundle.incarnation))
         if history is None:
             history = self._open(bundle.pid, bundle.incarnation)
             if history is None:
                 ready.notes.append(Note("drop", "senders_max", bundle))
                 return False
-        if not history.seen.add(bundle.first, bundle.last, self._limits.spans_per_sender_max):
+        last = bundle.first + (len(bundle.sizes) >> 2) - 1
+        if not history.seen.add(bundle.first, last, self._limits.spans_per_sender_max):
             ready.notes.append(Note("drop", "duplicate", bundle))
             return False
         history.bundles.append(bundle)
-        self._order_kept.append(bundle.process)
-        self._kept_bytes += len(bundle.body)
+        self._retained_order.append((bundle.pid, bundle.incarnation))
+        self._retained_bytes += len(bundle.body)
         settings = self._settings
-        while len(self._order_kept) > settings.keep_bundles or self._kept_bytes > settings.keep_bytes:
+        while len(self._retained_order) > settings.keep_bundles or self._retained_bytes > settings.keep_bytes:
             self._forget_oldest()
         return True
 
@@ -324,23 +325,22 @@ class DirectSpread:
             return None
         crowded_out = self._senders.crowded_out(pid)
         if crowded_out is not None:
-            closing = self._senders.find(*crowded_out)
-            self._kept_bytes -= sum([len(bundle.body) for bundle in closing.bundles]) if closing is not None else 0
+            closing = self._senders.states.get(crowded_out)
+            self._retained_bytes -= sum([len(bundle.body) for bundle in closing.bundles]) if closing is not None else 0
             self._senders.close(crowded_out)
         return self._senders.open(pid, incarnation)
 
     def _forget_oldest(self) -> None:
-        process = self._order_kept.popleft()
-        history = self._senders.find(*process)
+        history = self._senders.states.get(self._retained_order.popleft())
         if history is not None and history.bundles:
-            self._kept_bytes -= len(history.bundles.popleft().body)
+            self._retained_bytes -= len(history.bundles.popleft().body)
 
     def _digest(self) -> bytes:
         entries, me = [], self._members.me
         for process, history in self._senders:
             if history.bundles or process == me or self._members.reaches(process):
-                told = history.told()
-                entries += [HAVE.pack(*process, *told)] if told is not None else []
+                entry = history.digest_entry()
+                entries += [HAVE.pack(*process, *entry)] if entry is not None else []
         return b"".join(entries[:DIGEST_SENDERS_MAX])
 
     def _compare(self, sender: Process, have: Have, ready: Ready) -> None:
@@ -353,11 +353,11 @@ class DirectSpread:
             if (pid, incarnation) == self._members.me:
                 self._acknowledge(sender, start, end)
                 continue
-            history = self._senders.find(pid, incarnation) or self._open(pid, incarnation)
+            history = self._senders.states.get((pid, incarnation)) or self._open(pid, incarnation)
             if history is None or not 1 <= first <= limits.SEQ_MAX:
                 continue
             if (pid, incarnation) == sender:
-                history.kept_there = first
+                history.retained_there = first
             if history.asked_round == self._round:
                 continue
             missing = history.missing(first)
@@ -398,7 +398,7 @@ class DirectSpread:
         room = self._settings.mend_bytes
         chosen: list[Bundle] = []
         for pid, incarnation, missing in WANT.iter_unpack(want.senders):
-            history = self._senders.find(pid, incarnation)
+            history = self._senders.states.get((pid, incarnation))
             for bundle in history.bundles if history is not None else ():
                 if bundle.last >= missing and (room > 0 or not chosen):
                     room -= len(bundle.body) + len(bundle.sizes) + len(bundle.stamp) + BUNDLE_FRAME_BYTES

@@ -17,7 +17,7 @@ from whence.core.membership.items import News, whole
 from whence.core.membership.partial_view import PartialView
 from whence.core.ready import Gauge, Item, Note, RandomSource, Ready, Send
 from whence.errors import SettingError
-from whence.types import Bundle, Instant, Process
+from whence.types import Bundle, Instant, Process, are_valid
 
 BUNDLE_FRAME_BYTES = 32
 """The most bytes that a bundle takes on the wire beyond its own: its array, name and three lengths."""
@@ -35,9 +35,9 @@ class Gossip(Item, frozen=True, tag=1):
 
     def is_valid(self) -> bool:
         """Tell whether every bundle has an age and every payload its bytes, and the news are whole."""
-        if len(self.ages) != len(self.bundles) or not whole(self.subs) or not whole(self.unsubs):
+        if len(self.ages) != len(self.bundles) or not are_valid(self.bundles):
             return False
-        return all(map(Bundle.is_valid, self.bundles))
+        return not (self.subs or self.unsubs) or (whole(self.subs) and whole(self.unsubs))  # most gossip has no news
 
     def bundle_count(self) -> int:
         """Return the number of bundles it carries."""

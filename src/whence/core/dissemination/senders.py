@@ -13,45 +13,43 @@ class Senders(Generic[State]):
     """Progress per process. The oldest incarnations of a peer are closed for good, so that their late bundles are not
     delivered twice."""
 
-    __slots__ = ("_fresh", "_limits", "_lives")
+    __slots__ = ("_fresh", "_incarnations", "_limits", "states")
 
     def __init__(self, limits: Limits, fresh: Callable[[], State]) -> None:
         self._limits = limits
         self._fresh = fresh
-        self._lives: dict[int, dict[int, State]] = {}
-
-    def find(self, pid: int, incarnation: int) -> State | None:
-        """Return what is remembered of a process, if anything."""
-        lives = self._lives.get(pid)
-        return None if lives is None else lives.get(incarnation)
+        self._incarnations: dict[int, dict[int, None]] = {}
+        self.states: dict[tuple[int, int], State] = {}
+        """What is remembered of each process, by pid and incarnation."""
 
     def refuses(self, pid: int, incarnation: int) -> str | None:
         """Return why a new process cannot be remembered, or None if it can."""
-        lives = self._lives.get(pid)
-        if lives is None:
-            return "senders_max" if len(self._lives) >= self._limits.senders_max else None
-        if len(lives) >= self._limits.boots_per_sender_max and incarnation < min(lives):
+        incarnations = self._incarnations.get(pid)
+        if incarnations is None:
+            return "senders_max" if len(self._incarnations) >= self._limits.senders_max else None
+        if len(incarnations) >= self._limits.boots_per_sender_max and incarnation < min(incarnations):
             return "closed_life"
         return None
 
     def crowded_out(self, pid: int) -> Process | None:
         """Return the incarnation of the peer that must be closed before another can be opened; None if none must."""
-        lives = self._lives.get(pid, {})
-        return Process(pid, min(lives)) if len(lives) >= self._limits.boots_per_sender_max else None
+        incarnations = self._incarnations.get(pid, {})
+        return Process(pid, min(incarnations)) if len(incarnations) >= self._limits.boots_per_sender_max else None
 
     def open(self, pid: int, incarnation: int) -> State:
         """Begin to remember a process that is not refused; return its state."""
-        return self._lives.setdefault(pid, {}).setdefault(incarnation, self._fresh())
+        self._incarnations.setdefault(pid, {})[incarnation] = None
+        return self.states.setdefault((pid, incarnation), self._fresh())
 
     def close(self, process: Process) -> None:
         """Forget the oldest incarnation of a peer to open a newer one: then it and all earlier ones are refused for
         good."""
-        del self._lives[process.pid][process.incarnation]
+        del self._incarnations[process.pid][process.incarnation], self.states[process]
 
     def __iter__(self) -> Iterator[tuple[Process, State]]:
-        for pid, lives in self._lives.items():
-            for incarnation, state in lives.items():
-                yield Process(pid, incarnation), state
+        for pid, incarnations in self._incarnations.items():
+            for incarnation in incarnations:
+                yield Process(pid, incarnation), self.states[pid, incarnation]
 
     def __len__(self) -> int:
-        return len(self._lives)
+        return len(self._incarnations)

@@ -16,6 +16,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from whence.core.ready import Item
+from whence.core.settings import check_types
 from whence.errors import SettingError
 from whence.types import Instant
 
@@ -46,6 +47,7 @@ class DetectorSettings(Struct, frozen=True, kw_only=True):
     """Each wrong suspicion doubles the margin up to this."""
 
     def __post_init__(self) -> None:
+        check_types(self)
         for name in ("heartbeat_ns", "margin_ns", "margin_ns_max"):
             if getattr(self, name) < 1_000_000:
                 raise SettingError(f"{name} must be at least 1000000 (a millisecond), not {getattr(self, name)}")

@@ -139,7 +139,7 @@ class Greeting:
         """Begin to greet; `expected` is the pid that was called, or None if anyone may answer."""
         self.me = me
         self.peer: Process | None = None
-        self.told: Hello | None = None
+        self.peer_hello: Hello | None = None
         self.refusal: Refused | None = None
         """What the peer said instead of confirming, or would say."""
         self.retort: Refused | None = None
@@ -178,7 +178,7 @@ class Greeting:
         if item.cluster != self._cluster:
             raise RemoteProtocolError(f"the peer belongs to cluster {item.cluster!r}, and we to {self._cluster!r}")
         if sender.pid == self.me.pid and self._instance and item.instance == self._instance:
-            self.told, self.is_own = item, True
+            self.peer_hello, self.is_own = item, True
             raise RemoteProtocolError("this process has called itself")
         if sender.pid == self.me.pid:
             if sender.incarnation <= self.me.incarnation:  # it was there first
@@ -189,10 +189,10 @@ class Greeting:
         if item.host and not is_host(item.host):
             raise RemoteProtocolError(f"the peer says that it is reached at {item.host!r}, which is no host name")
         if not 1 <= sender.incarnation <= limits.INCARNATION_MAX:
-            raise RemoteProtocolError("the peer has no boot: real ones begin at 1")
+            raise RemoteProtocolError("the peer has no incarnation: real ones begin at 1")
         if self._expected is not None and sender.pid != self._expected:
             raise RemoteProtocolError(f"{self._expected} was called, and {sender.pid} answered")
-        self.peer, self.told, self.stage = sender, item, Stage.NAMED
+        self.peer, self.peer_hello, self.stage = sender, item, Stage.NAMED
         return [Confirm(item.nonce, *sender)]
 
     def _confirmed(self, sender: Process, item: Item) -> None:

@@ -57,5 +57,5 @@ class Presence(Item, frozen=True, tag=115):
 
 def presence(level: str, place: Place, founders: Iterable[Process] = (), settings: bytes = b"") -> Presence:
     """Return the item to announce to the others."""
-    told = settings if len(settings) <= SETTINGS_BYTES_MAX else b""
-    return Presence(level, place.value, b"".join([FOUNDER.pack(*founder) for founder in founders]), told)
+    shown = settings if len(settings) <= SETTINGS_BYTES_MAX else b""
+    return Presence(level, place.value, b"".join([FOUNDER.pack(*founder) for founder in founders]), shown)

@@ -254,7 +254,7 @@ class PartialView:
                 return
             if incarnation < known.incarnation:
                 return
-        if news.has_left(pid, incarnation):
+        if news.farewells and news.has_left(pid, incarnation):
             return
         if known is None:
             self._peers.append(pid)
@@ -270,12 +270,12 @@ class PartialView:
         if pid == self.me.pid or rounds <= 0:
             return
         known = self._view.get(pid)
-        lives_on = known is not None and known.incarnation > incarnation
-        if known is not None and not lives_on:
+        has_later = known is not None and known.incarnation > incarnation
+        if known is not None and not has_later:
             self._forget(pid)
         self._lost.pop(pid, None)
         self._news.drop_arrival(pid, incarnation)
-        if not lives_on and self._news.add_farewell(pid, incarnation, rounds):
+        if not has_later and self._news.add_farewell(pid, incarnation, rounds):
             self.changed = True
 
     def _shorten(self) -> None:

@@ -52,7 +52,7 @@ from whence.trace.schema import (
 PROMISE = "ticket_exclusivity"
 COVERAGE = "ticket_coverage"
 _ONE = (RUN_ID, GRP, TICKET)
-_LIFE = (RUN_ID, GRP, NODE, INC)
+_INCARNATION = (RUN_ID, GRP, NODE, INC)
 
 
 def ticket_violations(tables: RunTables, holds: DataFrame) -> DataFrame:
@@ -235,7 +235,7 @@ def coverage_violations(tables: RunTables, holds: DataFrame) -> DataFrame:
         RUN_ID, "live_from", "live_until", "repair_ns", "tickets"
     )
     requests = tables.rows_of(Kind.NOTE).filter(F.col(REASON).isin(ASKED, GIVEN_BACK))
-    requests = requests.select(*_LIFE, EV, F.col(T_TRUE).alias("requested_at"), F.col(REASON).alias("request"))
+    requests = requests.select(*_INCARNATION, EV, F.col(T_TRUE).alias("requested_at"), F.col(REASON).alias("request"))
     return union(
         [_bare(tables, holds, planned), _lost(tables, requests, planned), _unserved(tables, holds, requests, planned)]
     )
@@ -243,33 +243,35 @@ def coverage_violations(tables: RunTables, holds: DataFrame) -> DataFrame:
 
 def _lost(tables: RunTables, requests: DataFrame, planned: DataFrame) -> DataFrame:
     """Return releases in the liveness phase by processes that had not given their ticket back."""
-    released = tables.rows_of(Kind.TICKET_RELEASE).select(*_LIFE, EV, T_TRUE, TICKET).join(planned, RUN_ID)
+    released = tables.rows_of(Kind.TICKET_RELEASE).select(*_INCARNATION, EV, T_TRUE, TICKET).join(planned, RUN_ID)
     released = released.filter((F.col(T_TRUE) > F.col("live_from")) & (F.col(T_TRUE) <= F.col("live_until")))
-    before = requests.select(*_LIFE, F.col(EV).alias("request_ev"), "request").join(
-        released.select(*_LIFE, EV), list(_LIFE)
+    before = requests.select(*_INCARNATION, F.col(EV).alias("request_ev"), "request").join(
+        released.select(*_INCARNATION, EV), list(_INCARNATION)
     )
     last = (
         before.filter(F.col("request_ev") < F.col(EV))
-        .groupBy(*_LIFE, EV)
+        .groupBy(*_INCARNATION, EV)
         .agg(F.max_by("request", "request_ev").alias("request"))
     )
-    lost = released.join(last.filter(F.col("request") == GIVEN_BACK), [*_LIFE, EV], "left_anti")
+    lost = released.join(last.filter(F.col("request") == GIVEN_BACK), [*_INCARNATION, EV], "left_anti")
     sentence = text(who(), " lost ticket ", F.col(TICKET), " in the liveness phase, and had not given it back")
     return violations(lost, COVERAGE, sentence, evs=F.array(EV), absence=True)
 
 
 def _unserved(tables: RunTables, holds: DataFrame, requests: DataFrame, planned: DataFrame) -> DataFrame:
     """Return processes that asked in time and had no ticket in the liveness phase, though not all were taken."""
-    lasting = holds.select(*_LIFE, TICKET, "until").join(planned, RUN_ID).filter(F.col("until") > F.col("live_from"))
+    lasting = (
+        holds.select(*_INCARNATION, TICKET, "until").join(planned, RUN_ID).filter(F.col("until") > F.col("live_from"))
+    )
     taken = lasting.groupBy(RUN_ID, GRP, "tickets").agg(F.countDistinct(TICKET).alias("taken"))
     full = taken.filter(F.col("taken") >= F.col("tickets")).select(RUN_ID, GRP)
-    last = requests.groupBy(*_LIFE).agg(F.max(F.struct(EV, "request", "requested_at")).alias("last"))
+    last = requests.groupBy(*_INCARNATION).agg(F.max(F.struct(EV, "request", "requested_at")).alias("last"))
     waits = last.join(planned, RUN_ID).filter(
         (F.col("last.request") == ASKED) & (F.col("last.requested_at") <= F.col("live_until") - F.col("repair_ns"))
     )
     ended = tables.rows_of(Kind.CRASH, Kind.LEAVE).select(RUN_ID, NODE, INC)
     waits = waits.join(full, [RUN_ID, GRP], "left_anti").join(ended, [RUN_ID, NODE, INC], "left_anti")
-    waits = waits.join(lasting.select(*_LIFE), list(_LIFE), "left_anti")
+    waits = waits.join(lasting.select(*_INCARNATION), list(_INCARNATION), "left_anti")
     sentence = text(who(), " asked for a ticket and had none in the liveness phase, though some were free")
     return violations(waits, COVERAGE, sentence, evs=F.array("last.ev"), absence=True)
 

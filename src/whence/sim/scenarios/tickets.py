@@ -42,10 +42,11 @@ def simulation(request: Request) -> Scenario:
 def _coordinators(request: Request, values: OptimisticSettings) -> list[int]:
     """Return the members that ask for tickets. Raises UsageError where the cluster is too small."""
     nodes, wanted, tickets = request.nodes, request.workload.coordinators, values.tickets.tickets
-    if missing := [pid for pid in values.tickets.seed_pids() if pid >= nodes]:
+    seeds = values.tickets.seed_pids()
+    if max(seeds) >= nodes:
         raise UsageError(
-            f"nodes: the seeds of a cluster are among its members, and {nodes} members have no {missing[-1]}; give "
-            f"--nodes {missing[-1] + 1} at least, or fewer --set seeds=…"
+            f"--nodes must be at least {max(seeds) + 1}, not {nodes}: tickets rest on the answers of the seeds "
+            f"{','.join(map(str, seeds))}, which must be members; or choose others with --set seeds=…"
         )
     coordinators = list(range(min(nodes, wanted or COORDINATORS, tickets)))
     if wanted is not None and len(coordinators) < wanted:

@@ -30,7 +30,7 @@ TICKET_ROUND_NS = SPREAD_ROUNDS * ROUND_NS + 2 * ANSWER_NS
 SETTLE_ROUNDS = 24
 """Ticket rounds from healing until all tickets are back: detection, fences, leases draining, founding anew."""
 
-KEPT_SETTINGS = ("k", "tickets", "lease_rounds", "exclude_chance", "recovery", "recovery_bundles", "held_bundles_max")
+SAME_SETTINGS = ("k", "tickets", "lease_rounds", "exclude_chance", "recovery", "recovery_bundles", "held_bundles_max")
 """Settings that are drawn for every cluster, whatever its timing."""
 
 LIVE: dict[str, Any] = {"spread": "direct", "view_size": 64, "subs_max": 64, "unsubs_max": 64}
@@ -104,7 +104,7 @@ def _disseminated(scenario: Scenario, rng: Random) -> Scenario:
         }  # fmt: skip
         return structs.replace(scenario, settings=scenario.settings | partial, reach_min=REACH_MIN)
     if kind == "live":
-        given = {name: scenario.settings[name] for name in KEPT_SETTINGS} | LIVE
+        given = {name: scenario.settings[name] for name in SAME_SETTINGS} | LIVE
         factor = OptimisticLevel().settings_from(given).tickets.ticket_round_ns / TICKET_ROUND_NS
         return structs.replace(with_time_scaled(scenario, factor), settings=given, reach_min=REACH_MIN)
     return scenario

@@ -58,5 +58,5 @@ def test_a_process_is_declared_dead_by_its_number_and_incarnation() -> None:
     member = founder()
     member.act("declare_dead", dead_argument(Process(7, 5)), 0)
     assert list(member._tickets.dead) == [Process(7, 5)]
-    with pytest.raises(UsageError, match="this process lives"):
+    with pytest.raises(UsageError, match="this process is alive"):
         member.act("declare_dead", dead_argument(member.me), 0)

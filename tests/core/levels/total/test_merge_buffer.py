@@ -44,7 +44,7 @@ class Dumb:
             self.gone[new[2]] = rt + MEMORY
             return Fate.LATE
         self.held.append(new)
-        return Fate.KEPT
+        return Fate.BUFFERED
 
     def release(self, rt: int) -> list[Entry]:
         due = sorted(each for each in self.held if (each[0] >> 20) + WAIT <= rt)

@@ -35,7 +35,7 @@ class Arrival:
 
     def admit(self, bundle: Bundle, now: Instant, ready: Ready) -> None:
         """Deliver a bundle unless it was seen before."""
-        seen = self._senders.find(bundle.pid, bundle.incarnation)
+        seen = self._senders.states.get((bundle.pid, bundle.incarnation))
         if seen is None:
             refusal = self._senders.refuses(bundle.pid, bundle.incarnation)
             if refusal is not None:

@@ -84,12 +84,12 @@ class Fifo:
 
     def admit(self, bundle: Bundle, now: Instant, ready: Ready) -> None:
         """Deliver a bundle that is next and all that waited for it; hold back one that is early."""
-        progress = self._senders.find(bundle.pid, bundle.incarnation) or self._open(bundle, now, ready)
+        progress = self._senders.states.get((bundle.pid, bundle.incarnation)) or self._open(bundle, now, ready)
         if progress is None:
             return
         expected = progress.expected
         if bundle.first == expected:
-            progress.expected = bundle.last + 1
+            progress.expected = expected + (len(bundle.sizes) >> 2)
             ready.deliver.append(Delivery(bundle))
             if progress.held:
                 self._release(progress, now, ready)
@@ -132,7 +132,7 @@ class Fifo:
         for pid, incarnation, expected in entries:
             if (pid, incarnation) != self._me and self._senders.refuses(pid, incarnation) is None:
                 crowded_out = self._senders.crowded_out(pid)
-                if crowded_out is not None and self._senders.find(pid, incarnation) is None:
+                if crowded_out is not None and self._senders.states.get((pid, incarnation)) is None:
                     self._senders.close(crowded_out)
                 self._senders.open(pid, incarnation).expected = expected
 
@@ -153,7 +153,7 @@ class Fifo:
             return None
         closing = self._senders.crowded_out(bundle.pid)
         if closing is not None:
-            progress = self._senders.find(*closing)
+            progress = self._senders.states.get(closing)
             if progress is not None and progress.held:
                 self._skip_to(closing, progress, max(progress.held), now, ready)
             self._senders.close(closing)
@@ -183,7 +183,7 @@ class Fifo:
 
     def _give_up_oldest(self, now: Instant, ready: Ready) -> None:
         _, process, first = self._waiting.popleft()
-        progress = self._senders.find(*process)
+        progress = self._senders.states.get(process)
         if progress is not None and first in progress.held:
             self._skip_to(process, progress, first, now, ready)
 
@@ -205,5 +205,5 @@ class Fifo:
             self._release(progress, now, ready)
 
     def _is_held(self, process: Process, first: int) -> bool:
-        progress = self._senders.find(*process)
+        progress = self._senders.states.get(process)
         return progress is not None and first in progress.held

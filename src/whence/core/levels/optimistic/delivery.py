@@ -175,9 +175,9 @@ class TwoLayerDelivery:
         changed = bool(waiting or recovered)
         while changed:
             changed = False
-            for kept in (waiting, recovered):
-                for key in list(kept):
-                    held = kept.get(key)
+            for bundles in (waiting, recovered):
+                for key in list(bundles):
+                    held = bundles.get(key)
                     if held is None:
                         continue
                     if self._is_obsolete(held.stamp):

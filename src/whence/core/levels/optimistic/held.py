@@ -76,8 +76,8 @@ class HeldBundles:
         ticket, entry = key
         return any(
             held.stamp.ticket == ticket and held.stamp.before < entry <= held.stamp.entry
-            for kept in (self.waiting, self.recovered)
-            for held in kept.values()
+            for bundles in (self.waiting, self.recovered)
+            for held in bundles.values()
         )
 
     def due(self, timers: Timers, now: Instant) -> Iterator[tuple[Id, HeldBundle]]:

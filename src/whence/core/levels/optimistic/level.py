@@ -75,8 +75,8 @@ class OptimisticLevel(NamedTuple):
             return dict(EVERYBODY_KNOWN)
         if not founders:
             raise SettingError(
-                "level optimistic must know on whose word tickets rest: name the processes that begin the group, three "
-                "at least and the same ones at every member (founders=[0, 1, 2], --founders 0,1,2)"
+                "level optimistic must know on whose acknowledgements tickets rest: name the processes that begin the "
+                "group, three at least and the same ones at every member (founders=[0, 1, 2], --founders 0,1,2)"
             )
         return EVERYBODY_KNOWN | {"seeds": ",".join(map(str, sorted(founders)))}
 

@@ -18,7 +18,7 @@ from whence import limits
 from whence.core.clocks.cct import entry_of, epoch_of, number_of
 from whence.core.levels.optimistic.missing import Id
 from whence.core.ready import Item, Ready, Send
-from whence.types import Bundle, Instant, Process
+from whence.types import Bundle, Instant, Process, are_valid
 
 _RANGE = Layout("<HIII")
 """Ticket, epoch, first and last number."""
@@ -45,7 +45,7 @@ class Recovered(Item, frozen=True, tag=62):
 
     def is_valid(self) -> bool:
         """Tell whether every payload has its bytes."""
-        return all(map(Bundle.is_valid, self.bundles))
+        return are_valid(self.bundles)
 
     def bundle_count(self) -> int:
         """Return how many bundles it carries."""

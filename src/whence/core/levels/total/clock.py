@@ -7,7 +7,7 @@ publishing is refused (StalledError): no stamp is guessed.
 Source: docs/papers/merge.md: merge 6 and merge 11; merge E6, E16 and E17.
 """
 
-from whence.core.clocks.stamp import MergeKey, StampClock, Standing, low_key
+from whence.core.clocks.stamp import GuardResult, MergeKey, StampClock, low_key
 from whence.core.clocks.ticks import Ticks
 from whence.core.levels.total.metrics import MemberMetrics
 from whence.core.levels.total.settings import TotalSettings
@@ -39,7 +39,7 @@ class GuardedClock:
         self._me = me
         self._metrics = metrics
 
-    def is_first_life(self) -> None:
+    def is_first_incarnation(self) -> None:
         """Learn that this process has no earlier incarnation, whatever its number says."""
         self.lived_before, self._quarantine_until = False, 0
 
@@ -52,12 +52,12 @@ class GuardedClock:
         if ticks.repairs != self._repairs:
             self._repairs = ticks.repairs
             self.repaired("clock", ready)
-        standing = self.stamps.guard(rt)
-        if standing is Standing.RESET:
+        found = self.stamps.guard(rt)
+        if found is GuardResult.RESET:
             self.repaired("stamp", ready)
         if self._quarantine_until > rt + self.timing.epsilon:
             self._quarantine_until = rt + self.timing.epsilon
-        self.stalled = standing is Standing.STALLED or ticks.lead > self.lead_max or rt < self._quarantine_until
+        self.stalled = found is GuardResult.STALLED or ticks.lead > self.lead_max or rt < self._quarantine_until
 
     def repaired(self, what: str, ready: Ready) -> None:
         """Note a repair, and publish nothing until every earlier stamp is in the past."""

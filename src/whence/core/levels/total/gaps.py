@@ -27,7 +27,7 @@ class GapDetector:
         """Whether the stream was followed from the beginning of the group."""
         self._next: dict[tuple[int, int], int] = {}
         """The number each process continues with, by pid and incarnation."""
-        self._lives: dict[int, int] = {}
+        self._incarnations: dict[int, int] = {}
         """The latest incarnation seen of each peer."""
 
     def before(self, bundle: Bundle) -> Span | None:
@@ -42,8 +42,8 @@ class GapDetector:
         return Span(pid, incarnation, expected, first - 1) if first > expected else None
 
     def _first_of(self, bundle: Bundle) -> int:
-        known = self._lives.get(bundle.pid)
-        self._lives[bundle.pid] = max(known or 0, bundle.incarnation)
+        known = self._incarnations.get(bundle.pid)
+        self._incarnations[bundle.pid] = max(known or 0, bundle.incarnation)
         if len(self._next) >= PUBLISHERS_MAX:
             del self._next[next(iter(self._next))]
         if self.from_the_start or (known is not None and known < bundle.incarnation):

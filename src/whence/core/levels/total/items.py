@@ -9,7 +9,7 @@ from msgspec import Meta
 from whence import limits
 from whence.core.clocks.stamp import MergeKey
 from whence.core.ready import BundleItem, Item
-from whence.types import Bundle, PeerId, Seq
+from whence.types import Bundle, PeerId, Seq, are_valid
 
 STREAM_BUNDLES_MAX = 32
 """Bundles in one piece of a stream: half of what a packet may carry."""
@@ -125,7 +125,7 @@ class Stream(Item, frozen=True, array_like=True, tag=25, gc=False):
 
     def is_valid(self) -> bool:
         """Tell whether the positions and the bundles agree."""
-        return len(self.bundles) <= self.end - self.start and all(bundle.is_valid() for bundle in self.bundles)
+        return len(self.bundles) <= self.end - self.start and are_valid(self.bundles)
 
     def bundle_count(self) -> int:
         """Return the number of bundles."""

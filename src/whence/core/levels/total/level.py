@@ -45,8 +45,8 @@ class TotalLevel(NamedTuple):
             remembers = around.remembers and settings.views.journal
             return self.strict(me, settings, around.rng, remembers=remembers)
         member = self.member(me, settings, around.now)
-        if around.is_first_life:
-            member.clock.is_first_life()
+        if around.is_first_incarnation:
+            member.clock.is_first_incarnation()
         return member
 
     def held_bytes_max(self, settings: TotalSettings) -> int:

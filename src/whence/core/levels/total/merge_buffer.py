@@ -54,7 +54,7 @@ def key_of(entry: Entry) -> MergeKey:
 class Fate(Enum):
     """What becomes of a bundle that arrives."""
 
-    KEPT = "kept"
+    BUFFERED = "buffered"
     DUPLICATE = "duplicate"
     LATE = "late"
     """Its place has passed."""
@@ -124,7 +124,7 @@ class MergeBuffer:
         seen.add(k_lo)
         heappush(self._heap, entry)
         self._bytes += entry[SIZE]
-        return Fate.KEPT
+        return Fate.BUFFERED
 
     # --- release ---
 
@@ -196,11 +196,11 @@ class MergeBuffer:
     def _scan(self, rt: int) -> str | None:
         self._scan_at = rt + self._scan_ticks
         latest = key_below(rt + self._timing.epsilon, self._origin)
-        kept = [entry for entry in self._heap if entry[0] < latest]
-        purged = len(self._heap) - len(kept)
-        self._heap = kept
-        heapify(kept)
-        self._bytes = sum(entry[SIZE] for entry in kept)
+        remaining = [entry for entry in self._heap if entry[0] < latest]
+        purged = len(self._heap) - len(remaining)
+        self._heap = remaining
+        heapify(remaining)
+        self._bytes = sum(entry[SIZE] for entry in remaining)
         self.purged += purged
         if rt >= self._tidy_at or self._tidy_at > rt + self._memory_ticks:
             self._tidy(rt)

@@ -55,7 +55,7 @@ class Merger:
         fate = self.buffer.arrive(rt, (*key, now, topic, len(bundle.body), bundle))
         if rt - published > self._on_time_ticks:
             self._metrics.counts["g2_violation"] += 1
-        if fate is Fate.KEPT:
+        if fate is Fate.BUFFERED:
             return
         # While it warms up it serves nobody: the other mergers report what is late.
         if fate is Fate.LATE and self._merge.late == "side" and self.server is not None:

@@ -55,8 +55,8 @@ class RoleExchange:
 
     def restore(self, records: Sequence[bytes]) -> None:
         """Restore the newest table that an earlier incarnation persisted."""
-        kept = [table for table in map(from_record, records) if table is not None]
-        self._set(max([self.table, *kept]))
+        stored = [table for table in map(from_record, records) if table is not None]
+        self._set(max([self.table, *stored]))
 
     def adopt(self, table: RoleTable, now: Instant) -> None:
         """Act by a table from now on; its mergers count as just heard from."""
@@ -78,11 +78,11 @@ class RoleExchange:
     def hear(self, sender: Process, item: Mergers, now: Instant, ready: Ready) -> RoleTable | None:
         """Return the table that a member sent if it is newer; if the one here is newer, send it back."""
         self._heard[sender.pid] = now
-        told = RoleTable(item.version, tuple(item.mergers), tuple(item.relays))
-        if told < self.table:
+        received = RoleTable(item.version, tuple(item.mergers), tuple(item.relays))
+        if received < self.table:
             self.tell(sender, ready)
-        leaps = 0 < self.table.version < told.version - VERSION_LEAP_MAX
-        return told if told > self.table and not leaps else None
+        leaps = 0 < self.table.version < received.version - VERSION_LEAP_MAX
+        return received if received > self.table and not leaps else None
 
     def tell(self, member: Process, ready: Ready) -> None:
         """Send a member the table."""
@@ -101,9 +101,9 @@ class RoleExchange:
         if self._contacts:
             ready.send.append(Send(self._contacts, self._item()))
             return None
-        told = tuple(dict.fromkeys((*self.others, *(followers or ()), *self._former)))
-        if told:
-            ready.send.append(Send(told, self._item()))
+        to = tuple(dict.fromkeys((*self.others, *(followers or ()), *self._former)))
+        if to:
+            ready.send.append(Send(to, self._item()))
         return None if followers is None else self._mended(now, followers)
 
     def wake_at(self) -> Instant:

@@ -83,10 +83,10 @@ class Roles:
     def restore(self, records: Sequence[bytes]) -> None:
         """Restore who merges, and the last key that an earlier incarnation of this merger released."""
         self.exchange.restore(records)
-        kept = [entry for entry in map(read_journal, records) if entry is not None]
-        if self.exchange.merges and kept:
+        stored = [entry for entry in map(read_journal, records) if entry is not None]
+        if self.exchange.merges and stored:
             self.merger = self._new_merger()
-            self.merger.buffer.last, self.merger.buffer.position = max(kept)
+            self.merger.buffer.last, self.merger.buffer.position = max(stored)
 
     def checkpoint(self) -> list[bytes]:
         """Return what a later incarnation needs of all that was persisted: who merges, and a merger's last key."""

@@ -11,7 +11,7 @@ from whence.core.clocks.stamp import StampClock, Timing
 from whence.core.levels.total.merge_buffer import ReleaseRule
 from whence.core.levels.total.role_table import RoleTable
 from whence.errors import SettingError
-from whence.limits import MERGED_PEER_ID_MAX, MERGERS_MAX, MergeLimits
+from whence.limits import MERGE_WAIT_NS_MAX, MERGED_PEER_ID_MAX, MERGERS_MAX, MergeLimits
 
 TOPICS_MAX = 63
 """Topics that one merger can serve separately: a subscriber selects the ones it wants in one 63-bit number."""
@@ -84,6 +84,12 @@ class TotalSettings(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         self.stamp_clock()  # a kn that does not fit the key is refused here
+        ticks, tick_ns = self.timing.delta + self.timing.epsilon, self.merge.tick_ns
+        if ticks * tick_ns > MERGE_WAIT_NS_MAX:
+            raise SettingError(
+                f"delta + epsilon must be at most {MERGE_WAIT_NS_MAX // tick_ns:,} ticks of {tick_ns:,} ns, not "
+                f"{ticks:,}: every event waits that long for its turn, and an hour is the limit"
+            )
         if self.timing.bounded:
             raise SettingError(
                 "bounded must be 0 in a group: a stream is resumed from stamps older than any bound of clocks"

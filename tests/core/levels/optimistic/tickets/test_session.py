@@ -321,9 +321,9 @@ def test_an_operators_word_frees_what_too_many_deaths_had_closed() -> None:
         witness.pid for manager in cluster.managers.values() for witness in manager.status(cluster.now).waits_for
     }
     assert waited_for == {2, 3, 4}, "those who are stuck say whom they wait for"
-    with pytest.raises(UsageError, match="a moment ago: it lives"):
+    with pytest.raises(UsageError, match="a moment ago: it is alive"):
         cluster.managers[0].declare_dead(Process(1, 1), cluster.now)
-    with pytest.raises(UsageError, match="this process lives"):
+    with pytest.raises(UsageError, match="this process is alive"):
         cluster.managers[0].declare_dead(Process(0, 1), cluster.now)
     for manager in cluster.managers.values():
         for pid in (2, 3, 4):

@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from whence.core.levels.causal.items import Ask, Lookup
 from whence.core.levels.causal.mesh.items import CausalMessage
-from whence.core.levels.causal.mesh.outbox import NEVER, Outbox
+from whence.core.levels.causal.mesh.outbox import Outbox
 from whence.core.levels.causal.reliability import ReliabilitySettings
-from whence.core.ready import Delivery, Note, Ready, Send
+from whence.core.ready import NEVER, Delivery, Note, Ready, Send
 from whence.core.stale_journal import OWN_LOST
 from whence.types import Instant
 
@@ -56,22 +56,15 @@ class Inbox:
             ready.notes.append(Note("drop", "duplicate", bundle, sender))
             self.outbox.owe(now)
         elif state.is_ready(message):
-            self._deliver(message, publisher, number, 0, now, ready)
+            if self.held_count:
+                self._let_go(publisher, number)  # another copy of it was held back
+            state.deliver(message, publisher, number)
+            ready.deliver.append(Delivery(bundle))
+            self.outbox.handed(now)
             if self.held_count:
                 self._release(now, ready)
         else:
             self._hold(message, publisher, number, sender, now, ready)
-
-    def _deliver(
-        self, message: CausalMessage, publisher: int, number: int, hold_ns: int, now: Instant, ready: Ready
-    ) -> None:
-        """Hand a message to the application."""
-        if self.held_count:
-            self._let_go(publisher, number)  # it was held back, or another copy of it was
-        self.state.delivered[publisher] = number
-        self.state.remember(message)
-        ready.deliver.append(Delivery(message.bundle, hold_ns))
-        self.outbox.handed(now)
 
     # --- messages that wait ---
 
@@ -95,8 +88,10 @@ class Inbox:
             for publisher in list(self.held):
                 held = self.held[publisher]
                 while (waiting := held.get(delivered[publisher] + 1)) and self.state.is_ready(waiting.message):
-                    hold_ns = now - waiting.since
-                    self._deliver(waiting.message, publisher, delivered[publisher] + 1, hold_ns, now, ready)
+                    self._let_go(publisher, delivered[publisher] + 1)
+                    self.state.deliver(waiting.message, publisher, delivered[publisher] + 1)
+                    ready.deliver.append(Delivery(waiting.message.bundle, now - waiting.since))
+                    self.outbox.handed(now)
                     progress = True
 
     def _let_go(self, publisher: int, number: int) -> None:

@@ -16,7 +16,7 @@ from whence.core.levels.causal.items import Ask, Back, Lookup, Probe
 from whence.core.levels.causal.mesh.inbox import Inbox
 from whence.core.levels.causal.mesh.items import CausalMessage, Has
 from whence.core.levels.causal.mesh.journal import Published
-from whence.core.levels.causal.mesh.outbox import NEVER, Outbox
+from whence.core.levels.causal.mesh.outbox import Outbox
 from whence.core.levels.causal.mesh.recovery import SETTLED_TOGETHER, Recovery
 from whence.core.levels.causal.mesh.state import SPARE_MESSAGES
 from whence.core.levels.causal.settings import Settings
@@ -82,10 +82,10 @@ class MeshMember:
         self._up = True
         return self._wake(ready)
 
-    def resume(self, taken: Sequence[int], told: int, begun: Sequence[int] = ()) -> None:
+    def resume(self, taken: Sequence[int], reported: int, taken_in_part: Sequence[int] = ()) -> None:
         """Set, before an earlier incarnation is resumed, what the application has: the number of messages of each node,
         the number of publications reported to it, and the messages of each node counting one that it has in part."""
-        self.recovery.resume(taken, told, begun)
+        self.recovery.resume(taken, reported, taken_in_part)
 
     def place_of(self, pid: int, incarnation: int) -> int:
         """Return the place of a process among the members: its messages are counted there."""
@@ -140,12 +140,13 @@ class MeshMember:
             self.recovery.persist(Published(message.past, message.taken, bundle), ready)
             self.outbox.watch(now)
         self.outbox.send(message, state.published, now, ready)
-        return bundle, self._wake(ready)
+        ready.wake_at = min(self.outbox.wake_at, self.inbox.ask_at)
+        return bundle, ready
 
     def publish_to(self, group: int, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
         """Publish to the only group, number 0. Raises as publish, and UsageError for another number."""
         if group:
-            raise UsageError(f"a direct group is one group, number 0, not {group}")
+            raise UsageError(f"a mesh has one group, number 0, not {group}")
         return self.publish(payloads, now)
 
     def receive(self, sender: Process, item: Item, now: Instant) -> Ready:
@@ -163,7 +164,8 @@ class MeshMember:
             self.inbox.receive(node, item, now, ready)
         else:
             self._receive_word(sender, item, now, ready)
-        return self._wake(ready)
+        ready.wake_at = min(self.outbox.wake_at, self.inbox.ask_at)
+        return ready
 
     def _receive_word(self, sender: Process, item: Item, now: Instant, ready: Ready) -> None:
         node, me = sender.pid, self.state.me
@@ -226,16 +228,12 @@ class MeshMember:
         """Return how much is retained for others and held back; all but the spare messages must drain in the end."""
         state, settings = self.state, self._settings
         return [
-            Gauge("records", len(state.kept), settings.records_max // 4 + SETTLED_TOGETHER, must_drain=True),
+            Gauge("records", len(state.retained), settings.records_max // 4 + SETTLED_TOGETHER, must_drain=True),
             Gauge("retained_bytes", state.retained_bytes, settings.retained_bytes_max + (1 << 20), must_drain=True),
             Gauge("held_copies", self.inbox.held_count, settings.held_copies_max, must_drain=True),
             Gauge("spare", state.spare_count, SPARE_MESSAGES),
         ]
 
     def _wake(self, ready: Ready) -> Ready:
-        soonest = self.outbox.wake_at
-        if self.inbox.ask_at < soonest:
-            soonest = self.inbox.ask_at
-        if soonest < NEVER:
-            ready.wake_at = soonest
+        ready.wake_at = min(self.outbox.wake_at, self.inbox.ask_at)
         return ready

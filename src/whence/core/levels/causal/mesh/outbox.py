@@ -11,7 +11,7 @@ from whence.core.levels.causal.mesh.items import CausalMessage, Has
 from whence.core.levels.causal.mesh.state import State
 from whence.core.levels.causal.reliability import ReliabilitySettings
 from whence.core.membership.suspects import Suspects
-from whence.core.ready import Note, Ready, Send
+from whence.core.ready import NEVER, Note, Ready, Send
 from whence.core.stale_journal import OWN_LOST
 from whence.types import Instant, Process
 
@@ -21,8 +21,6 @@ AGAIN_MAX = 16
 ACKS_PER_WINDOW = 4
 """Acknowledgements per window of processed messages, at least."""
 
-NEVER = 1 << 62
-
 
 class Peer:
     """The state of the exchange with one other node."""
@@ -31,11 +29,11 @@ class Peer:
         "acked",
         "answered",
         "backoff",
-        "begun",
         "came",
         "heard_at",
         "incarnation",
         "place",
+        "restarted_for",
         "retry_at",
         "sent",
         "since",
@@ -54,7 +52,7 @@ class Peer:
         """The number of them that it was sent since sending was last restarted."""
         self.incarnation = 0
         """Its latest known incarnation."""
-        self.begun = 0
+        self.restarted_for = 0
         """The incarnation that was sent everything from the beginning because it follows another."""
         self.heard_at: Instant = -NEVER
         self.since: Instant = 0
@@ -126,7 +124,7 @@ class Outbox:
         peer, state = self.peers[node], self.state
         upto = min(state.published, peer.acked + self._window)
         for number in range(peer.sent + 1, upto + 1):
-            ready.send.append(Send((node,), state.kept[number]))
+            ready.send.append(Send((node,), state.retained[number]))
             peer.sent = number
 
     def restart(self, node: int, now: Instant, ready: Ready) -> None:
@@ -250,15 +248,15 @@ class Outbox:
         follows = 0 < peer.incarnation < incarnation
         peer.incarnation = max(peer.incarnation, incarnation)
         if follows:
-            peer.came, peer.begun = peer.acked, incarnation
+            peer.came, peer.restarted_for = peer.acked, incarnation
         if self.suspects.heard(node) or follows:
             self.restart(node, now, ready)
 
     def back(self, node: int, now: Instant, ready: Ready) -> None:
         """Learn that a node is up again: send it what it lacks, unless that was done before."""
         peer = self.peers[node]
-        if peer.begun < peer.incarnation:
-            peer.came, peer.begun = peer.acked, peer.incarnation
+        if peer.restarted_for < peer.incarnation:
+            peer.came, peer.restarted_for = peer.acked, peer.incarnation
             self.restart(node, now, ready)
 
     def _await_answer(self, peer: Peer, now: Instant) -> None:
@@ -290,5 +288,5 @@ class Outbox:
             self.ask(node, ready)
             return
         for number in range(came + 1, min(peer.sent, came + AGAIN_MAX) + 1):
-            ready.send.append(Send((node,), self.state.kept[number]))
+            ready.send.append(Send((node,), self.state.retained[number]))
         self.push(node, ready)

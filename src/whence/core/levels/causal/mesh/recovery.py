@@ -69,11 +69,11 @@ class Recovery:
 
     # --- a later incarnation ---
 
-    def resume(self, taken: Sequence[int], told: int, begun: Sequence[int]) -> None:
+    def resume(self, taken: Sequence[int], reported: int, taken_in_part: Sequence[int]) -> None:
         """Set what the application has; see MeshMember.resume."""
-        self._returned = told
+        self._returned = reported
         self.state.took(taken)
-        self.state.begun = list(begun)
+        self.state.taken_in_part = list(taken_in_part)
 
     def restore(self, records: Sequence[bytes], founders: list[Process], now: Instant, ready: Ready) -> list[Process]:
         """Replay the transitions of earlier incarnations, hand over what was not reported to the application, and
@@ -90,7 +90,7 @@ class Recovery:
         for entry in entries:
             state.replay(entry)
         if state.remembers:
-            unheard = [message for number, message in state.kept.items() if number > self._returned]
+            unheard = [message for number, message in state.retained.items() if number > self._returned]
             ready.deliver += [Returned(message.bundle) for message in unheard]
             ready.deliver += [Delivery(bundle) for bundle in state.resume()]
             self.outbox.watch(now)

@@ -37,11 +37,11 @@ class State:
         """Whether a later incarnation resumes from here; else what was handed out counts as taken."""
         self.delivered = [0] * nodes
         self.taken = [0] * nodes if remembers else self.delivered
-        self.begun: list[int] = []
+        self.taken_in_part: list[int] = []
         """The number of messages of each node that were taken in an earlier incarnation, counting one that was taken in
         part: what is published now follows that part, though the message is still to come again."""
         self.published = 0
-        self.kept: dict[int, CausalMessage] = {}
+        self.retained: dict[int, CausalMessage] = {}
         """Own messages that some member may lack, by number."""
         self.settled = 0
         """Every member has the own messages up to here."""
@@ -58,7 +58,9 @@ class State:
         """Give an own message its number and clock, after everything delivered here, and count it as delivered."""
         delivered, me = self.delivered, self.me
         message = CausalMessage(
-            self._past() if self.begun else delivered.copy(), self.taken.copy() if self.remembers else [], bundle
+            self._past() if self.taken_in_part else delivered.copy(),
+            self.taken.copy() if self.remembers else [],
+            bundle,
         )
         delivered[me] = self.published = self.published + 1
         self._keep(message)
@@ -66,17 +68,17 @@ class State:
 
     def _past(self) -> list[int]:
         """Return what an own message follows, while messages that were taken in part are still to come again."""
-        past = list(map(max, self.delivered, self.begun))
+        past = list(map(max, self.delivered, self.taken_in_part))
         past[self.me] = self.delivered[self.me]
         if past == self.delivered:
-            self.begun = []
+            self.taken_in_part = []
         return past
 
     def settle(self, upto: int) -> None:
         """Drop own messages that every member has."""
-        kept = self.kept
+        retained = self.retained
         for number in range(self.settled + 1, upto + 1):
-            message = kept.pop(number, None)
+            message = retained.pop(number, None)
             if message is not None:
                 self.settled_last = message.bundle
                 self.retained_bytes -= len(message.bundle.body)
@@ -88,14 +90,14 @@ class State:
         taken[me] = max(taken[me], self.settled)
         self.delivered = taken.copy()
         self.delivered[me] = self.published
-        return [message.bundle for number, message in self.kept.items() if number > taken[me]]
+        return [message.bundle for number, message in self.retained.items() if number > taken[me]]
 
     def took(self, taken: Sequence[int]) -> None:
         """Raise `taken` to what the application had taken at some time."""
         self.taken[:] = map(max, self.taken, taken)
 
     def _keep(self, message: CausalMessage) -> None:
-        self.kept[message.past[self.me] + 1] = message
+        self.retained[message.past[self.me] + 1] = message
         self.retained_bytes += len(message.bundle.body)
 
     # --- the journal ---
@@ -123,8 +125,8 @@ class State:
 
     def entries(self) -> list[Entry]:
         """Return records of the whole state."""
-        kept = [RetainedMessage(message.past, message.bundle) for message in self.kept.values()]
-        return [Checkpoint(self.taken, self.published, self.settled), *kept]
+        retained = [RetainedMessage(message.past, message.bundle) for message in self.retained.values()]
+        return [Checkpoint(self.taken, self.published, self.settled), *retained]
 
     # --- what follows from the state ---
 
@@ -140,15 +142,15 @@ class State:
 
     def last_event(self, number: int, incarnation: int) -> int:
         """Return the last event that this incarnation published in the own messages up to a number."""
-        message = self.kept.get(number)
+        message = self.retained.get(number)
         bundle = message.bundle if message is not None else self.settled_last
         return bundle.last if bundle is not None and bundle.incarnation == incarnation else 0
 
     def check_room(self, size: int, settings: ReliabilitySettings) -> None:
         """Raise LimitError for an own message of `size` bytes if too much is retained for others."""
         records_max, bytes_max = settings.records_max // 4, settings.retained_bytes_max // 4
-        if len(self.kept) >= records_max:
-            raise LimitError("records_max // 4", records_max, len(self.kept) + 1, transient=True)
+        if len(self.retained) >= records_max:
+            raise LimitError("records_max // 4", records_max, len(self.retained) + 1, transient=True)
         if self.retained_bytes + size > bytes_max:
             raise LimitError("retained_bytes_max // 4", bytes_max, self.retained_bytes + size, transient=True)
 
@@ -159,8 +161,9 @@ class State:
 
     # --- messages of others ---
 
-    def remember(self, message: CausalMessage) -> None:
-        """Retain a message of another node while there is room."""
+    def deliver(self, message: CausalMessage, publisher: int, number: int) -> None:
+        """Count the next message of another node as delivered, and retain it while there is room."""
+        self.delivered[publisher] = number
         spare = self._spare
         spare.append(message)
         self._spare_bytes += len(message.bundle.body)
@@ -170,7 +173,7 @@ class State:
     def recall(self, publisher: int, above: int, upto: int) -> list[CausalMessage]:
         """Return those of a node's messages above `above` and up to `upto` that are retained here, in their order."""
         if publisher == self.me:
-            return [self.kept[number] for number in range(above + 1, upto + 1) if number in self.kept]
+            return [self.retained[number] for number in range(above + 1, upto + 1) if number in self.retained]
         pid = self.processes[publisher]
         return [
             message for message in self._spare if message.bundle.pid == pid and above <= message.past[publisher] < upto

@@ -80,8 +80,8 @@ class Route:
     """What this node does with a message of a pattern: whether it delivers, its targets, and what it keeps."""
 
     __slots__ = (
-        "changes", "delivers", "forwarders", "kept", "marks", "named", "onward", "owed", "own", "raised",
-        "raised_keys", "targets",
+        "changes", "delivers", "forwarders", "marks", "named", "onward", "owed", "own", "raised", "raised_keys",
+        "retained", "targets",
     )  # fmt: skip
 
     def __init__(
@@ -101,7 +101,7 @@ class Route:
         local = [
             (at, key) for at, key in enumerate(pattern.keys) if key in pairs and key >> NODE_BITS in near_rows
         ]  # fmt: skip
-        self.kept = picker([at for at, _ in local])
+        self.retained = picker([at for at, _ in local])
         self.marks = tuple((key >> NODE_BITS, key, at) for at, key in local if key & NODE_MASK == me)
         """Forwarder, key and position of each number given to this node."""
         others = [(at, key) for at, key in local if key & NODE_MASK != me]

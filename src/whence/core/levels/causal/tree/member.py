@@ -180,7 +180,7 @@ class TreeMember:
         try:
             header = self.coding.read(peer, incarnation, data)
         except ValueError:
-            ready.notes.append(Note("reject", "no_head", peer=peer))
+            ready.notes.append(Note("reject", "no_header", peer=peer))
             return None
         if header is None:
             ready.send.append(Send((peer,), Lost(self.coding.session_in(data))))

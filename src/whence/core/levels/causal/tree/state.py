@@ -80,9 +80,9 @@ class State(CausalPast):
                 mine.append(number)
                 own[target][number] = record
             record.mine = tuple(mine)
-            record.numbers = route.kept(numbers) + record.mine
+            record.numbers = route.retained(numbers) + record.mine
         else:
-            record.numbers = route.kept(numbers)
+            record.numbers = route.retained(numbers)
         if extra:
             record.extra = self._local(extra, record.ids)
             record.named += self._within_range(record.extra)
@@ -117,7 +117,7 @@ class State(CausalPast):
         """Restore the record of a message that was forwarded before the checkpoint."""
         route = self._begin_route(pattern, group, last)
         record = new_record(bundle, group, last, h, route)
-        record.deps, record.extra, record.mine, record.numbers = deps, extra, mine, route.kept(numbers) + mine
+        record.deps, record.extra, record.mine, record.numbers = deps, extra, mine, route.retained(numbers) + mine
         record.named += self._within_range(extra)
         record.changes = record.changes_after = self.changed_before  # the changes in between are no longer known
         self.changed_before += 1

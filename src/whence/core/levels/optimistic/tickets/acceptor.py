@@ -89,11 +89,11 @@ class FounderAcceptor:
         if ballot > self.promised and not busy:
             self.promised = ballot
             turn.ready.persist.append(self.journal())
-        kept = ballot == self.promised
-        if kept:
+        accepts = ballot == self.promised
+        if accepts:
             self._heard_at = turn.now
         value = GenerationValue(
-            item.ballot, kept, self.promised.number, self.generation, self.genesis, start or self.genesis, self.floor
+            item.ballot, accepts, self.promised.number, self.generation, self.genesis, start or self.genesis, self.floor
         )
         turn.post(sender, value)
 

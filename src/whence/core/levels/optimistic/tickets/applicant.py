@@ -70,8 +70,8 @@ class Applicant:
         """Return in a clause how far the request is, where witnesses are silent that are needed to found anew."""
         asking = "it is still asking for a ticket"
         if silent:
-            lives = ", ".join(f"{pid}:{incarnation}" for pid, incarnation in silent)
-            return f"{asking}; all coordinators are gone, and their witnesses {lives} must answer or be declared dead"
+            named = ", ".join(f"{pid}:{incarnation}" for pid, incarnation in silent)
+            return f"{asking}; all coordinators are gone, and their witnesses {named} must answer or be declared dead"
         if self._unheard:
             return f"{asking}; coordinators do not answer, and their witnesses say that they live: look at the links"
         if self._refused or self._coordinators.others():

@@ -127,10 +127,10 @@ class TicketManager:
     def declare_dead(self, process: Process, now: Instant) -> None:
         """Count a witness as fenced for good: an operator's word that this incarnation is over. Raises UsageError."""
         if process == self.me:
-            raise UsageError("this process lives")
+            raise UsageError("this process is alive: it cannot be declared dead")
         if self.peers.heard_lately(process, now):
             raise UsageError(
-                f"process {process.pid}, incarnation {process.incarnation}, spoke to this one a moment ago: it lives"
+                f"process {process.pid}, incarnation {process.incarnation}, spoke to this one a moment ago: it is alive"
             )
         if len(self.dead) >= DEAD_MAX:
             raise UsageError(f"at most {DEAD_MAX} processes can be declared dead; restart this one")

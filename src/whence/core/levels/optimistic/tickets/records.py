@@ -120,5 +120,5 @@ def last_with(known: bytes, ticket: int, entry: int) -> bytes:
 
 def last_among(known: bytes, tickets: Iterable[int]) -> bytes:
     """Return only the last events of these tickets."""
-    kept = dict.fromkeys(tickets)
-    return b"".join([LAST.pack(ticket, entry) for ticket, entry in LAST.iter_unpack(known) if ticket in kept])
+    wanted = dict.fromkeys(tickets)
+    return b"".join([LAST.pack(ticket, entry) for ticket, entry in LAST.iter_unpack(known) if ticket in wanted])

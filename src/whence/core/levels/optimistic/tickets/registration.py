@@ -40,9 +40,9 @@ class PendingChange(Struct):
     def is_registered(self) -> bool:
         """Tell whether a majority of the installed witnesses, and of the proposed ones, keeps it."""
         record = self.record
-        return self._is_kept_by(record.witnesses) and (not record.proposed or self._is_kept_by(record.proposed))
+        return self._is_stored_at(record.witnesses) and (not record.proposed or self._is_stored_at(record.proposed))
 
-    def _is_kept_by(self, witnesses: tuple[Process, ...]) -> bool:
+    def _is_stored_at(self, witnesses: tuple[Process, ...]) -> bool:
         return sum(witness in self.acks for witness in witnesses) >= majority(witnesses)
 
 

@@ -28,7 +28,7 @@ RECORDS_PER_TICKET_MAX = 12
 """Records of one ticket's epochs kept side by side. Full: the lowest epoch is dropped if it is old, else none is
 taken in and the renewal stays unanswered."""
 
-KEPT_EPOCHS = 3
+RETAINED_EPOCHS = 3
 """Epochs of a ticket that are kept whatever their age."""
 
 
@@ -50,47 +50,47 @@ class Witness:
         self._keep_ns = keep_ns
         self._fences: dict[int, int] = {}
         """Ticket to the highest dead epoch. Never dropped: one number per ticket."""
-        self._kept: dict[int, dict[int, RegisteredRecord]] = {}
+        self._records: dict[int, dict[int, RegisteredRecord]] = {}
 
     def renew(self, item: Renew, now: Instant) -> Item | None:
         """Lend another lease, unless the epoch is fenced."""
         if self.fenced(TicketEpoch(item.ticket, item.epoch)):
             return Fenced(item.ticket, item.epoch)
-        epochs = self._kept.setdefault(item.ticket, {})
-        kept = epochs.get(item.epoch)
-        if kept is None:
+        epochs = self._records.setdefault(item.ticket, {})
+        stored = epochs.get(item.epoch)
+        if stored is None:
             if not self._room(epochs, now):
                 return None
-            kept = epochs[item.epoch] = RegisteredRecord(item.record, item.version, now, now)
-        if item.version >= kept.version:
-            kept.record, kept.version = item.record, item.version
-        kept.seen = now
+            stored = epochs[item.epoch] = RegisteredRecord(item.record, item.version, now, now)
+        if item.version >= stored.version:
+            stored.record, stored.version = item.record, item.version
+        stored.seen = now
         return Alive(item.ticket, item.epoch, item.version, item.sent_at)
 
     def fence(self, item: RequestFence) -> AckFence:
         """Never renew this epoch nor an earlier one again; tell what is known of it."""
         self._fences[item.ticket] = max(item.epoch, self._fences.get(item.ticket, 0))
-        kept = self._kept.get(item.ticket, {}).get(item.epoch)
-        return AckFence(item.ticket, item.epoch, b"" if kept is None else kept.record)
+        stored = self._records.get(item.ticket, {}).get(item.epoch)
+        return AckFence(item.ticket, item.epoch, b"" if stored is None else stored.record)
 
     def probe(self, item: Probe, now: Instant) -> Fresh | Stale:
         """Tell whether the epoch renewed its lease within one lease, and is not fenced; if not, what is known of it.
 
         Its record shows by whom this witness was replaced, if it was.
         """
-        kept = self._kept.get(item.ticket, {}).get(item.epoch)
-        if kept is None:
+        stored = self._records.get(item.ticket, {}).get(item.epoch)
+        if stored is None:
             return Stale(item.ticket, item.epoch, b"")
-        if now - kept.seen > self._lease_ns or self.fenced(TicketEpoch(item.ticket, item.epoch)):
-            return Stale(item.ticket, item.epoch, kept.record)
+        if now - stored.seen > self._lease_ns or self.fenced(TicketEpoch(item.ticket, item.epoch)):
+            return Stale(item.ticket, item.epoch, stored.record)
         return Fresh(item.ticket, item.epoch)
 
     def lease_left_ns(self, ticket_epoch: TicketEpoch, now: Instant) -> int | None:
         """Return how much is left of the lease lent to a ticket epoch; None if none was lent here."""
-        kept = self._kept.get(ticket_epoch.ticket, {}).get(ticket_epoch.epoch)
-        if kept is None or self.fenced(ticket_epoch):
+        stored = self._records.get(ticket_epoch.ticket, {}).get(ticket_epoch.epoch)
+        if stored is None or self.fenced(ticket_epoch):
             return None
-        return max(0, self._lease_ns - (now - kept.seen))
+        return max(0, self._lease_ns - (now - stored.seen))
 
     def fenced(self, ticket_epoch: TicketEpoch) -> bool:
         """Tell whether a ticket epoch is fenced here."""
@@ -98,12 +98,12 @@ class Witness:
 
     def recent(self) -> list[Record]:
         """Return the latest record of every ticket, the one renewed last first."""
-        latest = [max(epochs.items())[1] for epochs in self._kept.values() if epochs]
-        return [unpack(kept.record) for kept in sorted(latest, key=lambda kept: -kept.seen)]
+        latest = [max(epochs.items())[1] for epochs in self._records.values() if epochs]
+        return [unpack(stored.record) for stored in sorted(latest, key=lambda stored: -stored.seen)]
 
     def gauges(self) -> list[Gauge]:
         """Return how much is remembered."""
-        records = sum(map(len, self._kept.values()))
+        records = sum(map(len, self._records.values()))
         return [
             Gauge("witness_fences", len(self._fences), self._tickets),
             Gauge("witness_records", records, self._tickets * RECORDS_PER_TICKET_MAX),
@@ -111,8 +111,8 @@ class Witness:
 
     def _room(self, epochs: dict[int, RegisteredRecord], now: Instant) -> bool:
         """Drop the lowest epochs that nobody can ask for any more: higher ones have been registered for long."""
-        for epoch in sorted(epochs)[: -KEPT_EPOCHS + 1]:
-            higher = [kept.since for other, kept in epochs.items() if other > epoch]
+        for epoch in sorted(epochs)[: -RETAINED_EPOCHS + 1]:
+            higher = [stored.since for other, stored in epochs.items() if other > epoch]
             if higher and now - min(higher) > self._keep_ns and now - epochs[epoch].seen > self._keep_ns:
                 del epochs[epoch]
         return len(epochs) < RECORDS_PER_TICKET_MAX

@@ -82,8 +82,8 @@ class SimPorts:
         if bundle is not None:
             event = EventId(bundle.pid, bundle.incarnation, bundle.first)
         kind = Kind(note.kind)
-        if kind is Kind.LEAVE and self._application is not None:
-            self._application.drain()  # that it is out is the last thing an application hears
+        if kind is Kind.LEAVE and self._process.application is not None:
+            self._process.application.drain()  # that it is out is the last thing an application hears
         self._record.write(
             kind, event=event, peer=note.peer, reason=note.reason, ticket=note.ticket, epoch=note.epoch,
             value=note.value, late_ns=note.late_ns, view=note.view, ids=note.ids,

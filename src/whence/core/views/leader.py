@@ -19,6 +19,9 @@ from whence.types import Instant
 MEMBERS_MAX = 16
 """Members of a mesh: everybody sends to everybody."""
 
+YIELD_NS = 4_000_000_000
+"""How long a member that learns that others remove it leaves the lead to them."""
+
 GIVEN_UP_NS = 8_000_000_000
 """How long a removal waits that was given up because nobody has what counts of the removed: only an operator, or a
 member that comes back, can help."""
@@ -85,6 +88,8 @@ class Leader:
         """Members of this instance that turned out to have what nobody can supply."""
         self.given_up: dict[MemberId, Instant] = {}
         """Members whose removal was given up, because nobody has what counts of them, and until when."""
+        self.yields_until: Instant = 0
+        """Somebody wants to remove this member: until then it removes nobody itself."""
         self.waits_for: list[int] = []
         """Who has not answered the present attempt."""
         self.fruitless = 0
@@ -108,6 +113,8 @@ class Leader:
         answer; `lets_go`: nobody pursues what is frozen; `wants_promotion`: there is room for voters."""
         view = self.state.latest
         present = dict.fromkeys(member.pid for member in view.members)
+        if now < self.yields_until:
+            condemned = {}
         self.given_up = {member: until for member, until in self.given_up.items() if now < until}
         waiting = dict.fromkeys(member.pid for member in self.given_up if member in view.members)
         condemned = {pid: None for pid in condemned if pid not in waiting}
@@ -244,6 +251,10 @@ class Leader:
             if pid in present and pid not in plan.remove
         }
         if frozen:
+            if self.state.pid in frozen and attempt.view.voters[0].pid != self.state.pid:
+                self.yields_until = (
+                    now + YIELD_NS
+                )  # somebody removes this one: of two that remove each other, one yields
             if plan.remove:
                 self._grow(attempt, frozen, now, ready)
             else:

@@ -124,9 +124,9 @@ class ViewMember:
         self.changes.look(now)
         return self._finish(now, ready)
 
-    def resume(self, taken: Sequence[int], told: int, begun: Sequence[int] = ()) -> None:
+    def resume(self, taken: Sequence[int], reported: int, partly_taken: Sequence[int] = ()) -> None:
         """Set, before an earlier incarnation is resumed, what the application has; see Resuming."""
-        self.recovery.resume(taken, told, begun)
+        self.recovery.resume(taken, reported, partly_taken)
 
     @property
     def taken(self) -> list[int]:

@@ -48,13 +48,13 @@ class Recovery:
         self.bundles = 0
         """Own messages with events, in all incarnations."""
         self._reported = 0
-        self._begun: list[int] = []
+        self._partly_taken: list[int] = []
         self._custody: list[Custody | MarkCustody] = []
 
-    def resume(self, taken: Sequence[int], reported: int, begun: Sequence[int]) -> None:
+    def resume(self, taken: Sequence[int], reported: int, partly_taken: Sequence[int]) -> None:
         """Set what the application has; see Resuming in core/member.py."""
         self._reported = reported
-        self._begun = list(begun)
+        self._partly_taken = list(partly_taken)
         self._raise(taken)
 
     def _raise(self, counts: Sequence[int]) -> None:
@@ -175,8 +175,8 @@ class Recovery:
                 continue
             stream.take(state.taken_counts[stream.slot], NEVER)
             stream.got = stream.handed = max(stream.taken, stream.got)
-            begun = self._begun[stream.slot] if stream.slot < len(self._begun) else 0
-            if begun > stream.counted:
+            partly = self._partly_taken[stream.slot] if stream.slot < len(self._partly_taken) else 0
+            if partly > stream.counted:
                 stream.in_part = stream.taken + 1
         mine = state.own
         for number, entry in own.items():

@@ -35,6 +35,25 @@ class NotMemberError(UsageError):
     """The call needs a member, and this process has not joined or has left."""
 
 
+class RemovedError(NotMemberError):
+    """The other members removed this one from the group: says which of its own events took effect."""
+
+    def __init__(self, epoch: int, cut: tuple[int, int, int] | None, *, is_known: bool = True) -> None:
+        upto = f"up to {tuple(cut)} took effect, later ones" if cut is not None else "did not take effect, and"
+        told = f"its events {upto} never will" if is_known else "how far its events took effect is no longer known"
+        super().__init__(f"this member was removed by view {epoch}: {told}; open the group again to join as a new one")
+        self.epoch = epoch
+        """The view that is without it."""
+        self.cut = cut
+        """The last of its events that took effect, as (process, incarnation, number); None: none did."""
+        self.is_known = is_known
+        """False: so much happened meanwhile that nobody remembers the cut."""
+
+    def covers(self, event: tuple[int, int, int]) -> bool:
+        """Tell whether an own event took effect."""
+        return self.cut is not None and event <= self.cut
+
+
 class StalledError(UsageError):
     """The clock must catch up first: an event published now could be mistaken for an older one, or be refused."""
 
@@ -99,6 +118,22 @@ class ClosedError(WhenceError):
 
 class JoinError(WhenceError):
     """The world did not let us in: no contact answered, or the group could not be reached in time."""
+
+
+class JoinTimeoutError(JoinError, TimeoutError):
+    """The group could not be entered in time: names who is missing."""
+
+
+class QuorumError(WhenceError):
+    """A change of the members needs voters that cannot be reached or are to go: names them."""
+
+    def __init__(self, what: str, missing: Sequence[int]) -> None:
+        names = ", ".join(map(str, missing))
+        super().__init__(
+            f"{what}: without the voters {names} those that stay are no quorum, and could contradict them; bring one "
+            "of them back"
+        )
+        self.missing = tuple(missing)
 
 
 class NameTakenError(JoinError):

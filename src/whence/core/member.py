@@ -137,6 +137,56 @@ class OnOverlay(Protocol):
         """Return its neighbours, the peers it sends to at present, and the peers it suspects."""
 
 
+class MemberStatus(Struct, frozen=True):
+    """One member of a view, as another one sees it."""
+
+    pid: int
+    joined: int
+    """The epoch of the view that added it."""
+    voter: bool
+    live: bool
+    """It has shown that it takes part; a newcomer does not at first."""
+    suspected: bool
+    """It owes an answer for too long, or its connection is gone."""
+    lag: int
+    """Messages that were received here and that its application is not known to have taken."""
+
+
+class ViewStatus(Struct, frozen=True):
+    """A view, and how far its change is."""
+
+    epoch: int
+    """The view in which this member publishes."""
+    adopted: int
+    """The latest view that it knows."""
+    members: tuple[MemberStatus, ...]
+    frozen: tuple[int, ...]
+    """Members whose messages are not taken until a change is decided."""
+    leader: int
+    """Who leads changes at present."""
+    waits_for: tuple[int, ...]
+    """Whom a change waits for."""
+
+
+@runtime_checkable
+class Living(Protocol):
+    """Belongs to a group whose members change by views. Else they are those that announced themselves, and the
+    founders."""
+
+    @property
+    def is_member(self) -> bool:
+        """Tell whether it is, or was, a member."""
+
+    def view_status(self) -> ViewStatus | None:
+        """Return its view; None outside any."""
+
+    def opening_waits_for(self) -> str:
+        """Say what it waits for before it is live; empty if it is."""
+
+    def removal_lacks(self, pid: int) -> tuple[int, ...]:
+        """Return the voters without whom the others may not remove a member; empty if they may."""
+
+
 @runtime_checkable
 class Measured(Protocol):
     """Counts more than its gauges show."""

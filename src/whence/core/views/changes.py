@@ -5,6 +5,8 @@ stream. Whoever reads of its own removal publishes, delivers and votes no more, 
 until enough of the next voters know it: it may be the only one that does.
 """
 
+from collections.abc import Callable
+
 from whence.core.ready import Note, RandomSource, Ready, Send
 from whence.core.views.inbox import Inbox
 from whence.core.views.items import (
@@ -26,7 +28,7 @@ from whence.core.views.items import (
     ViewMessage,
     Wish,
 )
-from whence.core.views.journal import Entered, Journal, RemovedAt
+from whence.core.views.journal import Ended, Entered, Journal, RemovedAt
 from whence.core.views.leader import Leader
 from whence.core.views.links import NEVER, Links, last_event
 from whence.core.views.participant import Participant
@@ -84,6 +86,8 @@ class Changes:
         """The view that removed this member."""
         self.known_by: dict[int, None] = {}
         self.ended = False
+        self.bundles: Callable[[], int] = lambda: 0
+        """Returns the own messages with events, in all incarnations."""
 
     # --- wishes ---
 
@@ -248,6 +252,10 @@ class Changes:
     def _may_leave(self) -> bool:
         """Tell whether this member leaves and everything it published is settled."""
         return self.leaving and not any(isinstance(each, ViewMessage) for each in self.state.own.retained.values())
+
+    def leads(self) -> int:
+        """Return who should lead a change now, as far as this member knows."""
+        return self._leader(dict.fromkeys(member.pid for member in self.condemned))
 
     def _leader(self, condemned: dict[int, None]) -> int:
         """Return who should lead: the first voter that is neither suspected, condemned nor frozen; else this member."""
@@ -466,10 +474,16 @@ class Changes:
             return
         self.known_by[sender] = None
         if epoch > view.epoch or view.has_quorum(self.known_by):
-            self.ended = True
-            ready.notes.append(self._verdict(view))
+            self.end(self.verdict(view), ready)
 
-    def _verdict(self, view: View) -> Note:
+    def end(self, verdict: Note, ready: Ready) -> None:
+        """Be out for good: enough of the others know it."""
+        self.ended = True
+        self.journal.write(Ended(self.bundles()), ready)
+        ready.notes.append(verdict)
+
+    def verdict(self, view: View) -> Note:
+        """Return the note that a view removed this member: with how far its own messages count."""
         assert self.state.me is not None
         cut = view.cut_of(self.state.me)
         if cut is None:

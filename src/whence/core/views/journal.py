@@ -166,9 +166,16 @@ class Reserve(Struct, frozen=True, tag=56, array_like=True, gc=False):
     limit: int
 
 
+class Ended(Struct, frozen=True, tag=57, array_like=True, gc=False):
+    """This member is out, and enough of the others know: what comes later belongs to another member."""
+
+    bundles: int
+    """Own messages with events, in all incarnations and memberships."""
+
+
 Entry = (
     Adopted | Entered | Published | Marked | TakenCounts | Voted | Frozen | Base | Opened | MarkSeen | Custody
-    | MarkCustody | StreamAt | OwnAt | RemovedAt | Reserve | Skipped
+    | MarkCustody | StreamAt | OwnAt | RemovedAt | Reserve | Skipped | Ended
 )  # fmt: skip
 
 encode = msgpack.Encoder().encode

@@ -121,7 +121,7 @@ class Leader:
         joins = {pid: nonce for pid, nonce in joins.items() if pid not in waiting}
         leavers = {pid: None for pid in leavers if pid in present}
         if all(voter.pid in leavers or voter.pid in condemned for voter in view.voters):
-            leavers = {}  # others must be able to vote first
+            leavers.pop(self.state.pid, None)  # somebody must vote; the last one needs nobody
         remove = {pid: None for pid in [*condemned, *leavers, *joins, *self.dead] if pid in present}
         held = {pid: None for pid in frozen if pid in present}
         for some in (remove, {pid: None for pid in remove if pid in silent}):  # first all, then those that are gone

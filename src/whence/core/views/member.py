@@ -11,7 +11,7 @@ Source: docs/papers/views.md.
 from collections import deque
 from collections.abc import Sequence
 
-from whence.core.member import OverlayStatus
+from whence.core.member import OverlayStatus, ViewStatus
 from whence.core.ready import Gauge, Item, Note, RandomSource, Ready, Returned, Send
 from whence.core.views.changes import Changes, view_note
 from whence.core.views.inbox import Inbox
@@ -42,8 +42,9 @@ from whence.core.views.order import Order
 from whence.core.views.recovery import Recovery
 from whence.core.views.settings import ViewSettings
 from whence.core.views.state import ViewState
+from whence.core.views.status import Status
 from whence.core.views.view import MemberId, first_view
-from whence.errors import LimitError, NotMemberError, UsageError
+from whence.errors import LimitError, NotMemberError, RemovedError, UsageError
 from whence.limits import Limits
 from whence.types import Bundle, Instant, Process, packed
 
@@ -69,6 +70,8 @@ class ViewMember:
         self.changes = Changes(self.state, self.links, self.inbox, self.journal, settings, rng)
         self.newcomer = Newcomer(self.changes)
         self.recovery = Recovery(self.changes, self.newcomer)
+        self.changes.bundles = lambda: self.recovery.bundles
+        self.status = Status(self.changes, self.newcomer)
         self._published = 0
         """Events published in this incarnation."""
 
@@ -151,8 +154,9 @@ class ViewMember:
         ready = Ready()
         self.changes.leaving = True
         if not self.links.all:
-            self.changes.ended = True
-            ready.notes.append(Note("leave", "left", epoch=self.state.adopted, event=self.links.settled_last))
+            self.changes.end(
+                Note("leave", "left", epoch=self.state.adopted, event=self.links.settled_last), ready
+            )
             return ready
         self.changes.look(now)
         return self._finish(now, ready)
@@ -160,8 +164,12 @@ class ViewMember:
     # --- publishing ---
 
     def publish(self, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
-        """Publish events as one bundle. Raises NotMemberError outside the group, LimitError over a limit."""
+        """Publish events as one bundle. Raises NotMemberError outside the group, RemovedError once it was removed,
+        LimitError over a limit."""
         state = self.state
+        if (view := self.changes.removed_by) is not None:
+            verdict = self.changes.verdict(view)
+            raise RemovedError(view.epoch, verdict.event, is_known=verdict.reason != "removed_unknown")
         if not state.live or self.changes.leaving:
             raise NotMemberError("only a member may publish, and this process is none, or is leaving")
         bundle, count = packed(self.me, self._published + 1, payloads), len(payloads)
@@ -307,6 +315,17 @@ class ViewMember:
             self.changes.look(now)
         return self._finish(now, ready)
 
+    def meet(self, peer: Process, now: Instant) -> Ready:
+        """Ask a member that has connected how far it is: its answer ends a suspicion."""
+        ready = Ready()
+        if peer.pid in self.links.peers and self.changes.removed_by is None:
+            ready.send.append(Send((peer.pid,), self.links.ack(asks=True)))
+        return self._finish(now, ready)
+
+    def parted(self, peer: Process, now: Instant) -> Ready:
+        """Suspect a member that says it goes away: it is one until a view is without it."""
+        return self.unreachable(peer.pid, now)
+
     def act(self, name: str, argument: int, now: Instant) -> Ready:
         """Remove a member (`remove`), suspect one by mistake (`suspect`), or end the mistake (`trust`).
 
@@ -406,6 +425,18 @@ class ViewMember:
         return OverlayStatus(
             list(self.links.peers), [pid for pid in self.links.peers if pid not in suspected], suspected
         )
+
+    def view_status(self) -> ViewStatus | None:
+        """Return the view that was entered, and how far a change of it is."""
+        return self.status.view()
+
+    def opening_waits_for(self) -> str:
+        """Say what this process waits for before it is live."""
+        return self.status.opening()
+
+    def removal_lacks(self, pid: int) -> tuple[int, ...]:
+        """Return the voters without whom the others may not remove a member."""
+        return self.status.removal_lacks(pid)
 
     def checkpoint(self) -> list[bytes]:
         """Return records that are equivalent to all persisted so far."""

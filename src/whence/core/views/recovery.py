@@ -14,6 +14,7 @@ from whence.core.views.journal import (
     Adopted,
     Base,
     Custody,
+    Ended,
     Entered,
     Frozen,
     MarkCustody,
@@ -50,6 +51,8 @@ class Recovery:
         self._reported = 0
         self._partly_taken: list[int] = []
         self._custody: list[Custody | MarkCustody] = []
+        self._ended: Ended | None = None
+        """An earlier membership of this process ended: nothing of it is replayed."""
 
     def resume(self, taken: Sequence[int], reported: int, partly_taken: Sequence[int]) -> None:
         """Set what the application has; see Resuming in core/member.py."""
@@ -69,8 +72,7 @@ class Recovery:
         removed: int | None = None
         bundles_of: dict[int, int] = {}
         stable = 0
-        for record in records:
-            entry = journal.decode(record)
+        for entry in self._of_last_membership(records):
             match entry:
                 case Adopted():
                     self._adopted(entry)
@@ -85,8 +87,6 @@ class Recovery:
                     else:
                         self.bundles += 1
                         bundles_of[number] = self.bundles
-                case TakenCounts(counts):
-                    self._raise(counts)
                 case Voted():
                     changes.participant.acceptor.restore(entry)
                     changes.leader.seen(entry.promised)
@@ -134,6 +134,19 @@ class Recovery:
         if removed is not None:
             changes.removed_by = state.views.get(removed)
         return True
+
+    def _of_last_membership(self, records: Sequence[bytes]) -> list[journal.Entry]:
+        """Return the entries of the last membership; of earlier ones only what the application has taken counts."""
+        entries: list[journal.Entry] = []
+        for record in records:
+            entry = journal.decode(record)
+            if isinstance(entry, Ended):
+                self.bundles, self._ended, entries = entry.bundles, entry, []
+            elif isinstance(entry, TakenCounts):
+                self._raise(entry.counts)
+            else:
+                entries.append(entry)
+        return entries
 
     def _adopted(self, entry: Adopted) -> None:
         state, view = self.state, entry.view
@@ -246,8 +259,10 @@ class Recovery:
     def checkpoint(self) -> list[bytes]:
         """Return records that are equivalent to all persisted so far."""
         state = self.state
+        if self.changes.ended:
+            return [journal.encode(Ended(self.bundles))]
         if state.me is None:
-            return []
+            return [] if self._ended is None else [journal.encode(self._ended)]
         self.links.count_taken()
         mine = state.own
         first = next(iter(mine.retained), mine.got + 1)

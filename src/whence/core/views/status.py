@@ -1,0 +1,84 @@
+"""What an application or an operator may ask a member of a living group: who is in it, and what is waited for."""
+
+from whence.core.member import MemberStatus, ViewStatus
+from whence.core.views.changes import Changes
+from whence.core.views.links import Links, Peer
+from whence.core.views.newcomer import Newcomer
+from whence.core.views.state import ViewState
+from whence.core.views.view import MemberId
+
+
+class Status:
+    """Answers questions about one member, and changes nothing."""
+
+    def __init__(self, changes: Changes, newcomer: Newcomer) -> None:
+        self._changes, self._newcomer = changes, newcomer
+        self._state: ViewState = changes.state
+        self._links: Links = changes.links
+
+    def view(self) -> ViewStatus | None:
+        """Return the view that was entered, and how far a change of it is; None outside any view."""
+        state, changes = self._state, self._changes
+        if state.me is None or state.entered not in state.views:
+            return None
+        return ViewStatus(
+            epoch=state.entered,
+            adopted=state.adopted,
+            members=tuple(self._member(member) for member in state.view.members),
+            frozen=tuple(state.frozen),
+            leader=changes.leads(),
+            waits_for=tuple(self._waits_for()),
+        )
+
+    def _member(self, member: MemberId) -> MemberStatus:
+        state, peer = self._state, self._links.peers.get(member.pid)
+        voter = member in state.view.voters
+        if member == state.me:
+            lag = sum(max(0, stream.got - stream.taken) for stream in state.here)
+            return MemberStatus(member.pid, member.joined, voter, state.live, False, lag)
+        if peer is None or peer.member != member:  # a later view, which is not entered yet, is without it
+            return MemberStatus(member.pid, member.joined, voter, False, True, 0)
+        suspected = member.pid in self._links.suspects.now
+        return MemberStatus(member.pid, member.joined, voter, self._is_live(peer), suspected, self._lag(peer))
+
+    def _is_live(self, peer: Peer) -> bool:
+        """Tell whether a member has shown that it is opened: before, a newcomer has nothing of older members."""
+        place = self._state.latest.place_of(peer.member.pid)
+        return not peer.member.joined or any(got for at, got in enumerate(peer.got) if at != place)
+
+    def _lag(self, peer: Peer) -> int:
+        """Return the messages that were got here and that a member's application is not known to have taken."""
+        state = self._state
+        return sum(
+            max(0, stream.got - max(peer.taken[place], stream.held_from - 1))
+            for place, member in enumerate(state.latest.members)
+            if (stream := state.streams.get(member)) is not None
+        )
+
+    def _waits_for(self) -> list[int]:
+        """Return the members that a change led here waits for, or those of which something is missing here."""
+        state, leader = self._state, self._changes.leader
+        if leader.attempt is not None:
+            return leader.waits_for
+        return [member.pid for member in state.open_cuts]
+
+    def opening(self) -> str:
+        """Say what this process waits for before it is live; empty if it is, or was removed."""
+        state = self._state
+        if state.me is None:
+            asked = ", ".join(map(str, self._newcomer.contacts))
+            return f"a quorum of the voters to add it (it asked {asked})" if asked else "a member to ask"
+        if state.live or self._changes.removed_by is not None:
+            return ""
+        if not state.opened and (missing := self._newcomer.missing()):
+            return f"the mark or the acknowledgement of {', '.join(map(str, missing))}"
+        return "what older members published before it came"
+
+    def removal_lacks(self, pid: int) -> tuple[int, ...]:
+        """Return the voters without whom the others may not remove a member; empty if they may."""
+        view = self._state.latest
+        gone = {pid: None} | {member.pid: None for member in self._changes.condemned}
+        stays = [member.pid for member in view.members if member.pid not in gone]
+        if view.has_quorum(stays) and any(voter.pid in stays for voter in view.voters):
+            return ()
+        return tuple(voter.pid for voter in view.voters if voter.pid in gone)

@@ -14,6 +14,7 @@ from whence.errors import (
     EventsLostError,
     InternalError,
     JoinError,
+    JoinTimeoutError,
     LeaseSuspendedError,
     LimitError,
     NameTakenError,
@@ -21,6 +22,8 @@ from whence.errors import (
     NotMemberError,
     OutcomeUnknownError,
     PayloadError,
+    QuorumError,
+    RemovedError,
     SettingError,
     SlowConsumerError,
     StalledError,
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from whence.api.node import Node, join
     from whence.api.receipts import Receipt
     from whence.core.links.detector import DetectorSettings
+    from whence.net.membership import Removed, View
     from whence.net.run import run
     from whence.net.settings import NetSettings
 
@@ -53,6 +57,7 @@ __all__ = [
     "Group",
     "InternalError",
     "JoinError",
+    "JoinTimeoutError",
     "LateEvent",
     "LeaseSuspendedError",
     "Level",
@@ -64,13 +69,17 @@ __all__ = [
     "NotMemberError",
     "OutcomeUnknownError",
     "PayloadError",
+    "QuorumError",
     "Receipt",
+    "Removed",
+    "RemovedError",
     "SettingError",
     "SlowConsumerError",
     "StalledError",
     "StorageError",
     "TraceError",
     "UsageError",
+    "View",
     "WhenceError",
     "__version__",
     "join",
@@ -80,7 +89,8 @@ __all__ = [
 _LIVE = {
     "Batch": "api.delivery", "Delivery": "api.delivery", "DetectorSettings": "core.links.detector",
     "Group": "api.group", "LateEvent": "api.delivery", "NetSettings": "net.settings", "Node": "api.node",
-    "Receipt": "api.receipts", "join": "api.node", "run": "net.run",
+    "Receipt": "api.receipts", "Removed": "net.membership", "View": "net.membership", "join": "api.node",
+    "run": "net.run",
 }  # fmt: skip
 """The modules that hold the live system's names. They are imported on first use; simulations do without them."""
 

@@ -14,7 +14,8 @@ import msgspec
 
 from whence.api.arguments import check_count, check_timeout
 from whence.api.delivery import Batch, Delivery, LateEvent
-from whence.api.inbox import Batches, Inbox
+from whence.api.inbox import Batches, Events, Inbox
+from whence.api.membership import MembershipCalls
 from whence.api.payloads import Payload, all_checked, checked
 from whence.api.publisher import Publisher
 from whence.api.receipts import Durability, Receipt, check_until, wait_until
@@ -22,6 +23,7 @@ from whence.api.tickets import TicketCalls
 from whence.core.ticket_status import TicketStatus
 from whence.errors import ClosedError, EventsLostError, JoinError, UsageError
 from whence.net.driver import Driver
+from whence.net.membership import Removed, View
 from whence.types import Level
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ TURN_EVENTS = 1024
 """Publishes after which other tasks get their turn, and pending events go out unless peers are busy."""
 
 
-class Group(TicketCalls):
+class Group(TicketCalls, MembershipCalls):
     """A group this process is a member of."""
 
     def __init__(
@@ -182,6 +184,16 @@ class Group(TicketCalls):
         self._inbox.check_iterable()
         return Batches(self._inbox)
 
+    def events(self) -> AsyncIterator[Delivery | View | Removed]:
+        """Return an iterator over deliveries and, in between, the views of a living group: View when this member enters
+        one, Removed last of all.
+
+        It shares the sequence of single deliveries. Members see a view at different places. Raises UsageError as
+        `__aiter__` does.
+        """
+        self._inbox.check_iterable()
+        return Events(self._inbox)
+
     def late(self) -> AsyncIterator[LateEvent]:
         """Return an iterator over events that came after their place in the order had passed."""
         return self._inbox.late_events
@@ -258,13 +270,29 @@ class Group(TicketCalls):
         """Return the same group for values of a msgspec type instead of bytes. Raises UsageError for anything else."""
         return TypedGroup(self, kind)
 
+    async def leave(self, timeout_s: float | None = 30.0) -> None:
+        """Leave a living group for good: what was published is settled, the others decide a view without this member,
+        iterators end.
+
+        Raises TimeoutError, which names who is missing, after `timeout_s`: the member is still leaving, and publishes
+        nothing more. Raises UsageError in groups whose members do not change by views: `close` is enough there.
+        """
+        check_timeout(timeout_s)
+        self._living()
+        self.take_in_hand()
+        await self.publisher.drain()
+        await self._node.live.leave_for_good(self.name, timeout_s)
+        self._node.groups.pop(self.name, None)
+        self.publisher.tell_lost()
+
     async def close(self) -> None:
         """Leave the group: what was published goes out, the farewell spreads, iterators end.
 
         What the member has not taken after `publish_wait_s` is lost: the group is left, and EventsLostError raised.
         At level `causal` members are fixed: this one is away until a later incarnation of the process opens the group
-        again. Events it published that not every member has wait for that, or are lost if no data directory retains
-        them. Wait for `settled` first where that matters. What the application was handed is taken, unless it
+        again; so is a member of a living group that has a data directory, which `leave` ends, and one without leaves.
+        Events that a member that is away published and that not every member has wait for its return, or are lost if no
+        data directory retains them. Wait for `settled` first where that matters. What the application was handed is taken, unless it
         acknowledges itself. Closing the group again does nothing.
         """
         if self._node.groups.get(self.name) is not self:

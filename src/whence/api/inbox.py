@@ -24,9 +24,10 @@ from whence.api.signal import Signal
 from whence.core.offsets import Offsets
 from whence.core.ready import Delivery as Step
 from whence.core.ready import Gap, Late, Mark
-from whence.errors import ClosedError, LimitError, SlowConsumerError, UsageError, WhenceError
+from whence.errors import ClosedError, LimitError, RemovedError, SlowConsumerError, UsageError, WhenceError
+from whence.net.membership import Removed, View
 from whence.net.recorder import TraceRecorder
-from whence.types import Bundle, Span
+from whence.types import Bundle, EventId, Span
 
 INBOX_BYTES_MAX = 64 << 20
 """Publishers of a group wait for its slowest consumer, so an inbox holds what they have in flight. Should that ever
@@ -63,6 +64,9 @@ class Ack(StrEnum):
             raise UsageError(f"ack is next or manual, not {name!r}")
         return cls(name)
 
+
+VIEWS_MAX = 256
+"""Views that wait for a reader; most applications ask for deliveries only. Full: the oldest is forgotten."""
 
 _NOTHING: tuple[Delivery, ...] = ()
 _NUMBERS = count(1)
@@ -111,6 +115,10 @@ class Inbox:
         self._arrived, self._room = Signal(), Signal()
         self._paused = False
         self._bytes = 0
+        self.begun = 0
+        """Batches that a reader has begun, or that were dropped."""
+        self.views: deque[tuple[int, View]] = deque(maxlen=VIEWS_MAX)
+        """Views that no reader has asked for, each with the number of batches that come before it."""
 
     # --- what the driver brings ---
 
@@ -181,6 +189,14 @@ class Inbox:
         """Queue a late bundle's events."""
         if self._receive:
             self.late_events.add(late)
+
+    def entered(self, view: View) -> None:
+        """Queue a view that the member entered, before the first delivery that was published in it."""
+        epochs = [batch._mark.epoch if batch._mark is not None else None for batch in self.batches]
+        before = next((at for at, epoch in enumerate(epochs) if epoch is not None and epoch >= view.epoch), len(epochs))
+        self.views.append((self.begun + before, view))
+        if self._arrived.waiting:
+            self._arrived.wake()
 
     def closing(self) -> None:
         """Note that the application closes the group itself: what it was handed is taken."""
@@ -253,6 +269,7 @@ class Inbox:
     def begin_batch(self) -> Batch:
         """Remove and return the next batch."""
         batch = self.batches.popleft()
+        self.begun += 1
         self._bytes -= len(batch.bundle.body)
         self.events -= batch.count
         if self._paused and self._bytes <= INBOX_BYTES_MAX // 2:
@@ -303,6 +320,7 @@ class Inbox:
     def _drop(self, gone: Batch) -> None:
         """Drop a batch, and report the gap with the next one. It is taken together with that one's first event."""
         bundle, first = gone.bundle, self.batches[0]
+        self.begun += 1
         self.events -= gone.count
         self.dropped += gone.count
         self._bytes -= len(bundle.body)
@@ -335,6 +353,8 @@ class Deliveries:
         """Its events that were not handed out yet."""
         self._quick: Iterator[Delivery] = iter(_NOTHING)
         """All of those but the last, where handing one out needs no bookkeeping."""
+        self._in_batch = False
+        """Events of that batch are left."""
 
     def __aiter__(self) -> "Deliveries":
         return self
@@ -367,6 +387,7 @@ class Deliveries:
                 offsets.step()
                 if recorder is not None:
                     recorder.handed(batch.bundle, batch.held_ns, batch._mark, found._offset, (found.payload,))
+                self._in_batch = found._offset < batch.count - 1
                 return found
             inbox.take_in_hand()
         if found is None:
@@ -375,6 +396,7 @@ class Deliveries:
             batch = inbox.begin_batch()
             found = self._begin(batch)
         assert batch is not None
+        self._in_batch = found._offset < batch.count - 1
         if recorder is not None:
             recorder.handed(batch.bundle, batch.held_ns, batch._mark, found._offset, (found.payload,))
         if offsets.counts:
@@ -382,6 +404,15 @@ class Deliveries:
         elif found._offset == batch.count - 1:
             offsets.on_taken(batch.bundle, batch.count)
         return found
+
+    def view_now(self) -> View | None:
+        """Return the view whose turn it is, None if it is a delivery's; what was handed out before is taken."""
+        inbox = self._inbox
+        if self._in_batch or not inbox.views or inbox.views[0][0] > inbox.begun:
+            return None
+        if inbox.offsets.counts and not inbox.manual:
+            inbox.take_in_hand()
+        return inbox.views.popleft()[1]
 
     def next_batch_now(self) -> Batch | None:
         """Return the next batch or the rest of one that was begun, None if none is here; what was before is taken."""
@@ -400,7 +431,7 @@ class Deliveries:
             batch = inbox.begin_batch()
         else:
             return None
-        self._current = None
+        self._current, self._in_batch = None, False
         inbox.hand(batch.bundle, batch.count, batch.held_ns, batch._mark)
         return batch
 
@@ -419,6 +450,7 @@ class Deliveries:
     def _leave_to_a_later_incarnation(self) -> None:
         """Hand out nothing more, and count nothing as taken."""
         self._inbox.batches.clear()
+        self._in_batch = False
         self._current, self._rest, self._quick = None, iter(_NOTHING), iter(_NOTHING)
         self._inbox.offsets.leave_untaken()
 
@@ -437,3 +469,30 @@ class Batches:
         while (batch := self._inbox.deliveries.next_batch_now()) is None:
             await self._inbox.more()
         return batch
+
+
+class Events:
+    """An iterator over deliveries and, between them, what becomes of the members; it shares the sequence of events."""
+
+    def __init__(self, inbox: Inbox) -> None:
+        self._inbox = inbox
+        self._is_over = False
+
+    def __aiter__(self) -> "Events":
+        return self
+
+    async def __anext__(self) -> Delivery | View | Removed:
+        """Return the next delivery or view; Removed is the last. Raises what else ended the group, if it was an
+        error."""
+        deliveries = self._inbox.deliveries
+        while True:
+            found = deliveries.view_now() or deliveries.next_now()
+            if found is not None:
+                return found
+            try:
+                await self._inbox.more()
+            except RemovedError as error:
+                if self._is_over:
+                    raise StopAsyncIteration from None
+                self._is_over = True
+                return Removed(error.epoch, None if error.cut is None else EventId(*error.cut))

@@ -135,6 +135,8 @@ class Node:
                 group.take_in_hand()
             self.groups.clear()
             await asyncio.gather(*[publisher.drain(patiently=patiently) for publisher in publishers])
+            if patiently:
+                await live.part()
             await live.close()
             for publisher in publishers:
                 publisher.tell_lost()
@@ -146,6 +148,10 @@ class Node:
         *,
         settings: Mapping[str, Any] | None = None,
         founders: Sequence[int] = (),
+        membership: str | None = None,
+        order: str | None = None,
+        create: bool = False,
+        remove_after_s: float | None = None,
         durable: bool = False,
         write: bool = False,
         receive: bool = True,
@@ -164,6 +170,12 @@ class Node:
         them are here, and waits for them at most `timeout_s` (None: without limit). Level `causal` has them as its only
         members; level `optimistic` needs at least three, whose acknowledgements tickets rest on; elsewhere a group that
         names none is begun by the first process that opens it.
+        `membership="living"` at level `causal`, and `order="strict"` at level `total`, let members join, leave and be
+        removed (Group.leave, Group.remove, Group.view, Group.events). Such a group begins with its founders; without
+        them, this process joins it through any member it is connected to, and `create` begins it if there is none. It
+        returns when the member is live. With a data directory a member is the same one after a restart, and founders
+        need not be named again; without, one that is silent for `remove_after_s` (30 s; with a data directory never,
+        unless given; 0: never) is removed.
         `write` obtains a ticket at level `optimistic` and waits for it: without one a member only receives, until it
         calls `acquire_ticket`. At level `total` it waits until a restarted process may publish. Elsewhere every member
         may.
@@ -194,7 +206,9 @@ class Node:
         check_callable("on_lost", on_lost)
         for flag, given in (("write", write), ("receive", receive), ("durable", durable)):
             check_flag(flag, given)
+        check_flag("create", create)
         check_settings(settings)
+        chosen = {**(settings or {}), **_living(membership, order, remove_after_s)}
         beginners = pids_of("founders", founders)
         inbox = Inbox(
             str(level), inbox_events_max, Overflow.parse(overflow), receive=receive, on_batch=on_batch,
@@ -203,7 +217,7 @@ class Node:
         inbox.on_pause = live.pause_for
         inbox.rtt_ns = live.peers.rtt_ns
         driver = await live.open(
-            name, str(level), inbox, settings or {}, founders=beginners, durable=durable, timeout_s=timeout_s
+            name, str(level), inbox, chosen, founders=beginners, create=create, durable=durable, timeout_s=timeout_s
         )
         group = Group(self, driver, inbox, flush_s=flush_s, wait_s=publish_wait_s, on_lost=on_lost)
         self.groups[name] = group
@@ -214,6 +228,19 @@ class Node:
                 await group.close()
                 raise
         return group
+
+
+def _living(membership: str | None, order: str | None, remove_after_s: float | None) -> dict[str, Any]:
+    """Return the settings that concern how the members change, as far as they are given. Raises UsageError."""
+    chosen: dict[str, Any] = {}
+    if membership is not None:
+        chosen["membership"] = membership
+    if order is not None:
+        chosen["order"] = order
+    if remove_after_s is not None:
+        check_seconds("remove_after_s", remove_after_s)
+        chosen["remove_after_ns"] = int(remove_after_s * 1e9)
+    return chosen
 
 
 def join(

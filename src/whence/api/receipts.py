@@ -198,7 +198,7 @@ def check_stores(driver: Driver) -> None:
     if driver.stores:
         return
     level = driver.context.level
-    if not stores_events(level):
+    if not stores_events(level, driver.context.settings):
         storing = ", ".join(name for name in LEVELS if stores_events(name))
         raise UsageError(f"level {level} stores no events; levels that do, with a data directory: {storing}")
     raise UsageError("this group stores nothing; open it with durable=True and a data directory")

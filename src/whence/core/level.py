@@ -39,7 +39,7 @@ class LevelSpec(Protocol):
     def first_peers(self, settings: Any) -> int:
         """Return the largest number of other processes that a founder is given."""
 
-    def reads_wall_clock(self) -> bool:
+    def reads_wall_clock(self, settings: Any) -> bool:
         """Tell whether `now` is the wall clock, which may jump; else it is monotonic, for rounds and leases."""
 
 
@@ -62,8 +62,9 @@ class Remembering(Protocol):
 class Live(Protocol):
     """Its members run in live groups: every level of the registry. Rivals run in the simulator alone."""
 
-    def live_settings(self, founders: Sequence[int], given: Mapping[str, object]) -> dict[str, object]:
-        """Return the settings of a live group unless the caller gives others, and those that follow from its founders.
+    def live_settings(self, founders: Sequence[int], given: Mapping[str, object], *, data: bool) -> dict[str, object]:
+        """Return the settings of a live group unless the caller gives others, and those that follow from its founders,
+        and from whether its members have a data directory.
 
         Raises SettingError if the level needs founders and there are none.
         """
@@ -71,19 +72,18 @@ class Live(Protocol):
 
 @runtime_checkable
 class NeedsData(Protocol):
-    """Its members need a data directory."""
+    """Its members need a data directory, at least with some settings."""
 
-    @property
-    def why_data(self) -> str:
-        """Return why, and what to do."""
+    def why_data(self, settings: Any) -> str:
+        """Return why, and what to do; empty if they do not."""
 
 
 @runtime_checkable
 class HoldingBytes(Protocol):
     """Its members hold events back before they deliver them, and need room for that. Else publishers share all room."""
 
-    def held_bytes_max(self, settings: Any) -> int:
-        """Return the most bytes that a member holds back."""
+    def held_bytes_max(self, settings: Any) -> int | None:
+        """Return the most bytes that a member holds back; None: with these settings it holds none back by design."""
 
 
 @runtime_checkable

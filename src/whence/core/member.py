@@ -183,8 +183,8 @@ class Living(Protocol):
     def opening_waits_for(self) -> str:
         """Say what it waits for before it is live; empty if it is."""
 
-    def removal_lacks(self, pid: int) -> tuple[int, ...]:
-        """Return the voters without whom the others may not remove a member; empty if they may."""
+    def removal_lacks(self, gone: Sequence[int]) -> tuple[int, ...]:
+        """Return the voters without whom the others may not remove these members; empty if they may."""
 
 
 @runtime_checkable

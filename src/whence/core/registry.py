@@ -15,10 +15,11 @@ LEVELS: dict[str, LevelSpec] = {
 """Every level that a live group can have, by name."""
 
 
-def stores_events(level: str) -> bool:
+def stores_events(level: str, settings: object = None) -> bool:
     """Tell whether members can promise that a publication survives a crash of its process.
 
     Members of the other levels deliver in time or report what is missing: what a later incarnation repeats would be out
-    of order.
+    of order. `settings`: those of one group; without, it is about the level as such.
     """
-    return level in GOSSIP or remembers(LEVELS.get(level))
+    spec = LEVELS.get(level)
+    return level in GOSSIP or remembers(spec) or (settings is not None and remembers(spec, settings))

@@ -8,6 +8,7 @@ from whence.core.offsets import Offsets
 from whence.core.ready import Delivery, Gap, Item, Late
 from whence.errors import WhenceError
 from whence.net.commit import Commit
+from whence.net.membership import View
 from whence.net.recorder import TraceRecorder
 from whence.store.consumer_offsets import ConsumerOffsets
 from whence.types import Process
@@ -37,6 +38,9 @@ class Sink(Protocol):
 
     def reset(self, reason: str) -> None:
         """Take a reset: the member's state was repaired, or it went on without what it missed."""
+
+    def entered(self, view: View) -> None:
+        """Take a view that the member entered."""
 
     def full(self) -> bool:
         """Tell whether publishers should wait for the application."""
@@ -75,7 +79,8 @@ class GroupContext(NamedTuple):
     def others_max(self) -> int | None:
         """Return the most other members that a member can know; None where the level has no such bound."""
         views = getattr(self.settings, "views", None)
-        return None if views is None or views.view == "full" else int(views.view_size)
+        size: int | None = getattr(views, "view_size", None)
+        return None if getattr(views, "view", "full") == "full" else size
 
     def reaches_view_only(self) -> bool:
         """Tell whether a process outside a member's view gets its events only by asking another process for them."""

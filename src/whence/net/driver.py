@@ -14,7 +14,7 @@ from whence.core.flow import BundleLimits, Flow, Outbox, Sources
 from whence.core.level import BuildContext, ClockWatching, HoldingBytes, offsets_of
 from whence.core.level import remembers as does_remember
 from whence.core.links.reached import Reached
-from whence.core.member import Dynamic, Leased, Member, Refusing, Resuming
+from whence.core.member import Dynamic, Leased, Living, Member, Refusing, Resuming
 from whence.core.membership.full_view import Directory
 from whence.core.ready import Note
 from whence.core.registry import stores_events
@@ -26,6 +26,7 @@ from whence.errors import ClosedError, InternalError, Refusal, StorageError, Usa
 from whence.net.acknowledgements import Acknowledgements
 from whence.net.clock import SlipWatch, epoch_floor, steady_ns, wall_ns
 from whence.net.context import GroupContext, GroupStorage, NodeServices, Sink
+from whence.net.membership import ENTERED, View, removal
 from whence.net.ports import LivePorts
 from whence.net.recorder import TraceRecorder
 from whence.net.retained import RetainedBundles
@@ -49,6 +50,10 @@ class Driver:
         self.group = context.group
         self.joined = False
         self.left = False
+        self.ended = False
+        """The member is out of the group for good: it left, or was removed."""
+        self.view_pids: tuple[int, ...] = ()
+        """The members of the view it is in, where members change by views."""
         self.on_stop: Callable[[], None] = lambda: None
         """Called when the member stops: what was accepted and is pending for it is lost."""
         self.failure: WhenceError | None = None
@@ -57,10 +62,10 @@ class Driver:
         self._recorder = recorder
         self._commit = storage.commit if storage is not None else None
         self.keeps_journal = storage is not None
-        remembers = storage is not None and does_remember(context.spec)
+        remembers = storage is not None and does_remember(context.spec, context.settings)
         self.durable = durable
         """Bundles are retained on disk until every member has them, whether or not the member retains them itself."""
-        self._clock = wall_ns if context.spec.reads_wall_clock() else steady_ns
+        self._clock = wall_ns if context.spec.reads_wall_clock(context.settings) else steady_ns
         self._changed = asyncio.Event()
         self._watched = 0
         """The number of callers that wait for a change."""
@@ -214,6 +219,8 @@ class Driver:
     def others(self) -> tuple[int, ...]:
         """Return the other members: those in the member's view, and those that announced themselves."""
         known = dict.fromkeys(pid for pid in self._node.members(self.group) if pid != self.context.me.pid)
+        if isinstance(self.member, Living):
+            return tuple(sorted(known))
         return tuple(sorted(known | dict.fromkeys(self.member.view() or ())))
 
     def ticket(self) -> TicketStatus | None:
@@ -224,7 +231,7 @@ class Driver:
     def stores(self) -> bool:
         """Tell whether what is published here survives a crash of the process."""
         retains = self.durable or self.runner.member_persists
-        return self._commit is not None and stores_events(self.context.level) and retains
+        return self._commit is not None and stores_events(self.context.level, self.context.settings) and retains
 
     # --- what the runner and the clock bring up ---
 
@@ -260,7 +267,7 @@ class Driver:
 
     def forget_peer(self, peer: int) -> None:
         """Stop waiting for a peer that is gone."""
-        self.flow.credit.forget(peer, stays=does_remember(self.context.spec))
+        self.flow.credit.forget(peer, stays=does_remember(self.context.spec, self.context.settings))
         self.waiters.look()
 
     def _acknowledge(self, publisher: Process, reached: Reached) -> None:
@@ -276,10 +283,23 @@ class Driver:
             self._node.member_changed(self.group)
         elif note.reason == OWN_LOST:
             self.stop(own_lost(self.group, note.peer))
+        elif note.kind == "view" and note.reason == ENTERED:
+            self._entered(note)
         elif note.kind == "leave":
             self.joined, self._sink.recorder = False, None  # what came before is still handed out, and nothing is owed
-            self.stop()
+            self.ended = True
+            self.stop(removal(note))
             self._node.member_changed(self.group)
+
+    def _entered(self, note: Note) -> None:
+        """Report a view to the application, and wait no longer for those that it is without."""
+        members = note.view or ()
+        removed = tuple(pid for pid in self.view_pids if pid not in members)
+        added = tuple(pid for pid in members if pid not in self.view_pids)
+        self.view_pids = members
+        self._sink.entered(View(note.epoch or 0, members, added, removed))
+        for pid in removed:
+            self.forget_peer(pid)
 
     def _wake(self) -> None:
         if not self.left:

@@ -15,11 +15,11 @@ from typing import Any
 
 from whence.core.level import NeedsData, Placed, remembers
 from whence.core.links.presence import Place
-from whence.core.member import Founded
+from whence.core.member import Founded, Living
 from whence.core.ready import Item
 from whence.core.registry import LEVELS, stores_events
 from whence.core.runner import OF_MEMBER
-from whence.errors import JoinError, NameTakenError, NotMemberError, UsageError
+from whence.errors import JoinTimeoutError, NameTakenError, NotMemberError, UsageError
 from whence.limits import GROUP_NAME_BYTES_MAX, GROUP_NAME_CHARS_MAX, MERGED_PEER_ID_MAX
 from whence.net import tls
 from whence.net.clock import steady_ns
@@ -29,6 +29,7 @@ from whence.net.context import GroupContext, NodeServices, Sink
 from whence.net.driver import Driver
 from whence.net.files import GroupFiles
 from whence.net.incarnations import Incarnations
+from whence.net.living_opening import LivingOpening
 from whence.net.opening import GroupOpening, answers
 from whence.net.otel import Telemetry
 from whence.net.outboxes import Outboxes
@@ -46,6 +47,10 @@ LOOPBACK = ("127.", "localhost", "::1")
 FAREWELL_S = 0.25
 """How long a fixed member that is closed stays to acknowledge what its application has taken: several times the delay
 of an acknowledgement (`ack_ns`)."""
+
+
+PART_S = 2.0
+"""How long a process that is closed waits until the living groups that forget it know that it is gone."""
 
 
 class LiveNode:
@@ -90,6 +95,8 @@ class LiveNode:
         """Why this node was stopped."""
         self._keeps_data = directory is not None
         self._insecure = insecure or safety is not None
+        self._ended: dict[str, None] = {}
+        """Groups in which this process's last membership ended: it may join anew."""
         self._behind: dict[object, None] = {}
         self._refused = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -175,17 +182,18 @@ class LiveNode:
         given: Mapping[str, Any],
         *,
         founders: Sequence[int] = (),
+        create: bool = False,
         durable: bool = False,
         timeout_s: float | None = 30.0,
     ) -> Driver:
-        """Become a member of a group. Raises UsageError, SettingError, StorageError, JoinError.
+        """Become a member of a group. Raises UsageError, SettingError, StorageError, JoinError; RemovedError where an
+        earlier incarnation was removed before this one was live.
 
-        Without `timeout_s` it waits for founders without limit.
+        Without `timeout_s` it waits for founders without limit. `create`: a living group is begun if it has no member.
         """
-        driver, records = self._prepare(
-            group, level, sink, settings_of(level, founders, given, udp=self.settings.udp), founders, durable=durable
-        )
-        opening = GroupOpening(driver, founders, self.peers, self._presence, self.outboxes, self.contacts)
+        chosen = settings_of(level, founders, given, data=self._keeps_data, udp=self.settings.udp)
+        driver, records = self._prepare(group, level, sink, chosen, founders, durable=durable)
+        opening = self._opening(driver, founders, records, create=create)
         try:
             async with asyncio.timeout(timeout_s):
                 if returns := _has_begun(driver.context, records):
@@ -204,13 +212,26 @@ class LiveNode:
         except TimeoutError:
             why = f"; it waits for {opening.waits_for}" if opening.waits_for else ""
             await self._close_group(group)
-            raise JoinError(f"nobody let this process into group {group!r} within {timeout_s:g} s{why}") from None
+            raise JoinTimeoutError(
+                f"nobody let this process into group {group!r} within {timeout_s:g} s{why}"
+            ) from None
         except BaseException:
             await self._close_group(group)
             raise
         self._presence.meet_members(driver)
         driver.retained.offer_again()
         return driver
+
+    def _opening(
+        self, driver: Driver, founders: Sequence[int], records: Sequence[bytes], *, create: bool
+    ) -> GroupOpening:
+        """Return how this process gets into a group."""
+        around = (driver, founders, self.peers, self._presence, self.outboxes, self.contacts)
+        if not isinstance(driver.member, Living):
+            return GroupOpening(*around)
+        opening = LivingOpening(*around)
+        opening.create, opening.was_there = create, bool(records)
+        return opening
 
     def _prepare(
         self,
@@ -227,7 +248,7 @@ class LiveNode:
         settings = self._checked(group, level, given, durable=durable)
         spec = LEVELS[level]
         telemetry = Telemetry(group, level, self.me.pid) if self.settings.otel else None
-        if group in self._incarnations.by_group and remembers(spec):
+        if group in self._incarnations.by_group and remembers(spec, settings) and group not in self._ended:
             raise UsageError(f"group {group!r} remembers its members across restarts; restart this process to return")
         me = self._incarnations.begin(group)
         storage, records = self.files.open_storage(group)
@@ -241,7 +262,7 @@ class LiveNode:
         self.drivers[group] = driver
         self._presence.open(driver, founders)
         if recorder is not None and not is_first:
-            goes_on = storage is not None and remembers(spec)
+            goes_on = storage is not None and remembers(spec, settings)
             recorder.write(Kind.RESTART, value=storage.offsets.taken if storage is not None and goes_on else None)
         return driver, records
 
@@ -254,19 +275,19 @@ class LiveNode:
             raise UsageError(f"group {group!r} is open already")
         if level not in LEVELS:
             raise UsageError(f"level {level!r} is unknown; there are: {', '.join(LEVELS)}")
+        spec = LEVELS[level]
         if durable and not self._keeps_data:
             raise UsageError("durable needs a data directory; give data=…")
-        if durable and not stores_events(level):
+        if durable and not stores_events(level, spec.settings_from(given)):
             raise UsageError(
                 f"level {level} stores no events: what does not come in time is skipped or late, and told; open group "
                 f"{group!r} without durable, or at level causal"
             )
         if not self.permits.may(self.me.pid, group, "read"):
             raise UsageError(f"process {self.me.pid} has no permission to read group {group!r}")
-        spec = LEVELS[level]
-        if isinstance(spec, NeedsData) and not self._keeps_data:
-            raise UsageError(spec.why_data)
         settings = spec.settings_from(given)
+        if isinstance(spec, NeedsData) and not self._keeps_data and (why := spec.why_data(settings)):
+            raise UsageError(why)
         check_place = spec.check_place if isinstance(spec, Placed) else None
         if check_place is not None:
             check_place(self.me.pid, settings)
@@ -286,6 +307,8 @@ class LiveNode:
         driver = self.drivers[group]
         try:
             if driver.joined and not driver.left:
+                if self._returns(driver):
+                    raise NotMemberError("it is away, and comes back")
                 driver.leave()
                 await asyncio.wait_for(driver.until(lambda: driver.left), timeout_s)
         except NotMemberError:  # its members are fixed
@@ -295,10 +318,44 @@ class LiveNode:
         finally:
             await self._close_group(group)
 
+    async def leave_for_good(self, group: str, timeout_s: float | None) -> None:
+        """Leave a living group, and wait until this process is out. Raises TimeoutError that names who is missing."""
+        driver = self.drivers[group]
+        member = driver.member
+        driver.leave()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await driver.until(lambda: driver.left)
+        except TimeoutError:
+            behind = driver.settling.behind()
+            status = member.view_status() if isinstance(member, Living) else None
+            waits = behind or (() if status is None else status.waits_for or (status.leader,))
+            what = "to take what was published here" if behind else "to decide a view without this process"
+            raise TimeoutError(
+                f"group {group!r} was not left within {timeout_s:g} s; it waits for {', '.join(map(str, waits))} {what}"
+            ) from None
+        await self._close_group(group)
+
+    async def part(self) -> None:
+        """Leave the groups whose members cannot come back as the same ones, so that nobody waits for them."""
+        parting = [
+            group
+            for group, driver in self.drivers.items()
+            if isinstance(driver.member, Living) and driver.joined and not driver.left and not self._returns(driver)
+        ]
+        await asyncio.gather(*[self.leave(group, PART_S) for group in parting])
+
+    def _returns(self, driver: Driver) -> bool:
+        """Tell whether a member of a living group stays one while it is closed."""
+        context = driver.context
+        return isinstance(driver.member, Living) and remembers(context.spec, context.settings)
+
     async def _close_group(self, group: str) -> None:
         """Stop the member of a group, notify the others, and release its files."""
         driver = self.drivers.pop(group, None)
         if driver is not None:
+            if driver.ended:
+                self._ended[group] = None
             driver.stop()
             self._presence.close(group)
         await self.files.release(group)

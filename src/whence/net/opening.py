@@ -106,7 +106,7 @@ class GroupOpening:
             self._go_on(former.presence.founding())
         elif members:
             self._join([said.process.pid for said in members])
-        elif not self._named and not self._unclear():
+        elif self._may_begin_alone() and not self._unclear():
             log.debug("group %r begins with this process", self._group)
             self._begin([])
         elif self._named and self._all_founders_here():
@@ -156,6 +156,10 @@ class GroupOpening:
             ) from None
 
     # --- whether to begin alone ---
+
+    def _may_begin_alone(self) -> bool:
+        """Tell whether this process may begin the group by itself."""
+        return not self._named
 
     def _unclear(self) -> bool:
         """Tell whether there may be a member that this process does not know; note in `waits_for` whom it waits for."""

@@ -18,7 +18,8 @@ from whence.wire.items import Packet
 RIGHTS = {"r": "read", "w": "write", "a": "administer"}
 
 ACTS = {
-    "publish": "write", "acquire_ticket": "write", "release_ticket": None, "declare_dead": "administer", "switch": None,
+    "publish": "write", "acquire_ticket": "write", "release_ticket": None, "declare_dead": "administer",
+    "remove": "administer", "switch": None,
     "topic": None, "subscribe": None,
 }  # fmt: skip
 """All acts of a process in a live group, with the right that each needs, if any. Members know more acts: faults that

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from whence.core.level import remembers
 from whence.core.links.presence import Place, Presence, presence
+from whence.core.member import Living
 from whence.net.agreement import configuration, disagreement
 from whence.net.driver import Driver
 from whence.net.outboxes import Outboxes
@@ -112,10 +113,14 @@ class PresenceExchange:
             _meet(driver, said)
 
     def members(self, group: str) -> list[int]:
-        """Return the known members, including this process, and the founders of a fixed group."""
+        """Return the known members, including this process: those of its view in a living group; elsewhere those that
+        announced themselves, and the founders of a fixed group."""
         driver = self._drivers.get(group)
         if driver is None:
             return [self._me.pid]
+        if isinstance(driver.member, Living):
+            view = driver.member.view_status()
+            return [self._me.pid] if view is None else sorted(member.pid for member in view.members)
         mark, _ = self._configurations[group]
         known = {said.process.pid for said in self._peers.members(group) if said.presence.level == mark}
         if remembers(driver.context.spec, driver.context.settings):

@@ -84,11 +84,12 @@ class TraceRecorder:
 
     def noted(self, note: Note) -> None:
         """Write a row for the member's note about itself."""
-        bundle = note.bundle
-        event = None if bundle is None else EventId(bundle.pid, bundle.incarnation, bundle.first)
+        bundle, event = note.bundle, note.event
+        if bundle is not None:
+            event = EventId(bundle.pid, bundle.incarnation, bundle.first)
         self.write(
             Kind(note.kind), event=event, peer=note.peer, reason=note.reason, ticket=note.ticket, epoch=note.epoch,
-            value=note.value, late_ns=note.late_ns,
+            value=note.value, late_ns=note.late_ns, view=note.view, ids=note.ids,
         )  # fmt: skip
 
     def observe(self, gauges: Sequence[Gauge], view: tuple[int, ...] | None) -> None:

@@ -89,21 +89,23 @@ def net_settings_from(given: Mapping[str, object]) -> NetSettings:
 SIMULATED = {
     "view": ("full", "only a simulator can tell everybody of everybody: leave view out, and set view_size"),
     "groups": (None, "a live group is one group of all its founders: leave groups out, and open a group for each"),
+    "journal": (None, "a member has a journal if its node has a data directory (data=…): leave journal out"),
     "processes": (None, "who the members are is said by founders: leave processes out"),
 }
 """Settings that a live group cannot have: the value, or any but the default, and what to do instead."""
 
 
 def settings_of(
-    level: str, founders: Sequence[int], given: Mapping[str, object], *, udp: bool = False
+    level: str, founders: Sequence[int], given: Mapping[str, object], *, data: bool = False, udp: bool = False
 ) -> dict[str, object]:
-    """Return what a live group is opened with: what the caller says, defaults, and what follows from its founders.
+    """Return what a live group is opened with: what the caller says, defaults, and what follows from its founders and
+    from whether this node has a data directory.
 
     Raises SettingError where the level cannot do without founders, and for what only a simulator can do.
     """
     spec: object = LEVELS.get(level)
     _check_live(given)
-    chosen: dict[str, object] = spec.live_settings(founders, given) if isinstance(spec, Live) else {}
+    chosen: dict[str, object] = spec.live_settings(founders, given, data=data) if isinstance(spec, Live) else {}
     if udp and EVERYBODY_KNOWN.items() <= chosen.items():
         chosen["spread"] = "gossip"
         if given.get("spread", "gossip") != "gossip":

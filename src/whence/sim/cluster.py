@@ -43,7 +43,7 @@ class Cluster:
         self._world = World(
             self.loop, self.network, rows, scenario.group, self.effective, scenario.sync_ns, scenario.take_ns
         )
-        self._world.wall_clock = spec.reads_wall_clock()
+        self._world.wall_clock = spec.reads_wall_clock(self._settings)
         self._durable = remembers(spec, self._settings)
         """Members remember across crashes: they are restored and need not join."""
         if self._durable:

@@ -42,7 +42,7 @@ class RivalLevel(NamedTuple):
         """Return none: everybody knows the tree."""
         return 0
 
-    def reads_wall_clock(self) -> bool:
+    def reads_wall_clock(self, settings: object) -> bool:
         """Return False: they read no clock."""
         return False
 

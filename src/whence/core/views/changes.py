@@ -154,6 +154,9 @@ class Changes:
             return
         if state.entered < 0:
             return
+        if not self.links.all and self._may_leave():
+            self.end_alone(ready)
+            return
         self._forget_old(now)
         self._bid_farewell(now, ready)
         condemned = self._all_condemned(now)
@@ -475,6 +478,10 @@ class Changes:
         self.known_by[sender] = None
         if epoch > view.epoch or view.has_quorum(self.known_by):
             self.end(self.verdict(view), ready)
+
+    def end_alone(self, ready: Ready) -> None:
+        """Be out as the last member: the group ends, and nobody need know."""
+        self.end(Note("leave", "left", epoch=self.state.adopted, event=self.links.settled_last), ready)
 
     def end(self, verdict: Note, ready: Ready) -> None:
         """Be out for good: enough of the others know it."""

@@ -166,7 +166,7 @@ class Reserve(Struct, frozen=True, tag=56, array_like=True, gc=False):
     limit: int
 
 
-class Ended(Struct, frozen=True, tag=57, array_like=True, gc=False):
+class Ended(Struct, frozen=True, tag=58, array_like=True, gc=False):
     """This member is out, and enough of the others know: what comes later belongs to another member."""
 
     bundles: int

@@ -154,9 +154,7 @@ class ViewMember:
         ready = Ready()
         self.changes.leaving = True
         if not self.links.all:
-            self.changes.end(
-                Note("leave", "left", epoch=self.state.adopted, event=self.links.settled_last), ready
-            )
+            self.changes.end_alone(ready)
             return ready
         self.changes.look(now)
         return self._finish(now, ready)
@@ -434,9 +432,9 @@ class ViewMember:
         """Say what this process waits for before it is live."""
         return self.status.opening()
 
-    def removal_lacks(self, pid: int) -> tuple[int, ...]:
-        """Return the voters without whom the others may not remove a member."""
-        return self.status.removal_lacks(pid)
+    def removal_lacks(self, gone: Sequence[int]) -> tuple[int, ...]:
+        """Return the voters without whom the others may not remove these members."""
+        return self.status.removal_lacks(gone)
 
     def checkpoint(self) -> list[bytes]:
         """Return records that are equivalent to all persisted so far."""

@@ -8,6 +8,12 @@ from whence.errors import SettingError
 
 MS = 1_000_000
 
+LIVE_VIEWS = {"retry_ns": 1000 * MS, "suspect_ns": 3000 * MS}
+"""For connections, which lose nothing while they last and have a failure detector of their own: repeating is rare."""
+
+REMOVE_AFTER_NS = 30_000 * MS
+"""How long a live group waits for a silent member that cannot come back as the same one."""
+
 
 class ViewSettings(Struct, frozen=True, kw_only=True):
     """How members of a living group repeat, suspect, retain and change the view."""

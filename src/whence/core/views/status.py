@@ -1,5 +1,7 @@
 """What an application or an operator may ask a member of a living group: who is in it, and what is waited for."""
 
+from collections.abc import Sequence
+
 from whence.core.member import MemberStatus, ViewStatus
 from whence.core.views.changes import Changes
 from whence.core.views.links import Links, Peer
@@ -74,11 +76,11 @@ class Status:
             return f"the mark or the acknowledgement of {', '.join(map(str, missing))}"
         return "what older members published before it came"
 
-    def removal_lacks(self, pid: int) -> tuple[int, ...]:
-        """Return the voters without whom the others may not remove a member; empty if they may."""
+    def removal_lacks(self, gone: Sequence[int]) -> tuple[int, ...]:
+        """Return the voters without whom the others may not remove these members; empty if they may."""
         view = self._state.latest
-        gone = {pid: None} | {member.pid: None for member in self._changes.condemned}
-        stays = [member.pid for member in view.members if member.pid not in gone]
+        without = dict.fromkeys(gone) | {member.pid: None for member in self._changes.condemned}
+        stays = [member.pid for member in view.members if member.pid not in without]
         if view.has_quorum(stays) and any(voter.pid in stays for voter in view.voters):
             return ()
-        return tuple(voter.pid for voter in view.voters if voter.pid in gone)
+        return tuple(voter.pid for voter in view.voters if voter.pid in without)

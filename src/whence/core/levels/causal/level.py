@@ -33,6 +33,7 @@ from whence.core.membership.suspects import Suspects
 from whence.core.offsets import Offsets
 from whence.core.settings import parse
 from whence.core.views.member import ViewMember
+from whence.core.views.settings import LIVE_VIEWS, REMOVE_AFTER_NS
 from whence.errors import SettingError
 from whence.limits import CLOCK_NODES_MAX, PEER_ID_MAX
 from whence.types import Process
@@ -103,11 +104,18 @@ class CausalLevel(NamedTuple):
             return self.compose_mesh(me, settings, remembers=around.remembers)
         return self.compose(me, settings, self.overlay(settings.overlay), remembers=around.remembers)
 
-    def live_settings(self, founders: Sequence[int], given: Mapping[str, object]) -> dict[str, object]:
+    def live_settings(self, founders: Sequence[int], given: Mapping[str, object], *, data: bool) -> dict[str, object]:
         """Return the settings of a live group: timers, who the members are, and how messages get to them.
 
-        Raises SettingError without founders.
+        Raises SettingError for fixed members without founders.
         """
+        if given.get("membership") == "living":
+            if given.get("spread", "mesh") not in MESH:
+                raise SettingError("spread: a living group is a mesh; leave spread out, or take membership=fixed")
+            return {
+                **LIVE_VIEWS, "spread": "mesh", "held_copies_max": MESH_HELD_MAX, "journal": data,
+                "remove_after_ns": 0 if data else REMOVE_AFTER_NS,
+            }  # fmt: skip
         if not founders:
             raise SettingError(
                 "level causal has the members it begins with: name them all, the same list at each of them "
@@ -121,7 +129,10 @@ class CausalLevel(NamedTuple):
         return chosen
 
     def check_place(self, process: int, settings: Settings) -> None:
-        """Raise SettingError for a process that has no place in the group, or whose messages no other could read."""
+        """Raise SettingError for a process that has no place in the group, or whose messages no other could read. In a
+        living group every process may have one."""
+        if settings.is_living:
+            return
         self._check_member(process, settings)
         if not settings.is_mesh:
             overlay = overlay_of(settings.overlay)
@@ -167,6 +178,8 @@ class CausalLevel(NamedTuple):
 
     def shared(self, settings: Settings) -> dict[str, object]:
         """Return what all members must agree on: who they are, and how messages get to them and are named."""
+        if settings.is_living:
+            return {"spread": "mesh", "membership": "living"}
         members = list(overlay_of(settings.overlay).processes)
         if settings.is_mesh:
             return {"spread": "mesh", "members": members}
@@ -188,6 +201,6 @@ class CausalLevel(NamedTuple):
         """Tell whether a later incarnation of a simulated member continues where it was."""
         return settings is None or settings.living.journal
 
-    def reads_wall_clock(self) -> bool:
+    def reads_wall_clock(self, settings: Settings) -> bool:
         """Return False: timers must not jump."""
         return False

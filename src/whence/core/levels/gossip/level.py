@@ -65,7 +65,7 @@ class GossipLevel(NamedTuple):
         """Return the largest number of other processes that a founder is given."""
         return settings.views.view_size
 
-    def live_settings(self, founders: Sequence[int], given: Mapping[str, object]) -> dict[str, object]:
+    def live_settings(self, founders: Sequence[int], given: Mapping[str, object], *, data: bool) -> dict[str, object]:
         """Return the settings of a live group: a member that sends to everybody must know everybody (decision 0005)."""
         return dict(EVERYBODY_KNOWN)
 
@@ -78,7 +78,7 @@ class GossipLevel(NamedTuple):
         gossip = settings.gossip
         return ways | {"fanout": gossip.fanout, "rounds": gossip.rounds, "round_ns": gossip.round_ns}
 
-    def reads_wall_clock(self) -> bool:
+    def reads_wall_clock(self, settings: object) -> bool:
         """Return False: rounds must not jump."""
         return False
 

@@ -66,7 +66,7 @@ class OptimisticLevel(NamedTuple):
         """Return how many others a founder is told of at most."""
         return settings.views.view_size
 
-    def live_settings(self, founders: Sequence[int], given: Mapping[str, object]) -> dict[str, object]:
+    def live_settings(self, founders: Sequence[int], given: Mapping[str, object], *, data: bool) -> dict[str, object]:
         """Return what a live group is opened with: everybody knows everybody, and founders are the seeds.
 
         Raises SettingError without any.
@@ -95,6 +95,6 @@ class OptimisticLevel(NamedTuple):
         """
         return settings.tickets.lease_ns // 2
 
-    def reads_wall_clock(self) -> bool:
+    def reads_wall_clock(self, settings: object) -> bool:
         """Return False: leases are counted on the steady clock, which counts suspension and never jumps."""
         return False

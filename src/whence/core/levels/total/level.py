@@ -11,6 +11,7 @@ from whence.core.levels.total.settings import TotalSettings
 from whence.core.levels.total.strict import StrictMember, StrictTotalSettings
 from whence.core.offsets import Offsets
 from whence.core.settings import parse
+from whence.core.views.settings import LIVE_VIEWS, REMOVE_AFTER_NS
 from whence.limits import PEER_ID_MAX
 from whence.types import Instant, Process
 
@@ -49,31 +50,38 @@ class TotalLevel(NamedTuple):
             member.clock.is_first_incarnation()
         return member
 
-    def held_bytes_max(self, settings: TotalSettings) -> int:
-        """Return how many payload bytes members hold back by design, until it is their turn."""
-        return settings.limits.buffer_bytes_max
+    def held_bytes_max(self, settings: TotalSettings | StrictTotalSettings) -> int | None:
+        """Return how many payload bytes members hold back by design, until it is their turn. A strict group has a
+        window of its own."""
+        return None if isinstance(settings, StrictTotalSettings) else settings.limits.buffer_bytes_max
 
-    def first_peers(self, settings: TotalSettings) -> int:
+    def first_peers(self, settings: TotalSettings | StrictTotalSettings) -> int:
         """Return more than there can be: every founder chooses the mergers among all founders."""
         return PEER_ID_MAX
 
-    @property
-    def why_data(self) -> str:
-        """Say why members need a data directory."""
+    def why_data(self, settings: TotalSettings | StrictTotalSettings) -> str:
+        """Say why members need a data directory; those of a strict group do not."""
+        if isinstance(settings, StrictTotalSettings):
+            return ""
         return "level total counts the incarnations of a process; give data=…, a directory that lasts"
 
-    def live_settings(self, founders: Sequence[int], given: Mapping[str, object]) -> dict[str, object]:
+    def live_settings(self, founders: Sequence[int], given: Mapping[str, object], *, data: bool) -> dict[str, object]:
         """Return the settings of a live group: connections lose nothing while they last, and the failure detector
         reports who is gone, so that retransmission is for rare cases."""
+        if given.get("order") == "strict":
+            return {**LIVE_VIEWS, "journal": data, "remove_after_ns": 0 if data else REMOVE_AFTER_NS}
         return {"patience_beats": 40, "resends": 1}
 
-    def shared(self, settings: TotalSettings) -> dict[str, object]:
-        """Return what all members must agree on: stamps, ticks, and who the mergers and relays are."""
+    def shared(self, settings: TotalSettings | StrictTotalSettings) -> dict[str, object]:
+        """Return what all members must agree on: stamps, ticks, and who the mergers and relays are; in a strict group,
+        what the order promises."""
+        if isinstance(settings, StrictTotalSettings):
+            return {"order": "strict", "uniform": settings.strict.uniform}
         merge = {
             name: getattr(settings.merge, name) for name in ("stamp", "tick_ns", "mergers", "relays", "merger_pids")
         }
         return structs.asdict(settings.timing) | merge
 
-    def reads_wall_clock(self) -> bool:
-        """Return True: stamps are in wall-clock time, which all members share."""
-        return True
+    def reads_wall_clock(self, settings: TotalSettings | StrictTotalSettings) -> bool:
+        """Tell whether stamps are in wall-clock time, which all members share; in a strict group, clocks only count."""
+        return not isinstance(settings, StrictTotalSettings)

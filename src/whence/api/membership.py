@@ -1,0 +1,72 @@
+"""The calls of a group that concern its members, where members join, leave and are removed (living groups).
+
+In other groups there is no view, and asking for a change of the members is refused.
+"""
+
+import asyncio
+
+from whence.api.arguments import check_timeout
+from whence.core.member import Living, ViewStatus
+from whence.errors import NotMemberError, OutcomeUnknownError, QuorumError, UsageError
+from whence.net.driver import Driver
+
+
+class MembershipCalls:
+    """What an application and an operator may do about the members of one group."""
+
+    _driver: Driver
+
+    def view(self) -> ViewStatus | None:
+        """Return the view this member is in: its members, who leads a change of it, and whom that waits for.
+
+        None in groups without views, and once this member is out.
+        """
+        member = self._driver.member
+        return member.view_status() if isinstance(member, Living) and not self._driver.left else None
+
+    async def remove(self, pid: int, timeout_s: float | None = 30.0) -> None:
+        """Remove another member, and wait until it is out: nothing that it has not shared yet takes effect any more.
+
+        Raises QuorumError with the voters that are missing where those that stay may not decide it, or cannot within
+        `timeout_s`; OutcomeUnknownError, which names whom it waits for, if it takes longer for another reason. In both
+        of the latter cases the removal stays wanted. Raises UsageError without the right to administer the group, for a
+        process that is no other member, and in groups without views.
+        """
+        check_timeout(timeout_s)
+        driver, member = self._driver, self._living()
+        target = next((each for each in self._status().members if each.pid == pid), None)
+        if target is None or pid == driver.context.me.pid:
+            raise UsageError(f"process {pid} is no other member of group {driver.group!r}")
+        what = f"process {pid} cannot be removed from group {driver.group!r}"
+        if missing := member.removal_lacks([pid]):
+            raise QuorumError(what, missing)
+        driver.act("remove", pid)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await driver.until(lambda: driver.left or not self._has(pid, target.joined))
+        except TimeoutError:
+            silent = [each.pid for each in self._status().members if each.suspected and each.pid != pid]
+            if missing := member.removal_lacks([pid, *silent]):
+                raise QuorumError(f"{what} within {timeout_s:g} s", missing) from None
+            waits = ", ".join(map(str, self._status().waits_for or silent)) or "whoever leads the change"
+            raise OutcomeUnknownError(f"{what} within {timeout_s:g} s; it waits for {waits}") from None
+        if driver.left:
+            driver.check()
+
+    def _has(self, pid: int, joined: int) -> bool:
+        return any((each.pid, each.joined) == (pid, joined) for each in self._status().members)
+
+    def _living(self) -> Living:
+        self._driver.check()
+        member = self._driver.member
+        if not isinstance(member, Living):
+            raise UsageError(
+                f"the members of group {self._driver.group!r} do not change by views; see membership=living"
+            )
+        return member
+
+    def _status(self) -> ViewStatus:
+        status = self._living().view_status()
+        if status is None:
+            raise NotMemberError(f"this process is in no view of group {self._driver.group!r}")
+        return status

@@ -292,8 +292,8 @@ class Group(TicketCalls, MembershipCalls):
         At level `causal` members are fixed: this one is away until a later incarnation of the process opens the group
         again; so is a member of a living group that has a data directory, which `leave` ends, and one without leaves.
         Events that a member that is away published and that not every member has wait for its return, or are lost if no
-        data directory retains them. Wait for `settled` first where that matters. What the application was handed is taken, unless it
-        acknowledges itself. Closing the group again does nothing.
+        data directory retains them. Wait for `settled` first where that matters. What the application was handed is
+        taken, unless it acknowledges itself. Closing the group again does nothing.
         """
         if self._node.groups.get(self.name) is not self:
             return

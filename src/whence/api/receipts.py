@@ -11,7 +11,7 @@ from whence.api.arguments import check_timeout
 from whence.api.wait_log import log_long_wait
 from whence.core.registry import LEVELS, stores_events
 from whence.core.runner import Done
-from whence.errors import OutcomeUnknownError, UsageError, WhenceError
+from whence.errors import OutcomeUnknownError, RemovedError, UsageError, WhenceError
 from whence.limits import SEQ_MAX
 from whence.net.driver import Driver
 from whence.types import EventId, Process
@@ -139,6 +139,7 @@ class Receipt(Struct, eq=False):
         """Wait until every other known member has the events: at levels that retain them, its application.
 
         This process does not count, nor do former members; of a causal group, all founders do, connected or away.
+        Of a member that was removed, events up to its cut are settled, and for later ones RemovedError is raised.
         Raises OutcomeUnknownError, which names the members whose acknowledgement is missing, after `timeout_s` or when
         the group is closed; UsageError for a negative time.
         """
@@ -154,6 +155,10 @@ class Receipt(Struct, eq=False):
                     lambda: f"group {driver.group!r} waits for settled: {_listed(self.missing())} behind"
                 ):
                     await driver.until(lambda: not driver.settling.missing(last) or driver.left)
+        except RemovedError as verdict:
+            if verdict.covers(EventId(first.pid, first.incarnation, last)):
+                return first
+            raise
         except TimeoutError:
             raise OutcomeUnknownError(
                 f"after {timeout_s:g} s, {_listed(self.missing())} not known to have the events; they may still come"

@@ -72,9 +72,15 @@ class Status:
             return f"a quorum of the voters to add it (it asked {asked})" if asked else "a member to ask"
         if state.live or self._changes.removed_by is not None:
             return ""
-        if not state.opened and (missing := self._newcomer.missing()):
-            return f"the mark or the acknowledgement of {', '.join(map(str, missing))}"
+        if not state.opened:
+            return f"the mark or the acknowledgement of {', '.join(map(str, self._silent(state.me)))}"
         return "what older members published before it came"
+
+    def _silent(self, me: MemberId) -> list[int]:
+        """Return the older members that have not entered this one's view; if all have, those that lack a mark."""
+        peers = self._links.peers.items()
+        silent = [pid for pid, peer in peers if peer.member.joined < me.joined and peer.entered < me.joined]
+        return silent or self._newcomer.missing()
 
     def removal_lacks(self, gone: Sequence[int]) -> tuple[int, ...]:
         """Return the voters without whom the others may not remove these members; empty if they may."""

@@ -1,0 +1,427 @@
+"""Living groups over sockets: members join under load, leave, die, are removed and replaced, and no promise is lost."""
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.net.live import DEADLINE_S, within
+from whence.api.group import Group
+from whence.api.node import Node, join
+from whence.check.judge import judge
+from whence.check.verdict import Outcome
+from whence.errors import (
+    EventsLostError,
+    JoinTimeoutError,
+    OutcomeUnknownError,
+    QuorumError,
+    RemovedError,
+    UsageError,
+)
+from whence.net.membership import Removed, View
+from whence.trace.gathering import gather
+
+CAUSAL: dict[str, Any] = {"level": "causal", "membership": "living"}
+STRICT: dict[str, Any] = {"level": "total", "order": "strict"}
+BOTH = pytest.mark.parametrize("kind", [CAUSAL, STRICT], ids=["causal", "total"])
+
+GROUP = "alps"
+
+ROUNDS = count()
+
+
+class Process:
+    """A process of a test: a node, its group, and an application that takes everything."""
+
+    def __init__(self, cluster: "Cluster", pid: int) -> None:
+        self.cluster, self.pid = cluster, pid
+        self.taken: list[bytes] = []
+        self.events: list[View | Removed] = []
+        self.took = asyncio.Event()
+        self.node: Node
+        self.group: Group
+        self.reader: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Start the node; it knows any other."""
+        contacts = [other.node.address for other in self.cluster.up.values()][:1]
+        data = self.cluster.data_of(self.pid) if self.cluster.durable else None
+        self.node = join(
+            self.pid, contacts=contacts, data=data, trace=self.cluster.traces / str(self.pid), status=False
+        )
+        await self.node.__aenter__()
+        self.cluster.up[self.pid] = self
+
+    async def open(self, **options: Any) -> Group:
+        """Open the group and begin to take what it delivers."""
+        self.group = await self.node.open(GROUP, **{"timeout_s": DEADLINE_S, **self.cluster.kind, **options})
+        self.reader = asyncio.create_task(self._take())
+        return self.group
+
+    async def _take(self) -> None:
+        async for event in self.group.events():
+            if isinstance(event, View | Removed):
+                self.events.append(event)
+            else:
+                self.taken.append(event.payload)
+            self.took.set()
+
+    async def has(self, *payloads: bytes) -> None:
+        """Wait until the application has all of these."""
+        while not all(payload in self.taken for payload in payloads):
+            self.took.clear()
+            await self.took.wait()
+
+    async def sees(self, *pids: int) -> None:
+        """Wait until the member is in a view of exactly these."""
+        await self.group._driver.until(lambda: self.group._driver.view_pids == pids)
+
+    async def kill(self) -> None:
+        """Stop without a word to anybody."""
+        live, self.node._live = self.node.live, None
+        self.node.groups.clear()
+        del self.cluster.up[self.pid]
+        if self.reader is not None:
+            self.reader.cancel()
+        await live.close()
+
+    async def stop(self) -> None:
+        """Close the node as an application does, once everything that was handed out is taken."""
+        del self.cluster.up[self.pid]
+        self.group.take_in_hand()
+        await self.node.close()
+        if self.reader is not None:
+            await asyncio.gather(self.reader, return_exceptions=True)
+
+
+class Cluster:
+    """The processes of a test, in one loop."""
+
+    def __init__(self, tmp: Path, kind: dict[str, Any], *, durable: bool) -> None:
+        self.tmp, self.kind, self.durable = tmp, kind, durable
+        self.traces = tmp / "traces"
+        self.up: dict[int, Process] = {}
+
+    def data_of(self, pid: int) -> Path:
+        return self.tmp / "data" / str(pid)
+
+    async def start(self, *pids: int) -> list[Process]:
+        """Start processes."""
+        started = [Process(self, pid) for pid in pids]
+        for process in started:
+            await process.start()
+        return started
+
+    async def found(self, *pids: int, **options: Any) -> list[Process]:
+        """Start processes that begin the group together."""
+        started = await self.start(*pids)
+        await asyncio.gather(*[process.open(founders=pids, **options) for process in started])
+        return started
+
+    async def come_back(self, *pids: int) -> list[Process]:
+        """Start processes that were members before, and name nobody."""
+        started = await self.start(*pids)
+        await asyncio.gather(*[process.open() for process in started])
+        return started
+
+    def judge(self) -> None:
+        """Gather the traces of all, and find that every promise holds."""
+        directories = sorted(self.traces.iterdir())
+        trace = gather(directories, GROUP, "run", "0", one_clock=True)
+        assert trace.run.parameters["membership"] == "living"
+        verdicts = {verdict.promise: verdict for verdict in judge(trace)}
+        broken = [verdict for verdict in verdicts.values() if verdict.outcome is Outcome.BROKEN]
+        assert not broken, broken
+        for promise in ("one_chain", "causal", "agreement", "no_duplicates"):
+            assert verdicts[promise].outcome is Outcome.HOLDS, verdicts[promise]
+
+
+@asynccontextmanager
+async def cluster(
+    tmp: Path, kind: dict[str, Any], *, durable: bool = False, heals: bool = True
+) -> AsyncIterator[Cluster]:
+    """Make a cluster; at the end, if its group still works, it is quiet, ends without a word, and is judged."""
+    made = Cluster(tmp, kind, durable=durable)
+    try:
+        yield made
+        if heals:
+            await quiet(list(made.up.values()))
+    finally:
+        for process in list(made.up.values()):
+            await process.kill()
+    if heals:
+        made.judge()
+
+
+async def quiet(processes: Sequence[Process]) -> None:
+    """Wait until everybody has what anybody published, and what was published after that."""
+    for _ in range(2):
+        number = next(ROUNDS)
+        for process in processes:
+            await process.group.publish(b"round %d of %d" % (number, process.pid))
+        for process in processes:
+            await process.has(*[b"round %d of %d" % (number, other.pid) for other in processes])
+
+
+class Load:
+    """Publishes at some processes until it is told to stop."""
+
+    def __init__(self, *processes: Process) -> None:
+        self._tasks = [asyncio.create_task(self._publish(process)) for process in processes]
+
+    async def _publish(self, process: Process) -> None:
+        for number in range(1_000_000):
+            await process.group.publish(b"%d of %d" % (number, process.pid))
+            await asyncio.sleep(0.002)
+
+    async def stop(self) -> None:
+        """Stop; raise what went wrong."""
+        for task in self._tasks:
+            task.cancel()
+        results = await asyncio.gather(*self._tasks, return_exceptions=True)
+        wrong = [each for each in results if isinstance(each, Exception)]
+        assert not wrong, wrong
+
+
+@BOTH
+@pytest.mark.parametrize("durable", [False, True], ids=["volatile", "durable"])
+def test_a_newcomer_joins_under_load_and_a_member_leaves_and_nobody_stops(
+    kind: dict[str, Any], durable: bool, tmp_path: Path
+) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, kind, durable=durable) as made:
+            one, two, three = await made.found(1, 2, 3)
+            load = Load(one, two)
+            (four,) = await made.start(4)
+            await four.open()
+            await one.group.publish(b"after four was live")
+            await four.has(b"after four was live")
+            await three.group.leave(DEADLINE_S)
+            await one.sees(1, 2, 4)
+            await load.stop()
+            assert three.events[-1].members == (1, 2, 3, 4), "who leaves sees no view without itself"
+            await three.kill()
+            await four.sees(1, 2, 4)
+            assert [event.epoch for event in four.events] == [1, 2]
+            assert four.events[1] == View(2, (1, 2, 4), (), (3,))
+
+    within(main())
+
+
+@BOTH
+def test_a_dead_member_is_removed_by_hand_and_comes_again_under_its_number(
+    kind: dict[str, Any], tmp_path: Path
+) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, kind) as made:
+            one, two, three = await made.found(1, 2, 3)
+            load = Load(one, two)
+            await three.kill()
+            await one.group.remove(3, DEADLINE_S)
+            await two.sees(1, 2)
+            (again,) = await made.start(3)
+            await again.open()
+            await one.sees(1, 2, 3)
+            await load.stop()
+
+    within(main())
+
+
+@BOTH
+def test_a_process_that_comes_again_without_a_journal_replaces_its_earlier_life_by_itself(
+    kind: dict[str, Any], tmp_path: Path
+) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, kind) as made:
+            one, two, three = await made.found(1, 2, 3)
+            await one.group.publish(b"before")
+            await three.has(b"before")
+            await three.kill()
+            (again,) = await made.start(3)
+            await again.open(founders=[1, 2, 3])
+            view = one.group.view()
+            assert view is not None
+            assert {member.pid: member.joined for member in view.members} == {1: 0, 2: 0, 3: view.epoch}
+            await two.sees(1, 2, 3)
+
+    within(main())
+
+
+def test_a_silent_member_without_a_journal_is_removed_after_a_while(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, CAUSAL) as made:
+            one, two, three = await made.found(1, 2, 3, remove_after_s=1)
+            await three.kill()
+            await one.sees(1, 2)
+            await two.sees(1, 2)
+
+    within(main())
+
+
+@BOTH
+def test_after_a_restart_of_all_the_group_goes_on_by_itself(kind: dict[str, Any], tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, kind, durable=True) as made:
+            one, two, three = await made.found(1, 2, 3)
+            (four,) = await made.start(4)
+            await four.open()
+            await quiet([one, two, three, four])
+            for process in (one, two, three, four):
+                await process.kill()
+            one, two, three, four = await made.come_back(1, 2, 3, 4)
+            await one.group.publish(b"again")
+            for process in (one, two, three, four):
+                await process.has(b"again")
+
+    within(main())
+
+
+@BOTH
+def test_one_member_is_away_and_gets_everything_when_it_comes_back(kind: dict[str, Any], tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, kind, durable=True) as made:
+            one, two, three = await made.found(1, 2, 3)
+            await quiet([one, two, three])
+            await three.stop()
+            await one.group.publish(b"meanwhile")
+            (three,) = await made.come_back(3)
+            await three.has(b"meanwhile")
+            view = three.group.view()
+            assert view is not None
+            assert [member.joined for member in view.members] == [0, 0, 0], "it is the same member"
+
+    within(main())
+
+
+@BOTH
+def test_a_wiped_directory_joins_anew_and_replaces_the_member_it_was(kind: dict[str, Any], tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, kind, durable=True) as made:
+            one, two, three = await made.found(1, 2, 3)
+            await quiet([one, two, three])
+            await three.kill()
+            shutil.rmtree(made.data_of(3))
+            (three,) = await made.start(3)
+            await three.open(founders=[1, 2, 3])
+            view = three.group.view()
+            assert view is not None
+            assert [member.joined for member in view.members] == [0, 0, view.epoch]
+
+    within(main())
+
+
+def test_who_left_may_join_again_with_the_same_directory(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, CAUSAL, durable=True) as made:
+            one, two, three = await made.found(1, 2, 3)
+            await quiet([one, two, three])
+            await three.group.leave(DEADLINE_S)
+            await one.group.publish(b"not for three")
+            await three.open()
+            await one.group.publish(b"for three again")
+            await three.has(b"for three again")
+            assert b"not for three" not in three.taken
+            await three.kill()
+            (three,) = await made.come_back(3)
+            view = three.group.view()
+            assert view is not None
+            assert [member.joined for member in view.members] == [0, 0, 2]
+
+    within(main())
+
+
+def test_the_removed_learn_the_verdict_and_publish_no_more(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, CAUSAL) as made:
+            one, two, three = await made.found(1, 2, 3)
+            receipt = await three.group.publish(b"in time")
+            event = await receipt.settled(DEADLINE_S)
+            await one.group.remove(3, DEADLINE_S)
+            assert three.reader is not None
+            await three.reader
+            assert three.events[-1] == Removed(1, event)
+            with pytest.raises((RemovedError, EventsLostError)):
+                await three.group.publish(b"too late")
+            with pytest.raises(RemovedError, match="removed by view 1") as told:
+                await three.group.next(DEADLINE_S)
+            assert told.value.covers(event)
+            assert await receipt.settled() == event
+            assert await two.group.publish(b"goes on")
+            await three.kill()
+
+    within(main())
+
+
+def test_of_two_members_the_second_cannot_remove_the_first(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, CAUSAL, heals=False) as made:
+            one, two = await made.found(1, 2)
+            await one.kill()
+            with pytest.raises(QuorumError, match="without the voters 1") as refused:
+                await two.group.remove(1, DEADLINE_S)
+            assert refused.value.missing == (1,)
+            with pytest.raises(UsageError, match="process 7 is no other member"):
+                await two.group.remove(7)
+
+    within(main())
+
+
+def test_a_removal_that_cannot_be_decided_says_who_is_missing(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, CAUSAL, heals=False) as made:
+            one, two, three = await made.found(1, 2, 3)
+            await three.kill()
+            await two.kill()
+            with pytest.raises((QuorumError, OutcomeUnknownError), match="2"):
+                await one.group.remove(3, 2.0)
+
+    within(main())
+
+
+def test_who_begins_a_living_group_alone_says_so(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, CAUSAL) as made:
+            one, two = await made.start(1, 2)
+            with pytest.raises(JoinTimeoutError, match="create=True begins it"):
+                await one.open(timeout_s=0.5)
+            with pytest.raises(TimeoutError):
+                await one.open(timeout_s=0.5)
+            await one.open(create=True)
+            await two.open(create=True)
+            await one.sees(1, 2)
+
+    within(main())
+
+
+def test_opening_that_takes_too_long_names_whose_word_is_missing(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, CAUSAL, durable=True) as made:
+            one, two, three = await made.found(1, 2, 3)
+            await quiet([one, two, three])
+            await three.kill()
+            (four,) = await made.start(4)
+            with pytest.raises(JoinTimeoutError, match="the mark or the acknowledgement of 3"):
+                await four.open(timeout_s=2)
+            await four.node.close()
+            del made.up[4]
+            await made.come_back(3)
+            (four,) = await made.start(4)
+            await four.open()
+
+    within(main())
+
+
+def test_all_may_leave_at_once_and_the_group_ends(tmp_path: Path) -> None:
+    async def main() -> None:
+        made = Cluster(tmp_path, CAUSAL, durable=False)
+        started = await made.found(1, 2, 3)
+        await asyncio.gather(*[process.group.leave(DEADLINE_S) for process in started])
+        for process in started:
+            await process.kill()
+
+    within(main())

@@ -198,21 +198,16 @@ class Node:
         then the group is left again.
         """
         live = self.live
-        for seconds, wait in (("flush_s", flush_s), ("publish_wait_s", publish_wait_s)):
-            check_seconds(seconds, wait)
         check_timeout(timeout_s)
         check_count("inbox_events_max", inbox_events_max)
-        check_callable("on_batch", on_batch)
-        check_callable("on_lost", on_lost)
-        for flag, given in (("write", write), ("receive", receive), ("durable", durable)):
-            check_flag(flag, given)
-        check_flag("create", create)
         check_settings(settings)
+        _check_each(check_seconds, flush_s=flush_s, publish_wait_s=publish_wait_s)
+        _check_each(check_callable, on_batch=on_batch, on_lost=on_lost)
+        _check_each(check_flag, write=write, receive=receive, durable=durable, create=create)
         chosen = {**(settings or {}), **_living(membership, order, remove_after_s)}
         beginners = pids_of("founders", founders)
         inbox = Inbox(
-            str(level), inbox_events_max, Overflow.parse(overflow), receive=receive, on_batch=on_batch,
-            ack=Ack.parse(ack),
+            str(level), inbox_events_max, Overflow.parse(overflow), receive=receive, on_batch=on_batch, ack=Ack.parse(ack)
         )  # fmt: skip
         inbox.on_pause = live.pause_for
         inbox.rtt_ns = live.peers.rtt_ns
@@ -228,6 +223,12 @@ class Node:
                 await group.close()
                 raise
         return group
+
+
+def _check_each(check: Callable[[str, Any], None], **given: Any) -> None:
+    """Check arguments of one kind by name. Raises UsageError."""
+    for name, value in given.items():
+        check(name, value)
 
 
 def _living(membership: str | None, order: str | None, remove_after_s: float | None) -> dict[str, Any]:

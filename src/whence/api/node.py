@@ -207,7 +207,8 @@ class Node:
         chosen = {**(settings or {}), **_living(membership, order, remove_after_s)}
         beginners = pids_of("founders", founders)
         inbox = Inbox(
-            str(level), inbox_events_max, Overflow.parse(overflow), receive=receive, on_batch=on_batch, ack=Ack.parse(ack)
+            str(level), inbox_events_max, Overflow.parse(overflow), receive=receive, on_batch=on_batch,
+            ack=Ack.parse(ack),
         )  # fmt: skip
         inbox.on_pause = live.pause_for
         inbox.rtt_ns = live.peers.rtt_ns

@@ -1,6 +1,7 @@
 """Living groups over sockets: members join under load, leave, die, are removed and replaced, and no promise is lost."""
 
 import asyncio
+import json
 import shutil
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -15,6 +16,7 @@ from whence.api.group import Group
 from whence.api.node import Node, join
 from whence.check.judge import judge
 from whence.check.verdict import Outcome
+from whence.cli.app import run as command
 from whence.errors import (
     EventsLostError,
     JoinTimeoutError,
@@ -24,6 +26,7 @@ from whence.errors import (
     UsageError,
 )
 from whence.net.membership import Removed, View
+from whence.net.status_server import serve_status
 from whence.trace.gathering import gather
 
 CAUSAL: dict[str, Any] = {"level": "causal", "membership": "living"}
@@ -414,6 +417,26 @@ def test_opening_that_takes_too_long_names_whose_word_is_missing(tmp_path: Path)
             await four.open()
 
     within(main())
+
+
+def test_an_operator_lists_the_members_and_removes_a_dead_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, CAUSAL) as made:
+            one, two, three = await made.found(1, 2, 3)
+            served = await serve_status(one.node.live, tmp_path / "s")
+            await three.kill()
+            assert await asyncio.to_thread(command, ["remove", GROUP, "3", "--socket", str(tmp_path / "s")]) == 0
+            await two.sees(1, 2)
+            assert await asyncio.to_thread(command, ["members", GROUP, "--json", "--socket", str(tmp_path / "s")]) == 0
+            assert await asyncio.to_thread(command, ["remove", GROUP, "3", "--socket", str(tmp_path / "s")]) == 2
+            assert await asyncio.to_thread(command, ["members", "andes", "--socket", str(tmp_path / "s")]) == 2
+            served.close()
+
+    within(main())
+    listed = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert [member["pid"] for member in listed["members"]] == [1, 2]
 
 
 def test_all_may_leave_at_once_and_the_group_ends(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from whence.net import clock
 from whence.net.clock import wall_ns
 from whence.net.metrics import metrics
 from whence.net.status import status
-from whence.net.status_client import DeclareDead, ask, declare_dead
+from whence.net.status_client import DeclareDead, ask, send_request
 from whence.net.status_server import serve_status
 
 FAST = {**QUICK, "rounds": 3, "answer_ns": 20_000_000}
@@ -297,14 +297,14 @@ def test_the_status_and_the_metrics_tell_of_tickets_and_take_an_operators_word(t
             left = re.search(rf"whence_ticket_lease_left_seconds\{{{labels}\}} -?\d", text)
             assert left is not None, "how much it is rests on the machine's speed"
             server = await serve_status(started[0].live, tmp_path / "s")
-            await declare_dead(tmp_path / "s", DeclareDead("alps", 9, 2**31 - 1))
+            await send_request(tmp_path / "s", DeclareDead("alps", 9, 2**31 - 1))
             for word, refusal in (
                 (DeclareDead("alps", 1, started[0].live.me.incarnation), "this process is alive"),
                 (DeclareDead("alps", 2, started[1].live.me.incarnation), "spoke to this one a moment ago: it is alive"),
                 (DeclareDead("andes", 9, 1), "in no group 'andes'"),
             ):
                 with pytest.raises(UsageError, match=refusal):
-                    await declare_dead(tmp_path / "s", word)
+                    await send_request(tmp_path / "s", word)
             assert "no request" in (await ask(tmp_path / "s", b"{}\n"))["error"]
             assert (await ask(tmp_path / "s"))["pid"] == 1
             server.close()
@@ -421,6 +421,6 @@ def test_a_process_is_named_by_pid_and_incarnation(name: str, capsys: pytest.Cap
 def test_a_node_that_is_not_there_cannot_be_told(tmp_path: Path) -> None:
     async def main() -> None:
         with pytest.raises(JoinError, match="no node answers"):
-            await declare_dead(tmp_path / "none", DeclareDead("alps", 1, 1))
+            await send_request(tmp_path / "none", DeclareDead("alps", 1, 1))
 
     within(main())

@@ -23,7 +23,7 @@ from whence.api.tickets import TicketCalls
 from whence.core.ticket_status import TicketStatus
 from whence.errors import ClosedError, EventsLostError, JoinError, UsageError
 from whence.net.driver import Driver
-from whence.net.membership import Removed, View
+from whence.net.membership import Removed, View, living
 from whence.types import Level
 
 if TYPE_CHECKING:
@@ -278,7 +278,7 @@ class Group(TicketCalls, MembershipCalls):
         nothing more. Raises UsageError in groups whose members do not change by views: `close` is enough there.
         """
         check_timeout(timeout_s)
-        self._living()
+        living(self._driver)
         self.take_in_hand()
         await self.publisher.drain()
         await self._node.live.leave_for_good(self.name, timeout_s)

@@ -7,8 +7,9 @@ import asyncio
 
 from whence.api.arguments import check_timeout
 from whence.core.member import Living, ViewStatus
-from whence.errors import NotMemberError, OutcomeUnknownError, QuorumError, UsageError
+from whence.errors import NotMemberError, OutcomeUnknownError, QuorumError
 from whence.net.driver import Driver
+from whence.net.membership import begin_removal, living
 
 
 class MembershipCalls:
@@ -33,19 +34,14 @@ class MembershipCalls:
         process that is no other member, and in groups without views.
         """
         check_timeout(timeout_s)
-        driver, member = self._driver, self._living()
-        target = next((each for each in self._status().members if each.pid == pid), None)
-        if target is None or pid == driver.context.me.pid:
-            raise UsageError(f"process {pid} is no other member of group {driver.group!r}")
-        what = f"process {pid} cannot be removed from group {driver.group!r}"
-        if missing := member.removal_lacks([pid]):
-            raise QuorumError(what, missing)
-        driver.act("remove", pid)
+        driver, member = self._driver, living(self._driver)
+        target = begin_removal(driver, pid)
         try:
             async with asyncio.timeout(timeout_s):
                 await driver.until(lambda: driver.left or not self._has(pid, target.joined))
         except TimeoutError:
             silent = [each.pid for each in self._status().members if each.suspected and each.pid != pid]
+            what = f"process {pid} cannot be removed from group {driver.group!r}"
             if missing := member.removal_lacks([pid, *silent]):
                 raise QuorumError(f"{what} within {timeout_s:g} s", missing) from None
             waits = ", ".join(map(str, self._status().waits_for or silent)) or "whoever leads the change"
@@ -56,17 +52,8 @@ class MembershipCalls:
     def _has(self, pid: int, joined: int) -> bool:
         return any((each.pid, each.joined) == (pid, joined) for each in self._status().members)
 
-    def _living(self) -> Living:
-        self._driver.check()
-        member = self._driver.member
-        if not isinstance(member, Living):
-            raise UsageError(
-                f"the members of group {self._driver.group!r} do not change by views; see membership=living"
-            )
-        return member
-
     def _status(self) -> ViewStatus:
-        status = self._living().view_status()
+        status = living(self._driver).view_status()
         if status is None:
             raise NotMemberError(f"this process is in no view of group {self._driver.group!r}")
         return status

@@ -14,6 +14,7 @@ from whence.cli.demo import demo
 from whence.cli.doctor import doctor
 from whence.cli.explore import explore
 from whence.cli.gather import gather
+from whence.cli.members import members, remove
 from whence.cli.merge import merge
 from whence.cli.metrics import metrics
 from whence.cli.node import node
@@ -56,6 +57,8 @@ app.command()(node)
 app.command()(pub)
 app.command()(sub)
 app.command()(top)
+app.command()(members)
+app.command()(remove)
 app.command()(declare_dead)
 app.command()(gather)
 app.command()(doctor)

@@ -8,8 +8,7 @@ import typer
 
 from whence.cli.live import parse_process
 from whence.cli.output import print_json, print_message
-from whence.net.status_client import DeclareDead, the_node
-from whence.net.status_client import declare_dead as send_declaration
+from whence.net.status_client import DeclareDead, send_request, the_node
 
 
 def declare_dead(
@@ -28,7 +27,7 @@ def declare_dead(
     """
     dead, incarnation = parse_process(process)
     path = the_node(pid, socket)
-    asyncio.run(send_declaration(path, DeclareDead(group, dead, incarnation)))
+    asyncio.run(send_request(path, DeclareDead(group, dead, incarnation)))
     if json:
         print_json(0, group=group, pid=dead, incarnation=incarnation)
     else:

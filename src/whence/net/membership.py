@@ -4,11 +4,17 @@ Members see a view at different places among their deliveries, and deliver messa
 the same for all is the set of messages, and at level `total` their sequence.
 """
 
+from typing import TYPE_CHECKING
+
 from msgspec import Struct
 
+from whence.core.member import Living, MemberStatus
 from whence.core.ready import Note
-from whence.errors import RemovedError
+from whence.errors import NotMemberError, QuorumError, RemovedError, UsageError
 from whence.types import EventId
+
+if TYPE_CHECKING:
+    from whence.net.driver import Driver
 
 ENTERED = "entered"
 """The reason of notes about a view that was entered."""
@@ -43,3 +49,27 @@ def removal(note: Note) -> RemovedError | None:
     if note.reason is None or note.reason == LEFT or note.epoch is None:
         return None
     return RemovedError(note.epoch, note.event, is_known=note.reason != UNKNOWN)
+
+
+def living(driver: "Driver") -> Living:
+    """Return a member of a living group. Raises UsageError for one of another group, and what stopped it."""
+    driver.check()
+    if not isinstance(driver.member, Living):
+        raise UsageError(f"the members of group {driver.group!r} do not change by views; see membership=living")
+    return driver.member
+
+
+def begin_removal(driver: "Driver", pid: int) -> MemberStatus:
+    """Begin to remove another member; return what it is. Raises QuorumError where those that stay may not decide it,
+    UsageError."""
+    member = living(driver)
+    view = member.view_status()
+    if view is None:
+        raise NotMemberError(f"this process is in no view of group {driver.group!r}")
+    target = next((each for each in view.members if each.pid == pid), None)
+    if target is None or pid == driver.context.me.pid:
+        raise UsageError(f"process {pid} is no other member of group {driver.group!r}")
+    if missing := member.removal_lacks([pid]):
+        raise QuorumError(f"process {pid} cannot be removed from group {driver.group!r}", missing)
+    driver.act("remove", pid)
+    return target

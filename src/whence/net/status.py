@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from whence.core.member import Measured, Member, OnOverlay
+from whence.core.member import Living, Measured, Member, OnOverlay
 from whence.core.ready import Metric
 from whence.core.ticket_status import TicketStatus
 from whence.net.clock import steady_ns
@@ -57,6 +57,7 @@ def _group(driver: Driver) -> dict[str, Any]:
         "ticket": _ticket(driver.ticket()),
         "metrics": _by_name(metrics_of(driver.member)),
         "overlay": _overlay(driver.member),
+        "view": _view(driver.member),
         "credit": [driver.flow.credit.away_bytes, driver.flow.credit.limit_bytes()],
     }
 
@@ -69,6 +70,13 @@ def metrics_of(member: Member) -> list[Metric]:
 def _overlay(member: Member) -> dict[str, Any] | None:
     """Return a member's neighbours, None where its level has none."""
     return msgspec.structs.asdict(member.overlay_status()) if isinstance(member, OnOverlay) else None
+
+
+def _view(member: Member) -> dict[str, Any] | None:
+    """Return the view that a member is in, None where members do not change by views."""
+    view = member.view_status() if isinstance(member, Living) else None
+    fields: dict[str, Any] | None = None if view is None else msgspec.to_builtins(view)
+    return fields
 
 
 def _ticket(ticket: TicketStatus | None) -> dict[str, Any] | None:

@@ -28,6 +28,13 @@ class DeclareDead(msgspec.Struct, frozen=True):
     incarnation: Annotated[int, msgspec.Meta(ge=0, le=INCARNATION_MAX)]
 
 
+class Remove(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An operator's wish: this member of a living group is to be removed."""
+
+    group: str
+    remove: Annotated[int, msgspec.Meta(ge=0, le=MERGED_PEER_ID_MAX)]
+
+
 def status_directory() -> Path:
     """Return the default directory of status sockets. Raises UsageError where it is not safe."""
     given = os.environ.get("XDG_RUNTIME_DIR")
@@ -78,8 +85,8 @@ def is_answered(path: Path) -> bool:
         return caller.connect_ex(str(path)) == 0
 
 
-async def declare_dead(path: Path, request: DeclareDead) -> None:
-    """Declare to the node behind a local socket that a process is dead. Raises JoinError, UsageError."""
+async def send_request(path: Path, request: DeclareDead | Remove) -> None:
+    """Send an operator's request to the node behind a local socket. Raises JoinError, UsageError."""
     answer = await ask(path, msgspec.json.encode(request) + b"\n")
     if "error" in answer:
         raise UsageError(answer["error"])

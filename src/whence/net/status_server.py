@@ -1,7 +1,7 @@
 """The servers that answer questions about a running node: a local socket with JSON, and metrics over HTTP.
 
-The only request that changes the node is an operator's statement that another process is dead, which only the local
-socket accepts. That socket is open to its owner alone.
+The only requests that change the node are an operator's: that another process is dead, or is to be removed from a
+group. Only the local socket accepts them. That socket is open to its owner alone.
 """
 
 import asyncio
@@ -14,10 +14,11 @@ import msgspec
 
 from whence.core.ticket_status import dead_argument
 from whence.errors import JoinError, UsageError, WhenceError
+from whence.net.membership import begin_removal
 from whence.net.metrics import metrics
 from whence.net.node import LiveNode
 from whence.net.status import status
-from whence.net.status_client import REQUEST_S, STATUS, DeclareDead, is_answered
+from whence.net.status_client import REQUEST_S, STATUS, DeclareDead, Remove, is_answered
 from whence.types import Process
 
 
@@ -102,10 +103,13 @@ async def serve_metrics(live: LiveNode, host: str, port: int) -> Served:
 def _obey(live: LiveNode, line: bytes) -> dict[str, Any]:
     """Carry out an operator's request; return {} or a sentence that says why not."""
     try:
-        request = msgspec.json.decode(line, type=DeclareDead)
+        request = _request(line)
         driver = live.drivers.get(request.group)
         if driver is None:
             raise UsageError(f"this node is in no group {request.group!r}")
+        if isinstance(request, Remove):
+            begin_removal(driver, request.remove)
+            return {}
         if driver.ticket() is None:
             raise UsageError(f"group {request.group!r} runs at level {driver.context.level}, which has no tickets")
         driver.act("declare_dead", dead_argument(Process(request.pid, request.incarnation)))
@@ -114,3 +118,11 @@ def _obey(live: LiveNode, line: bytes) -> dict[str, Any]:
     except WhenceError as refusal:
         return {"error": str(refusal)}
     return {}
+
+
+def _request(line: bytes) -> DeclareDead | Remove:
+    """Return an operator's request. Raises DecodeError."""
+    try:
+        return msgspec.json.decode(line, type=Remove)
+    except msgspec.ValidationError:
+        return msgspec.json.decode(line, type=DeclareDead)

@@ -71,7 +71,7 @@ class ViewMember:
         self.newcomer = Newcomer(self.changes)
         self.recovery = Recovery(self.changes, self.newcomer)
         self.changes.bundles = lambda: self.recovery.bundles
-        self.status = Status(self.changes, self.newcomer)
+        self._status = Status(self.changes, self.newcomer)
         self._published = 0
         """Events published in this incarnation."""
 
@@ -426,15 +426,15 @@ class ViewMember:
 
     def view_status(self) -> ViewStatus | None:
         """Return the view that was entered, and how far a change of it is."""
-        return self.status.view()
+        return self._status.view()
 
     def opening_waits_for(self) -> str:
         """Say what this process waits for before it is live."""
-        return self.status.opening()
+        return self._status.opening()
 
     def removal_lacks(self, gone: Sequence[int]) -> tuple[int, ...]:
         """Return the voters without whom the others may not remove these members."""
-        return self.status.removal_lacks(gone)
+        return self._status.removal_lacks(gone)
 
     def checkpoint(self) -> list[bytes]:
         """Return records that are equivalent to all persisted so far."""

@@ -1,0 +1,95 @@
+"""whence members, whence remove: who is in a living group, and an operator's wish that one of them be removed."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from whence.cli.output import print_json, print_message, stdout
+from whence.errors import OutcomeUnknownError, UsageError
+from whence.net.status_client import Remove, ask, send_request, the_node
+
+LOOK_S = 0.1
+"""How often a command looks whether a change is decided."""
+
+
+def members(
+    group: Annotated[str, typer.Argument(help="A living group that the node is in.")],
+    pid: Annotated[int | None, typer.Option(help="The node on this machine to ask.")] = None,
+    socket: Annotated[Path | None, typer.Option(help="Its status socket, if it is not where it usually is.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """List the members of a living group as a running node sees them, and what a change of them waits for.
+
+    Example: whence members alps --pid 1
+    Exit code 0: listed. 2: the node is in no such group, or none runs here.
+    """
+    view = asyncio.run(_view(the_node(pid, socket), group))
+    if json:
+        print_json(0, group=group, **view)
+        return
+    table = Table(title=f"{group}: view {view['epoch']}, led by {view['leader']}", box=None)
+    for column in ("process", "since view", "votes", "live", "suspected", "lag"):
+        table.add_column(column)
+    for each in view["members"]:
+        flags = ["yes" if each[name] else "" for name in ("voter", "live", "suspected")]
+        table.add_row(str(each["pid"]), str(each["joined"]), *flags, str(each["lag"]))
+    stdout().print(table)
+    if view["waits_for"]:
+        print_message(f"a change waits for {', '.join(map(str, view['waits_for']))}")
+
+
+def remove(
+    group: Annotated[str, typer.Argument(help="A living group that the node is in.")],
+    process: Annotated[int, typer.Argument(metavar="PID", help="The member to remove.")],
+    pid: Annotated[int | None, typer.Option(help="The node on this machine to tell.")] = None,
+    socket: Annotated[Path | None, typer.Option(help="Its status socket, if it is not where it usually is.")] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait until it is out.")] = 30.0,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Remove a member from a living group, and wait until it is out.
+
+    Those that stay must contain a quorum of the voters. What the removed has not shared yet never takes effect; should
+    it run, it learns that, and may join as a new member. Example: whence remove alps 3 --pid 1
+    Exit code 0: it is out. 2: refused, not decided in time (it stays wanted), or no such node runs here.
+    """
+    asyncio.run(_remove(the_node(pid, socket), group, process, timeout))
+    if json:
+        print_json(0, group=group, pid=process)
+    else:
+        print_message(f"process {process} is no longer a member of group {group!r}")
+
+
+async def _view(path: Path, group: str) -> dict[str, Any]:
+    """Return a group's view. Raises JoinError, UsageError."""
+    status = await ask(path)
+    found = next((each for each in status["groups"] if each["name"] == group), None)
+    if found is None:
+        raise UsageError(f"process {status['pid']} is in no group {group!r}")
+    view: dict[str, Any] | None = found["view"]
+    if view is None:
+        raise UsageError(f"the members of group {group!r} do not change by views; whence top shows whom it knows")
+    return view
+
+
+async def _remove(path: Path, group: str, process: int, timeout_s: float) -> None:
+    before = _joined(await _view(path, group), process)
+    await send_request(path, Remove(group, process))
+    try:
+        async with asyncio.timeout(timeout_s):
+            while _joined(await _view(path, group), process) == before:
+                await asyncio.sleep(LOOK_S)
+    except TimeoutError:
+        view = await _view(path, group)
+        silent = [each["pid"] for each in view["members"] if each["suspected"] and each["pid"] != process]
+        waits = ", ".join(map(str, view["waits_for"] or silent)) or f"process {view['leader']}, which leads"
+        raise OutcomeUnknownError(
+            f"process {process} is still a member after {timeout_s:g} s; its removal stays wanted and waits for {waits}"
+        ) from None
+
+
+def _joined(view: dict[str, Any], pid: int) -> int | None:
+    """Return the epoch in which a member was added; None if it is none."""
+    return next((each["joined"] for each in view["members"] if each["pid"] == pid), None)

@@ -217,13 +217,17 @@ class Node:
         )
         group = Group(self, driver, inbox, flush_s=flush_s, wait_s=publish_wait_s, on_lost=on_lost)
         self.groups[name] = group
-        if write:
-            try:
-                await group.ready_to_publish(timeout_s)
-            except BaseException:
-                await group.close()
-                raise
-        return group
+        return await _ready(group, timeout_s) if write else group
+
+
+async def _ready(group: Group, timeout_s: float | None) -> Group:
+    """Wait until a group may be published to; leave it again where it may not."""
+    try:
+        await group.ready_to_publish(timeout_s)
+    except BaseException:
+        await group.close()
+        raise
+    return group
 
 
 def _check_each(check: Callable[[str, Any], None], **given: Any) -> None:

@@ -68,7 +68,7 @@ async def _view(path: Path, group: str) -> dict[str, Any]:
     found = next((each for each in status["groups"] if each["name"] == group), None)
     if found is None:
         raise UsageError(f"process {status['pid']} is in no group {group!r}")
-    view: dict[str, Any] | None = found["view"]
+    view: dict[str, Any] | None = found.get("view")
     if view is None:
         raise UsageError(f"the members of group {group!r} do not change by views; whence top shows whom it knows")
     return view

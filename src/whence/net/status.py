@@ -57,8 +57,8 @@ def _group(driver: Driver) -> dict[str, Any]:
         "ticket": _ticket(driver.ticket()),
         "metrics": _by_name(metrics_of(driver.member)),
         "overlay": _overlay(driver.member),
-        "view": _view(driver.member),
         "credit": [driver.flow.credit.away_bytes, driver.flow.credit.limit_bytes()],
+        **_view(driver.member),
     }
 
 
@@ -72,11 +72,9 @@ def _overlay(member: Member) -> dict[str, Any] | None:
     return msgspec.structs.asdict(member.overlay_status()) if isinstance(member, OnOverlay) else None
 
 
-def _view(member: Member) -> dict[str, Any] | None:
-    """Return the view that a member is in, None where members do not change by views."""
-    view = member.view_status() if isinstance(member, Living) else None
-    fields: dict[str, Any] | None = None if view is None else msgspec.to_builtins(view)
-    return fields
+def _view(member: Member) -> dict[str, Any]:
+    """Return the view that a member is in; nothing where members do not change by views."""
+    return {"view": msgspec.to_builtins(member.view_status())} if isinstance(member, Living) else {}
 
 
 def _ticket(ticket: TicketStatus | None) -> dict[str, Any] | None:

@@ -72,7 +72,9 @@ def _about(kind: type[Item]) -> Callable[[Random], Item]:
 
 
 TICKET_MAKERS: dict[type[Item], Callable[[Random], Item]] = {
-    items.Renew: lambda random: items.Renew(*some_ticket_epoch(random), 3, _number(random, 2**60), some_record(random)),
+    items.Renew: lambda random: items.Renew(
+        *some_ticket_epoch(random), 3, _number(random, 2**60), some_record(random), _number(random, 10**9)
+    ),
     items.Alive: lambda random: items.Alive(
         *some_ticket_epoch(random), 3, _number(random, 2**60), _number(random, 9)
     ),

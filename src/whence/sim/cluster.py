@@ -87,7 +87,8 @@ class Cluster:
         process.restore()
         if self._durable:
             return True
-        others = [other for other in self.processes.values() if other.up and other is not process]
+        alike = [other for other in self.processes.values() if self._changed.get(other.pid) == self._changed.get(pid)]
+        others = [other for other in alike if other.up and other is not process]
         begun = isinstance(member, Begun) and member.has_begun()
         if begun and not any(other.joined for other in others):
             process.found([Process(other.pid, other.incarnation) for other in others])
@@ -142,10 +143,8 @@ class Cluster:
 
     def _member(self, me: Process, now: int) -> Member:
         rng = self._streams.of("member", me.pid, me.incarnation).random
-        changed = self._changed.get(me.pid, 0)
-        if changed:
-            self._world.configurations[me] = changed
-        return self._spec.build(me, self._settings[changed], BuildContext(rng, now, self._directory))
+        settings = self._settings[self._changed.get(me.pid, 0)]
+        return self._spec.build(me, settings, BuildContext(rng, now, self._directory))
 
     def _change_settings(self, pid: int, changed: dict[str, Any]) -> None:
         settings = self._spec.settings_from(self._scenario.settings | changed)

@@ -254,11 +254,6 @@ class SimProcess:
         if packet.to_incarnation != ANY_INCARNATION and packet.to_incarnation != self.incarnation:
             self._record.write(Kind.DROP, peer=packet.pid, reason="other_incarnation")
             return
-        if (others := self._world.configurations) and (
-            others.get((packet.pid, packet.incarnation)) != others.get((self.pid, self.incarnation))
-        ):
-            self._record.write(Kind.DROP, peer=packet.pid, reason="other_settings")
-            return
         clock = self.clock
         steady = clock.steady(self._loop.now)
         self._record.received(

@@ -17,7 +17,6 @@ class World:
     """One run: its time, its network, its trace."""
 
     __slots__ = (
-        "configurations",
         "decode",
         "destinations",
         "effective",
@@ -56,8 +55,6 @@ class World:
         """The type that counts what an application has taken, where members remember."""
         self.decode: Callable[[bytes], Packet] = decode
         """How frames are read; a level that is only simulated may have items of its own."""
-        self.configurations: dict[tuple[int, int], int] = {}
-        """Process and incarnation to the settings it runs with, where these are not those of the scenario."""
         self.wall_clock = False
         """Members are given the wall clock instead of the steady one."""
         self.destinations: Callable[[int], tuple[int, ...]] | None = None

@@ -8,7 +8,7 @@ lost for a while. handover: an owner's last events reach everybody but the next 
 processes stop, at once or one after another, once or more often, and come back with their journals, but for as many as
 the cluster may lose; no operator helps. outlived: all but the coordinators stop and come back, and an applicant among
 them does not hear the coordinators, of whom one may stop too. reconfigured: all but one coordinator stop and come back with other leases and
-another k, and that one is cut off.
+another k, and that one is cut off, for a moment or until it stops too.
 """
 
 from collections.abc import Callable
@@ -139,7 +139,7 @@ def reconfigured(scenario: Scenario, round_ns: int, rng: Random) -> Scenario:
     leases of another length, and another k."""
     seeds, nodes = 6, 8
     k = rng.choice((1, 2))
-    before, after = rng.choice(((8.0, 1.5), (8.0, 1.5), (2.5, 4.0)))
+    before, after = rng.choice(((10.0, 1.5), (10.0, 1.5), (2.5, 4.0)))
     changed = {"k": rng.choice((1, 2)), "lease_rounds": after}
     settings = scenario.settings | {"k": k, "lease_rounds": before, "seeds": ",".join(map(str, range(seeds)))}
     straggler, *wanting = rng.sample(range(nodes), rng.choice((2, 3, 4)))
@@ -149,10 +149,11 @@ def reconfigured(scenario: Scenario, round_ns: int, rng: Random) -> Scenario:
     at = cut_at + rng.randrange(round_ns // 2)
     back = at + rng.randrange(MS, 20 * MS)
     others = [pid for pid in range(nodes) if pid != straggler]
-    dies = at + 12 * round_ns
+    dies = at + 14 * round_ns
     heal = dies + 4 * round_ns
+    heard = rng.random() < 0.3
     faults = [
-        Fault(kind="partition", at_ns=cut_at, until_ns=heal, nodes=[straggler]),
+        Fault(kind="partition", at_ns=cut_at, until_ns=at if heard else heal, nodes=[straggler]),
         Fault(kind="crash", at_ns=at, until_ns=back, nodes=others, settings=changed),
         Fault(kind="crash", at_ns=dies, until_ns=heal, nodes=[straggler], settings=changed),
     ]

@@ -35,7 +35,7 @@ W = tuple(Process(pid, 1) for pid in range(3))
 
 def renew(epoch: int, version: int = 0, ticket: int = 4, sent_at: int = 0) -> Renew:
     record = alone(ticket, epoch).next() if version else alone(ticket, epoch)
-    return Renew(ticket, epoch, version, sent_at, pack(record))
+    return Renew(ticket, epoch, version, sent_at, pack(record), LEASE_NS)
 
 
 def witness() -> Witness:

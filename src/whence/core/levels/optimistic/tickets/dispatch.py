@@ -104,7 +104,9 @@ class Dispatcher:
             turn.post(sender, answer)
 
     def _on_probe(self, sender: Process, item: items.Probe, turn: Turn) -> None:
-        turn.post(sender, self._witness.probe(item, turn.now))
+        answer = self._witness.probe(item, turn.now)
+        if answer is not None:
+            turn.post(sender, answer)
 
     def _on_request_fence(self, sender: Process, item: items.RequestFence, turn: Turn) -> None:
         turn.post(sender, self._witness.fence(item, turn.now))

@@ -39,6 +39,9 @@ class Renew(Item, frozen=True, tag=40):
     version: Version
     sent_at: StoryStep
     record: RecordBytes
+    lease_ns: Wait
+    """How long I count on your answer. Whoever closes me waits as long as you say, so you lend no longer lease than
+    yours."""
 
     def is_valid(self) -> bool:
         """Tell whether the record can be read."""

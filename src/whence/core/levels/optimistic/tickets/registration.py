@@ -62,7 +62,7 @@ class Registration:
     def renew(self, turn: Turn) -> None:
         """Ask all installed and proposed witnesses for another lease, and show them the record."""
         record = self.pending.record if self.pending is not None else self._authority.record
-        renew = Renew(*self._authority.ticket_epoch, record.version, turn.now, pack(record))
+        renew = Renew(*self._authority.ticket_epoch, record.version, turn.now, pack(record), self._authority.lease_ns)
         witnesses = dict.fromkeys((*record.witnesses, *record.proposed))
         for witness in witnesses:
             self.asked_since.setdefault(witness, turn.now)

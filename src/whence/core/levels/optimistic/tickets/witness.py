@@ -42,6 +42,8 @@ class RegisteredRecord(Struct):
     version: int
     seen: Instant
     since: Instant
+    unsure: bool = False
+    """An earlier incarnation knew when it was renewed, and `seen` is when this one began."""
 
 
 class Witness:
@@ -58,10 +60,10 @@ class Witness:
         self._memory = memory
 
     def restore(self, remembered: Remembered, now: Instant) -> None:
-        """Take up what earlier incarnations promised. All they knew of may have renewed a moment ago."""
+        """Take up what earlier incarnations promised."""
         self._fences.update(remembered.fences)
         for (ticket, epoch), record in remembered.records.items():
-            stored = RegisteredRecord(record, unpack(record).version, now, now)
+            stored = RegisteredRecord(record, unpack(record).version, now, now, unsure=True)
             self._records.setdefault(ticket, {})[epoch] = stored
         self._tickets = max([self._tickets, *[ticket + 1 for ticket in (*self._fences, *self._records)]])
 
@@ -71,9 +73,11 @@ class Witness:
         return Remembered(self._fences, records)
 
     def renew(self, item: Renew, now: Instant) -> Item | None:
-        """Lend another lease, unless the epoch is fenced."""
+        """Lend another lease, unless the epoch is fenced, or counts on longer leases than are lent here."""
         if self.fenced(TicketEpoch(item.ticket, item.epoch)):
             return Fenced(item.ticket, item.epoch, self._memory.since)
+        if item.lease_ns > self._lease_ns:
+            return None
         epochs = self._records.setdefault(item.ticket, {})
         stored = epochs.get(item.epoch)
         if stored is None:
@@ -83,7 +87,7 @@ class Witness:
         if item.version >= stored.version and item.record != stored.record:
             stored.record, stored.version = item.record, item.version
             self._memory.keep_record(item.record)
-        stored.seen = now
+        stored.seen, stored.unsure = now, False
         return Alive(item.ticket, item.epoch, item.version, item.sent_at, self._memory.since)
 
     def fence(self, item: RequestFence, now: Instant) -> AckFence:
@@ -96,16 +100,19 @@ class Witness:
         record = b"" if stored is None else stored.record
         return AckFence(item.ticket, item.epoch, record, self._memory.since, self._memory.wait_ns(now))
 
-    def probe(self, item: Probe, now: Instant) -> Fresh | Stale:
+    def probe(self, item: Probe, now: Instant) -> Fresh | Stale | None:
         """Tell whether the epoch renewed its lease within one lease, and is not fenced; if not, what is known of it.
 
-        Its record shows by whom this witness was replaced, if it was.
+        Its record shows by whom this witness was replaced, if it was. Only an earlier incarnation knew whether it renewed
+        a moment ago: then nothing is said until it has not for one lease.
         """
         stored = self._records.get(item.ticket, {}).get(item.epoch)
         if stored is None:
             return Stale(item.ticket, item.epoch, b"", self._memory.since)
         if now - stored.seen > self._lease_ns or self.fenced(TicketEpoch(item.ticket, item.epoch)):
             return Stale(item.ticket, item.epoch, stored.record, self._memory.since)
+        if stored.unsure:
+            return None
         return Fresh(item.ticket, item.epoch, self._memory.since)
 
     def lease_left_ns(self, ticket_epoch: TicketEpoch, now: Instant) -> int | None:

@@ -75,9 +75,7 @@ TICKET_MAKERS: dict[type[Item], Callable[[Random], Item]] = {
     items.Renew: lambda random: items.Renew(
         *some_ticket_epoch(random), 3, _number(random, 2**60), some_record(random), _number(random, 10**9)
     ),
-    items.Alive: lambda random: items.Alive(
-        *some_ticket_epoch(random), 3, _number(random, 2**60), _number(random, 9)
-    ),
+    items.Alive: lambda random: items.Alive(*some_ticket_epoch(random), 3, _number(random, 2**60), _number(random, 9)),
     items.Fenced: lambda random: items.Fenced(*some_ticket_epoch(random), _number(random, 9)),
     items.Update: lambda random: items.Update(
         *some_ticket_epoch(random), *some_ticket_epoch(random), 5, pack_processes(some_peers(random))
@@ -90,9 +88,7 @@ TICKET_MAKERS: dict[type[Item], Callable[[Random], Item]] = {
     ),
     items.Probe: _about(items.Probe),
     items.Fresh: lambda random: items.Fresh(*some_ticket_epoch(random), _number(random, 9)),
-    items.Stale: lambda random: items.Stale(
-        *some_ticket_epoch(random), some_record(random), _number(random, 9)
-    ),
+    items.Stale: lambda random: items.Stale(*some_ticket_epoch(random), some_record(random), _number(random, 9)),
     items.Exclude: _about(items.Exclude),
     items.AckExclude: lambda random: items.AckExclude(
         *some_ticket_epoch(random), random.random() < 0.3, some_record(random)

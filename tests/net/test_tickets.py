@@ -239,7 +239,7 @@ def test_tickets_and_k_change_with_a_full_stop_and_seeds_never(tmp_path: Path) -
         async with members(tmp_path, FOUNDERS, FOUNDERS, {**FAST, "seeds": "1,2,4"}) as groups:
             pass
 
-    with pytest.raises(StorageError, match="the seeds of this group were 1, 2, 3 .* and now are 1, 2, 4"):
+    with pytest.raises(StorageError, match=r"the seeds of this group were 1, 2, 3 .* and now are 1, 2, 4"):
         within(main())
     assert len(epochs) == 6
     assert epochs == sorted(set(epochs))

@@ -59,7 +59,9 @@ def _argument(act: Act, ids: list[int]) -> int:
 
 def _settings(settings: dict[str, Any], ids: list[int]) -> dict[str, Any]:
     if "k" in settings:
-        nodes = map(int, str(settings["seeds"]).split(",")) if "seeds" in settings else range(2 * int(settings["k"]) + 2)
+        nodes = (
+            map(int, str(settings["seeds"]).split(",")) if "seeds" in settings else range(2 * int(settings["k"]) + 2)
+        )
         return settings | {"seeds": ",".join([str(ids[node]) for node in nodes])}
     if "tree" not in settings:
         return settings

@@ -3,12 +3,12 @@
 unheard: an applicant hears everybody but the coordinators, even after everything else healed; the coordinators keep
 their tickets. stopped: all processes, or all but one that witnessed nothing, crash at once and come back with their
 journals, and an operator declares their first incarnations dead. words: more witnesses crash for good than the cluster
-tolerates, and an operator declares them dead. unanswered: the only coordinator's answers to the only applicant are
-lost for a while. handover: an owner's last events reach everybody but the next owner of its ticket. returned: all
-processes stop, at once or one after another, once or more often, and come back with their journals, but for as many as
-the cluster may lose; no operator helps. outlived: all but the coordinators stop and come back, and an applicant among
-them does not hear the coordinators, of whom one may stop too. reconfigured: all but one coordinator stop and come back with other leases and
-another k, and that one is cut off, for a moment or until it stops too.
+tolerates, and an operator declares them dead. unanswered: the only coordinator's answers to the only applicant are lost
+for a while. handover: an owner's last events reach everybody but the next owner of its ticket. returned: all processes
+stop, at once or one after another, once or more often, and come back with their journals, but for as many as the
+cluster may lose; no operator helps. outlived: all but the coordinators stop and come back, and an applicant among them
+does not hear the coordinators, of whom one may stop too. reconfigured: all but one coordinator stop and come back with
+other leases and another k, and that one is cut off, for a moment or until it stops too.
 """
 
 from collections.abc import Callable

@@ -228,9 +228,12 @@ def _amnesia(nodes: int, end: int, rng: Random) -> tuple[list[Fault], list[Act]]
     return [
         Fault(kind="cut", at_ns=at, until_ns=end, nodes=three[:1], others=three[1:2]),
         Fault(
-            kind="crash", at_ns=dies, until_ns=dies + rng.randrange(MS, 20 * MS), nodes=others,
+            kind="crash",
+            at_ns=dies,
+            until_ns=dies + rng.randrange(MS, 20 * MS),
+            nodes=others,
             disk=rng.choice(("lost", "wiped")),
-        ),  # fmt: skip
+        ),
     ], _joining(three, rng)
 
 

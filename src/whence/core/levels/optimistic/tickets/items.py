@@ -51,8 +51,8 @@ class Renew(Item, frozen=True, tag=40):
 class Alive(Item, frozen=True, tag=41):
     """You may, counted from when you asked; I keep this version of your record.
 
-    `since`, here and in a witness's other answers: I remember everything since this incarnation, so I am the witness that
-    each incarnation from then on was.
+    `since`, here and in a witness's other answers: I remember everything since this incarnation, so I am the witness
+    that each incarnation from then on was.
     """
 
     ticket: Ticket

@@ -15,6 +15,7 @@ from struct import Struct as Layout
 import msgspec
 from msgspec import Struct
 
+from whence.core.levels.optimistic.tickets.lease import NEVER
 from whence.core.levels.optimistic.tickets.record_bytes import readable
 from whence.errors import StorageError
 from whence.types import Instant, Process
@@ -85,7 +86,7 @@ class Memory:
         self._own_wait_ns = wait_ns
         self._seeds = seeds
         self._written = Beginning(0, 0, ())
-        self._drained_at: Instant = 0
+        self._drained_at: Instant = NEVER
         """When no lease counts any more that an earlier incarnation lent."""
         self._unwritten: list[bytes] = []
 

@@ -5,7 +5,7 @@ end: each is closed either by its own word (soft) or by so many of its witnesses
 witness's answer shows the successor that was registered before it could act.
 Assumes: `drift_max` for the wait after a hard close; nothing about delays.
 The sentence that decides: a hard close needs a blocking set of every witness set the victim may still count; then one
-whole lease must pass on our clock since the last fence, and as much more as a witness says it lent under other settings.
+whole lease must pass on our clock since the last fence, and more where a witness says that it lent longer ones.
 It walks by registered pointers, never by hearsay. A founder that takes everybody for lost (a total-loss walk) fences
 only those that renewed no lease lately by the word of so many witnesses that no majority is left: a founder that hears
 nothing may be cut off itself, from witnesses too.
@@ -27,6 +27,7 @@ from whence.core.levels.optimistic.tickets.items import (
     RequestFence,
     Stale,
 )
+from whence.core.levels.optimistic.tickets.lease import NEVER
 from whence.core.levels.optimistic.tickets.record_bytes import unpack
 from whence.core.levels.optimistic.tickets.records import Pointer, Processes, Record, TicketEpoch, merged_last
 from whence.core.levels.optimistic.tickets.settings import TicketSettings
@@ -106,7 +107,7 @@ class Walk:
         self._retry_at: Instant = 0
         self._drained_at: Instant = 0
         self._last_fence_at: Instant = 0
-        self._leases_end_at: Instant = 0
+        self._leases_end_at: Instant = NEVER
         """When every lease has ended of which a witness said how long it may be counted on."""
 
     # --- beginnings ---

@@ -103,8 +103,8 @@ class Witness:
     def probe(self, item: Probe, now: Instant) -> Fresh | Stale | None:
         """Tell whether the epoch renewed its lease within one lease, and is not fenced; if not, what is known of it.
 
-        Its record shows by whom this witness was replaced, if it was. Only an earlier incarnation knew whether it renewed
-        a moment ago: then nothing is said until it has not for one lease.
+        Its record shows by whom this witness was replaced, if it was. If only an earlier incarnation knew whether it
+        renewed a moment ago, nothing is said until it has not for one lease.
         """
         stored = self._records.get(item.ticket, {}).get(item.epoch)
         if stored is None:

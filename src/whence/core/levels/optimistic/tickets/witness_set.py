@@ -89,7 +89,9 @@ class WitnessSet:
         current = record.witnesses
         known = {witness.pid: witness for witness in current if not self._peers.is_forgotten(witness)}
         wanted = self._peers.witnesses_for(record.owner, predecessors, self._avoided, current, turn.now)
-        wanted = tuple([known.get(witness.pid, witness) for witness in wanted])  # it may have restarted, and be the same
+        wanted = tuple(
+            [known.get(witness.pid, witness) for witness in wanted]
+        )  # it may have restarted, and be the same
         if len(wanted) < min(len(current), self._settings.witnesses) or set(wanted) == set(current):
             return
         self._registration.propose(ChangeKind.WITNESSES, record.next(proposed=wanted), turn)

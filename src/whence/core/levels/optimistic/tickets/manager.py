@@ -224,6 +224,8 @@ class TicketManager:
         """Take a peer's item."""
         turn = self._begin_turn(now, ready)
         self._dispatcher.hear(sender, item, turn)
+        if self.dead:
+            self._revive()
         self._end_turn(turn)
 
     def tick(self, now: Instant, ready: Ready) -> None:
@@ -284,6 +286,11 @@ class TicketManager:
             steps += 1
         self.coordinator.end_turn(turn)
         turn.ready.persist += self.memory.take()
+
+    def _revive(self) -> None:
+        """Count on no declaration about a process that is back with its journal: what it promised is not over."""
+        for process in [each for each in self.dead if self.peers.is_back(each)]:
+            del self.dead[process]
 
     def _epoch_seen(self) -> int:
         """Return the highest epoch that was delivered or heard of here."""

@@ -1,6 +1,6 @@
 """Bugs in the tickets, each one a trap of the published algorithms (docs/papers/optimistic.md 8; the trap is named)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec import structs
 
@@ -119,6 +119,13 @@ class ClaimsToRemember(Memory):
     def __init__(self, me: Process, wait_ns: int, seeds: tuple[int, ...]) -> None:
         super().__init__(me, wait_ns, seeds)
         self.since = 1
+
+
+class RemembersNothing(Memory):
+    """Keeps no journal as a witness, and says so."""
+
+    def restore(self, journal: Sequence[bytes], now: Instant) -> Remembered:
+        return Remembered({}, {})
 
 
 class ForgetsFencesInACrash(Memory):
@@ -486,7 +493,7 @@ _ACTS: tuple[tuple[str, str, Plant], ...] = (
     (
         "epochs_in_memory",
         "X3: keeps the highest epoch in no journal",
-        _tickets(attempt_type=CountsFromWhatItSaw, acceptor_type=WritesNoEpochs),
+        _tickets(attempt_type=CountsFromWhatItSaw, acceptor_type=WritesNoEpochs, memory_type=RemembersNothing),
     ),
 )
 """Bugs that let two act at once."""

@@ -69,7 +69,9 @@ class Witness:
 
     def remembered(self) -> Remembered:
         """Return what later incarnations must know."""
-        records = {(ticket, epoch): stored.record for ticket, all_ in self._records.items() for epoch, stored in all_.items()}
+        records = {
+            (ticket, epoch): stored.record for ticket, all_ in self._records.items() for epoch, stored in all_.items()
+        }
         return Remembered(self._fences, records)
 
     def renew(self, item: Renew, now: Instant) -> Item | None:

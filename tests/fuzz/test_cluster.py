@@ -40,13 +40,15 @@ def near_item(random: Random, node: OptimisticMember) -> Item:
     record = pack(session.authority.record) if session is not None else b""
     draw = random.randrange(12)
     if draw == 0 and record:
-        return items.Alive(*ticket_epoch, random.randrange(9), random.choice((0, 10**6)))
+        return items.Alive(*ticket_epoch, random.randrange(9), random.choice((0, 10**6)), 1)
     if draw == 1:
-        return random.choice((items.Fenced, items.Exclude, items.RequestFence, items.Probe, items.Fresh))(*ticket_epoch)
+        if random.random() < 0.4:
+            return random.choice((items.Fenced, items.Fresh))(*ticket_epoch, 1)
+        return random.choice((items.Exclude, items.RequestFence, items.Probe))(*ticket_epoch)
     if draw == 2:
         return items.Update(*ticket_epoch, *ticket_epoch, random.randrange(9), b"")
     if draw == 3 and record:
-        return random.choice((items.ReleaseTicket(*ticket_epoch, record), items.AckFence(*ticket_epoch, record)))
+        return random.choice((items.ReleaseTicket(*ticket_epoch, record), items.AckFence(*ticket_epoch, record, 1, 0)))
     if draw == 4:
         return items.AcquireTicket(random.randrange(4))
     if draw == 5:
@@ -90,7 +92,7 @@ def _step(node: OptimisticMember, random: Random, now: int) -> Ready:
     if draw < 0.1 and session is not None and session.authority.record.witnesses:
         record, pending = session.authority.record, session.registration.pending
         version = pending.record.version if pending is not None else record.version
-        return node.receive(random.choice(record.witnesses), items.Alive(*record.ticket_epoch, version, now), now)
+        return node.receive(random.choice(record.witnesses), items.Alive(*record.ticket_epoch, version, now, 1), now)
     if draw < 0.1 and applicant.wanted:
         epoch = random.choice((random.randint(1, 9), random.randint(20, 29)))  # below and above those of the events
         ticket_epoch, witnesses = TicketEpoch(random.randrange(6), epoch), (Process(0, 6), Process(2, 6))

@@ -72,9 +72,11 @@ def _about(kind: type[Item]) -> Callable[[Random], Item]:
 
 
 TICKET_MAKERS: dict[type[Item], Callable[[Random], Item]] = {
-    items.Renew: lambda random: items.Renew(*some_ticket_epoch(random), 3, _number(random, 2**60), some_record(random)),
-    items.Alive: lambda random: items.Alive(*some_ticket_epoch(random), 3, _number(random, 2**60)),
-    items.Fenced: _about(items.Fenced),
+    items.Renew: lambda random: items.Renew(
+        *some_ticket_epoch(random), 3, _number(random, 2**60), some_record(random), _number(random, 10**9)
+    ),
+    items.Alive: lambda random: items.Alive(*some_ticket_epoch(random), 3, _number(random, 2**60), _number(random, 9)),
+    items.Fenced: lambda random: items.Fenced(*some_ticket_epoch(random), _number(random, 9)),
     items.Update: lambda random: items.Update(
         *some_ticket_epoch(random), *some_ticket_epoch(random), 5, pack_processes(some_peers(random))
     ),
@@ -85,14 +87,16 @@ TICKET_MAKERS: dict[type[Item], Callable[[Random], Item]] = {
         *some_ticket_epoch(random), random.random() < 0.3, record_or_none(random)
     ),
     items.Probe: _about(items.Probe),
-    items.Fresh: _about(items.Fresh),
-    items.Stale: lambda random: items.Stale(*some_ticket_epoch(random), some_record(random)),
+    items.Fresh: lambda random: items.Fresh(*some_ticket_epoch(random), _number(random, 9)),
+    items.Stale: lambda random: items.Stale(*some_ticket_epoch(random), some_record(random), _number(random, 9)),
     items.Exclude: _about(items.Exclude),
     items.AckExclude: lambda random: items.AckExclude(
         *some_ticket_epoch(random), random.random() < 0.3, some_record(random)
     ),
     items.RequestFence: _about(items.RequestFence),
-    items.AckFence: lambda random: items.AckFence(*some_ticket_epoch(random), record_or_none(random)),
+    items.AckFence: lambda random: items.AckFence(
+        *some_ticket_epoch(random), record_or_none(random), _number(random, 9), _number(random, 10**9)
+    ),
     items.AcquireTicket: lambda random: items.AcquireTicket(_number(random, 9)),
     items.AckAcquireTicket: lambda random: items.AckAcquireTicket(_number(random, 9), some_record(random), 7),
     items.RejectAcquireTicket: lambda random: items.RejectAcquireTicket(

@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import json
 import re
+import shutil
+from collections.abc import AsyncIterator
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from whence.errors import (
     LeaseSuspendedError,
     NotCoordinatorError,
     StalledError,
+    StorageError,
     UsageError,
 )
 from whence.net import clock
@@ -159,46 +162,121 @@ def test_without_its_witnesses_a_coordinator_is_suspended_and_says_whom_it_waits
     within(main())
 
 
-def test_a_cluster_stopped_whole_says_whose_word_it_needs_and_goes_on_with_an_operators(
-    tmp_path: Path,
-) -> None:
-    """optimistic 4.9: beyond k losses at once only an operator knows that nobody acts on a lease of before."""
+@contextlib.asynccontextmanager
+async def members(
+    data: Path, pids: list[int], group: list[int], settings: dict[str, Any] = FAST
+) -> AsyncIterator[list[Group]]:
+    """Start some processes with their data directories and let them into a group that others may have begun."""
+    async with contextlib.AsyncExitStack() as stack:
+        started: list[Node] = []
+        for pid in pids:
+            contacts = [node.address for node in started[:1]]
+            started.append(await stack.enter_async_context(join(pid, data=data / str(pid), contacts=contacts)))
+        yield await cluster(started, settings=settings, founders=group)
 
+
+async def published_under(groups: list[Group]) -> list[int]:
+    """Obtain a ticket for each member, publish, and return their epochs."""
+    epochs = []
+    for group in groups:
+        told = await group.acquire_ticket(timeout_s=40)
+        await group.publish(b"x")
+        epochs.append(told.epoch or 0)
+    return epochs
+
+
+def test_a_cluster_stopped_whole_returns_by_itself(tmp_path: Path) -> None:
+    """X6: the witnesses' journals know what was promised, and every lease of before has ended when somebody acts."""
     epochs: list[int] = []
 
     async def main() -> None:
-        for life in (1, 2, 3):
-            async with contextlib.AsyncExitStack() as stack:
-                started: list[Node] = []
-                for pid in FOUNDERS:
-                    contacts = [node.address for node in started[:1]]
-                    node = join(pid, data=tmp_path / str(pid), contacts=contacts)
-                    started.append(await stack.enter_async_context(node))
-                groups = await cluster(started)
-                one = groups[0]
-                if life > 1:
-                    with pytest.raises(NotCoordinatorError):
-                        await one.acquire_ticket(timeout_s=0.1)
-                    async with asyncio.timeout(20):
-                        while (told := one.ticket()) is None or not told.waits_for:
-                            await asyncio.sleep(0.05)
-                    with pytest.raises(
-                        NotCoordinatorError,
-                        match=r"witnesses \d+:\d+, \d+:\d+ must answer or be declared dead",
-                    ):
-                        await one.publish(b"x")
-                    for process in told.waits_for:
-                        one.declare_dead(*process)
-                    await one.ready_to_publish(timeout_s=20)
-                else:
-                    await one.acquire_ticket()
-                    await one.publish(b"x")
-                await groups[1].acquire_ticket()
-                epochs.extend(told.epoch or 0 for group in groups[:2] if (told := group.ticket()) is not None)
-                await one.publish(b"x")
+        for _ in range(3):
+            async with members(tmp_path, FOUNDERS, FOUNDERS) as groups:
+                epochs.extend(await published_under(groups[:2]))
 
     within(main())
     assert epochs == sorted(set(epochs)), "X3: an epoch is a token for resources outside, whatever was stopped"
+
+
+@pytest.mark.parametrize("lost", FOUNDERS)
+def test_a_cluster_stopped_whole_returns_though_one_lost_its_data_and_does_not_begin_anew(
+    tmp_path: Path, lost: int
+) -> None:
+    """Whoever lost its journal must not believe that nothing has been: it joins those who know."""
+    epochs: list[int] = []
+
+    async def main() -> None:
+        for life in (1, 2):
+            if life == 2:
+                shutil.rmtree(tmp_path / str(lost))
+            async with members(tmp_path, FOUNDERS, FOUNDERS) as groups:
+                epochs.extend(await published_under(groups[:2]))
+
+    within(main())
+    assert epochs == sorted(set(epochs))
+
+
+def test_a_cluster_stopped_whole_returns_without_a_founder_that_stays_away(tmp_path: Path) -> None:
+    """Most of its founders know what was decided."""
+
+    async def main() -> None:
+        async with members(tmp_path, FOUNDERS, FOUNDERS) as groups:
+            before = await published_under(groups[:1])
+        async with members(tmp_path, FOUNDERS[1:], FOUNDERS) as groups:
+            assert await published_under(groups) > before
+
+    within(main())
+
+
+def test_tickets_and_k_change_with_a_full_stop_and_seeds_never(tmp_path: Path) -> None:
+    """optimistic 4.9: the next generation has other settings, and closes the last one under the settings that had."""
+    epochs: list[int] = []
+
+    async def main() -> None:
+        for settings in ({"tickets": 8}, {"tickets": 2, "k": 0}, {"tickets": 40, "lease_rounds": 3.0}):
+            async with members(tmp_path, FOUNDERS, FOUNDERS, {**FAST, **settings}) as groups:
+                epochs.extend(await published_under(groups[:2]))
+        async with members(tmp_path, FOUNDERS, FOUNDERS, {**FAST, "seeds": "1,2,4"}) as groups:
+            pass
+
+    with pytest.raises(StorageError, match=r"the seeds of this group were 1, 2, 3 .* and now are 1, 2, 4"):
+        within(main())
+    assert len(epochs) == 6
+    assert epochs == sorted(set(epochs))
+
+
+def test_a_cluster_that_lost_too_many_witnesses_says_whose_word_it_needs_and_goes_on_with_an_operators(
+    tmp_path: Path,
+) -> None:
+    """optimistic 4.9: only an operator knows that nobody acts on a lease of a witness that nobody remembers."""
+    five = [1, 2, 3, 4, 5]
+    epochs: list[int] = []
+
+    async def main() -> None:
+        async with members(tmp_path, five, five) as groups:
+            epochs.extend(await published_under(groups[:1]))
+            session = groups[0]._driver.member._tickets.coordinator.session  # type: ignore[attr-defined]
+            witnesses = session.authority.record.witnesses
+        for pid, _ in witnesses[:2]:
+            shutil.rmtree(tmp_path / str(pid))
+        async with members(tmp_path, five, five) as groups:
+            one = groups[0]
+            with pytest.raises(NotCoordinatorError):
+                await one.acquire_ticket(timeout_s=0.1)
+            async with asyncio.timeout(30):
+                while (told := one.ticket()) is None or not set(witnesses[:2]) <= set(told.waits_for):
+                    await asyncio.sleep(0.05)
+            with pytest.raises(NotCoordinatorError, match=r"witnesses .*\d+:\d+.* must answer or be declared dead"):
+                await one.publish(b"x")
+            with pytest.raises(UsageError, match="is back with its data directory"):
+                one.declare_dead(*witnesses[2])
+            for process in witnesses[:2]:
+                one.declare_dead(*process)
+            await one.ready_to_publish(timeout_s=30)
+            epochs.append((await published_under(groups[1:2]))[0])
+
+    within(main())
+    assert epochs == sorted(set(epochs))
 
 
 def test_without_a_data_directory_a_group_begun_anew_counts_epochs_from_the_time() -> None:

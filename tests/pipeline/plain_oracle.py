@@ -567,7 +567,12 @@ class Plain:
         if self.phases is None or not isinstance(tickets, int) or not isinstance(k, int):
             return "unknown", 0
         repair = REPAIR_ROUNDS * int(self.parameters.get("ticket_round_ns", 0))
-        ended = [row["t_true"] for row in self.rows_of("crash", "leave") if row["t_true"] is not None]
+        back = {(row["node"], row["inc"] - 1) for row in self.rows_of("restart")}
+        gone = [
+            row for row in self.rows_of("crash", "leave")
+            if row["kind"] == "leave" or row["reason"] == "wiped" or (row["node"], row["inc"]) not in back
+        ]  # fmt: skip
+        ended = [row["t_true"] for row in gone if row["t_true"] is not None]
         if any(sum(start <= other <= start + repair for other in ended) > k for start in ended):
             return "vacuous", 0
         holds = self.holds()[0]

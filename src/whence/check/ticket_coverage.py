@@ -4,7 +4,8 @@ Tickets whose owners failed come back (optimistic 4.1, invariants 1 and 2; 4.8, 
 of the cluster is acted for at some time; nobody loses one that it did not give back; and who asked long before, and did
 not give up, has one, unless all are taken. Promised only while no more processes ended, by crash or leave, within one
 repair than the cluster plans for (its `k`): beyond that the protocol stays safe and may wait for an operator. A process
-that restarts ended too, because what it promised was in its memory.
+that came back ended too if its disk was wiped, because nobody knows any more what it promised; with its journal it did
+not, however many stopped together (optimistic X6).
 """
 
 from whence.check.history import AT_REASON, AT_T_TRUE, History
@@ -21,6 +22,9 @@ A request is served within as many: one whose answer was lost needs a repair."""
 
 ASKED, GIVEN_BACK = "ticket_asked", "ticket_given_back"
 """Notes of a process that asks for a ticket, and that gives one back or cancels its request."""
+
+WIPED = "wiped"
+"""The reason of a crash in which the disk was lost as well."""
 
 _AT_TICKET, _AT_GRP = COLUMNS_OF[Kind.NOTE].index(TICKET), COLUMNS_OF[Kind.NOTE].index(GRP)
 
@@ -104,6 +108,8 @@ def _lasts(hold: Hold, since: int) -> bool:
 def _most_ends_within(history: History, window_ns: int) -> int:
     """Return how many processes ended within one window at most."""
     rows = history.trace.rows
-    times = (row[AT_T_TRUE] for kind in (Kind.CRASH, Kind.LEAVE) for row in rows[kind])
+    back = {(row[0], row[1] - 1) for row in rows[Kind.RESTART]}
+    crashes = [row for row in rows[Kind.CRASH] if row[:2] not in back or row[AT_REASON] == WIPED]
+    times = (row[AT_T_TRUE] for row in (*crashes, *rows[Kind.LEAVE]))
     ends = sorted(time for time in times if time is not None)
     return max((sum(start <= other <= start + window_ns for other in ends) for start in ends), default=0)

@@ -22,7 +22,8 @@ def declare_dead(
 
     For clusters in which more than k witnesses of one coordinator are gone, so that its tickets would stay closed:
     whence top shows who waits for whom, and every node that waits must get the declaration. Make sure that the process
-    has ended: else two may act for one ticket. Example: whence declare-dead 5:17 --group alps --pid 1
+    has ended: else two may act for one ticket. So they may if it comes back with its data directory: erase that first.
+    Example: whence declare-dead 5:17 --group alps --pid 1
     Exit code 0: accepted. 2: the node refuses, or none runs here.
     """
     dead, incarnation = parse_process(process)

@@ -203,6 +203,15 @@ class Founded(Protocol):
 
 
 @runtime_checkable
+class Begun(Protocol):
+    """Knows from its journal that its group began before, though none of its members may be up: it begins the group
+    again, and processes without a journal join. Else whoever is there begins it as if for the first time."""
+
+    def has_begun(self) -> bool:
+        """Tell whether an earlier incarnation of this process was a member."""
+
+
+@runtime_checkable
 class Grouped(Protocol):
     """A member that serves several groups of one overlay."""
 

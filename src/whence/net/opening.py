@@ -6,6 +6,8 @@ this process announced that it wants the group. Answers come after everything se
 itself by then, and of two that begin at once each would know the other. Known addresses are called first; one that
 cannot be reached is passed over unless it is a contact, because partitions that meet later become one group
 (core/staged.py, meet).
+Where all members stopped, the group is begun again by those whose journals know it: by the first of them, as soon as
+they are most of the named founders. Whoever lost its journal joins them, and does not believe that nothing has been.
 """
 
 import asyncio
@@ -14,7 +16,7 @@ from collections.abc import Sequence
 
 from whence.core.level import remembers
 from whence.core.links.presence import Place
-from whence.core.member import Founded, Returning
+from whence.core.member import Begun, Founded, Returning
 from whence.errors import JoinError, NotMemberError, UsageError
 from whence.net.agreement import disagreement
 from whence.net.clock import steady_ns
@@ -62,6 +64,8 @@ class GroupOpening:
     async def run(self) -> None:
         """Join the group or begin it, as soon as it is clear which is right. Raises JoinError, UsageError."""
         self._presence.waiting[self._heard] = None
+        if self._has_begun():
+            self._presence.returning[self._group] = [self._driver.context.me]
         try:
             self._presence.tell(self._group, Place.WANTS)
             self._outboxes.ask(self._peers.connected_pids())
@@ -106,6 +110,12 @@ class GroupOpening:
             self._go_on(former.presence.founding())
         elif members:
             self._join([said.process.pid for said in members])
+        elif again := self._again():
+            if again[0] != self._me:
+                self.waits_for = f"process {again[0]}, which was a member before, to begin it"
+                return False
+            log.info("group %r had stopped and is begun again by this process", self._group)
+            self._begin([])
         elif self._may_begin_alone() and not self._unclear():
             log.debug("group %r begins with this process", self._group)
             self._begin([])
@@ -154,6 +164,20 @@ class GroupOpening:
                 "with the data directory it had (data=…, --data). If that is lost, what this process published cannot "
                 "be told from what it would publish now: begin a group of another name"
             ) from None
+
+    # --- whether to begin again ---
+
+    def _has_begun(self) -> bool:
+        member = self._driver.member
+        return isinstance(member, Begun) and member.has_begun()
+
+    def _again(self) -> list[int]:
+        """Return the processes that know the group of before, if they may begin it again, the first one first."""
+        returning = sorted([*self._peers.returning(self._group), *[self._me] * self._has_begun()])
+        if self._named:
+            returning = [pid for pid in returning if pid in self._named]
+            return returning if 2 * len(returning) > len(self._named) else []
+        return returning if not self._contacts.missing() and not self._silent() else []
 
     # --- whether to begin alone ---
 

@@ -163,6 +163,10 @@ class PeerTable:
         """Return the pids of peers that want to be members."""
         return [said.process.pid for said in self._at(group, Place.WANTS)]
 
+    def returning(self, group: str) -> list[int]:
+        """Return the pids of peers that want to be members again, and have the journals of when they were."""
+        return [said.process.pid for said in self._at(group, Place.WANTS) if said.presence.founders]
+
     def member(self, group: str, pid: int) -> Process | None:
         """Return a peer's name in a group, None if it is not a member."""
         said = self.presence(group, pid)

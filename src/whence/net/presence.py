@@ -39,6 +39,8 @@ class PresenceExchange:
         """`drivers`: the current members of the groups that are open here."""
         self.founders: dict[str, list[Process]] = {}
         """The processes that each group began with, where they are known."""
+        self.returning: dict[str, list[Process]] = {}
+        """This process, in groups of which it was a member before, by its journal, and that it wants to be in again."""
         self.waiting: dict[asyncio.Event, None] = {}
         """Set when a peer announced anything, came or went: a process on its way into a group looks again."""
         self._named: dict[str, list[int]] = {}
@@ -59,6 +61,7 @@ class PresenceExchange:
     def close(self, group: str) -> None:
         """Announce to all peers that this process is out of a group, and forget their announcements about it."""
         del self._named[group], self._configurations[group]
+        self.returning.pop(group, None)
         self.tell(group, Place.GONE)
         self._peers.forget(group)
 
@@ -66,7 +69,8 @@ class PresenceExchange:
 
     def tell(self, group: str, place: Place, to: Sequence[int] | None = None) -> None:
         """Announce to some peers, or to all, this process's relation to a group."""
-        founders = self.founders.get(group, ()) if place is Place.MEMBER else ()
+        known = {Place.MEMBER: self.founders, Place.WANTS: self.returning}.get(place, {})
+        founders = known.get(group, ())
         level, settings = self._configurations.get(group, ("", b""))
         announcement = presence(level, place, founders, settings)
         self._outboxes.send(group, self._everybody() if to is None else to, announcement)

@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from whence.core.level import Addressed, BuildContext, LevelSpec, Speaking, offsets_of, remembers
-from whence.core.member import Joining, Member
+from whence.core.member import Begun, Joining, Member
 from whence.core.membership.full_view import Directory
 from whence.sim.clock import Clock
 from whence.sim.loop import Loop
@@ -36,22 +37,25 @@ class Cluster:
         self.processes: dict[int, SimProcess] = {}
         self._scenario = scenario
         self._spec = spec
-        self._settings = spec.settings_from(scenario.settings)
+        self._settings = [spec.settings_from(scenario.settings)]
+        """The settings of the scenario, and those with which processes were restarted."""
+        self._changed: dict[int, int] = {}
+        """The place in that list of a process's settings, where it is not the first."""
         self._streams = RandomStreams(scenario.seed)
         self._directory = Directory()
         self.network = Network(self.loop, scenario.network, self._streams, self.effective)
         self._world = World(
             self.loop, self.network, rows, scenario.group, self.effective, scenario.sync_ns, scenario.take_ns
         )
-        self._world.wall_clock = spec.reads_wall_clock(self._settings)
-        self._durable = remembers(spec, self._settings)
+        self._world.wall_clock = spec.reads_wall_clock(self._settings[0])
+        self._durable = remembers(spec, self._settings[0])
         """Members remember across crashes: they are restored and need not join."""
         if self._durable:
             self._world.offsets = offsets_of(spec)
         if isinstance(spec, Speaking):
             self._world.decode = decoder_with(spec.items)
-        if isinstance(spec, Addressed) and spec.destinations(self._settings, 0):
-            self._world.destinations = lambda group: spec.destinations(self._settings, group)
+        if isinstance(spec, Addressed) and spec.destinations(self._settings[0], 0):
+            self._world.destinations = lambda group: spec.destinations(self._settings[0], group)
         self._founders = founders_of(scenario)
 
     def start(self, order: Iterable[int] | None = None) -> None:
@@ -72,14 +76,24 @@ class Cluster:
         process.join(self._contacts(pid))
         return True
 
-    def restart(self, pid: int) -> bool:
-        """Restart a process that is down, as a new incarnation."""
+    def restart(self, pid: int, changed: dict[str, Any] | None = None) -> bool:
+        """Restart a process that is down, as a new incarnation, perhaps with settings that are changed from now on."""
         process = self.processes[pid]
         if process.up:
             return False
+        if changed:
+            self._change_settings(pid, changed)
         member = process.start(self._member)
         process.restore()
-        if not self._durable or (isinstance(member, Joining) and not member.is_member):
+        if self._durable and (not isinstance(member, Joining) or member.is_member):
+            return True
+        alike = [other for other in self.processes.values() if self._changed.get(other.pid) == self._changed.get(pid)]
+        others = [other for other in alike if other.up and other is not process]
+        begun = isinstance(member, Begun) and member.has_begun()
+        if begun and not any(other.joined for other in others):
+            process.found([Process(other.pid, other.incarnation) for other in others])
+            self.effective["begun_again"] += 1
+        else:
             process.join(self._contacts(pid))
         return True
 
@@ -129,12 +143,20 @@ class Cluster:
 
     def _member(self, me: Process, now: int) -> Member:
         rng = self._streams.of("member", me.pid, me.incarnation).random
-        return self._spec.build(me, self._settings, BuildContext(rng, now, self._directory, remembers=True))
+        settings = self._settings[self._changed.get(me.pid, 0)]
+        return self._spec.build(me, settings, BuildContext(rng, now, self._directory))
+
+    def _change_settings(self, pid: int, changed: dict[str, Any]) -> None:
+        settings = self._spec.settings_from(self._scenario.settings | changed)
+        if settings not in self._settings:
+            self._settings.append(settings)
+        self._changed[pid] = self._settings.index(settings)
+        self.effective["settings_changed"] += 1
 
     def _first_peers(self, pid: int) -> list[Process]:
         """Draw the peers a founder starts with: its right neighbour, so that all are connected, and others."""
         founders, size = self._founders, len(self._founders)
-        wanted = min(self._spec.first_peers(self._settings), size - 1)
+        wanted = min(self._spec.first_peers(self._settings[0]), size - 1)
         draw = self._streams.of("founding", pid).random
         chosen: dict[int, None] = {founders[(founders.index(pid) + 1) % size]: None} if size > 1 else {}
         while len(chosen) < wanted:

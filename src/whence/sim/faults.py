@@ -134,8 +134,8 @@ class ScenarioScheduler:
                 self._count(f"crash_{fault.disk}", process.crash(fault.disk))
 
     def _restart(self, pid: int) -> None:
-        self._count("restart", self._cluster.restart(pid))
-        self._returning.pop(pid)
+        fault = self._returning.pop(pid)
+        self._count("restart", self._cluster.restart(pid, fault.settings))
 
     def _heal(self, _: None) -> None:
         """End every fault that is not lasting: links work, paused processes run, and processes due to restart do."""

@@ -59,8 +59,10 @@ def _argument(act: Act, ids: list[int]) -> int:
 
 def _settings(settings: dict[str, Any], ids: list[int]) -> dict[str, Any]:
     if "k" in settings:
-        seeds = ids[: 2 * int(settings["k"]) + 2]
-        return settings | {"seeds": ",".join(map(str, seeds))}
+        nodes = (
+            map(int, str(settings["seeds"]).split(",")) if "seeds" in settings else range(2 * int(settings["k"]) + 2)
+        )
+        return settings | {"seeds": ",".join([str(ids[node]) for node in nodes])}
     if "tree" not in settings:
         return settings
     groups = str(settings.get("groups", "all"))

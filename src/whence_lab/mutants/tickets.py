@@ -1,6 +1,6 @@
 """Bugs in the tickets, each one a trap of the published algorithms (docs/papers/optimistic.md 8; the trap is named)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec import structs
 
@@ -16,6 +16,7 @@ from whence.core.levels.optimistic.tickets.grants import Grant, Grants
 from whence.core.levels.optimistic.tickets.intervals import tickets_of
 from whence.core.levels.optimistic.tickets.lease import NEVER, Leases
 from whence.core.levels.optimistic.tickets.manager import TicketManager
+from whence.core.levels.optimistic.tickets.memory import Memory, Remembered
 from whence.core.levels.optimistic.tickets.record_bytes import unpack
 from whence.core.levels.optimistic.tickets.records import Processes, Record, TicketEpoch
 from whence.core.levels.optimistic.tickets.registration import ChangeKind, PendingChange, Registration
@@ -23,8 +24,8 @@ from whence.core.levels.optimistic.tickets.session import CoordinatorSession
 from whence.core.levels.optimistic.tickets.turn import Turn
 from whence.core.levels.optimistic.tickets.walk import Post, Walk
 from whence.core.levels.optimistic.tickets.witness import Witness
-from whence.core.ready import Item, Ready, Send
-from whence.types import ANY_INCARNATION, Instant, Process
+from whence.core.ready import Item
+from whence.types import Instant, Process
 
 # --- leases ---
 
@@ -87,56 +88,79 @@ class NeedsEverybody(Authority):
 class ForgetsFences(Witness):
     """Lets a fenced epoch renew again after a lease and a half."""
 
-    def __init__(self, tickets: int, lease_ns: int, keep_ns: int) -> None:
-        super().__init__(tickets, lease_ns, keep_ns)
+    def __init__(self, tickets: int, lease_ns: int, keep_ns: int, memory: Memory) -> None:
+        super().__init__(tickets, lease_ns, keep_ns, memory)
         self._fenced_at: dict[int, Instant] = {}
-        self._now: Instant = 0
 
     def renew(self, item: items.Renew, now: Instant) -> Item | None:
-        self._now = now
         at = self._fenced_at.get(item.ticket)
         if at is not None and now - at > self._lease_ns // 2:
             self._fences.pop(item.ticket, None)
         return super().renew(item, now)
 
-    def fence(self, item: items.RequestFence) -> items.AckFence:
-        self._fenced_at[item.ticket] = self._now
-        return super().fence(item)
+    def fence(self, item: items.RequestFence, now: Instant) -> items.AckFence:
+        self._fenced_at[item.ticket] = now
+        return super().fence(item, now)
 
 
 class HidesRecords(Witness):
     """Does not report what it knows about a coordinator that it fenced."""
 
-    def fence(self, item: items.RequestFence) -> items.AckFence:
-        return structs.replace(super().fence(item), record=b"")
+    def fence(self, item: items.RequestFence, now: Instant) -> items.AckFence:
+        return structs.replace(super().fence(item, now), record=b"")
 
 
-class TakesAnyIncarnation(Coordinator):
-    """Treats the lease of a restarted witness as that of its earlier incarnation."""
-
-    def on_alive(self, sender: Process, item: items.Alive, turn: Turn) -> None:
-        witnesses = self.session.authority.record.witnesses if self.session is not None else ()
-        named = next((witness for witness in witnesses if witness.pid == sender.pid), sender)
-        super().on_alive(named, item, turn)
+# --- what a restarted witness remembers ---
 
 
-class AnswersForOtherLives(TicketManager):
-    """Treats a restarted witness as its earlier incarnation."""
+class ClaimsToRemember(Memory):
+    """Treats a restarted witness that lost its journal as its earlier incarnation."""
 
-    coordinator_type = TakesAnyIncarnation
-
-    def _begin_turn(self, now: Instant, ready: Ready) -> Turn:
-        turn = super()._begin_turn(now, ready)
-        turn.post = lambda to, item: _post_to_any_incarnation(turn, to, item)  # type: ignore[method-assign]
-        return turn
+    def __init__(self, me: Process, wait_ns: int, seeds: tuple[int, ...]) -> None:
+        super().__init__(me, wait_ns, seeds)
+        self.since = 1
 
 
-def _post_to_any_incarnation(turn: Turn, to: Process, item: Item) -> None:
-    if to == turn.me:
-        turn.to_self.append(item)
-    elif to.pid != turn.me.pid:
-        incarnation = ANY_INCARNATION if isinstance(item, items.Renew | items.RequestFence) else to.incarnation
-        turn.ready.send.append(Send((to.pid,), item, incarnation))
+class RemembersNothing(Memory):
+    """Keeps no journal as a witness, and says so."""
+
+    def restore(self, journal: Sequence[bytes], now: Instant) -> Remembered:
+        return Remembered({}, {})
+
+
+class ForgetsFencesInACrash(Memory):
+    """Does not write fences down."""
+
+    def keep_fence(self, ticket: int, epoch: int) -> None:
+        pass
+
+    def checkpoint(self, remembered: Remembered) -> list[bytes]:
+        return super().checkpoint(structs.replace(remembered, fences={}))
+
+
+class ForgetsRecordsInACrash(Memory):
+    """Does not write records down."""
+
+    def keep_record(self, record: bytes) -> None:
+        pass
+
+    def checkpoint(self, remembered: Remembered) -> list[bytes]:
+        return super().checkpoint(structs.replace(remembered, records={}))
+
+
+class KeepsTheFirstRecord(Memory):
+    """Writes down the first record of a coordinator, and none of its changes."""
+
+    def keep_record(self, record: bytes) -> None:
+        if not unpack(record).version:
+            super().keep_record(record)
+
+
+class ForgetsItsLeases(Memory):
+    """Says of the leases of earlier incarnations that they last as long as those of today."""
+
+    def wait_ns(self, now: Instant) -> int:
+        return self._own_wait_ns
 
 
 # --- registered changes ---
@@ -191,8 +215,8 @@ class ServesWhileBusy(Grants):
 class DoesNotWait(Walk):
     """Takes over as soon as the fences stand."""
 
-    def _drain_from(self) -> Instant:
-        return self._last_fence_at - self._settings.wait_ns
+    def _leases_end(self) -> Instant:
+        return self._last_fence_at
 
 
 class FencesAlone(Walk):
@@ -272,7 +296,7 @@ class NeverStopsLeaving(CoordinatorSession):
 class SuspendedForEver(CoordinatorSession):
     """Neither resumes nor closes when some witnesses fenced it."""
 
-    def on_fenced(self, sender: Process, turn: Turn) -> None:
+    def on_fenced(self, sender: Process, item: items.Fenced, turn: Turn) -> None:
         self.witnesses._avoided[sender] = turn.now
 
     def _close_if_lost(self, turn: Turn) -> None:
@@ -355,10 +379,18 @@ class WritesNoEpochs(FounderAcceptor):
         turn.post(sender, items.Reserved(item.epoch, 0))
 
 
+class ForgetsItsPromises(FounderAcceptor):
+    """Judges founders after a crash as if there had been none before."""
+
+    def restore(self, journal: bytes) -> bool:
+        self.knows = True
+        return True
+
+
 class FencesTheUnheard(Walk):
     """Treats every coordinator that it does not hear as dead, whatever the witnesses say."""
 
-    def on_fresh(self, sender: Process, ticket_epoch: TicketEpoch) -> None:
+    def on_fresh(self, sender: Process, item: items.Fresh) -> None:
         pass
 
     def _may_fence(self) -> bool:
@@ -416,9 +448,22 @@ _ACTS: tuple[tuple[str, str, Plant], ...] = (
     ("hides_records", "F11: fences without telling the record", _tickets(witness_type=HidesRecords)),
     (
         "same_witness_after_restart",
-        "F34: a restarted witness passes for the one it was",
-        lambda level: level._replace(tickets=AnswersForOtherLives),
+        "F34: a witness that lost its journal passes for the one it was",
+        _tickets(memory_type=ClaimsToRemember),
     ),
+    ("fences_in_memory", "X6: a restarted witness forgot its fences", _tickets(memory_type=ForgetsFencesInACrash)),
+    ("records_in_memory", "X6: a restarted witness forgot its records", _tickets(memory_type=ForgetsRecordsInACrash)),
+    (
+        "first_records_only",
+        "X6: a restarted witness forgot how records changed",
+        _tickets(memory_type=KeepsTheFirstRecord),
+    ),
+    (
+        "leases_of_today",
+        "X6: a restarted witness forgot how long its leases were",
+        _tickets(memory_type=ForgetsItsLeases),
+    ),
+    ("promises_in_memory", "X6: a restarted seed forgot its promises", _tickets(acceptor_type=ForgetsItsPromises)),
     (
         "switches_witnesses_alone",
         "F13: new witnesses without the old majority",
@@ -448,7 +493,7 @@ _ACTS: tuple[tuple[str, str, Plant], ...] = (
     (
         "epochs_in_memory",
         "X3: keeps the highest epoch in no journal",
-        _tickets(attempt_type=CountsFromWhatItSaw, acceptor_type=WritesNoEpochs),
+        _tickets(attempt_type=CountsFromWhatItSaw, acceptor_type=WritesNoEpochs, memory_type=RemembersNothing),
     ),
 )
 """Bugs that let two act at once."""

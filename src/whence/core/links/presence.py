@@ -39,7 +39,8 @@ class Presence(Item, frozen=True, tag=115):
     """The level's name and, at levels with settings that all members must share, a `#` and a mark of those settings."""
     place: Annotated[str, Meta(max_length=8)]
     founders: Annotated[bytes, Meta(max_length=FOUNDER.size * limits.VIEW_MAX)]
-    """The processes that founded the group, if the sender is one of them; packed."""
+    """The processes that founded the group, if the sender is one of them; packed. From one that only wants the group:
+    itself, if its journal says that it was a member before."""
     settings: Annotated[bytes, Meta(max_length=SETTINGS_BYTES_MAX)] = b""
     """The settings that all members must share, as JSON, so that an error can name those that differ. Empty: too long
     to send."""

@@ -15,7 +15,7 @@ cluster plans for.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from whence.check.ticket_coverage import ASKED, GIVEN_BACK
+from whence.check.ticket_coverage import ASKED, GIVEN_BACK, WIPED
 from whence.pipeline.columns import (
     AFTER_ALL,
     KIND,
@@ -289,8 +289,16 @@ def _bare(tables: RunTables, holds: DataFrame, planned: DataFrame) -> DataFrame:
 
 
 def excused_runs(tables: RunTables) -> DataFrame:
-    """Return the runs in which more than k processes ended within one repair: then nothing is promised."""
+    """Return the runs in which more than k processes ended within one repair: then nothing is promised.
+
+    A process that came back with its journal did not end.
+    """
+    back = tables.rows_of(Kind.RESTART).select(RUN_ID, NODE, (F.col(INC) - 1).alias(INC)).distinct()
+    journal = F.coalesce(F.col(REASON), F.lit("")) != WIPED
+    returned = tables.rows_of(Kind.CRASH).filter(journal).select(RUN_ID, NODE, INC, EV)
+    returned = returned.join(back, [RUN_ID, NODE, INC], "left_semi")
     ends = tables.rows_of(Kind.CRASH, Kind.LEAVE).select(RUN_ID, NODE, INC, EV, T_TRUE)
+    ends = ends.join(returned, [RUN_ID, NODE, INC, EV], "left_anti")
     other = ends.select(RUN_ID, F.col(T_TRUE).alias("other_at"))
     within = F.col("other_at").between(F.col(T_TRUE), F.col(T_TRUE) + F.col("repair_ns"))
     known = ends.join(F.broadcast(tables.runs.select(RUN_ID, "k", "repair_ns")), RUN_ID).join(other, RUN_ID)

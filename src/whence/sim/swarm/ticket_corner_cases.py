@@ -3,8 +3,12 @@
 unheard: an applicant hears everybody but the coordinators, even after everything else healed; the coordinators keep
 their tickets. stopped: all processes, or all but one that witnessed nothing, crash at once and come back with their
 journals, and an operator declares their first incarnations dead. words: more witnesses crash for good than the cluster
-tolerates, and an operator declares them dead. unanswered: the only coordinator's answers to the only applicant are
-lost for a while. handover: an owner's last events reach everybody but the next owner of its ticket.
+tolerates, and an operator declares them dead. unanswered: the only coordinator's answers to the only applicant are lost
+for a while. handover: an owner's last events reach everybody but the next owner of its ticket. returned: all processes
+stop, at once or one after another, once or more often, and come back with their journals, but for as many as the
+cluster may lose; no operator helps. outlived: all but the coordinators stop and come back, and an applicant among them
+does not hear the coordinators, of whom one may stop too. reconfigured: all but one coordinator stop and come back with
+other leases and another k, and that one is cut off, for a moment or until it stops too.
 """
 
 from collections.abc import Callable
@@ -60,6 +64,108 @@ def stopped(scenario: Scenario, round_ns: int, rng: Random) -> Scenario:
     return _phased(
         structs.replace(scenario, nodes=nodes, faults=[crash], acts=acts, publishes=publishes),
         back + 1, live_from, live_until, scenario.deadline_ns, round_ns,
+    )  # fmt: skip
+
+
+def returned(scenario: Scenario, round_ns: int, rng: Random) -> Scenario:
+    """Return the scenario with full stops: everybody comes back, all but a few with their journals, and asks anew."""
+    nodes = max(scenario.nodes, 2 * scenario.settings["k"] + 4)
+    wanting = rng.sample(range(nodes), rng.randint(2, nodes - 1))
+    acts = [Act(at_ns=MS + rng.randrange(4 * round_ns), node=pid, name="cjoin") for pid in wanting]
+    wiped = rng.sample(range(nodes), rng.choice((0, 0, scenario.settings["k"])))
+    faults: list[Fault] = []
+    end = 0
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        at = end + rng.randrange(6 * round_ns, 10 * round_ns)
+        apart, away = rng.choice((0, 0, round_ns, 2 * round_ns)), rng.choice((20 * MS, round_ns, 4 * round_ns))
+        torn, halfway = rng.random() < 0.5, rng.random() < 0.3
+        for pid in range(nodes):
+            dies = at + (rng.randrange(apart) if apart else 0)
+            back = at + apart + 1 + rng.randrange(away)
+            end = max(end, back)
+            faults.append(
+                Fault(
+                    kind="crash", at_ns=dies, until_ns=back, nodes=[pid],
+                    disk="wiped" if pid in wiped else "torn" if torn else "lost", between_effects=halfway,
+                )
+            )  # fmt: skip
+            if pid in wanting:
+                acts += _asking(pid, back + 1 + rng.randrange(2 * round_ns), round_ns)
+        wiped = []
+    if rng.random() < 0.4:
+        cut_off = rng.sample(range(nodes), rng.randint(1, nodes // 2))
+        faults.append(Fault(kind="partition", at_ns=rng.randrange(end), until_ns=end + round_ns, nodes=cut_off))
+    end += 2 * round_ns
+    live_from = end + 40 * round_ns
+    live_until = live_from + 2 * round_ns
+    publishes = _traffic(nodes, 2 * round_ns, live_until, round_ns)
+    return _phased(
+        structs.replace(scenario, nodes=nodes, faults=sorted(faults, key=lambda fault: fault.at_ns), acts=acts,
+                        publishes=publishes),
+        end, live_from, live_until, scenario.deadline_ns, round_ns,
+    )  # fmt: skip
+
+
+def outlived(scenario: Scenario, round_ns: int, rng: Random) -> Scenario:
+    """Return a scenario like `unheard` in which everybody but the coordinators stops and comes back meanwhile.
+
+    Of two coordinators the first, who let the second in, may stop as well: then only its witnesses know of the second.
+    """
+    drawn = unheard(scenario, round_ns, rng)
+    (cut,) = drawn.faults
+    outliving = cut.nodes[-1:] if rng.random() < 0.6 else cut.nodes
+    others = [pid for pid in range(drawn.nodes) if pid not in outliving]
+    at = cut.at_ns + rng.randrange(round_ns)
+    faults = [cut]
+    back = at
+    for pid in others:
+        until = at + 1 + rng.randrange(rng.choice((20 * MS, round_ns // 2)))
+        back = max(back, until)
+        faults.append(Fault(kind="crash", at_ns=at, until_ns=until, nodes=[pid], disk=rng.choice(("lost", "torn"))))
+    asks = _asking(cut.others[0], back + 1, round_ns)
+    live_from = back + 10 * round_ns
+    live_until = drawn.live_until_ns + live_from - drawn.live_from_ns
+    faults[0] = structs.replace(cut, until_ns=live_until)
+    acts = [act for act in drawn.acts if act.name == "cjoin" and act.node in cut.nodes] + asks
+    acts.append(Act(at_ns=live_until, node=cut.others[0], name="cleave"))
+    drawn = structs.replace(
+        drawn, faults=faults, acts=acts, publishes=[each for each in drawn.publishes if each.at_ns < live_until]
+    )
+    return _phased(drawn, back + 1, live_from, live_until, drawn.deadline_ns, round_ns)
+
+
+def reconfigured(scenario: Scenario, round_ns: int, rng: Random) -> Scenario:
+    """Return the scenario with a full stop that a cut off coordinator outlives for a while; the others come back with
+    leases of another length, and another k."""
+    seeds, nodes = 6, 8
+    k = rng.choice((1, 2))
+    before, after = rng.choice(((10.0, 1.5), (10.0, 1.5), (2.5, 4.0)))
+    changed = {"k": rng.choice((1, 2)), "lease_rounds": after}
+    settings = scenario.settings | {"k": k, "lease_rounds": before, "seeds": ",".join(map(str, range(seeds)))}
+    straggler, *wanting = rng.sample(range(nodes), rng.choice((2, 3, 4)))
+    acts = [Act(at_ns=MS + place * 2 * round_ns, node=pid, name="cjoin") for place, pid in enumerate(wanting)]
+    acts.append(Act(at_ns=MS + rng.randrange(6 * round_ns), node=straggler, name="cjoin"))
+    cut_at = rng.randrange(14 * round_ns, 16 * round_ns)
+    at = cut_at + rng.randrange(round_ns // 2)
+    back = at + rng.randrange(MS, 20 * MS)
+    others = [pid for pid in range(nodes) if pid != straggler]
+    dies = at + 14 * round_ns
+    heal = dies + 4 * round_ns
+    heard = rng.random() < 0.3
+    faults = [
+        Fault(kind="partition", at_ns=cut_at, until_ns=at if heard else heal, nodes=[straggler]),
+        Fault(kind="crash", at_ns=at, until_ns=back, nodes=others, settings=changed),
+        Fault(kind="crash", at_ns=dies, until_ns=heal, nodes=[straggler], settings=changed),
+    ]
+    for pid in wanting:
+        acts += _asking(pid, back + rng.randrange(1, 5 * MS), round_ns)
+    live_from = heal + 40 * round_ns
+    live_until = live_from + 2 * round_ns
+    publishes = _traffic(nodes, 2 * round_ns, live_until, round_ns)
+    return _phased(
+        structs.replace(scenario, nodes=nodes, settings=settings, faults=faults, acts=acts, publishes=publishes,
+                        network=NetworkModel()),
+        heal, live_from, live_until, scenario.deadline_ns, round_ns,
     )  # fmt: skip
 
 
@@ -121,7 +227,7 @@ def handover(scenario: Scenario, round_ns: int, rng: Random) -> Scenario:
 
 CORNER_CASES: dict[str, Callable[[Scenario, int, Random], Scenario]] = {
     "unheard": unheard, "stopped": stopped, "words": declared_dead, "unanswered": unanswered,
-    "handover": handover,
+    "handover": handover, "returned": returned, "outlived": outlived, "reconfigured": reconfigured,
 }  # fmt: skip
 
 
@@ -133,6 +239,11 @@ def _declarations(gone: list[int], listeners: "list[int] | range", at: int) -> l
         for number, pid in enumerate(gone)
         for node in listeners
     ]
+
+
+def _asking(node: int, since: int, round_ns: int) -> list[Act]:
+    """Return requests for a ticket until the process is a member again, which it may not be at first."""
+    return [Act(at_ns=since + at * round_ns // 4, node=node, name="cjoin") for at in (*range(8), 16, 32, 64)]
 
 
 def _traffic(nodes: int, start: int, end: int, round_ns: int) -> list[Publish]:

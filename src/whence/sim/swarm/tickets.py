@@ -30,7 +30,9 @@ TICKET_ROUND_NS = SPREAD_ROUNDS * ROUND_NS + 2 * ANSWER_NS
 SETTLE_ROUNDS = 24
 """Ticket rounds from healing until all tickets are back: detection, fences, leases draining, founding anew."""
 
-SAME_SETTINGS = ("k", "tickets", "lease_rounds", "exclude_chance", "recovery", "recovery_bundles", "held_bundles_max")
+SAME_SETTINGS = (
+    "k", "tickets", "seeds", "lease_rounds", "exclude_chance", "recovery", "recovery_bundles", "held_bundles_max",
+)  # fmt: skip
 """Settings that are drawn for every cluster, whatever its timing."""
 
 LIVE: dict[str, Any] = {"spread": "direct", "view_size": 64, "subs_max": 64, "unsubs_max": 64}
@@ -86,7 +88,7 @@ def draw(level: str, seed: int) -> Scenario:
         end_at_ns=live_until * TICKET_ROUND_NS + deadline + TICKET_ROUND_NS,
     )  # fmt: skip
     case_rng = RandomStreams(seed).of("hardship")
-    case = case_rng.choice((*CORNER_CASES, *[""] * 12))
+    case = case_rng.choice((*CORNER_CASES, "returned", "returned", *[""] * 12))
     if case:
         drawn = structs.replace(CORNER_CASES[case](drawn, TICKET_ROUND_NS, case_rng), shape=case)
     id_rng = RandomStreams(seed).of("numbers")
@@ -104,7 +106,7 @@ def _disseminated(scenario: Scenario, rng: Random) -> Scenario:
         }  # fmt: skip
         return structs.replace(scenario, settings=scenario.settings | partial, reach_min=REACH_MIN)
     if kind == "live":
-        given = {name: scenario.settings[name] for name in SAME_SETTINGS} | LIVE
+        given = {name: scenario.settings[name] for name in SAME_SETTINGS if name in scenario.settings} | LIVE
         factor = OptimisticLevel().settings_from(given).tickets.ticket_round_ns / TICKET_ROUND_NS
         return structs.replace(with_time_scaled(scenario, factor), settings=given, reach_min=REACH_MIN)
     return scenario
@@ -216,8 +218,8 @@ def _faults(shape: str, nodes: int, k: int, wanting: list[int], end: int, rng: R
 def _amnesia(nodes: int, end: int, rng: Random) -> tuple[list[Fault], list[Act]]:
     """Return a one-way cut between two of three coordinators until one closes the other; then all witnesses restart.
 
-    A witness that forgot its fence would renew the lease that it had fenced. Because witnesses still hear the victim,
-    it counts as dead only after SURE_MISSES rounds.
+    A witness that forgot its fence would renew the lease that it had fenced; one whose disk was wiped is another
+    witness. Because witnesses still hear the victim, it counts as dead only after SURE_MISSES rounds.
     """
     three = rng.sample(range(nodes), 3)
     at = rng.randrange(6 * TICKET_ROUND_NS, 7 * TICKET_ROUND_NS)
@@ -225,7 +227,13 @@ def _amnesia(nodes: int, end: int, rng: Random) -> tuple[list[Fault], list[Act]]
     others = [pid for pid in range(nodes) if pid not in three[:2]]
     return [
         Fault(kind="cut", at_ns=at, until_ns=end, nodes=three[:1], others=three[1:2]),
-        Fault(kind="crash", at_ns=dies, until_ns=dies + rng.randrange(MS, 20 * MS), nodes=others),
+        Fault(
+            kind="crash",
+            at_ns=dies,
+            until_ns=dies + rng.randrange(MS, 20 * MS),
+            nodes=others,
+            disk=rng.choice(("lost", "wiped")),
+        ),
     ], _joining(three, rng)
 
 

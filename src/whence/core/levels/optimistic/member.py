@@ -46,18 +46,29 @@ class OptimisticMember(StagedMember):
 
     def found(self, peers: Sequence[Process], now: Instant) -> Ready:
         """Start as one of the first members: no cluster can have been founded yet."""
-        self._tickets.begin()
         for peer in peers:
             self._tickets.peers.hear(peer, now)
-        return super().found(peers, now)
+        ready = super().found(peers, now)
+        ready.persist += self._tickets.begin()
+        return ready
+
+    def join(self, contacts: Sequence[int], now: Instant) -> Ready:
+        """Ask the contacts to be let in."""
+        ready = super().join(contacts, now)
+        ready.persist += self._tickets.remember()
+        return ready
 
     def restore(self, records: Sequence[bytes], now: Instant) -> Ready:
-        """Take up what this peer promised as a seed in an earlier incarnation."""
-        self._tickets.restore(list(records))
-        return Ready()
+        """Take up what this process promised as a witness and as a seed in earlier incarnations. Raises StorageError
+        where it may not: the seeds were others."""
+        return Ready(persist=self._tickets.restore(records, now))
+
+    def has_begun(self) -> bool:
+        """Tell whether an earlier incarnation of this process was a member of the group, by its journal."""
+        return self._tickets.memory.restored
 
     def checkpoint(self) -> list[bytes]:
-        """Return what a new incarnation needs of everything this one persisted: a seed's last promise."""
+        """Return what a new incarnation needs of everything this one persisted: its promises as witness and seed."""
         return self._tickets.checkpoint()
 
     def publish(self, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:

@@ -32,10 +32,10 @@ class TicketCluster:
         self.lost: Callable[[int, int, Item], bool] = lambda source, target, item: False
         self.bag: list[tuple[Process, int, int, Item]] = []
         self.said: list[Item] = []
-        for manager in self.managers.values():
-            manager.begin()
+        self.journals = {pid: manager.begin() for pid, manager in self.managers.items()}
 
     def take(self, pid: int, ready: Ready) -> None:
+        self.journals[pid] += ready.persist
         self.notes += [(pid, note) for note in ready.notes]
         for send in ready.send:
             for target in send.to:

@@ -219,26 +219,26 @@ def test_a_coordinator_answers_only_for_the_ticket_epoch_it_is_now() -> None:
     cluster.managers[2].receive(Process(1, 1), items.Exclude(*now.ticket_epoch), cluster.now, ready)
     assert [type(send.item) for send in ready.send] == [items.AckExclude]
     ready = Ready()
-    cluster.managers[2].receive(Process(1, 1), items.Fenced(*old), cluster.now, ready)
+    cluster.managers[2].receive(Process(1, 1), items.Fenced(*old, 1), cluster.now, ready)
     assert cluster.managers[2].coordinator.session is now, "a fence for an earlier self does not close this one"
 
 
-def test_a_restarted_witness_is_another_process() -> None:
-    """Trap F34: its answers under a new life renew nothing."""
+def test_a_restarted_witness_is_the_same_only_if_it_remembers() -> None:
+    """Trap F34: without its journal, its answers under a new incarnation renew nothing (X6)."""
     cluster = cluster_of(2)
     session = cluster.managers[1].coordinator.session
     assert session is not None
     before = session.authority.until()
-    for witness in session.authority.record.witnesses:
-        reborn = Process(witness.pid, 2)
-        ready = Ready()
-        cluster.managers[1].receive(
-            reborn,
-            items.Alive(*session.ticket_epoch, session.authority.record.version, cluster.now),
-            cluster.now,
-            ready,
-        )
-    assert session.authority.until() == before
+
+    def answered(since: int) -> int:
+        record = session.authority.record
+        for witness in record.witnesses:
+            alive = items.Alive(*session.ticket_epoch, record.version, cluster.now, since)
+            cluster.managers[1].receive(Process(witness.pid, 2), alive, cluster.now, Ready())
+        return session.authority.until()
+
+    assert answered(since=2) == before
+    assert answered(since=1) > before
 
 
 def test_when_all_coordinators_are_lost_another_generation_begins_above_all_epochs() -> None:
@@ -361,7 +361,7 @@ def test_a_ticket_that_was_used_is_given_with_an_epoch_above_all_that_were_deliv
     assert cluster.acting()[5][1] > 40
 
 
-def test_a_coordinator_whose_witnesses_all_began_another_life_lets_go() -> None:
+def test_a_coordinator_whose_witnesses_all_forgot_their_promises_lets_go() -> None:
     """No majority of them can ever renew it, and who closes itself harms nobody: the others take over at once."""
     cluster = cluster_of(2)
     session = cluster.managers[1].coordinator.session
@@ -370,7 +370,7 @@ def test_a_coordinator_whose_witnesses_all_began_another_life_lets_go() -> None:
     cluster.lost = lambda source, target, item: 1 in (source, target)
     cluster.rounds(1)
     for witness in lost:
-        cluster.managers[1].peers.hear(Process(witness.pid, 2), cluster.now)
+        cluster.managers[1].peers.hear_since(Process(witness.pid, 2), 2)
     cluster.now += SETTINGS.lease_ns
     cluster.rounds(2)
     assert (1, "ticket_closed") in [(pid, note.reason) for pid, note in cluster.notes]

@@ -11,6 +11,7 @@ from whence.core.levels.optimistic.tickets.items import (
     AckExclude,
     AckFence,
     Exclude,
+    Fresh,
     NotCoordinator,
     Probe,
     RequestFence,
@@ -59,7 +60,7 @@ class Path:
         self, witness: Process, record: Record | None, ticket_epoch: TicketEpoch = VICTIM.ticket_epoch
     ) -> None:
         self.now += 1
-        item = AckFence(*ticket_epoch, pack(record) if record is not None else b"")
+        item = AckFence(*ticket_epoch, pack(record) if record is not None else b"", 1, SETTINGS.wait_ns)
         self.walk.on_ack_fence(witness, item, self.now, self.post)
 
     def asked(self, kind: type[Item]) -> list[Process]:
@@ -226,12 +227,12 @@ def test_who_founds_anew_gives_up_when_most_witnesses_renewed_a_lease_a_moment_a
     path = Path(own=None)
     path.walk.ask(0, path.post)
     assert path.asked(Probe) == list(W1)
-    path.walk.on_fresh(W1[0], VICTIM.ticket_epoch)
-    path.walk.on_fresh(W1[0], VICTIM.ticket_epoch)
+    path.walk.on_fresh(W1[0], Fresh(*VICTIM.ticket_epoch, 1))
+    path.walk.on_fresh(W1[0], Fresh(*VICTIM.ticket_epoch, 1))
     assert stage_of(path) is Stage.ASKING, "the same witness twice is one witness"
-    path.walk.on_fresh(W1[2], LAST.ticket_epoch)
+    path.walk.on_fresh(W1[2], Fresh(*LAST.ticket_epoch, 1))
     assert stage_of(path) is Stage.ASKING, "it speaks of another coordinator"
-    path.walk.on_fresh(W1[2], VICTIM.ticket_epoch)
+    path.walk.on_fresh(W1[2], Fresh(*VICTIM.ticket_epoch, 1))
     assert stage_of(path) is Stage.ALIVE
     assert path.asked(RequestFence) == []
 
@@ -241,10 +242,10 @@ def test_witnesses_of_before_lead_to_those_of_now() -> None:
     path = Path(own=None)
     path.walk.ask(0, path.post)
     later = VICTIM.next(proposed=W2).next(witnesses=W2, proposed=())
-    path.walk.on_stale(W1[1], Stale(*VICTIM.ticket_epoch, pack(later)), path.post)
+    path.walk.on_stale(W1[1], Stale(*VICTIM.ticket_epoch, pack(later), 1), path.post)
     assert path.asked(Probe) == [*W1, *W2]
-    path.walk.on_fresh(W2[0], VICTIM.ticket_epoch)
-    path.walk.on_fresh(W2[1], VICTIM.ticket_epoch)
+    path.walk.on_fresh(W2[0], Fresh(*VICTIM.ticket_epoch, 1))
+    path.walk.on_fresh(W2[1], Fresh(*VICTIM.ticket_epoch, 1))
     assert stage_of(path) is Stage.ALIVE
 
 
@@ -252,10 +253,10 @@ def test_witnesses_that_were_only_proposed_are_asked_too() -> None:
     """X2: one that was replaced has seen the proposal, and not that it was installed."""
     path = Path(own=None)
     path.walk.ask(0, path.post)
-    path.walk.on_stale(W1[1], Stale(*VICTIM.ticket_epoch, pack(VICTIM.next(proposed=W2))), path.post)
+    path.walk.on_stale(W1[1], Stale(*VICTIM.ticket_epoch, pack(VICTIM.next(proposed=W2)), 1), path.post)
     assert path.asked(Probe) == [*W1, *W2]
-    path.walk.on_fresh(W2[0], VICTIM.ticket_epoch)
-    path.walk.on_fresh(W2[2], VICTIM.ticket_epoch)
+    path.walk.on_fresh(W2[0], Fresh(*VICTIM.ticket_epoch, 1))
+    path.walk.on_fresh(W2[2], Fresh(*VICTIM.ticket_epoch, 1))
     assert stage_of(path) is Stage.ALIVE
 
 
@@ -263,9 +264,9 @@ def test_so_many_witnesses_as_let_it_act_are_enough_whichever_sets_they_are_of()
     """X2: the record of the set they form need not be known here; those who hear of it do not show it."""
     path = Path(own=None)
     path.walk.ask(0, path.post)
-    path.walk.on_fresh(W1[0], VICTIM.ticket_epoch)
-    path.walk.on_stale(W1[1], Stale(*VICTIM.ticket_epoch, pack(VICTIM.next(proposed=W2))), path.post)
-    path.walk.on_fresh(W2[0], VICTIM.ticket_epoch)
+    path.walk.on_fresh(W1[0], Fresh(*VICTIM.ticket_epoch, 1))
+    path.walk.on_stale(W1[1], Stale(*VICTIM.ticket_epoch, pack(VICTIM.next(proposed=W2)), 1), path.post)
+    path.walk.on_fresh(W2[0], Fresh(*VICTIM.ticket_epoch, 1))
     assert stage_of(path) is Stage.ALIVE
 
 
@@ -280,9 +281,9 @@ def test_who_founds_anew_fences_whom_most_witnesses_did_not_hear_lately() -> Non
     """X2: as many must say so as must fence it; one that still hears it does not save it."""
     path = Path(own=None)
     path.walk.ask(0, path.post)
-    path.walk.on_fresh(W1[0], VICTIM.ticket_epoch)
-    path.walk.on_stale(W1[1], Stale(*VICTIM.ticket_epoch, b""), path.post)
-    path.walk.on_stale(W1[2], Stale(*VICTIM.ticket_epoch, b""), path.post)
+    path.walk.on_fresh(W1[0], Fresh(*VICTIM.ticket_epoch, 1))
+    path.walk.on_stale(W1[1], Stale(*VICTIM.ticket_epoch, b"", 1), path.post)
+    path.walk.on_stale(W1[2], Stale(*VICTIM.ticket_epoch, b"", 1), path.post)
     waits(path)
     assert stage_of(path) is Stage.FENCING
     assert set(path.asked(RequestFence)) == set(W1)
@@ -292,13 +293,13 @@ def test_who_founds_anew_does_not_take_a_witness_it_does_not_hear_for_one_that_h
     """X2: who is deaf to the coordinators may be deaf to their witnesses too, and be one itself."""
     path = Path(own=None)
     path.walk.ask(0, path.post)
-    path.walk.on_fresh(W1[0], VICTIM.ticket_epoch)
-    path.walk.on_stale(W1[1], Stale(*VICTIM.ticket_epoch, b""), path.post)
-    path.walk.on_stale(W1[2], Stale(*LAST.ticket_epoch, b""), path.post)
+    path.walk.on_fresh(W1[0], Fresh(*VICTIM.ticket_epoch, 1))
+    path.walk.on_stale(W1[1], Stale(*VICTIM.ticket_epoch, b"", 1), path.post)
+    path.walk.on_stale(W1[2], Stale(*LAST.ticket_epoch, b"", 1), path.post)
     waits(path)
     assert stage_of(path) is Stage.ASKING, "the third was not heard, or spoke of another coordinator"
     assert path.walk.waits_for() == (W1[2],), "and an operator is told whose word is missing"
     assert path.asked(Probe).count(W1[0]) > 2, "who said that it lives is asked again: its lease may end"
-    path.walk.on_stale(W1[0], Stale(*VICTIM.ticket_epoch, b""), path.post)
+    path.walk.on_stale(W1[0], Stale(*VICTIM.ticket_epoch, b"", 1), path.post)
     waits(path)
     assert stage_of(path) is Stage.FENCING, "its lease with the first one has ended since"

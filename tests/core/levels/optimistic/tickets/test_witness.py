@@ -20,26 +20,30 @@ from whence.core.levels.optimistic.tickets.items import (
     Stale,
 )
 from whence.core.levels.optimistic.tickets.lease import ALWAYS, NEVER, Leases
+from whence.core.levels.optimistic.tickets.memory import Memory
 from whence.core.levels.optimistic.tickets.record_bytes import pack
 from whence.core.levels.optimistic.tickets.records import majority
 from whence.core.levels.optimistic.tickets.witness import RECORDS_PER_TICKET_MAX, Witness
 from whence.types import Process
 
 LEASE_NS = 100
+WAIT_NS = 105
+SINCE = 3
+ME = Process(7, SINCE)
 W = tuple(Process(pid, 1) for pid in range(3))
 
 
 def renew(epoch: int, version: int = 0, ticket: int = 4, sent_at: int = 0) -> Renew:
     record = alone(ticket, epoch).next() if version else alone(ticket, epoch)
-    return Renew(ticket, epoch, version, sent_at, pack(record))
+    return Renew(ticket, epoch, version, sent_at, pack(record), LEASE_NS)
 
 
 def witness() -> Witness:
-    return Witness(9, LEASE_NS, 10 * LEASE_NS)
+    return Witness(9, LEASE_NS, 10 * LEASE_NS, Memory(ME, WAIT_NS, (0, 1, 2)))
 
 
 def test_a_renewal_is_answered_with_the_askers_own_time() -> None:
-    assert witness().renew(renew(3, sent_at=-7), 50) == Alive(4, 3, 0, -7)
+    assert witness().renew(renew(3, sent_at=-7), 50) == Alive(4, 3, 0, -7, SINCE)
 
 
 @given(st.lists(st.tuples(st.sampled_from(("renew", "fence")), st.integers(1, 6), st.integers(0, 5000)), max_size=40))
@@ -49,7 +53,7 @@ def test_a_fence_holds_for_good_and_for_every_earlier_epoch(steps: list[tuple[st
     for kind, epoch, after in steps:
         now += after
         if kind == "fence":
-            book.fence(RequestFence(4, epoch))
+            book.fence(RequestFence(4, epoch), now)
             fence = max(fence, epoch)
         else:
             answer = book.renew(renew(epoch), now)
@@ -61,26 +65,26 @@ def test_a_fence_is_never_refused_and_shows_the_latest_record() -> None:
     book.renew(renew(3), 0)
     book.renew(renew(3, version=1), 1)
     book.renew(renew(3), 2)
-    assert book.fence(RequestFence(4, 3)) == AckFence(4, 3, renew(3, version=1).record)
-    assert book.fence(RequestFence(4, 5)) == AckFence(4, 5, b""), "an epoch it never heard of"
+    assert book.fence(RequestFence(4, 3), 0) == AckFence(4, 3, renew(3, version=1).record, SINCE, WAIT_NS)
+    assert book.fence(RequestFence(4, 5), 0) == AckFence(4, 5, b"", SINCE, WAIT_NS), "an epoch it never heard of"
 
 
 def test_a_fence_for_one_ticket_leaves_the_others_alone() -> None:
     book = witness()
-    book.fence(RequestFence(4, 9))
+    book.fence(RequestFence(4, 9), 0)
     assert isinstance(book.renew(renew(3, ticket=5), 0), Alive)
     assert isinstance(book.renew(renew(10), 0), Alive), "a later epoch is another coordinator"
 
 
 def test_a_probe_tells_who_renewed_within_a_lease_and_what_is_known_of_others() -> None:
     book = witness()
-    assert book.probe(Probe(4, 3), 0) == Stale(4, 3, b""), "it knows nothing of it"
+    assert book.probe(Probe(4, 3), 0) == Stale(4, 3, b"", SINCE), "it knows nothing of it"
     book.renew(renew(3), 0)
-    assert book.probe(Probe(4, 3), LEASE_NS) == Fresh(4, 3)
-    assert book.probe(Probe(4, 3), LEASE_NS + 1) == Stale(4, 3, renew(3).record)
+    assert book.probe(Probe(4, 3), LEASE_NS) == Fresh(4, 3, SINCE)
+    assert book.probe(Probe(4, 3), LEASE_NS + 1) == Stale(4, 3, renew(3).record, SINCE)
     book.renew(renew(3), 2 * LEASE_NS)
-    book.fence(RequestFence(4, 3))
-    assert book.probe(Probe(4, 3), 2 * LEASE_NS) == Stale(4, 3, renew(3).record), "fenced, it acts no more"
+    book.fence(RequestFence(4, 3), 0)
+    assert book.probe(Probe(4, 3), 2 * LEASE_NS) == Stale(4, 3, renew(3).record, SINCE), "fenced, it acts no more"
 
 
 def test_records_of_old_epochs_make_room_only_when_nobody_can_ask_for_them() -> None:

@@ -60,7 +60,7 @@ class FounderAcceptor:
         """When the attempt that holds our promise was last heard of."""
 
     def begin(self) -> None:
-        """Start with the group itself, when nobody can have founded anything."""
+        """Start with the group itself, when nobody can have founded anything; or, with a journal, when all return."""
         self.knows = True
 
     def restore(self, journal: bytes) -> bool:

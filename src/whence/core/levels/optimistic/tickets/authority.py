@@ -61,6 +61,11 @@ class Authority:
         """Return who this coordinator is."""
         return self.record.ticket_epoch
 
+    @property
+    def lease_ns(self) -> int:
+        """Return how long a witness's answer is counted on."""
+        return self._settings.lease_ns
+
     def until(self) -> Instant:
         """Return when the majority's leases end."""
         return self.leases.until(self.record.witnesses)

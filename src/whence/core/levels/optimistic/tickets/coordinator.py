@@ -103,7 +103,7 @@ class Coordinator:
     def on_fenced(self, sender: Process, item: items.Fenced, turn: Turn) -> None:
         """Take a witness's refusal."""
         if (session := self._session_of(item)) is not None:
-            session.on_fenced(sender, turn)
+            session.on_fenced(sender, item, turn)
 
     def on_update(self, sender: Process, item: items.Update, turn: Turn) -> None:
         """Take the predecessor's greeting, or deny."""

@@ -1,6 +1,7 @@
 """Brings every item about tickets to the part it concerns; some concern whichever part is at work.
 
-An item about a ticket the cluster does not have is rejected here, so that no part need look.
+An item about a ticket the cluster does not have is rejected here, so that no part need look; unless it closes a
+coordinator, which may be of an earlier generation that had more tickets.
 """
 
 from collections.abc import Callable
@@ -19,6 +20,15 @@ from whence.core.levels.optimistic.tickets.turn import Turn
 from whence.core.levels.optimistic.tickets.witness import Witness
 from whence.core.ready import Item, Note
 from whence.types import Process
+
+OF_WITNESSES = (items.Alive, items.Fenced, items.Fresh, items.Stale, items.AckFence)
+"""Answers that say since when a witness remembers."""
+
+OF_WALKS = (
+    items.Probe, items.Fresh, items.Stale, items.Exclude, items.AckExclude, items.NotCoordinator, items.RequestFence,
+    items.AckFence, items.Fenced,
+)  # fmt: skip
+"""Items by which coordinators are closed."""
 
 
 class Dispatcher:
@@ -78,7 +88,9 @@ class Dispatcher:
     def hear(self, sender: Process, item: Item, turn: Turn) -> None:
         """Bring an item to its handler."""
         self._peers.hear(sender, turn.now)
-        if getattr(item, "ticket", 0) >= self._tickets:
+        if isinstance(item, OF_WITNESSES):
+            self._peers.hear_since(sender, item.since)
+        if getattr(item, "ticket", 0) >= self._tickets and not isinstance(item, OF_WALKS):
             turn.ready.notes.append(Note("reject", "other_cluster", peer=sender.pid))
             return
         self._handlers[type(item)](sender, item, turn)
@@ -92,19 +104,20 @@ class Dispatcher:
             turn.post(sender, answer)
 
     def _on_probe(self, sender: Process, item: items.Probe, turn: Turn) -> None:
-        turn.post(sender, self._witness.probe(item, turn.now))
+        answer = self._witness.probe(item, turn.now)
+        if answer is not None:
+            turn.post(sender, answer)
 
     def _on_request_fence(self, sender: Process, item: items.RequestFence, turn: Turn) -> None:
-        turn.post(sender, self._witness.fence(item))
+        turn.post(sender, self._witness.fence(item, turn.now))
 
     # --- as whoever walks the ring: a coordinator, or else a founder ---
 
     def _on_fresh(self, sender: Process, item: items.Fresh, turn: Turn) -> None:
-        ticket_epoch = TicketEpoch(item.ticket, item.epoch)
         if (session := self._coordinator.session) is not None:
-            session.ring.on_fresh(sender, ticket_epoch)
+            session.ring.on_fresh(sender, item)
         else:
-            self._founder.on_fresh(sender, ticket_epoch, turn)
+            self._founder.on_fresh(sender, item, turn)
 
     def _on_stale(self, sender: Process, item: items.Stale, turn: Turn) -> None:
         session = self._coordinator.session

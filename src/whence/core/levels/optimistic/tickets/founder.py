@@ -13,6 +13,7 @@ from whence.core.levels.optimistic.tickets.founding import FoundingAttempt, Phas
 from whence.core.levels.optimistic.tickets.items import (
     AckExclude,
     AckFence,
+    Fresh,
     GenerationValue,
     GenesisAnswer,
     NotCoordinator,
@@ -118,10 +119,10 @@ class Founder:
             self.attempt.on_walk_answer(sender, item, turn)
             self._follow(turn)
 
-    def on_fresh(self, sender: Process, ticket_epoch: TicketEpoch, turn: Turn) -> None:
+    def on_fresh(self, sender: Process, item: Fresh, turn: Turn) -> None:
         """Let the walk hear that a coordinator renewed its lease lately."""
         if self.attempt is not None:
-            self.attempt.on_fresh(sender, ticket_epoch, turn)
+            self.attempt.on_fresh(sender, item, turn)
             self._follow(turn)
 
     def on_stale(self, sender: Process, item: Stale, turn: Turn) -> None:

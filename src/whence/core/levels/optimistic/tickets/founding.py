@@ -15,6 +15,7 @@ from whence.core.levels.optimistic.tickets.acceptor import Ballot
 from whence.core.levels.optimistic.tickets.items import (
     AckExclude,
     AckFence,
+    Fresh,
     GenerationRead,
     GenerationValue,
     Genesis,
@@ -152,10 +153,10 @@ class FoundingAttempt:
             walk.on_ack_fence(sender, item, turn.now, turn.post)
         self._follow_walk(turn)
 
-    def on_fresh(self, sender: Process, ticket_epoch: TicketEpoch, turn: Turn) -> None:
+    def on_fresh(self, sender: Process, item: Fresh, turn: Turn) -> None:
         """Let the walk hear that a coordinator renewed its lease lately."""
         if self.walk is not None:
-            self.walk.on_fresh(sender, ticket_epoch)
+            self.walk.on_fresh(sender, item)
             self._follow_walk(turn)
 
     def on_stale(self, sender: Process, item: Stale, turn: Turn) -> None:

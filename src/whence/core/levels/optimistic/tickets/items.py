@@ -16,12 +16,14 @@ from whence.core.levels.optimistic.tickets.record_bytes import (
 )
 from whence.core.levels.optimistic.tickets.records import Epoch, Ticket, Version
 from whence.core.ready import Item
+from whence.types import Incarnation
 
 Nonce = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 StoryStep = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 """A time on the sender's own clock; only the sender reads it."""
 
 Entry = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Wait = Annotated[int, Meta(ge=0, le=2**62)]
 HINTS_MAX = 16
 
 
@@ -37,6 +39,9 @@ class Renew(Item, frozen=True, tag=40):
     version: Version
     sent_at: StoryStep
     record: RecordBytes
+    lease_ns: Wait
+    """How long I count on your answer. Whoever closes me waits as long as you say, so you lend no longer lease than
+    yours."""
 
     def is_valid(self) -> bool:
         """Tell whether the record can be read."""
@@ -44,12 +49,17 @@ class Renew(Item, frozen=True, tag=40):
 
 
 class Alive(Item, frozen=True, tag=41):
-    """You may, counted from when you asked; I keep this version of your record."""
+    """You may, counted from when you asked; I keep this version of your record.
+
+    `since`, here and in a witness's other answers: I remember everything since this incarnation, so I am the witness
+    that each incarnation from then on was.
+    """
 
     ticket: Ticket
     epoch: Epoch
     version: Version
     sent_at: StoryStep
+    since: Incarnation
 
 
 class Fenced(Item, frozen=True, tag=42):
@@ -57,6 +67,7 @@ class Fenced(Item, frozen=True, tag=42):
 
     ticket: Ticket
     epoch: Epoch
+    since: Incarnation
 
 
 class Update(Item, frozen=True, tag=43):
@@ -114,6 +125,7 @@ class Fresh(Item, frozen=True, tag=47):
 
     ticket: Ticket
     epoch: Epoch
+    since: Incarnation
 
 
 class Stale(Item, frozen=True, tag=63):
@@ -122,6 +134,7 @@ class Stale(Item, frozen=True, tag=63):
     ticket: Ticket
     epoch: Epoch
     record: RecordBytes
+    since: Incarnation
 
     def is_valid(self) -> bool:
         """Tell whether the record can be read, if there is one."""
@@ -161,6 +174,9 @@ class AckFence(Item, frozen=True, tag=51):
     ticket: Ticket
     epoch: Epoch
     record: RecordBytes
+    since: Incarnation
+    wait_ns: Wait
+    """How long from now it may still count on a lease of mine."""
 
     def is_valid(self) -> bool:
         """Tell whether the record can be read, if there is one."""
@@ -281,3 +297,6 @@ ITEMS: tuple[type[Item], ...] = (
     GenerationRead, GenerationValue, Genesis, GenesisAnswer, Stale, Reserve, Reserved,
 )  # fmt: skip
 """Every item of this protocol."""
+
+TO_WITNESSES = (Renew, Probe, RequestFence)
+"""Items that any incarnation of a process may take: its answer says for which of them it speaks."""

@@ -23,6 +23,8 @@ class KnownPeers:
         self.seeds = settings.seed_pids()
         self._settings = settings
         self._heard: dict[int, tuple[int, Instant]] = {}
+        self._since: dict[int, int] = {me.pid: me.incarnation}
+        """Since which incarnation a peer remembers what it promised as a witness, as far as it said so."""
 
     def hear(self, peer: Process, now: Instant) -> None:
         """Note that an incarnation of a peer was heard from."""
@@ -33,6 +35,24 @@ class KnownPeers:
         self._heard[peer.pid] = (peer.incarnation, now)
         if len(self._heard) > PEERS_MAX:
             del self._heard[next(pid for pid in self._heard if pid not in self.seeds)]
+
+    def hear_since(self, peer: Process, since: int) -> None:
+        """Note since which incarnation a peer remembers what it promised."""
+        self._since[peer.pid] = max(since, self._since.get(peer.pid, 0))
+        if len(self._since) > PEERS_MAX:
+            del self._since[next(pid for pid in self._since if pid != self.me.pid and pid not in self.seeds)]
+
+    def remember_since(self, since: int) -> None:
+        """Note since which incarnation this process itself remembers."""
+        self._since[self.me.pid] = since
+
+    def is_forgotten(self, witness: Process) -> bool:
+        """Tell whether nobody remembers any more what a witness promised: its peer came back without its journal."""
+        return self._since.get(witness.pid, 0) > witness.incarnation
+
+    def is_back(self, witness: Process) -> bool:
+        """Tell whether a later incarnation said that it speaks for a witness."""
+        return self.is_restarted(witness) and 0 < self._since.get(witness.pid, 0) <= witness.incarnation
 
     def is_restarted(self, process: Process) -> bool:
         """Tell whether a later incarnation of the peer was heard from."""
@@ -64,8 +84,9 @@ class KnownPeers:
         before = self._fit(ring, owner, avoid, now)
         seeds = self._fit(tuple(self.known_seeds(now)), owner, avoid, now)
         spare = [seed for seed in seeds if seed not in before]
+        used = [witness.pid for witness in current]
         spare.sort(
-            key=lambda seed: (seed not in current, not self.heard_lately(seed, now), (seed.pid - owner.pid) % 64)
+            key=lambda seed: (seed.pid not in used, not self.heard_lately(seed, now), (seed.pid - owner.pid) % 64)
         )
         if spare and not any(process.pid in self.seeds for process in before[:size]):
             before = before[: size - 1]

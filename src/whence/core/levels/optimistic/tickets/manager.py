@@ -5,7 +5,7 @@ one part; they are put together here, one manager per cluster, and nothing is sh
 Source: docs/papers/optimistic.md 4, 5.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from whence.core.clocks.cct import epoch_of
 from whence.core.levels.optimistic.tickets import items
@@ -18,6 +18,7 @@ from whence.core.levels.optimistic.tickets.founder import Founder
 from whence.core.levels.optimistic.tickets.founding import FoundingAttempt
 from whence.core.levels.optimistic.tickets.known_coordinators import KnownCoordinators
 from whence.core.levels.optimistic.tickets.known_peers import KnownPeers
+from whence.core.levels.optimistic.tickets.memory import MARK, Memory
 from whence.core.levels.optimistic.tickets.seed import Seed
 from whence.core.levels.optimistic.tickets.session import CoordinatorSession
 from whence.core.levels.optimistic.tickets.settings import TicketSettings
@@ -39,6 +40,7 @@ class TicketManager:
 
     session_type: type[CoordinatorSession] = CoordinatorSession
     coordinator_type: type[Coordinator] = Coordinator
+    memory_type: type[Memory] = Memory
     witness_type: type[Witness] = Witness
     applicant_type: type[Applicant] = Applicant
     acceptor_type: type[FounderAcceptor] = FounderAcceptor
@@ -52,7 +54,8 @@ class TicketManager:
         """Processes an operator declared dead, and when."""
         self.peers = KnownPeers(me, settings)
         self.coordinators = KnownCoordinators(me)
-        self.witness = self.witness_type(settings.tickets, settings.lease_ns, 10 * settings.wait_ns)
+        self.memory = self.memory_type(me, settings.wait_ns, settings.seed_pids())
+        self.witness = self.witness_type(settings.tickets, settings.lease_ns, 10 * settings.wait_ns, self.memory)
         self.acceptor = self.acceptor_type()
         self.applicant = self.applicant_type(me, settings, rng, self.coordinators)
         self.founder = Founder(
@@ -75,19 +78,33 @@ class TicketManager:
 
     # --- what lasts longer than this process ---
 
-    def begin(self) -> None:
-        """Start with the group: nobody can have founded the cluster yet."""
-        self.acceptor.begin()
+    def begin(self) -> list[bytes]:
+        """Start with the group: nobody can have founded the cluster yet. Return what must be written down."""
+        if not self.acceptor.knows:
+            self.acceptor.begin()
+            return [*self.remember(), self.acceptor.journal()]
+        return self.remember()
 
-    def restore(self, journal: list[bytes]) -> None:
-        """Take up what this peer, as a seed, promised in an earlier incarnation."""
+    def remember(self) -> list[bytes]:
+        """Return what must be written down before this process promises anything as a witness."""
+        self.memory.begin()
+        return self.memory.take()
+
+    def restore(self, journal: Sequence[bytes], now: Instant) -> list[bytes]:
+        """Take up what this process promised as a seed and as a witness in earlier incarnations; return what must be
+        written down. Raises StorageError."""
+        self.witness.restore(self.memory.restore(journal, now), now)
+        self.peers.remember_since(self.memory.since)
         for record in reversed(journal):
-            if self.acceptor.restore(record):
-                return
+            if record[:4] != MARK and self.acceptor.restore(record):
+                break
+        self.acceptor.see(self.witness.top())
+        return self.memory.take()
 
     def checkpoint(self) -> list[bytes]:
-        """Return the last of the records that a new incarnation would take up."""
-        return [self.acceptor.journal()] if self.acceptor.knows else []
+        """Return records that stand for all that earlier incarnations and this one wrote down."""
+        seed = [self.acceptor.journal()] if self.acceptor.knows else []
+        return [*self.memory.checkpoint(self.witness.remembered()), *seed]
 
     # --- the application's door ---
 
@@ -131,6 +148,11 @@ class TicketManager:
         if self.peers.heard_lately(process, now):
             raise UsageError(
                 f"process {process.pid}, incarnation {process.incarnation}, spoke to this one a moment ago: it is alive"
+            )
+        if self.peers.is_back(process):
+            raise UsageError(
+                f"process {process.pid} is back with its data directory and answers for incarnation "
+                f"{process.incarnation} itself"
             )
         if len(self.dead) >= DEAD_MAX:
             raise UsageError(f"at most {DEAD_MAX} processes can be declared dead; restart this one")
@@ -202,6 +224,8 @@ class TicketManager:
         """Take a peer's item."""
         turn = self._begin_turn(now, ready)
         self._dispatcher.hear(sender, item, turn)
+        if self.dead:
+            self._revive()
         self._end_turn(turn)
 
     def tick(self, now: Instant, ready: Ready) -> None:
@@ -249,6 +273,7 @@ class TicketManager:
     def _begin_turn(self, now: Instant, ready: Ready) -> Turn:
         """Begin with noticing that the leases ended, perhaps long ago."""
         turn, session = Turn(self.me, now, ready), self.coordinator.session
+        self.memory.let_drain(now)
         if session is not None and session.authority.lapse(turn):
             session.exclusion.abandon()
         return turn
@@ -260,6 +285,12 @@ class TicketManager:
             self._dispatcher.hear(self.me, turn.to_self.popleft(), turn)
             steps += 1
         self.coordinator.end_turn(turn)
+        turn.ready.persist += self.memory.take()
+
+    def _revive(self) -> None:
+        """Count on no declaration about a process that is back with its journal: what it promised is not over."""
+        for process in [each for each in self.dead if self.peers.is_back(each)]:
+            del self.dead[process]
 
     def _epoch_seen(self) -> int:
         """Return the highest epoch that was delivered or heard of here."""

@@ -62,10 +62,12 @@ class Registration:
     def renew(self, turn: Turn) -> None:
         """Ask all installed and proposed witnesses for another lease, and show them the record."""
         record = self.pending.record if self.pending is not None else self._authority.record
-        renew = Renew(*self._authority.ticket_epoch, record.version, turn.now, pack(record))
-        for witness in dict.fromkeys((*record.witnesses, *record.proposed)):
+        renew = Renew(*self._authority.ticket_epoch, record.version, turn.now, pack(record), self._authority.lease_ns)
+        witnesses = dict.fromkeys((*record.witnesses, *record.proposed))
+        for witness in witnesses:
             self.asked_since.setdefault(witness, turn.now)
-            turn.post(witness, renew)
+        for pid in dict.fromkeys(witness.pid for witness in witnesses):
+            turn.post_pid(pid, renew)
 
     def propose(self, kind: ChangeKind, record: Record, turn: Turn) -> None:
         """Begin to register a change."""

@@ -10,9 +10,10 @@ Source: docs/papers/optimistic.md 4.6; traps B2, B8, F16, F17, F28.
 from msgspec import structs
 
 from whence.core.levels.optimistic.tickets.authority import Authority, SessionState
-from whence.core.levels.optimistic.tickets.items import AckUpdate, Probe, Update
+from whence.core.levels.optimistic.tickets.items import AckUpdate, Fresh, Probe, Update
+from whence.core.levels.optimistic.tickets.memory import Answers
 from whence.core.levels.optimistic.tickets.record_bytes import pack_processes, unpack_processes
-from whence.core.levels.optimistic.tickets.records import Pointer, Processes, TicketEpoch, majority
+from whence.core.levels.optimistic.tickets.records import Pointer, Processes, majority
 from whence.core.levels.optimistic.tickets.settings import TicketSettings
 from whence.core.levels.optimistic.tickets.turn import Turn
 from whence.types import Process
@@ -37,7 +38,7 @@ class Ring:
         self._predecessor_stamp = 0
         self._stamp = authority.record.top
         self._answered = True
-        self._fresh: dict[Process, None] = {}
+        self._fresh = Answers()
         """Witnesses that saw the successor renew lately."""
 
     # --- the predecessor ---
@@ -59,7 +60,7 @@ class Ring:
         """Begin to count anew: a change of the successor was committed."""
         record = self._authority.record
         self._stamp = record.top
-        self.misses, self._answered, self._fresh = 0, True, {}
+        self.misses, self._answered, self._fresh = 0, True, Answers()
         self.confirmed = record.alone()
 
     def greet(self, turn: Turn) -> None:
@@ -84,10 +85,10 @@ class Ring:
         if item.version >= succ.version and not pending:
             self._refresh(Pointer(succ.ticket_epoch, succ.owner, item.version, unpack_processes(item.witnesses)))
 
-    def on_fresh(self, witness: Process, ticket_epoch: TicketEpoch) -> None:
+    def on_fresh(self, sender: Process, item: Fresh) -> None:
         """Count a witness that saw the successor renew lately."""
-        if ticket_epoch == self._authority.record.succ.ticket_epoch:
-            self._fresh[witness] = None
+        if (item.ticket, item.epoch) == self._authority.record.succ.ticket_epoch:
+            self._fresh.add(sender, item.since)
 
     def on_stale(self, pointer: Pointer) -> None:
         """Learn from a former witness of the successor whom to ask about it instead."""
@@ -110,7 +111,7 @@ class Ring:
     def probe_if_missed(self, turn: Turn) -> None:
         """Ask the successor's witnesses whether it renewed lately, once some greetings stayed unanswered."""
         if self.misses >= PROBE_MISSES:
-            self._fresh = {}
+            self._fresh = Answers()
             succ = self._authority.record.succ
             turn.post_all(succ.witnesses, Probe(*succ.ticket_epoch))
 

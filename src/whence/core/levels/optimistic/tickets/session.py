@@ -19,8 +19,9 @@ from whence.core.levels.optimistic.tickets.epochs import Reservation
 from whence.core.levels.optimistic.tickets.exclusion import Exclusion
 from whence.core.levels.optimistic.tickets.grants import Grants
 from whence.core.levels.optimistic.tickets.intervals import taken_over
-from whence.core.levels.optimistic.tickets.items import Alive, ReleaseTicket
+from whence.core.levels.optimistic.tickets.items import Alive, Fenced, ReleaseTicket
 from whence.core.levels.optimistic.tickets.known_peers import KnownPeers
+from whence.core.levels.optimistic.tickets.memory import speaks_for
 from whence.core.levels.optimistic.tickets.record_bytes import pack
 from whence.core.levels.optimistic.tickets.records import Processes, Record, TicketEpoch, last_with
 from whence.core.levels.optimistic.tickets.registration import ChangeKind, Registration
@@ -105,14 +106,23 @@ class CoordinatorSession:
 
     def on_alive(self, sender: Process, item: Alive, turn: Turn) -> None:
         """Take a witness's lease, and its word that it keeps a version of the record."""
-        self.authority.take_lease(sender, item.sent_at, turn.now)
-        self.registration.on_ack(sender, item.version, turn)
+        for witness in self._witnesses_of(sender, item.since):
+            self.authority.take_lease(witness, item.sent_at, turn.now)
+            self.registration.on_ack(witness, item.version, turn)
 
-    def on_fenced(self, sender: Process, turn: Turn) -> None:
+    def on_fenced(self, sender: Process, item: Fenced, turn: Turn) -> None:
         """Close once so many witnesses refuse that no majority is left."""
-        self.witnesses.on_fenced(sender, turn.now)
+        for witness in (*self._witnesses_of(sender, item.since), sender):
+            self.witnesses.on_fenced(witness, turn.now)
         if self.witnesses.is_fenced():
             self.close(turn)
+
+    def _witnesses_of(self, sender: Process, since: int) -> Processes:
+        """Return those of the witnesses, installed or proposed, for which a process speaks."""
+        pending, record = self.registration.pending, self.authority.record
+        proposed = pending.record.proposed if pending is not None else ()
+        known = dict.fromkeys((*record.witnesses, *proposed))
+        return tuple([witness for witness in known if speaks_for(sender, since, witness)])
 
     def drop_leases(self, turn: Turn) -> None:
         """Act no more until a majority answers what is asked from now on."""

@@ -6,6 +6,7 @@ handled in the same turn, after the rest, by the same code as anybody's item; so
 
 from collections import deque
 
+from whence.core.levels.optimistic.tickets.items import TO_WITNESSES
 from whence.core.ready import Item, Note, Ready, Send
 from whence.types import ANY_INCARNATION, Instant, Process
 
@@ -20,8 +21,13 @@ class Turn:
         self.to_self: deque[Item] = deque()
 
     def post(self, to: Process, item: Item) -> None:
-        """Send an item to one incarnation of a peer; an earlier one of ours is dead and gets nothing."""
-        if to == self.me:
+        """Send an item to one incarnation of a peer; an earlier one of ours is dead and gets nothing.
+
+        What is said to a witness goes to whichever incarnation there is: it may remember what that one promised.
+        """
+        if isinstance(item, TO_WITNESSES):
+            self.post_pid(to.pid, item)
+        elif to == self.me:
             self.to_self.append(item)
         elif to.pid != self.me.pid:
             self.ready.send.append(Send((to.pid,), item, to.incarnation))

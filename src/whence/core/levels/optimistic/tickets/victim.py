@@ -7,6 +7,7 @@ Source: docs/papers/optimistic.md 4.7, 4.9, 4.10; traps F12 to F14.
 
 from collections.abc import Mapping
 
+from whence.core.levels.optimistic.tickets.memory import Answers
 from whence.core.levels.optimistic.tickets.records import Pointer, Processes, Record, TicketEpoch, blocking, majority
 from whence.types import Instant, Process
 
@@ -24,10 +25,10 @@ class Victim:
         """Times it was asked whether it lives."""
         self.leaving = False
         """It lives and closes itself before long; until then its witnesses say that it lives."""
-        self.acks: dict[Process, None] = {}
+        self.acks = Answers()
         """Witnesses that fenced it."""
-        self._fresh: dict[Process, None] = {}
-        self._stale: dict[Process, None] = {}
+        self._fresh = Answers()
+        self._stale = Answers()
         self._dead = dead
 
     @property
@@ -51,15 +52,15 @@ class Victim:
 
     # --- does it live? ---
 
-    def on_fresh(self, witness: Process) -> None:
+    def on_fresh(self, sender: Process, since: int) -> None:
         """Note a witness with which it renewed lately."""
-        self._fresh[witness] = None
-        self._stale.pop(witness, None)
+        self._fresh.add(sender, since)
+        self._stale.discard(sender, since)
 
-    def on_stale(self, witness: Process) -> None:
+    def on_stale(self, sender: Process, since: int) -> None:
         """Note a witness with which it did not renew lately."""
-        self._stale[witness] = None
-        self._fresh.pop(witness, None)
+        self._stale.add(sender, since)
+        self._fresh.discard(sender, since)
 
     def is_alive(self) -> bool:
         """Tell whether so many witnesses saw it renew that they would be a majority.
@@ -78,15 +79,15 @@ class Victim:
 
     def unheard(self) -> Processes:
         """Return the witnesses that have not said whether it renewed lately."""
-        heard = (*self._fresh, *self._stale, *self._dead)
-        return tuple([witness for witness in self.witnesses() if witness not in heard])
+        heard = (self._fresh, self._stale, self._dead)
+        return tuple([witness for witness in self.witnesses() if not any(witness in each for each in heard)])
 
     # --- is it closed? ---
 
     def begin_fencing(self) -> None:
         """Count only what witnesses say from now on."""
         self.record = None
-        self.acks = {}
+        self.acks = Answers()
 
     def is_fenced_by(self, witness: Process) -> bool:
         """Tell whether a witness will never renew it again."""

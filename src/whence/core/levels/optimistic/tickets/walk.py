@@ -5,7 +5,7 @@ end: each is closed either by its own word (soft) or by so many of its witnesses
 witness's answer shows the successor that was registered before it could act.
 Assumes: `drift_max` for the wait after a hard close; nothing about delays.
 The sentence that decides: a hard close needs a blocking set of every witness set the victim may still count; then one
-whole lease must pass on our clock since the last fence.
+whole lease must pass on our clock since the last fence, and more where a witness says that it lent longer ones.
 It walks by registered pointers, never by hearsay. A founder that takes everybody for lost (a total-loss walk) fences
 only those that renewed no lease lately by the word of so many witnesses that no majority is left: a founder that hears
 nothing may be cut off itself, from witnesses too.
@@ -21,11 +21,13 @@ from whence.core.levels.optimistic.tickets.items import (
     AckExclude,
     AckFence,
     Exclude,
+    Fresh,
     NotCoordinator,
     Probe,
     RequestFence,
     Stale,
 )
+from whence.core.levels.optimistic.tickets.lease import NEVER
 from whence.core.levels.optimistic.tickets.record_bytes import unpack
 from whence.core.levels.optimistic.tickets.records import Pointer, Processes, Record, TicketEpoch, merged_last
 from whence.core.levels.optimistic.tickets.settings import TicketSettings
@@ -105,6 +107,8 @@ class Walk:
         self._retry_at: Instant = 0
         self._drained_at: Instant = 0
         self._last_fence_at: Instant = 0
+        self._leases_end_at: Instant = NEVER
+        """When every lease has ended of which a witness said how long it may be counted on."""
 
     # --- beginnings ---
 
@@ -146,13 +150,13 @@ class Walk:
         else:
             self._step(Stage.ALIVE)
 
-    def on_fresh(self, sender: Process, ticket_epoch: TicketEpoch) -> None:
+    def on_fresh(self, sender: Process, item: Fresh) -> None:
         """Stop where most witnesses say that a coordinator renewed its lease a moment ago."""
         victim = self._victim
         if self.stage is not Stage.ASKING or self._own is not None:
             return
-        if ticket_epoch == victim.ticket_epoch and not victim.leaving:
-            victim.on_fresh(sender)
+        if (item.ticket, item.epoch) == victim.ticket_epoch and not victim.leaving:
+            victim.on_fresh(sender, item.since)
             if victim.is_alive():
                 self._step(Stage.ALIVE)
 
@@ -161,7 +165,7 @@ class Walk:
         victim = self._victim
         if self.stage is not Stage.ASKING or self._own is not None or (item.ticket, item.epoch) != victim.ticket_epoch:
             return
-        victim.on_stale(sender)
+        victim.on_stale(sender, item.since)
         if not item.record:
             return
         record, known = unpack(item.record), victim.record or victim.pointer
@@ -187,8 +191,9 @@ class Walk:
         victim = self._victim
         if self.stage is not Stage.FENCING or (item.ticket, item.epoch) != victim.ticket_epoch:
             return
-        victim.acks[sender] = None
+        victim.acks.add(sender, item.since)
         self._last_fence_at = now
+        self._leases_end_at = max(self._leases_end_at, now + item.wait_ns)
         if item.record:
             record = unpack(item.record)
             newer = victim.record is None or record.version > victim.record.version
@@ -275,11 +280,12 @@ class Walk:
     def _end(self, found: Found | None, now: Instant) -> None:
         """Wait until every lease that a fence cut off has ended, if there was any."""
         self.found = found
-        self._drained_at = self._drain_from() + self._settings.wait_ns
+        self._drained_at = self._leases_end()
         self._step(Stage.DRAINING if self.hard and now < self._drained_at else Stage.DONE)
 
-    def _drain_from(self) -> Instant:
-        return self._last_fence_at
+    def _leases_end(self) -> Instant:
+        """Return when no lease counts any more that was lent before a fence, by this cluster's settings or others."""
+        return max(self._last_fence_at + self._settings.wait_ns, self._leases_end_at)
 
     def _step(self, to: Stage) -> None:
         assert to in TRANSITIONS[self.stage], (self.stage, to)

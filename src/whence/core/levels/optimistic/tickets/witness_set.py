@@ -58,18 +58,18 @@ class WitnessSet:
         return bool(witnesses) and sum(each in self.fenced_by for each in witnesses) >= blocking(witnesses)
 
     def is_lost(self) -> bool:
-        """Tell whether no majority is left: they restarted as other processes, or were declared dead."""
+        """Tell whether no majority is left: they came back without their journals, or were declared dead."""
         witnesses = self._authority.record.witnesses
-        gone = sum(self._peers.is_restarted(each) or each in self._dead for each in witnesses)
+        gone = sum(self._peers.is_forgotten(each) or each in self._dead for each in witnesses)
         return bool(witnesses) and gone >= blocking(witnesses)
 
     def watch(self, now: Instant) -> None:
-        """Avoid witnesses that have been silent for some rounds, or have restarted."""
+        """Avoid witnesses that have been silent for some rounds, or have forgotten what they promised."""
         patience = SILENT_ROUNDS * self._settings.ticket_round_ns
         leases, asked_since = self._authority.leases, self._registration.asked_since
         for witness in self._authority.record.witnesses:
             asked = asked_since.get(witness, now)
-            if now - max(asked, leases.last(witness)) > patience or self._peers.is_restarted(witness):
+            if now - max(asked, leases.last(witness)) > patience or self._peers.is_forgotten(witness):
                 self._avoid(witness, now)
 
     def withdraw_if_stuck(self, turn: Turn) -> None:
@@ -87,7 +87,11 @@ class WitnessSet:
         """Propose other witnesses where some are silent or no longer nearest; call while no change is under way."""
         record = self._authority.record
         current = record.witnesses
+        known = {witness.pid: witness for witness in current if not self._peers.is_forgotten(witness)}
         wanted = self._peers.witnesses_for(record.owner, predecessors, self._avoided, current, turn.now)
+        wanted = tuple(
+            [known.get(witness.pid, witness) for witness in wanted]
+        )  # it may have restarted, and be the same
         if len(wanted) < min(len(current), self._settings.witnesses) or set(wanted) == set(current):
             return
         self._registration.propose(ChangeKind.WITNESSES, record.next(proposed=wanted), turn)

@@ -8,9 +8,9 @@ and flush what is still pending; then comes the liveness phase, on which the pro
 from collections.abc import Callable
 
 from whence.sim.canary import CANARY
-from whence.sim.lab import RIVALS, check_level, required
+from whence.sim.lab import LIVING, RIVALS, check_level, required
 from whence.sim.scenario import Scenario
-from whence.sim.swarm import gossip, merge, tickets, tree
+from whence.sim.swarm import gossip, living, merge, tickets, tree
 
 SWARMS: dict[str, Callable[[str, int], Scenario]] = {
     "eventual": gossip.draw,
@@ -24,7 +24,9 @@ SWARMS: dict[str, Callable[[str, int], Scenario]] = {
 
 
 def draw(level: str, seed: int) -> Scenario:
-    """Return the scenario of a seed. Raises UsageError for an unknown level."""
-    check_level(level, (*SWARMS, *RIVALS))
+    """Return the scenario of a seed; a name in LIVING is that of a level's groups on views. Raises UsageError for an unknown level."""
+    check_level(level, (*SWARMS, *LIVING, *RIVALS))
+    if level in LIVING:
+        return living.draw(LIVING[level], seed)
     swarms = required(f"level {level!r}").SWARMS if level in RIVALS else SWARMS
     return swarms[level](level, seed)

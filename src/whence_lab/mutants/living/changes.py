@@ -12,6 +12,8 @@ from whence.core.views.participant import Participant
 from whence.core.views.view import NO_BALLOT, VOTERS_MAX, Ballot, View
 from whence.types import Instant
 
+LATE_NS = 100_000_000
+
 # --- where cuts are ---
 
 
@@ -184,6 +186,21 @@ class EntersWithOpenCuts(Changes):
         super().try_enter(now, ready)
         state.open_cuts = cuts
         self.close_cuts()
+
+
+class EntersLate(Changes):
+    """Enters a view some time after it is known. That is no bug, but messages of that view may come before (T10)."""
+
+    _from: Instant = 0
+
+    def adopt(self, view: View, now: Instant, ready: Ready) -> None:
+        self._from = now + LATE_NS
+        super().adopt(view, now, ready)
+        self.inbox.ask_at = min(self.inbox.ask_at, self._from)
+
+    def try_enter(self, now: Instant, ready: Ready) -> None:
+        if now >= self._from or not self.state.opened:
+            super().try_enter(now, ready)
 
 
 class AddsWhoeverAsked(Changes):

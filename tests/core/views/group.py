@@ -102,19 +102,23 @@ class Group:
     # --- processes ---
 
     def _start(self, pid: int) -> ViewMember:
-        incarnation = self.incarnations[pid] = self.incarnations.get(pid, 0) + 1
-        me, remembers = Process(pid, incarnation), self._settings.journal
-        spec = self._spec
-        if isinstance(spec, TotalLevel):
-            settings = StrictTotalSettings(views=self._settings, strict=StrictSettings(uniform=self._uniform))
-            member: ViewMember = spec.strict(me, settings, lambda: 0.0, remembers=remembers)
-        else:
-            assert isinstance(spec, CausalLevel)
-            member = spec.view_member(me, self._settings, Limits(), lambda: 0.0, remembers=remembers)
-        self.members[pid] = member
+        self.incarnations[pid] = self.incarnations.get(pid, 0) + 1
+        member = self.members[pid] = self._member(Process(pid, self.incarnations[pid]))
         for of_pid, empty in ((self.log, []), (self.notes, []), (self.records, []), (self.untaken, [])):
             of_pid.setdefault(pid, empty)  # type: ignore[attr-defined]
         return member
+
+    def twin(self, pid: int) -> ViewMember:
+        """Return a member that could be the next incarnation of a process; it takes no part."""
+        return self._member(Process(pid, self.incarnations[pid] + 1))
+
+    def _member(self, me: Process) -> ViewMember:
+        spec, remembers = self._spec, self._settings.journal
+        if isinstance(spec, TotalLevel):
+            settings = StrictTotalSettings(views=self._settings, strict=StrictSettings(uniform=self._uniform))
+            return spec.strict(me, settings, lambda: 0.0, remembers=remembers)
+        assert isinstance(spec, CausalLevel)
+        return spec.view_member(me, self._settings, Limits(), lambda: 0.0, remembers=remembers)
 
     def crash(self, pid: int) -> None:
         """Stop a process; what is on its way to it is lost."""

@@ -116,6 +116,76 @@ def stores_after_the_report(bug: str | None) -> bool:
     return event in group.log[0] or not group.told(4, "majority")
 
 
+def votes_and_leads(bug: str | None) -> bool:
+    """T16: who has voted for a view that was decided leads the next attempt, and nobody has told it."""
+    group = _decided_unheard(bug, VOLATILE)
+    group.suspect(1, 0)
+    group.remove(1, 0)
+    group.wait(8 * SECOND)
+    return _has_decided(group, [0, 1])
+
+
+def votes_restarts_and_leads(bug: str | None) -> bool:
+    """T17: the same, and it restarts in between."""
+    group = _decided_unheard(bug, DURABLE)
+    group.crash(1)
+    group.restart(1)
+    group.suspect(1, 0)
+    group.wait(8 * SECOND)
+    return _has_decided(group, [0, 1])
+
+
+def restarts_frozen(bug: str | None) -> bool:
+    """T19: a member restarts after its report, and what was on its way to it before arrives."""
+    group = Group(CAUSAL, bug, DURABLE, founders=4)
+    group.publish(3)
+    group.wait(SECOND)
+    last = group.publish(3)
+    [copy] = [packet for packet in group.packets if packet.to == 1 and isinstance(packet.item, ViewMessage)]
+    group.drop(of(ViewMessage))
+    group.crash(3)
+    group.remove(0, 3)
+    group.wait(100 * MS, hold=of(Accept))
+    assert group.members[1].state.frozen
+    group.crash(1)
+    group.restart(1)
+    group.hand_in(copy)
+    group.wait(3 * SECOND)
+    assert group.pids(0) == [0, 1, 2]
+    return last not in group.log[1]
+
+
+def _decided_unheard(bug: str | None, settings: ViewSettings) -> Group:
+    """Return a group of three whose first member decided to remove the third, and died before anybody heard of it."""
+    group = Group(CAUSAL, bug, settings)
+    group.remove(0, 2)
+    unheard = either(of(Decree, ViewMark), both(of(ViewAck), between([0], [1, 2])), both(of(Accept), between([0], [2])))
+    group.wait(100 * MS, lose=unheard)
+    assert group.pids(0) == [0, 1]
+    assert group.pids(1) == group.pids(2) == [0, 1, 2]
+    group.crash(0)
+    return group
+
+
+def lets_newcomers_outvote(bug: str | None) -> bool:
+    """T25: two of three store an event; two newcomers, for whom it is not, vote with the third that they are removed."""
+    group = Group(CAUSAL, bug, ViewSettings(journal=False, majority=True))
+    event = group.publish(0)
+    unseen = both(of(ViewMessage), between([0, 1], [2]))
+    group.wait(100 * MS, lose=unseen)
+    assert group.told(0, "majority")
+    for pid in (8, 9):
+        group.join(pid, 2)
+    group.wait(300 * MS, lose=either(unseen, both(of(ViewAck, ViewMark), between([0, 1], [2, 8, 9])), of(Fetch)))
+    assert {8, 9} <= set(group.pids(2))
+    for pid in (0, 1):
+        group.crash(pid)
+        group.remove(2, pid)
+    group.suspect(2, 0, 1)
+    group.wait(5 * SECOND)
+    return group.pids(2)[:1] == [0] or event in group.log[2]
+
+
 def lets_an_old_target_arrive(bug: str | None) -> bool:
     """T20: a target of an attempt that was given up arrives when a later one has other reports."""
     group = Group(CAUSAL, bug, VOLATILE, founders=5)
@@ -229,6 +299,16 @@ def leaves_as_the_first_of_two(bug: str | None) -> bool:
     return group.pids(1) == [1] and bool(group.told(0, "left"))
 
 
+def leaves_unheard(bug: str | None) -> bool:
+    """T37: the first of two decides that it is out, and nobody hears of it."""
+    group = Group(CAUSAL, bug, VOLATILE, founders=2)
+    group.leave(0)
+    group.wait(100 * MS, lose=of(Decree))
+    assert group.members[0].changes.removed_by is not None
+    group.wait(3 * SECOND)
+    return group.pids(1) == [1]
+
+
 def comes_again_under_its_number(bug: str | None) -> bool:
     """T36: a newcomer restarts without a journal, and a copy of the view that added its earlier incarnation arrives."""
     group = Group(CAUSAL, bug, VOLATILE)
@@ -264,6 +344,12 @@ def _known_to_one(group: Group, gone: int, holder: int, others: tuple[int, ...])
     return last
 
 
+def _has_decided(group: Group, pids: list[int]) -> bool:
+    """Tell whether the first change had this result, for all that know one."""
+    views = [member.state.views[1] for member in group.members.values() if 1 in member.state.views]
+    return all([member.pid for member in view.members] == pids for view in views)
+
+
 def _number_of(packet: Packet) -> int:
     return packet.item.number if isinstance(packet.item, ViewMessage | ViewMark) else 0
 
@@ -274,12 +360,17 @@ STORIES: list[tuple[str, Callable[[str | None], bool]]] = [
     ("no_closing", opens_before_the_others_have_the_marks),
     ("no_epoch_hold", answers_in_the_view_before),
     ("ack_after_report", stores_after_the_report),
+    ("no_adopt", votes_and_leads),
+    ("acceptor_forgets", votes_restarts_and_leads),
+    ("freeze_not_durable", restarts_frozen),
+    ("promote_at_once", lets_newcomers_outvote),
     ("old_targets", lets_an_old_target_arrive),
     ("D_may_shrink", removes_two_then_one),
     ("cut_not_awaited", opens_with_an_open_cut),
     ("no_custody", restarts_all_after_the_flush),
     ("K_without_removed", dies_without_a_mark),
     ("leaver_is_dead", leaves_as_the_first_of_two),
+    ("fenced_is_mute", leaves_unheard),
     ("no_nonce", comes_again_under_its_number),
 ]
 

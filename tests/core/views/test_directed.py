@@ -299,14 +299,20 @@ def leaves_as_the_first_of_two(bug: str | None) -> bool:
     return group.pids(1) == [1] and bool(group.told(0, "left"))
 
 
-def leaves_unheard(bug: str | None) -> bool:
-    """T37: the first of two decides that it is out, and nobody hears of it."""
-    group = Group(CAUSAL, bug, VOLATILE, founders=2)
-    group.leave(0)
-    group.wait(100 * MS, lose=of(Decree))
-    assert group.members[0].changes.removed_by is not None
-    group.wait(3 * SECOND)
-    return group.pids(1) == [1]
+def alone_knows_of_its_removal(bug: str | None) -> bool:
+    """T37: whoever decided that a member is out dies, and only that member has heard of it; the rest need its vote."""
+    group = Group(CAUSAL, bug, VOLATILE, founders=4)
+    group.remove(0, 3)
+    unheard = either(of(ViewMark), both(of(Decree, ViewAck), between([0, 3], [1, 2])))
+    group.wait(100 * MS, lose=unheard)
+    assert group.members[3].changes.removed_by is not None
+    assert group.pids(1) == group.pids(2) == [0, 1, 2, 3]
+    group.crash(0)
+    group.suspect(1, 0)
+    group.suspect(2, 0)
+    group.remove(1, 0)
+    group.wait(8 * SECOND)
+    return group.pids(1) == group.pids(2) == [1, 2]
 
 
 def comes_again_under_its_number(bug: str | None) -> bool:
@@ -370,7 +376,7 @@ STORIES: list[tuple[str, Callable[[str | None], bool]]] = [
     ("no_custody", restarts_all_after_the_flush),
     ("K_without_removed", dies_without_a_mark),
     ("leaver_is_dead", leaves_as_the_first_of_two),
-    ("fenced_is_mute", leaves_unheard),
+    ("fenced_is_mute", alone_knows_of_its_removal),
     ("no_nonce", comes_again_under_its_number),
 ]
 

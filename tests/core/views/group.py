@@ -1,4 +1,4 @@
-"""A living group by hand: real members, and a test that decides which packet arrives when, who crashes and who returns."""
+"""A living group by hand: real members, and a test that decides what arrives when, who crashes and who returns."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -104,8 +104,10 @@ class Group:
     def _start(self, pid: int) -> ViewMember:
         self.incarnations[pid] = self.incarnations.get(pid, 0) + 1
         member = self.members[pid] = self._member(Process(pid, self.incarnations[pid]))
-        for of_pid, empty in ((self.log, []), (self.notes, []), (self.records, []), (self.untaken, [])):
-            of_pid.setdefault(pid, empty)  # type: ignore[attr-defined]
+        self.log.setdefault(pid, [])
+        self.notes.setdefault(pid, [])
+        self.records.setdefault(pid, [])
+        self.untaken.setdefault(pid, [])
         return member
 
     def twin(self, pid: int) -> ViewMember:

@@ -1,4 +1,4 @@
-"""Schedules that random search hardly finds, one for each trap: the protocol keeps its promise, the planted bug does not.
+"""Schedules that random search hardly finds, one per trap: the protocol keeps its promise, the planted bug does not.
 
 Each is told by hand: what arrives, what is lost, who crashes. A catch counts because the sound member passes the same.
 """
@@ -168,7 +168,7 @@ def _decided_unheard(bug: str | None, settings: ViewSettings) -> Group:
 
 
 def lets_newcomers_outvote(bug: str | None) -> bool:
-    """T25: two of three store an event; two newcomers, for whom it is not, vote with the third that they are removed."""
+    """T25: two of three store an event; two newcomers, for whom it is not, vote with the third to remove them."""
     group = Group(CAUSAL, bug, ViewSettings(journal=False, majority=True))
     event = group.publish(0)
     unseen = both(of(ViewMessage), between([0, 1], [2]))
@@ -208,7 +208,7 @@ def lets_an_old_target_arrive(bug: str | None) -> bool:
 
 
 def removes_two_then_one(bug: str | None) -> bool:
-    """T21: an attempt to remove two is voted for once; the next one wants to remove one of them; a third one decides."""
+    """T21: an attempt to remove two is voted for once; the next one is to remove one of them; a third one decides."""
     group = Group(CAUSAL, bug, VOLATILE, founders=5)
     last = _known_to_one(group, gone=4, holder=3, others=(0, 1, 2))
     group.crash(4)

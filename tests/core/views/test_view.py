@@ -61,7 +61,7 @@ def test_a_later_round_wins_and_then_the_higher_peer(one: Ballot, other: Ballot)
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=8), st.integers(1, 40))
 def test_a_newcomer_begins_a_stream_at_exactly_one_mark(steps: list[int], joined: int) -> None:
-    """A member marks the views it enters, several by one mark if it could not before; each mark names the one before."""
+    """A member marks the views it enters, several at once if it could not before; each mark names the one before."""
     marks: list[MarkAt] = []
     epoch = 0
     for number, step in enumerate(steps, start=1):

@@ -365,9 +365,7 @@ class Links:
         place = state.latest.place_of(member.pid)
         if place < 0 or state.latest.members[place] != member:
             return True  # it was removed: what counts of it was flushed
-        has += [
-            pid for pid, peer in self.peers.items() if self._counts(peer) and peer.stored[place] >= number
-        ]
+        has += [pid for pid, peer in self.peers.items() if self._counts(peer) and peer.stored[place] >= number]
         return state.view.has_quorum(has)
 
     def _counts(self, peer: Peer) -> bool:

@@ -22,11 +22,17 @@ SWARMS: dict[str, Callable[[str, int], Scenario]] = {
 }
 """The function that draws the scenarios of each level; the lab draws those of rivals."""
 
+LIVING_SWARMS: dict[str, Callable[[str, int], Scenario]] = {
+    "causal-living": living.draw,
+    "total-strict": living.draw_strict,
+}
+"""The function that draws the scenarios of each kind of group on views."""
+
 
 def draw(level: str, seed: int) -> Scenario:
-    """Return the scenario of a seed; a name in LIVING is that of a level's groups on views. Raises UsageError for an unknown level."""
+    """Return the scenario of a seed. Raises UsageError for an unknown level, or kind of group on views."""
     check_level(level, (*SWARMS, *LIVING, *RIVALS))
     if level in LIVING:
-        return living.draw(LIVING[level], seed)
+        return LIVING_SWARMS[level](LIVING[level], seed)
     swarms = required(f"level {level!r}").SWARMS if level in RIVALS else SWARMS
     return swarms[level](level, seed)

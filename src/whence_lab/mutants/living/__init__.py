@@ -1,4 +1,4 @@
-"""Bugs in living groups: a row for each trap of docs/papers/views.md. They are planted in both levels that use views."""
+"""Bugs in living groups, one for each trap of docs/papers/views.md; most are planted in both levels that use views."""
 
 from collections.abc import Callable
 from typing import Any

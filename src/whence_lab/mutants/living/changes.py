@@ -1,4 +1,4 @@
-"""Bugs in how a living group changes its view: who may decide what, where cuts are, what is frozen (views 5.6 to 5.8)."""
+"""Bugs in how a living group changes its view: who may decide, where cuts are, what is frozen (views 5.6 to 5.8)."""
 
 from collections.abc import Collection, Iterable
 

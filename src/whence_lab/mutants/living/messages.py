@@ -97,9 +97,7 @@ class TakesMessagesOfTheRemoved(Inbox):
 class ForgetsWhatOthersMayLack(Inbox):
     """Retains only the last message of each other member, and believes that others need no more (T6)."""
 
-    def _get(
-        self, stream: Stream, message: Message, number: int, hold_ns: int, now: Instant, ready: Ready
-    ) -> None:
+    def _get(self, stream: Stream, message: Message, number: int, hold_ns: int, now: Instant, ready: Ready) -> None:
         super()._get(stream, message, number, hold_ns, now, ready)
         for old in [old for old in stream.retained if old < number and old <= stream.handed]:
             del stream.retained[old]

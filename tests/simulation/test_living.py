@@ -1,0 +1,74 @@
+"""Living groups explored: joins, leaves and removals at once under all faults, none broken; planted bugs found."""
+
+import pytest
+
+from tests.core.views.test_directed import STORIES
+from whence.check.levels import LIVING, STRICT
+from whence.check.verdict import Outcome
+from whence.sim.explore import explore, hunt, judged, replayed
+from whence.sim.lab import LIVING as KINDS
+from whence.sim.lab import kind_of
+from whence.sim.scenario import Scenario
+from whence.sim.shrink import shrink, size_of
+from whence.sim.swarm import draw
+from whence_lab.mutants import find, mutants_of
+
+pytestmark = pytest.mark.no_cover
+
+SHOWN_IN: dict[tuple[str, str], int] = {}
+"""Where bugs show that random schedules show, so that a hunt in normal mode ends as soon as it begins."""
+
+MASKED = ("acks_any_epoch", "live_before_K")
+"""Bugs that other rules make harmless; docs/papers/views.md says which."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_schedule_of_a_living_group_breaks_a_promise(kind: str, long_mode: bool) -> None:
+    """40 schedules of each kind, 5,000 in long mode. A group may stand still by right: then a verdict is unknown."""
+    schedules = 5_000 if long_mode else 40
+    total = explore(kind, schedules, seed=1, workers=1)
+    assert total.broken is None
+    assert total.schedules == schedules
+    assert total.delivered > total.published > schedules
+
+
+@pytest.mark.parametrize(("kind", "name"), SHOWN_IN)
+def test_a_planted_bug_is_caught_by_the_promise_it_must_break(kind: str, name: str, long_mode: bool) -> None:
+    """And the schedule that shows it shows nothing against the group without the bug."""
+    law = find(kind, name).law
+    caught = hunt(kind, name, law, 1 if long_mode else SHOWN_IN[kind, name])
+    assert caught.caught
+    assert caught.seed is not None
+    sound = {verdict.promise: verdict.outcome for verdict in judged(draw(kind, caught.seed))[1]}
+    assert Outcome.BROKEN not in sound.values()
+
+
+def test_every_planted_bug_is_shown_by_a_random_schedule_or_a_directed_one_or_is_masked() -> None:
+    shown = {name for _, name in SHOWN_IN} | {name for name, _ in STORIES} | {*MASKED}
+    assert {bug.name for kind in KINDS for bug in mutants_of(kind)} == shown
+    assert {bug.law for kind in KINDS for bug in mutants_of(kind)} <= {*LIVING, *STRICT}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_schedule_is_its_seed_and_its_kind_is_known_by_its_settings(kind: str) -> None:
+    scenario = draw(kind, 7)
+    assert scenario == draw(kind, 7) != draw(kind, 8)
+    assert kind_of(scenario) == kind
+    outcomes = {verdict.promise: verdict.outcome for verdict in replayed(scenario)[1]}
+    assert outcomes["determinism"] is Outcome.HOLDS
+
+
+def test_a_schedule_of_a_living_group_is_cut_to_few_faults_and_members() -> None:
+    """Also founders that acts and settings name are left out."""
+    law = find("causal-living", "no_retention").law
+
+    def breaks(smaller: Scenario) -> bool:
+        verdicts = judged(smaller, "no_retention", [law])[1]
+        return any(verdict.promise == law and verdict.outcome is Outcome.BROKEN for verdict in verdicts)
+
+    seed = hunt("causal-living", "no_retention", law, 1).seed
+    assert seed is not None
+    scenario = draw("causal-living", seed)
+    smallest = shrink(scenario, breaks, runs_max=60)
+    assert breaks(smallest)
+    assert size_of(smallest) < size_of(scenario)

@@ -11,13 +11,12 @@ from whence.types import Instant
 class WaitsForTheRemoved(TotalOrder):
     """Waits for the promise of a member that was removed (T28)."""
 
+    _ever: dict[MemberId, Stream] | None = None
+
     def _is_due(self, clock: int, stream: Stream) -> bool:
-        me = self.state.me
-        return all(
-            other.promised >= clock
-            for other in self.state.streams.values()
-            if other is not stream and other.member != me
-        )
+        self._ever = {**(self._ever or {}), **{each.member: each for each in self.state.here}}
+        others = [each for each in self._ever.values() if each is not stream and each.member != self.state.me]
+        return all(other.promised >= clock for other in others)
 
 
 class OverlooksTheFrozen(TotalOrder):

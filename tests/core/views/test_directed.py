@@ -250,6 +250,20 @@ def opens_with_an_open_cut(bug: str | None) -> bool:
     return group.log[9] == [cause, effect]
 
 
+def restarts_with_what_nobody_else_has(bug: str | None) -> bool:
+    """T26: one member has taken the last event of a dead one, restarts, and cannot supply it any more."""
+    group = Group(CAUSAL, bug, DURABLE, founders=4)
+    event = group.publish(3)
+    group.flow(lose=both(of(ViewMessage), between([3], [0, 2])))
+    assert group.log[1] == [event]
+    group.crash(3)
+    group.crash(1)
+    group.restart(1)
+    group.remove(0, 3)
+    group.wait(4 * SECOND)
+    return 3 not in group.pids(0)
+
+
 def restarts_all_after_the_flush(bug: str | None) -> bool:
     """T27: everybody restarts after a removal, and no application has taken what the removed one published last."""
     group = Group(CAUSAL, bug, DURABLE, founders=4)
@@ -289,6 +303,21 @@ def dies_without_a_mark(bug: str | None) -> bool:
     group.wait(SECOND)
     assert group.is_live(9)
     return len(group.log[9]) >= 1 and group.log[9] == group.log[0][-len(group.log[9]) :]
+
+
+def promises_and_restarts(bug: str | None) -> bool:
+    """T31: a member promises a clock, restarts and publishes; one other member relied on the promise, one had not yet."""
+    group = Group(TOTAL, bug, DURABLE)
+    group.publish(0)
+    group.publish(0)
+    group.wait(200 * MS, lose=both(of(ViewAck), between([1], [2])))
+    assert len(group.log[0]) == 2
+    assert not group.log[2]
+    group.crash(1)
+    group.restart(1)
+    group.publish(1)
+    group.wait(3 * SECOND)
+    return len(group.log[2]) == 3 and group.log[0] == group.log[2]
 
 
 def leaves_as_the_first_of_two(bug: str | None) -> bool:
@@ -373,8 +402,10 @@ STORIES: list[tuple[str, Callable[[str | None], bool]]] = [
     ("old_targets", lets_an_old_target_arrive),
     ("D_may_shrink", removes_two_then_one),
     ("cut_not_awaited", opens_with_an_open_cut),
+    ("no_supply_check", restarts_with_what_nobody_else_has),
     ("no_custody", restarts_all_after_the_flush),
     ("K_without_removed", dies_without_a_mark),
+    ("promise_not_durable", promises_and_restarts),
     ("leaver_is_dead", leaves_as_the_first_of_two),
     ("fenced_is_mute", alone_knows_of_its_removal),
     ("no_nonce", comes_again_under_its_number),

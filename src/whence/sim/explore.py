@@ -142,8 +142,8 @@ def hunt_all(
     schedules: int = MUTANT_SCHEDULES_MAX,
     on_progress: Callable[[str, Caught], None] | None = None,
 ) -> dict[str, Caught]:
-    """Hunt every planted bug of a level, or the named ones, several at a time."""
-    bugs = [mutant for mutant in mutants_of(level) if names is None or mutant.name in names]
+    """Hunt every planted bug of a level that random schedules show, or the named ones, several at a time."""
+    bugs = [bug for bug in mutants_of(level) if (bug.name in names if names is not None else not bug.directed)]
     found: dict[str, Caught] = {}
     with _pool(workers) as submit:
         hunts = [(bug.name, submit(hunt, level, bug.name, bug.law, seed, schedules)) for bug in bugs]

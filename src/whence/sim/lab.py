@@ -34,6 +34,8 @@ class Bug(Protocol):
     """What the code does wrong, in a sentence."""
     law: str
     """The promise that must be found broken; `crash` where it makes a member fail."""
+    directed: bool
+    """Random schedules hardly show it; a test tells one that does."""
 
 
 class Lab(Protocol):

@@ -21,6 +21,8 @@ class Mutant(Struct, frozen=True):
     plant: Callable[[Any], LevelSpec]
     """Takes the level's own recipe and returns it with the bug."""
     levels: tuple[str, ...] = ("eventual", "fifo")
+    directed: bool = False
+    """Random schedules hardly show it; a test tells one that does."""
 
 
 MUTANTS: tuple[Mutant, ...] = tuple(

@@ -412,6 +412,10 @@ STORIES: list[tuple[str, Callable[[str | None], bool]]] = [
 ]
 
 
+MASKED = ("acks_any_epoch", "live_before_K")
+"""Bugs that other rules make harmless; docs/papers/views.md says which (T24 and T34)."""
+
+
 @pytest.mark.parametrize(("bug", "story"), STORIES)
 def test_the_protocol_passes_and_the_planted_bug_does_not(bug: str, story: Callable[[str | None], bool]) -> None:
     """What a story asserts on its way must come about in both; it returns whether the promise was kept."""

@@ -15,7 +15,16 @@ from whence_lab.mutants import find, mutants_of
 
 pytestmark = pytest.mark.no_cover
 
-SHOWN_IN: dict[tuple[str, str], int] = {}
+SHOWN_IN = {
+    ("causal-living", "no_freeze"): 46, ("causal-living", "cut_mine"): 10, ("causal-living", "cut_min"): 10,
+    ("causal-living", "report_quorum"): 133, ("causal-living", "no_retention"): 4,
+    ("causal-living", "stable_by_got"): 1, ("causal-living", "live_early"): 3,
+    ("causal-living", "joiner_takes_old"): 2, ("causal-living", "no_fence"): 77,
+    ("causal-living", "past_below_base"): 48, ("causal-living", "quorum_of_new"): 39,
+    ("causal-living", "any_removal"): 84,
+    ("total-strict", "frontier_open_removed"): 2, ("total-strict", "frontier_ignores_condemned"): 10,
+    ("total-strict", "promise_without_prefix"): 1, ("total-strict", "start_key_low"): 8,
+}  # fmt: skip
 """Where bugs show that random schedules show, so that a hunt in normal mode ends as soon as it begins."""
 
 

@@ -16,7 +16,7 @@ from whence_lab.mutants import find, mutants_of
 pytestmark = pytest.mark.no_cover
 
 SHOWN_IN = {
-    ("causal-living", "no_freeze"): 46, ("causal-living", "cut_mine"): 11, ("causal-living", "cut_min"): 11,
+    ("causal-living", "no_freeze"): 46, ("causal-living", "cut_mine"): 50, ("causal-living", "cut_min"): 14,
     ("causal-living", "report_quorum"): 133, ("causal-living", "no_retention"): 4,
     ("causal-living", "stable_by_got"): 1, ("causal-living", "live_early"): 3,
     ("causal-living", "joiner_takes_old"): 2, ("causal-living", "no_fence"): 77,

@@ -1,6 +1,6 @@
 """Bugs in how a living group changes its view: who may decide, where cuts are, what is frozen (views 5.6 to 5.8)."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Container, Iterable
 
 from msgspec import structs
 
@@ -79,8 +79,8 @@ class SuppliesAnything(Leader):
 class AcceptorsAreThoseWhoStay(Leader):
     """Lets those who stay decide, as if the removed had never voted (T15)."""
 
-    def _may_decide(self, view: View, stays: list[int]) -> bool:
-        return True
+    def _may_remove(self, remove: dict[int, None], leavers: dict[int, None]) -> bool:
+        return any(voter.pid not in remove for voter in self.state.latest.voters)
 
     def _is_quorum(self, attempt: Attempt, answers: Iterable[int]) -> bool:
         voters = [voter for voter in attempt.view.voters if voter.pid not in attempt.dead]
@@ -90,8 +90,8 @@ class AcceptorsAreThoseWhoStay(Leader):
 class RemovesAnyNumber(Leader):
     """Removes a majority at once (T18)."""
 
-    def _may_decide(self, view: View, stays: list[int]) -> bool:
-        return True
+    def _may_remove(self, remove: dict[int, None], leavers: dict[int, None]) -> bool:
+        return any(voter.pid not in remove for voter in self.state.latest.voters)
 
 
 class IgnoresWhatWasAccepted(Leader):
@@ -124,11 +124,12 @@ class LeaversDoNotReport(Leader):
 
     def plan(
         self, condemned: dict[int, None], leavers: dict[int, None], joins: dict[int, int], frozen: dict[int, None],
-        *, lets_go: bool, wants_promotion: bool, now: Instant,
+        *, silent: Container[int], lets_go: bool, wants_promotion: bool, now: Instant,
     ) -> Plan | None:  # fmt: skip
         return super().plan(
-            condemned | leavers, {}, joins, frozen, lets_go=lets_go, wants_promotion=wants_promotion, now=now
-        )
+            condemned | leavers, {}, joins, frozen,
+            silent=silent, lets_go=lets_go, wants_promotion=wants_promotion, now=now,
+        )  # fmt: skip
 
 
 # --- what is frozen ---
@@ -139,9 +140,12 @@ class MayRemoveFewer(Leader):
 
     def plan(
         self, condemned: dict[int, None], leavers: dict[int, None], joins: dict[int, int], frozen: dict[int, None],
-        *, lets_go: bool, wants_promotion: bool, now: Instant,
+        *, silent: Container[int], lets_go: bool, wants_promotion: bool, now: Instant,
     ) -> Plan | None:  # fmt: skip
-        return super().plan(condemned, leavers, joins, {}, lets_go=lets_go, wants_promotion=wants_promotion, now=now)
+        return super().plan(
+            condemned, leavers, joins, {},
+            silent=silent, lets_go=lets_go, wants_promotion=wants_promotion, now=now,
+        )  # fmt: skip
 
     def receive(
         self, sender: int, item: Promise | Report | Flushed | Accepted | Nak, now: Instant, ready: Ready

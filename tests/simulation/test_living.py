@@ -1,5 +1,7 @@
 """Living groups explored: joins, leaves and removals at once under all faults, none broken; planted bugs found."""
 
+from types import ModuleType
+
 import pytest
 
 from tests.core.views.test_directed import MASKED, STORIES
@@ -12,6 +14,7 @@ from whence.sim.scenario import Scenario
 from whence.sim.shrink import shrink, size_of
 from whence.sim.swarm import draw
 from whence_lab.mutants import find, mutants_of
+from whence_lab.mutants.living import changes, messages, order
 
 pytestmark = pytest.mark.no_cover
 
@@ -55,6 +58,16 @@ def test_every_planted_bug_is_shown_by_a_random_schedule_or_a_directed_one_or_is
     assert {name for name, bug in bugs.items() if bug.directed} == by_hand
     assert {name for name, bug in bugs.items() if not bug.directed} == {name for _, name in SHOWN_IN}
     assert {bug.law for bug in bugs.values()} <= {*LIVING, *STRICT}
+
+
+@pytest.mark.parametrize("module", [messages, changes, order], ids=lambda module: module.__name__.rpartition(".")[2])
+def test_what_a_planted_bug_overrides_is_there(module: ModuleType) -> None:
+    """Where the protocol renames a method, the bug must follow, or nothing is planted any more."""
+    planted = [kind for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == module.__name__]
+    assert planted
+    for kind in planted:
+        base = kind.__mro__[1]
+        assert [name for name, value in vars(kind).items() if callable(value) and not hasattr(base, name)] == []
 
 
 @pytest.mark.parametrize("kind", KINDS)

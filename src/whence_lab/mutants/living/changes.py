@@ -109,14 +109,15 @@ class NewcomersVoteAtOnce(Leader):
     """Makes voters of members as they are added (T25)."""
 
     def _plain(self, attempt: Attempt) -> View:
-        return self._with_all(super()._plain(attempt))
+        return _with_all_voting(super()._plain(attempt))
 
     def _removal(self, attempt: Attempt) -> View:
-        return self._with_all(super()._removal(attempt))
+        return _with_all_voting(super()._removal(attempt))
 
-    def _with_all(self, view: View) -> View:
-        rest = [member for member in view.members if member not in view.voters]
-        return structs.replace(view, voters=[*view.voters, *rest][:VOTERS_MAX])
+
+def _with_all_voting(view: View) -> View:
+    rest = [member for member in view.members if member not in view.voters]
+    return structs.replace(view, voters=[*view.voters, *rest][:VOTERS_MAX])
 
 
 class LeaversDoNotReport(Leader):

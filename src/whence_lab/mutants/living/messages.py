@@ -34,7 +34,7 @@ class TakesMessagesOfLaterViews(ViewState):
 class DoesNotWaitForCuts(ViewState):
     """Counts messages of a view that is without a removed member, whatever is missing of that one (T22)."""
 
-    def _waits_for_cut(self, message: Message, stream: Stream) -> bool:
+    def waits_for_cut(self, message: Message) -> bool:
         return False
 
 

@@ -22,7 +22,7 @@ SHOWN_IN = {
     ("causal-living", "no_freeze"): 46, ("causal-living", "cut_mine"): 50, ("causal-living", "cut_min"): 14,
     ("causal-living", "report_quorum"): 133, ("causal-living", "no_retention"): 4,
     ("causal-living", "stable_by_got"): 1, ("causal-living", "live_early"): 3,
-    ("causal-living", "joiner_takes_old"): 2, ("causal-living", "no_fence"): 77,
+    ("causal-living", "joiner_takes_old"): 99,
     ("causal-living", "past_below_base"): 48, ("causal-living", "quorum_of_new"): 39,
     ("causal-living", "any_removal"): 84,
     ("total-strict", "frontier_open_removed"): 2, ("total-strict", "frontier_ignores_condemned"): 10,

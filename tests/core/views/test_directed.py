@@ -110,6 +110,21 @@ def answers_in_the_view_before(bug: str | None) -> bool:
     return group.log[9] == [question, answer]
 
 
+def publishes_after_its_removal(bug: str | None) -> bool:
+    """T12: a member that was removed behind a partition publishes in the view it knows, and that arrives."""
+    group = Group(CAUSAL, bug, VOLATILE)
+    unacknowledged = both(of(ViewAck), between([1], [0]))
+    group.publish(2)
+    group.flow(lose=unacknowledged)
+    group.remove(0, 2)
+    group.wait(60 * MS, lose=either(unacknowledged, touching(2)))
+    assert group.pids(0) == [0, 1]
+    late = group.publish(2)
+    group.arrive(both(of(ViewMessage), between([2], [0])))
+    group.wait(2 * SECOND)
+    return late not in group.log[0]
+
+
 def stores_after_the_report(bug: str | None) -> bool:
     """T23: those who are about to be removed store what a member publishes after its report."""
     group = Group(CAUSAL, bug, ViewSettings(journal=False, majority=True), founders=5)
@@ -404,6 +419,7 @@ STORIES: list[tuple[str, Callable[[str | None], bool]]] = [
     ("no_floor", loses_a_majority_in_two_steps),
     ("no_closing", opens_before_the_others_have_the_marks),
     ("no_epoch_hold", answers_in_the_view_before),
+    ("no_fence", publishes_after_its_removal),
     ("ack_after_report", stores_after_the_report),
     ("no_adopt", votes_and_leads),
     ("acceptor_forgets", votes_restarts_and_leads),

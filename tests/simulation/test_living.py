@@ -23,7 +23,7 @@ SHOWN_IN = {
     ("causal-living", "report_quorum"): 133, ("causal-living", "no_retention"): 4,
     ("causal-living", "stable_by_got"): 1, ("causal-living", "live_early"): 3,
     ("causal-living", "joiner_takes_old"): 99,
-    ("causal-living", "past_below_base"): 48, ("causal-living", "quorum_of_new"): 39,
+    ("causal-living", "quorum_of_new"): 39,
     ("causal-living", "any_removal"): 84,
     ("total-strict", "frontier_open_removed"): 2, ("total-strict", "frontier_ignores_condemned"): 10,
     ("total-strict", "promise_without_prefix"): 1, ("total-strict", "start_key_low"): 8,

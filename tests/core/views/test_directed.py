@@ -125,6 +125,29 @@ def publishes_after_its_removal(bug: str | None) -> bool:
     return late not in group.log[0]
 
 
+def follows_what_is_not_for_it(bug: str | None) -> bool:
+    """T14: a newcomer knows a mark of a member that dies with everything before the mark, and publishes."""
+    group = Group(CAUSAL, bug, VOLATILE)
+    for _ in range(3):
+        group.publish(2)
+    group.drop(of(ViewMessage))
+    unheard = both(of(ViewMessage, ViewMark), between([2], [0, 1]))
+    group.join(9, 0)
+    group.wait(120 * MS, lose=unheard)
+    assert group.members[9].state.streams[MemberId(2, 0)].base == 4
+    group.join(8, 0)
+    group.wait(200 * MS, lose=unheard)
+    assert 8 in group.pids(9)
+    group.crash(2)
+    group.remove(0, 2)
+    group.wait(4 * SECOND)
+    if not group.is_live(9):
+        return False
+    event = group.publish(9)
+    group.wait(SECOND)
+    return event in group.log[0] and event in group.log[1]
+
+
 def stores_after_the_report(bug: str | None) -> bool:
     """T23: those who are about to be removed store what a member publishes after its report."""
     group = Group(CAUSAL, bug, ViewSettings(journal=False, majority=True), founders=5)
@@ -420,6 +443,7 @@ STORIES: list[tuple[str, Callable[[str | None], bool]]] = [
     ("no_closing", opens_before_the_others_have_the_marks),
     ("no_epoch_hold", answers_in_the_view_before),
     ("no_fence", publishes_after_its_removal),
+    ("past_below_base", follows_what_is_not_for_it),
     ("ack_after_report", stores_after_the_report),
     ("no_adopt", votes_and_leads),
     ("acceptor_forgets", votes_restarts_and_leads),

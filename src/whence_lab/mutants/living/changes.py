@@ -222,8 +222,7 @@ class FallsSilent(Changes):
         before = len(ready.send)
         super()._removed(view, now, ready)
         del ready.send[before:]
-        self.ended = True
-        ready.notes.append(self._verdict(view))
+        self.end(self.verdict(view), ready)
 
     def receive(self, sender: int, item: object, now: Instant, ready: Ready) -> None:
         if self.removed_by is None:

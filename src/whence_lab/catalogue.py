@@ -7,6 +7,7 @@ from whence.core.levels.causal.level import CODINGS, CausalLevel
 from whence.core.levels.causal.tree.coding import HeaderCoding
 from whence.core.registry import LEVELS as BUILT
 from whence.errors import UsageError
+from whence.sim.lab import LIVING
 from whence.sim.scenario import Scenario
 from whence.sim.swarm import tree
 from whence_lab.mutants import find, mutants_of
@@ -30,7 +31,9 @@ SWARMS: dict[str, Callable[[str, int], Scenario]] = {
 
 def spec_with(level: str, mutant: str) -> LevelSpec:
     """Return a level's recipe with a bug planted. Raises UsageError for an unknown level or bug."""
-    spec = LEVELS.get(level) or BUILT.get(level)
+    of = LIVING.get(level, level)
+    spec = LEVELS.get(of) or BUILT.get(of)
     if spec is None:
-        raise UsageError(f"level {level!r} has no planted bugs; there are: {', '.join((*BUILT, *RIVALS))}")
+        known = ", ".join((*BUILT, *LIVING, *RIVALS))
+        raise UsageError(f"level {level!r} has no planted bugs; there are: {known}")
     return find(level, mutant).plant(spec)

@@ -14,6 +14,7 @@ from whence.core.levels.causal.tree.topology import OverlaySettings, overlay_of
 from whence.sim.explore import hunt, judged
 from whence.sim.scenario import Publish, Scenario
 from whence.sim.shrink import shrink, size_of
+from whence.sim.shrink_living import without_founder
 from whence.sim.shrink_tree import without_node
 from whence.sim.swarm import draw
 from whence_lab.mutants import find
@@ -181,3 +182,31 @@ def test_a_broken_schedule_on_a_tree_is_shrunk_to_a_few_nodes() -> None:
     assert breaks(smallest)
     assert smallest.nodes < scenario.nodes
     assert size_of(smallest) < size_of(scenario) // 2
+
+
+@given(seeds, st.sampled_from(("causal-living", "total-strict")), st.integers(0, 4))
+def test_without_a_founder_nothing_in_a_living_group_names_it_and_the_rest_stay_what_they_were(
+    seed: int, kind: str, gone: int
+) -> None:
+    scenario = draw(kind, seed)
+    if gone >= scenario.nodes:
+        return
+    smaller = without_founder(scenario, gone)
+    left = [node for node in range(scenario.nodes) if node != gone]
+
+    def was(node: int) -> int:
+        return left[node] if node < smaller.nodes else node
+
+    assert smaller.nodes == scenario.nodes - 1
+    assert smaller.settings.get("processes", "").split() == [str(node) for node in range(smaller.nodes)] or (
+        "processes" not in scenario.settings
+    )
+    assert [(was(act.node), act.name, was(act.argument)) for act in smaller.acts] == [
+        (act.node, act.name, act.argument) for act in scenario.acts if gone not in (act.node, act.argument)
+    ]
+    assert [was(publish.node) for publish in smaller.publishes] == [
+        publish.node for publish in scenario.publishes if publish.node != gone
+    ]
+    assert [[was(node) for node in fault.nodes] for fault in smaller.faults] == [
+        [node for node in fault.nodes if node != gone] for fault in scenario.faults
+    ]

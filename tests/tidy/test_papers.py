@@ -35,7 +35,7 @@ class Paper(NamedTuple):
 PAPERS = [
     Paper("locamu.md", "E", r"(?:LoCaMu|locamu)(?:'s)?,?(?:\s+review,?)?(?:\s+sections?)?", elsewhere=r"merge|total"),
     Paper("merge.md", "EM", r"merge(?:,?\s+sections?)?", elsewhere=r"^(?!.*(?:merge|total))"),
-    Paper("views.md", "T", r"views(?:,?\s+sections?)?", is_planted=False),
+    Paper("views.md", "T", r"views(?:,?\s+sections?)?"),
 ]
 """A new page is a new line. Where two papers share a letter, each says in which files it is the other's."""
 

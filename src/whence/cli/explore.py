@@ -39,7 +39,13 @@ from whence.sim.swarm import draw
 
 
 def explore(
-    level: Annotated[str, typer.Option(help="Which level; canary is wrong on purpose and must be caught.")],
+    level: Annotated[
+        str,
+        typer.Option(
+            help="Which level, or kind of group on views: causal-living, total-strict. "
+            "canary is wrong on purpose and must be caught."
+        ),
+    ],
     schedules: Annotated[int, typer.Option(min=1, help="How many schedules to run.")] = 1000,
     seed: Annotated[int, typer.Option(help="Seed of the first schedule; the next has the next number.")] = 1,
     replay: Annotated[int | None, typer.Option(help="Run only the schedule of this seed again, and tell it.")] = None,

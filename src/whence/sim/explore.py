@@ -21,7 +21,7 @@ from whence.check.verdict import Outcome, Verdict
 from whence.sim import run as runs
 from whence.sim.crash import PROMISE as CRASH
 from whence.sim.crash import crash_of, crash_verdict
-from whence.sim.lab import mutants_of, spec_of
+from whence.sim.lab import kind_of, mutants_of, spec_of
 from whence.sim.scenario import Scenario
 from whence.sim.swarm import draw
 from whence.trace.memory import digest_of
@@ -142,8 +142,8 @@ def hunt_all(
     schedules: int = MUTANT_SCHEDULES_MAX,
     on_progress: Callable[[str, Caught], None] | None = None,
 ) -> dict[str, Caught]:
-    """Hunt every planted bug of a level, or the named ones, several at a time."""
-    bugs = [mutant for mutant in mutants_of(level) if names is None or mutant.name in names]
+    """Hunt every planted bug of a level that random schedules show, or the named ones, several at a time."""
+    bugs = [bug for bug in mutants_of(level) if (bug.name in names if names is not None else not bug.directed)]
     found: dict[str, Caught] = {}
     with _pool(workers) as submit:
         hunts = [(bug.name, submit(hunt, level, bug.name, bug.law, seed, schedules)) for bug in bugs]
@@ -161,7 +161,7 @@ def judged(
 
     An exception of a member or an oracle is not raised: then the only verdict is that on `crash`.
     """
-    outcome = runs.run(scenario, spec_of(scenario.level, mutant), keep_crash=True)
+    outcome = runs.run(scenario, spec_of(kind_of(scenario), mutant), keep_crash=True)
     if outcome.crash is None:
         try:
             return outcome, judge(outcome.trace, promises)
@@ -199,7 +199,7 @@ def _explore_batch(level: str, mutant: str | None, seeds: range) -> Batch:
 def _same_again(scenario: Scenario, mutant: str | None, outcome: runs.Outcome) -> Verdict:
     """Judge whether the same scenario leaves the same trace when its processes are made in another order."""
     again = runs.run(
-        scenario, spec_of(scenario.level, mutant), start_order=reversed(range(scenario.nodes)), keep_crash=True
+        scenario, spec_of(kind_of(scenario), mutant), start_order=reversed(range(scenario.nodes)), keep_crash=True
     )  # fmt: skip
     return compare(digest_of(outcome.trace), digest_of(again.trace))
 

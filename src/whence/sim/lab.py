@@ -17,6 +17,9 @@ from whence.sim.scenario import Scenario
 RIVALS = ("cbcast", "barriers", "neighbourhood")
 """The levels that only the lab has."""
 
+LIVING = {"causal-living": "causal", "total-strict": "total"}
+"""Groups on views, by the name under which they are explored: the level that they are of."""
+
 SIMULATED_ONLY: dict[str, LevelSpec] = {CANARY: CANARY_SPEC}
 """Levels of the simulator itself."""
 
@@ -31,6 +34,8 @@ class Bug(Protocol):
     """What the code does wrong, in a sentence."""
     law: str
     """The promise that must be found broken; `crash` where it makes a member fail."""
+    directed: bool
+    """Random schedules hardly show it; a test tells one that does."""
 
 
 class Lab(Protocol):
@@ -82,9 +87,16 @@ def spec_of(level: str, mutant: str | None = None) -> LevelSpec:
         return required(f"the planted bug {mutant!r}").spec_with(level, mutant)
     if level in RIVALS:
         return required(f"level {level!r}").LEVELS[level]
-    check_level(level, (*LEVELS, *RIVALS))
-    lab = installed()
+    check_level(level, (*LEVELS, *LIVING, *RIVALS))
+    level, lab = LIVING.get(level, level), installed()
     return LEVELS[level] if lab is None else lab.LEVELS.get(level, LEVELS[level])
+
+
+def kind_of(scenario: Scenario) -> str:
+    """Return the name under which a scenario's kind of group is explored: its level, or one of LIVING."""
+    if scenario.settings.get("membership") != "living":
+        return scenario.level
+    return next(kind for kind, level in LIVING.items() if level == scenario.level)
 
 
 def mutants_of(level: str) -> list[Bug]:

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from whence.sim.network import NetworkModel
 from whence.sim.scenario import Clocks, Scenario
+from whence.sim.shrink_living import is_living, without_founder
 from whence.sim.shrink_tree import is_tree, without_node
 
 RUNS_MAX = 500
@@ -104,7 +105,7 @@ def _calmer(scenario: Scenario) -> Iterator[Scenario]:
 
 def _fewer_members(scenario: Scenario) -> Iterator[Scenario]:
     """Yield the scenario without each of its members; the others are renumbered, so that there are no gaps."""
-    without = without_node if is_tree(scenario) else _without_member
+    without = without_node if is_tree(scenario) else without_founder if is_living(scenario) else _without_member
     for gone in reversed(range(scenario.nodes if scenario.nodes > 2 else 0)):
         yield without(scenario, gone)
 

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from whence.core.level import LevelSpec
 from whence.errors import UsageError
-from whence_lab.mutants import gossip, merge, mesh, node, optimistic, orders, taking, tickets, tree, views
+from whence_lab.mutants import gossip, living, merge, mesh, node, optimistic, orders, taking, tickets, tree, views
 
 
 class Mutant(Struct, frozen=True):
@@ -21,11 +21,13 @@ class Mutant(Struct, frozen=True):
     plant: Callable[[Any], LevelSpec]
     """Takes the level's own recipe and returns it with the bug."""
     levels: tuple[str, ...] = ("eventual", "fifo")
+    directed: bool = False
+    """Random schedules hardly show it; a test tells one that does."""
 
 
 MUTANTS: tuple[Mutant, ...] = tuple(
     Mutant(*bug)
-    for module in (orders, gossip, views, node, tree, mesh, taking, merge, tickets, optimistic)
+    for module in (orders, gossip, views, node, tree, mesh, taking, merge, tickets, optimistic, living)
     for bug in module.BUGS
 )
 

@@ -55,12 +55,15 @@ FRUITLESS_MAX = 6
 class Changes:
     """The changes of the view, as one member sees and leads them."""
 
+    participant_type: type[Participant] = Participant
+    leader_type: type[Leader] = Leader
+
     def __init__(
         self, state: ViewState, links: Links, inbox: Inbox, journal: Journal, settings: ViewSettings, rng: RandomSource
     ) -> None:
         self.state, self.links, self.inbox, self.journal, self.settings = state, links, inbox, journal, settings
-        self.participant = Participant(inbox, links, journal)
-        self.leader = Leader(state)
+        self.participant = self.participant_type(inbox, links, journal)
+        self.leader = self.leader_type(state)
         self._rng = rng
         self.condemned: dict[MemberId, None] = {}
         """Members that an operator removed here."""
@@ -111,11 +114,15 @@ class Changes:
         member = latest.member_of(pid)
         if member is not None and latest.nonce_of(pid) == incarnation:
             self.links.tell_views(pid, member.joined - 1, ready)
-        elif item.at != state.adopted + 1:
+        elif not self._is_current(item):
             ready.send.append(Send((pid,), Hint(state.adopted)))
         elif member is None or item.replace or self._is_gone(pid, incarnation):
             self._joins[pid] = (incarnation, now)
             self.look(now)
+
+    def _is_current(self, item: JoinRequest) -> bool:
+        """Tell whether a request quotes the current epoch."""
+        return item.at == self.state.adopted + 1
 
     def _is_gone(self, pid: int, incarnation: int) -> bool:
         """Tell whether the member with a newcomer's number is gone: a later incarnation of the process asks."""

@@ -41,11 +41,11 @@ class Inbox:
             return
         member = state.origin_of(message)
         stream = state.streams.get(member) if member is not None else None
-        if member is None or message.epoch < state.me.joined or member == state.me:
+        if member is None or self._is_too_old(message) or member == state.me:
             ready.notes.append(Note("drop", "not_for_me", peer=sender))
             return
         number = message.number
-        if state.latest.member_of(member.pid) != member and number > state.open_cuts.get(member, 0):
+        if self._is_cut_off(member, number):
             if stream is None or number > stream.got:
                 ready.notes.append(Note("drop", "removed", peer=sender))
                 if sender == member.pid:
@@ -67,6 +67,16 @@ class Inbox:
                 self.release(now, ready)
         else:
             self._hold(stream, message, number, now, ready)
+
+    def _is_too_old(self, message: Message) -> bool:
+        """Tell whether a message was published before this member was added."""
+        assert self.state.me is not None
+        return message.epoch < self.state.me.joined
+
+    def _is_cut_off(self, member: MemberId, number: int) -> bool:
+        """Tell whether a message is of a removed member, and not one of those that count and are missing here."""
+        state = self.state
+        return state.latest.member_of(member.pid) != member and number > state.open_cuts.get(member, 0)
 
     def _find_base(self, stream: Stream, message: Message, ready: Ready) -> None:
         assert self.state.me is not None

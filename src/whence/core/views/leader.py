@@ -5,7 +5,7 @@ maximum of their reports, all reach them, and only then the voters vote. Members
 a quorum. Within an instance the set to be removed only grows. A vote that was already cast for another view wins.
 """
 
-from collections.abc import Container
+from collections.abc import Collection, Container, Iterable
 from enum import Enum
 
 from msgspec import Struct
@@ -191,12 +191,12 @@ class Leader:
             case Flushed() if attempt.phase is Phase.FLUSH and sender in attempt.asked:
                 attempt.flushed[sender] = None
                 attempt.moved_at = now
-                if all(pid in attempt.flushed for pid in attempt.asked):
+                if self._are_all(attempt, attempt.flushed):
                     self._propose(attempt, ready)
             case Accepted() if attempt.phase is Phase.ACCEPT:
                 attempt.votes[sender] = None
                 attempt.moved_at = now
-                if attempt.view.has_quorum(attempt.votes):
+                if self._is_quorum(attempt, attempt.votes):
                     assert attempt.value is not None
                     return attempt.value
         return None
@@ -227,7 +227,7 @@ class Leader:
             ready.send.append(Send(tuple(missing), item))
 
     def _promised(self, attempt: Attempt, now: Instant, ready: Ready) -> None:
-        if not attempt.view.has_quorum(attempt.promises):
+        if not self._is_quorum(attempt, attempt.promises):
             return
         highest, value = NO_BALLOT, None
         for promise in attempt.promises.values():
@@ -261,18 +261,29 @@ class Leader:
                 self.attempt = None  # somebody else pursues a removal
                 self.fruitless += 1
             return
-        if any(pid not in attempt.reports for pid in attempt.asked):
+        if not self._are_all(attempt, attempt.reports):
             return
         dead = self._unsupplied(attempt)
         if dead:
             self.dead |= dead
             self._grow(attempt, dead, now, ready)
             return
-        attempt.targets = [
-            max(report.acted_on[place] for report in attempt.reports.values()) for place in range(len(present))
-        ]
+        attempt.targets = self._targets(attempt)
         attempt.phase = Phase.FLUSH
         ready.send.append(Send(attempt.asked, Target(attempt.view.epoch, attempt.ballot, attempt.targets)))
+
+    def _is_quorum(self, attempt: Attempt, answers: Iterable[int]) -> bool:
+        """Tell whether those that answered are a quorum of the voters."""
+        return attempt.view.has_quorum(answers)
+
+    def _are_all(self, attempt: Attempt, answers: Collection[int]) -> bool:
+        """Tell whether everybody that was asked has answered."""
+        return all(pid in answers for pid in attempt.asked)
+
+    def _targets(self, attempt: Attempt) -> list[int]:
+        """Return how far every stream must be got."""
+        reports = attempt.reports.values()
+        return [max(report.acted_on[place] for report in reports) for place in range(len(attempt.view.members))]
 
     def _grow(self, attempt: Attempt, more: dict[int, None], now: Instant, ready: Ready) -> None:
         """Begin anew with more to be removed; if no quorum would be left, give up."""

@@ -365,10 +365,12 @@ class Links:
         place = state.latest.place_of(member.pid)
         if place < 0 or state.latest.members[place] != member:
             return True  # it was removed: what counts of it was flushed
-        has += [
-            pid for pid, peer in self.peers.items() if peer.entered == state.entered and peer.stored[place] >= number
-        ]
+        has += [pid for pid, peer in self.peers.items() if self._counts(peer) and peer.stored[place] >= number]
         return state.view.has_quorum(has)
+
+    def _counts(self, peer: Peer) -> bool:
+        """Tell whether what a member has stored counts here: only in the same view."""
+        return peer.entered == self.state.entered
 
     def _count_majority(self, ready: Ready) -> None:
         state = self.state
@@ -377,7 +379,7 @@ class Links:
         view, mine = state.view, state.me
         has = {state.pid: self.stored_numbers().get(mine, 0)}
         for pid, peer in self.peers.items():
-            if peer.entered == state.entered:
+            if self._counts(peer):
                 has[pid] = peer.stored[self.place]
         for number in sorted({has[voter.pid] for voter in view.voters if voter.pid in has}, reverse=True):
             if number <= self.majority:

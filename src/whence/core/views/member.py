@@ -55,6 +55,12 @@ class ViewMember:
     """One member of a living group."""
 
     order_type: type[Order] = Order
+    state_type: type[ViewState] = ViewState
+    journal_type: type[Journal] = Journal
+    links_type: type[Links] = Links
+    inbox_type: type[Inbox] = Inbox
+    changes_type: type[Changes] = Changes
+    newcomer_type: type[Newcomer] = Newcomer
 
     def __init__(
         self, me: Process, settings: ViewSettings, limits: Limits, rng: RandomSource, *, remembers: bool
@@ -62,13 +68,13 @@ class ViewMember:
         self.me = me
         self.settings = settings
         self._limits = limits
-        self.state = ViewState(me.pid, me.incarnation, remembers=remembers)
+        self.state = self.state_type(me.pid, me.incarnation, remembers=remembers)
         self.order = self.order_type(self.state)
-        self.journal = Journal(self.state)
-        self.links = Links(self.state, settings, self.order)
-        self.inbox = Inbox(self.links, self.journal, settings, self.order)
-        self.changes = Changes(self.state, self.links, self.inbox, self.journal, settings, rng)
-        self.newcomer = Newcomer(self.changes)
+        self.journal = self.journal_type(self.state)
+        self.links = self.links_type(self.state, settings, self.order)
+        self.inbox = self.inbox_type(self.links, self.journal, settings, self.order)
+        self.changes = self.changes_type(self.state, self.links, self.inbox, self.journal, settings, rng)
+        self.newcomer = self.newcomer_type(self.changes)
         self.recovery = Recovery(self.changes, self.newcomer)
         self.changes.bundles = lambda: self.recovery.bundles
         self._status = Status(self.changes, self.newcomer)

@@ -165,7 +165,7 @@ class ViewState:
 
     def is_ready(self, message: Message, stream: Stream, number: int) -> bool:
         """Tell whether the next message of a stream may count as got."""
-        if not self.opened or message.epoch > self.entered:
+        if not self.opened or self._is_too_new(message):
             return False
         if message.epoch == self.entered:
             if any(map(gt, message.past, self.got)):
@@ -175,6 +175,10 @@ class ViewState:
         if self.open_cuts and self.waits_for_cut(message):
             return False
         return not self.frozen or self._may_pass(stream, number)
+
+    def _is_too_new(self, message: Message) -> bool:
+        """Tell whether a message was published in a view that was not entered here."""
+        return message.epoch > self.entered
 
     def has_past(self, message: Message) -> bool:
         """Tell whether everything that a message of an earlier view follows was got, or is not for this member."""

@@ -8,9 +8,9 @@ and flush what is still pending; then comes the liveness phase, on which the pro
 from collections.abc import Callable
 
 from whence.sim.canary import CANARY
-from whence.sim.lab import RIVALS, check_level, required
+from whence.sim.lab import LIVING, RIVALS, check_level, required
 from whence.sim.scenario import Scenario
-from whence.sim.swarm import gossip, merge, tickets, tree
+from whence.sim.swarm import gossip, living, merge, tickets, tree
 
 SWARMS: dict[str, Callable[[str, int], Scenario]] = {
     "eventual": gossip.draw,
@@ -22,9 +22,17 @@ SWARMS: dict[str, Callable[[str, int], Scenario]] = {
 }
 """The function that draws the scenarios of each level; the lab draws those of rivals."""
 
+LIVING_SWARMS: dict[str, Callable[[str, int], Scenario]] = {
+    "causal-living": living.draw,
+    "total-strict": living.draw_strict,
+}
+"""The function that draws the scenarios of each kind of group on views."""
+
 
 def draw(level: str, seed: int) -> Scenario:
-    """Return the scenario of a seed. Raises UsageError for an unknown level."""
-    check_level(level, (*SWARMS, *RIVALS))
+    """Return the scenario of a seed. Raises UsageError for an unknown level, or kind of group on views."""
+    check_level(level, (*SWARMS, *LIVING, *RIVALS))
+    if level in LIVING:
+        return LIVING_SWARMS[level](LIVING[level], seed)
     swarms = required(f"level {level!r}").SWARMS if level in RIVALS else SWARMS
     return swarms[level](level, seed)

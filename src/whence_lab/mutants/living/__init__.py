@@ -1,0 +1,145 @@
+"""Bugs in living groups, one for each trap of docs/papers/views.md; most are planted in both levels that use views."""
+
+from collections.abc import Callable
+from typing import Any
+
+from whence.core.level import LevelSpec
+from whence.core.levels.causal.level import CausalLevel
+from whence.core.levels.total.level import TotalLevel
+from whence.core.levels.total.strict import StrictMember
+from whence.core.views.changes import Changes
+from whence.core.views.leader import Leader
+from whence.core.views.member import ViewMember
+from whence.core.views.participant import Participant
+from whence.core.views.total_order import TotalOrder
+from whence_lab.mutants.living.changes import (
+    AcceptorsAreThoseWhoStay,
+    AddsWhoeverAsked,
+    AsksAQuorum,
+    CutsAtTheMinimum,
+    CutsWhereItIs,
+    DecidesBeforeTheFlush,
+    EntersLate,
+    EntersWithOpenCuts,
+    FallsSilent,
+    FlushesTheRemovedOnly,
+    FreezesAnew,
+    IgnoresWhatWasAccepted,
+    LeaversDoNotReport,
+    MayRemoveFewer,
+    NewcomersVoteAtOnce,
+    RemovesAnyNumber,
+    SuppliesAnything,
+    TakesOldTargets,
+)
+from whence_lab.mutants.living.messages import (
+    AnswersToItsNumber,
+    BeginsWithWhatComes,
+    CountsEveryView,
+    DoesNotWaitForCuts,
+    FollowsWhatIsNotForIt,
+    ForgetsItsVotes,
+    ForgetsWhatIsFrozen,
+    ForgetsWhatOthersMayLack,
+    GoesOnAfterTheReport,
+    NoCustodyOfTheRemoved,
+    OpensWithTheFirstMark,
+    OpensWithTheMarks,
+    ReadsWhatIsOlder,
+    SaysThatItHasAll,
+    SendsBeforeItsMark,
+    StableWhenReceived,
+    StoresAfterTheReport,
+    TakesMessagesOfLaterViews,
+    TakesMessagesOfTheRemoved,
+)
+from whence_lab.mutants.living.order import (
+    BeginsAtTheLeastMark,
+    BeginsWithoutTheRemoved,
+    BelievesPromisesAtOnce,
+    LiveBeforeItsFirstKey,
+    OverlooksTheFrozen,
+    PromisesInMemory,
+    WaitsForTheRemoved,
+)
+
+Plant = Callable[[Any], LevelSpec]
+
+
+def _parts(**parts: type) -> Plant:
+    """Return a function that replaces parts of the members of a level's groups on views."""
+
+    def plant(spec: LevelSpec) -> LevelSpec:
+        if isinstance(spec, CausalLevel):
+            return spec._replace(view_member=type("Planted", (ViewMember,), dict(parts)))
+        assert isinstance(spec, TotalLevel)
+        return spec._replace(strict=type("Planted", (StrictMember,), dict(parts)))
+
+    return plant
+
+
+def _changes(*, leader: type[Leader] = Leader, participant: type[Participant] = Participant, **parts: type) -> Plant:
+    kind = type("PlantedChanges", (Changes,), {"leader_type": leader, "participant_type": participant})
+    return _parts(changes_type=kind, **parts)
+
+
+def _order(kind: type[TotalOrder]) -> Plant:
+    return _parts(order_type=kind)
+
+
+_ANY = ("causal-living", "total-strict")
+_TOTAL = ("total-strict",)
+_DIRECTED = True
+"""Random schedules hardly show it; tests/core/views/test_directed.py does, or says which other rule masks it."""
+
+BUGS = (
+    ("no_freeze", "verdict", "counts messages of the frozen", _parts(state_type=GoesOnAfterTheReport), _ANY),
+    ("cut_mine", "agreement", "cuts where the leader is", _changes(leader=CutsWhereItIs), _ANY),
+    ("cut_min", "agreement", "cuts at the minimum", _changes(leader=CutsAtTheMinimum), _ANY),
+    ("report_quorum", "verdict", "asks a quorum how far it is", _changes(leader=AsksAQuorum), _ANY),
+    ("no_flush", "agreement", "decides before the flush", _changes(leader=DecidesBeforeTheFlush), _ANY, _DIRECTED),
+    ("no_floor", "receipts", "flushes the removed only", _changes(leader=FlushesTheRemovedOnly), _ANY, _DIRECTED),
+    ("no_retention", "agreement", "forgets what others may lack",
+     _changes(participant=SaysThatItHasAll, inbox_type=ForgetsWhatOthersMayLack), _ANY),
+    ("stable_by_got", "receipts", "takes received for taken", _parts(links_type=StableWhenReceived), _ANY),
+    ("live_early", "open", "opens with the first mark", _parts(newcomer_type=OpensWithTheFirstMark), _ANY),
+    ("no_closing", "agreement", "opens before others have the marks",
+     _parts(newcomer_type=OpensWithTheMarks), _ANY, _DIRECTED),
+    ("no_epoch_hold", "open", "counts messages of later views",
+     _parts(state_type=TakesMessagesOfLaterViews, changes_type=EntersLate), _ANY, _DIRECTED),
+    ("joiner_takes_old", "causal", "counts what is older than itself",
+     _parts(state_type=ReadsWhatIsOlder, inbox_type=BeginsWithWhatComes, links_type=SendsBeforeItsMark), _ANY),
+    ("no_fence", "verdict", "counts messages of the removed",
+     _parts(inbox_type=TakesMessagesOfTheRemoved), _ANY, _DIRECTED),
+    ("stale_joins", "liveness", "adds who asked long ago", _parts(changes_type=AddsWhoeverAsked), _ANY, _DIRECTED),
+    ("past_below_base", "agreement", "follows what is not for it",
+     _parts(state_type=FollowsWhatIsNotForIt), _ANY, _DIRECTED),
+    ("quorum_of_new", "one_chain", "lets those who stay decide", _changes(leader=AcceptorsAreThoseWhoStay), _ANY),
+    ("no_adopt", "one_chain", "ignores what was voted for", _changes(leader=IgnoresWhatWasAccepted), _ANY, _DIRECTED),
+    ("acceptor_forgets", "one_chain", "votes in memory", _parts(journal_type=ForgetsItsVotes), _ANY, _DIRECTED),
+    ("any_removal", "receipts", "removes a majority at once", _changes(leader=RemovesAnyNumber), _ANY),
+    ("freeze_not_durable", "agreement", "freezes in memory", _parts(journal_type=ForgetsWhatIsFrozen), _ANY, _DIRECTED),
+    ("old_targets", "agreement", "goes by old targets", _changes(participant=TakesOldTargets), _ANY, _DIRECTED),
+    ("D_may_shrink", "agreement", "removes fewer than it began to",
+     _changes(leader=MayRemoveFewer, participant=FreezesAnew), _ANY, _DIRECTED),
+    ("cut_not_awaited", "causal", "enters with something missing",
+     _parts(changes_type=EntersWithOpenCuts, state_type=DoesNotWaitForCuts), _ANY, _DIRECTED),
+    ("ack_after_report", "receipts", "acknowledges after the report",
+     _parts(links_type=StoresAfterTheReport), _ANY, _DIRECTED),
+    ("acks_any_epoch", "receipts", "counts those in other views", _parts(links_type=CountsEveryView), _ANY, _DIRECTED),
+    ("promote_at_once", "receipts", "lets newcomers vote at once",
+     _changes(leader=NewcomersVoteAtOnce), _ANY, _DIRECTED),
+    ("no_supply_check", "liveness", "cuts where nobody can supply", _changes(leader=SuppliesAnything), _ANY, _DIRECTED),
+    ("no_custody", "agreement", "does not store the removed",
+     _parts(journal_type=NoCustodyOfTheRemoved), _ANY, _DIRECTED),
+    ("frontier_open_removed", "liveness", "waits for the removed", _order(WaitsForTheRemoved), _TOTAL),
+    ("frontier_ignores_condemned", "strict_total", "overlooks the frozen", _order(OverlooksTheFrozen), _TOTAL),
+    ("promise_without_prefix", "strict_total", "believes at once", _order(BelievesPromisesAtOnce), _TOTAL),
+    ("promise_not_durable", "strict_total", "promises in memory", _order(PromisesInMemory), _TOTAL, _DIRECTED),
+    ("start_key_low", "strict_total", "begins at the least mark", _order(BeginsAtTheLeastMark), _TOTAL),
+    ("K_without_removed", "strict_total", "begins by marks alone", _order(BeginsWithoutTheRemoved), _TOTAL, _DIRECTED),
+    ("live_before_K", "open", "opens before its first key", _order(LiveBeforeItsFirstKey), _TOTAL, _DIRECTED),
+    ("leaver_is_dead", "liveness", "does not ask who leaves", _changes(leader=LeaversDoNotReport), _ANY, _DIRECTED),
+    ("no_nonce", "liveness", "acts for whom it is not", _parts(newcomer_type=AnswersToItsNumber), _ANY, _DIRECTED),
+    ("fenced_is_mute", "liveness", "is silent once removed", _parts(changes_type=FallsSilent), _ANY, _DIRECTED),
+)  # fmt: skip

@@ -1,0 +1,229 @@
+"""Bugs in how a living group changes its view: who may decide, where cuts are, what is frozen (views 5.6 to 5.8)."""
+
+from collections.abc import Collection, Container, Iterable
+
+from msgspec import structs
+
+from whence.core.ready import Ready
+from whence.core.views.changes import Changes
+from whence.core.views.items import Accepted, Flushed, Freeze, JoinRequest, Nak, Promise, Report, Target
+from whence.core.views.leader import Attempt, Leader, Phase, Plan
+from whence.core.views.participant import Participant
+from whence.core.views.view import NO_BALLOT, VOTERS_MAX, Ballot, View
+from whence.types import Instant
+
+LATE_NS = 100_000_000
+
+# --- where cuts are ---
+
+
+class CutsWhereItIs(Leader):
+    """Cuts the removed where the leader itself is (T2)."""
+
+    def _targets(self, attempt: Attempt) -> list[int]:
+        mine = attempt.reports[self.state.pid]
+        return [
+            mine.got[place] if member.pid in attempt.plan.remove else target
+            for place, (member, target) in enumerate(zip(attempt.view.members, super()._targets(attempt), strict=True))
+        ]
+
+
+class CutsAtTheMinimum(Leader):
+    """Cuts the removed at what everybody has (T2)."""
+
+    def _targets(self, attempt: Attempt) -> list[int]:
+        opened = [report for report in attempt.reports.values() if report.opened] or list(attempt.reports.values())
+        return [
+            min(report.got[place] for report in opened) if member.pid in attempt.plan.remove else target
+            for place, (member, target) in enumerate(zip(attempt.view.members, super()._targets(attempt), strict=True))
+        ]
+
+
+class AsksAQuorum(Leader):
+    """Does not wait for the reports of all that stay, a quorum is enough (T3)."""
+
+    def _are_all(self, attempt: Attempt, answers: Collection[int]) -> bool:
+        return attempt.view.has_quorum(answers)
+
+
+class DecidesBeforeTheFlush(Leader):
+    """Puts a cut to the vote before everybody has what it counts (T4)."""
+
+    def _reported(self, attempt: Attempt, now: Instant, ready: Ready) -> None:
+        super()._reported(attempt, now, ready)
+        if attempt.phase is Phase.FLUSH:
+            self._propose(attempt, ready)
+
+
+class FlushesTheRemovedOnly(Leader):
+    """Flushes the streams of the removed, and no others (T5)."""
+
+    def _targets(self, attempt: Attempt) -> list[int]:
+        targets = super()._targets(attempt)
+        return [
+            target if member.pid in attempt.plan.remove else 0
+            for member, target in zip(attempt.view.members, targets, strict=True)
+        ]
+
+
+class SuppliesAnything(Leader):
+    """Does not ask who can supply what counts of the removed (T26)."""
+
+    def _unsupplied(self, attempt: Attempt) -> dict[int, None]:
+        return {}
+
+
+# --- who decides ---
+
+
+class AcceptorsAreThoseWhoStay(Leader):
+    """Lets those who stay decide, as if the removed had never voted (T15)."""
+
+    def _may_remove(self, remove: dict[int, None], leavers: dict[int, None]) -> bool:
+        return any(voter.pid not in remove for voter in self.state.latest.voters)
+
+    def _is_quorum(self, attempt: Attempt, answers: Iterable[int]) -> bool:
+        voters = [voter for voter in attempt.view.voters if voter.pid not in attempt.dead]
+        return structs.replace(attempt.view, voters=voters).has_quorum(answers)
+
+
+class RemovesAnyNumber(Leader):
+    """Removes a majority at once (T18)."""
+
+    def _may_remove(self, remove: dict[int, None], leavers: dict[int, None]) -> bool:
+        return any(voter.pid not in remove for voter in self.state.latest.voters)
+
+
+class IgnoresWhatWasAccepted(Leader):
+    """Proposes its own view, whatever was voted for before (T16)."""
+
+    def receive(
+        self, sender: int, item: Promise | Report | Flushed | Accepted | Nak, now: Instant, ready: Ready
+    ) -> View | None:
+        if isinstance(item, Promise):
+            item = structs.replace(item, accepted=NO_BALLOT, value=None)
+        return super().receive(sender, item, now, ready)
+
+
+class NewcomersVoteAtOnce(Leader):
+    """Makes voters of members as they are added (T25)."""
+
+    def _plain(self, attempt: Attempt) -> View:
+        return _with_all_voting(super()._plain(attempt))
+
+    def _removal(self, attempt: Attempt) -> View:
+        return _with_all_voting(super()._removal(attempt))
+
+
+def _with_all_voting(view: View) -> View:
+    rest = [member for member in view.members if member not in view.voters]
+    return structs.replace(view, voters=[*view.voters, *rest][:VOTERS_MAX])
+
+
+class LeaversDoNotReport(Leader):
+    """Treats who leaves like the dead (T35)."""
+
+    def plan(
+        self, condemned: dict[int, None], leavers: dict[int, None], joins: dict[int, int], frozen: dict[int, None],
+        *, silent: Container[int], lets_go: bool, wants_promotion: bool, now: Instant,
+    ) -> Plan | None:  # fmt: skip
+        return super().plan(
+            condemned | leavers, {}, joins, frozen,
+            silent=silent, lets_go=lets_go, wants_promotion=wants_promotion, now=now,
+        )  # fmt: skip
+
+
+# --- what is frozen ---
+
+
+class MayRemoveFewer(Leader):
+    """Leaves out of an attempt what an earlier one wanted to remove (T21)."""
+
+    def plan(
+        self, condemned: dict[int, None], leavers: dict[int, None], joins: dict[int, int], frozen: dict[int, None],
+        *, silent: Container[int], lets_go: bool, wants_promotion: bool, now: Instant,
+    ) -> Plan | None:  # fmt: skip
+        return super().plan(
+            condemned, leavers, joins, {},
+            silent=silent, lets_go=lets_go, wants_promotion=wants_promotion, now=now,
+        )  # fmt: skip
+
+    def receive(
+        self, sender: int, item: Promise | Report | Flushed | Accepted | Nak, now: Instant, ready: Ready
+    ) -> View | None:
+        if isinstance(item, Report):
+            item = structs.replace(item, frozen=[])
+        return super().receive(sender, item, now, ready)
+
+
+class FreezesAnew(Participant):
+    """Lets go of what an earlier attempt froze when a later one freezes less (T21)."""
+
+    def _freeze(self, sender: int, asked: Freeze, now: Instant, ready: Ready) -> None:
+        if asked.ballot > self.state.report_ballot:
+            self.state.frozen = {}
+        super()._freeze(sender, asked, now, ready)
+
+
+class TakesOldTargets(Participant):
+    """Goes by the targets of any attempt, however old (T20)."""
+
+    def _freeze(self, sender: int, asked: Freeze, now: Instant, ready: Ready) -> None:
+        targets = self.state.targets
+        super()._freeze(sender, asked, now, ready)
+        self.state.targets = targets
+
+    def _target(self, sender: int, asked: Target, now: Instant, ready: Ready) -> None:
+        ballot: Ballot = self.state.report_ballot
+        if asked.ballot <= ballot:
+            super()._target(sender, structs.replace(asked, ballot=ballot), now, ready)
+
+
+# --- entering, joining, being removed ---
+
+
+class EntersWithOpenCuts(Changes):
+    """Enters a view although something of those it removes is missing (T22)."""
+
+    def try_enter(self, now: Instant, ready: Ready) -> None:
+        state = self.state
+        cuts, state.open_cuts = state.open_cuts, {}
+        super().try_enter(now, ready)
+        state.open_cuts = cuts
+        self.close_cuts()
+
+
+class EntersLate(Changes):
+    """Enters a view some time after it is known. That is no bug, but messages of that view may come before (T10)."""
+
+    _from: Instant = 0
+
+    def adopt(self, view: View, now: Instant, ready: Ready) -> None:
+        self._from = now + LATE_NS
+        super().adopt(view, now, ready)
+        self.inbox.ask_at = min(self.inbox.ask_at, self._from)
+
+    def try_enter(self, now: Instant, ready: Ready) -> None:
+        if now >= self._from or not self.state.opened:
+            super().try_enter(now, ready)
+
+
+class AddsWhoeverAsked(Changes):
+    """Adds who asked at any time (T13)."""
+
+    def _is_current(self, item: JoinRequest) -> bool:
+        return True
+
+
+class FallsSilent(Changes):
+    """Tells nobody of the view that removed it (T37)."""
+
+    def _removed(self, view: View, now: Instant, ready: Ready) -> None:
+        before = len(ready.send)
+        super()._removed(view, now, ready)
+        del ready.send[before:]
+        self.end(self.verdict(view), ready)
+
+    def receive(self, sender: int, item: object, now: Instant, ready: Ready) -> None:
+        if self.removed_by is None:
+            super().receive(sender, item, now, ready)  # type: ignore[arg-type]

@@ -1,0 +1,473 @@
+"""Schedules that random search hardly finds, one per trap: the protocol keeps its promise, the planted bug does not.
+
+Each is told by hand: what arrives, what is lost, who crashes. A catch counts because the sound member passes the same.
+"""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.core.views.group import Group, Packet, between, both, either, of, touching
+from whence.core.views.items import Accept, Decree, Fetch, JoinRequest, Promise, Target, ViewAck, ViewMark, ViewMessage
+from whence.core.views.settings import MS, ViewSettings
+from whence.core.views.view import MemberId
+
+CAUSAL, TOTAL = "causal-living", "total-strict"
+VOLATILE = ViewSettings(journal=False)
+DURABLE = ViewSettings(journal=True)
+SECOND = 1_000 * MS
+
+
+def lets_an_old_request_arrive(bug: str | None) -> bool:
+    """T13: a copy of a request to join arrives when its process has left."""
+    group = Group(CAUSAL, bug, VOLATILE)
+    group.join(9, 0)
+    copies = [packet for packet in group.packets if isinstance(packet.item, JoinRequest)]
+    group.arrive(of(JoinRequest))
+    group.flow(hold=of(JoinRequest))
+    copies += [packet for packet in group.packets if isinstance(packet.item, JoinRequest)]
+    group.wait(SECOND)
+    assert group.is_live(9)
+    group.leave(9)
+    group.wait(SECOND)
+    assert group.told(9, "left")
+    group.crash(9)
+    for copy in copies:
+        group.hand_in(copy)
+    group.wait(2 * SECOND)
+    return group.pids(0) == group.pids(1) == [0, 1, 2]
+
+
+def dies_with_the_only_copy(bug: str | None) -> bool:
+    """T4: the only member that has the last event of a dead one dies too, before anybody has fetched it."""
+    group = Group(CAUSAL, bug, VOLATILE, founders=5)
+    last = _known_to_one(group, gone=4, holder=3, others=(0, 1, 2))
+    group.crash(4)
+    group.remove(0, 4)
+    group.wait(200 * MS, lose=both(of(ViewMessage), between([3], [0, 1, 2])))
+    group.crash(3)
+    group.remove(0, 3)
+    group.wait(5 * SECOND)
+    return group.pids(0) == group.pids(1) == [0, 1, 2] and last not in group.log[0]
+
+
+def loses_a_majority_in_two_steps(bug: str | None) -> bool:
+    """T5: two of the three that store an event are removed, and then its publisher."""
+    group = Group(CAUSAL, bug, ViewSettings(journal=False, majority=True), founders=5)
+    event = group.publish(4)
+    asked: set[int] = set()
+
+    def comes_unasked(packet: Packet) -> bool:
+        asked.update({packet.source} if isinstance(packet.item, Fetch) else {})
+        is_for_those_who_stay = packet.source == 4 and packet.to in (0, 1)
+        return isinstance(packet.item, ViewMessage | ViewMark) and is_for_those_who_stay and packet.to not in asked
+
+    group.wait(200 * MS, lose=comes_unasked)
+    assert group.told(4, "majority")
+    for pid in (2, 3):
+        group.crash(pid)
+        group.remove(0, pid)
+    group.wait(SECOND, lose=comes_unasked)
+    assert group.pids(0) == [0, 1, 4]
+    group.crash(4)
+    group.remove(0, 4)
+    group.wait(2 * SECOND)
+    assert group.pids(0) == [0, 1]
+    return group.log[0] == group.log[1] == [event]
+
+
+def opens_before_the_others_have_the_marks(bug: str | None) -> bool:
+    """T9: a newcomer gets the mark of a member and what it publishes next; nobody has what came before the mark."""
+    group = Group(CAUSAL, bug, VOLATILE)
+    group.publish(2)
+    group.drop(of(ViewMessage))
+    of_the_dying = of(ViewMessage, ViewMark)
+    group.join(9, 0)
+    group.wait(120 * MS, lose=both(of_the_dying, between([2], [0, 1])))
+    assert 9 in group.pids(2)
+    group.publish(2)
+    group.flow(lose=both(of_the_dying, between([2], [0, 1])))
+    group.crash(2)
+    group.remove(0, 2)
+    group.wait(3 * SECOND)
+    return group.pids(0) == [0, 1, 9] and group.log[9] == group.log[0] == []
+
+
+def answers_in_the_view_before(bug: str | None) -> bool:
+    """T10: a member answers a message of a newcomer's view, and the newcomer must be handed the answer too."""
+    group = Group(CAUSAL, bug, VOLATILE)
+    group.join(9, 0)
+    held_back = both(of(ViewAck), between([0, 1, 2], [9]))
+    group.wait(200 * MS, hold=either(held_back, touching(1)))
+    assert group.pids(0) == [0, 1, 2, 9]
+    group.arrive(both(of(Decree), between([0], [1])))
+    question = group.publish(0)
+    group.flow(hold=held_back)
+    assert question in group.log[1] or bug is None
+    answer = group.publish(1)
+    group.wait(2 * SECOND)
+    assert group.is_live(9)
+    return group.log[9] == [question, answer]
+
+
+def publishes_after_its_removal(bug: str | None) -> bool:
+    """T12: a member that was removed behind a partition publishes in the view it knows, and that arrives."""
+    group = Group(CAUSAL, bug, VOLATILE)
+    unacknowledged = both(of(ViewAck), between([1], [0]))
+    group.publish(2)
+    group.flow(lose=unacknowledged)
+    group.remove(0, 2)
+    group.wait(60 * MS, lose=either(unacknowledged, touching(2)))
+    assert group.pids(0) == [0, 1]
+    late = group.publish(2)
+    group.arrive(both(of(ViewMessage), between([2], [0])))
+    group.wait(2 * SECOND)
+    return late not in group.log[0]
+
+
+def follows_what_is_not_for_it(bug: str | None) -> bool:
+    """T14: a newcomer knows a mark of a member that dies with everything before the mark, and publishes."""
+    group = Group(CAUSAL, bug, VOLATILE)
+    for _ in range(3):
+        group.publish(2)
+    group.drop(of(ViewMessage))
+    unheard = both(of(ViewMessage, ViewMark), between([2], [0, 1]))
+    group.join(9, 0)
+    group.wait(120 * MS, lose=unheard)
+    assert group.members[9].state.streams[MemberId(2, 0)].base == 4
+    group.join(8, 0)
+    group.wait(200 * MS, lose=unheard)
+    assert 8 in group.pids(9)
+    group.crash(2)
+    group.remove(0, 2)
+    group.wait(4 * SECOND)
+    if not group.is_live(9):
+        return False
+    event = group.publish(9)
+    group.wait(SECOND)
+    return event in group.log[0] and event in group.log[1]
+
+
+def stores_after_the_report(bug: str | None) -> bool:
+    """T23: those who are about to be removed store what a member publishes after its report."""
+    group = Group(CAUSAL, bug, ViewSettings(journal=False, majority=True), founders=5)
+    for pid in (2, 3):
+        group.remove(0, pid)
+    group.wait(60 * MS, hold=of(Target))
+    assert any(isinstance(packet.item, Target) for packet in group.packets)
+    event = group.publish(4)
+    to_those_who_stay = both(of(ViewMessage), between([2, 3, 4], [0, 1]))
+    group.wait(100 * MS, hold=of(Target), lose=to_those_who_stay)
+    group.wait(100 * MS, lose=to_those_who_stay)
+    assert group.pids(0) == [0, 1, 4]
+    group.crash(4)
+    group.remove(0, 4)
+    group.wait(2 * SECOND)
+    assert group.pids(0) == [0, 1]
+    return event in group.log[0] or not group.told(4, "majority")
+
+
+def votes_and_leads(bug: str | None) -> bool:
+    """T16: who has voted for a view that was decided leads the next attempt, and nobody has told it."""
+    group = _decided_unheard(bug, VOLATILE)
+    group.suspect(1, 0)
+    group.remove(1, 0)
+    group.wait(8 * SECOND)
+    return _has_decided(group, [0, 1])
+
+
+def votes_restarts_and_leads(bug: str | None) -> bool:
+    """T17: the same, and it restarts in between."""
+    group = _decided_unheard(bug, DURABLE)
+    group.crash(1)
+    group.restart(1)
+    group.suspect(1, 0)
+    group.wait(8 * SECOND)
+    return _has_decided(group, [0, 1])
+
+
+def restarts_frozen(bug: str | None) -> bool:
+    """T19: a member restarts after its report, and what was on its way to it before arrives."""
+    group = Group(CAUSAL, bug, DURABLE, founders=4)
+    group.publish(3)
+    group.wait(SECOND)
+    last = group.publish(3)
+    [copy] = [packet for packet in group.packets if packet.to == 1 and isinstance(packet.item, ViewMessage)]
+    group.drop(of(ViewMessage))
+    group.crash(3)
+    group.remove(0, 3)
+    group.wait(100 * MS, hold=of(Accept))
+    assert group.members[1].state.frozen
+    group.crash(1)
+    group.restart(1)
+    group.hand_in(copy)
+    group.wait(3 * SECOND)
+    assert group.pids(0) == [0, 1, 2]
+    return last not in group.log[1]
+
+
+def _decided_unheard(bug: str | None, settings: ViewSettings) -> Group:
+    """Return a group of three whose first member decided to remove the third, and died before anybody heard of it."""
+    group = Group(CAUSAL, bug, settings)
+    group.remove(0, 2)
+    unheard = either(of(Decree, ViewMark), both(of(ViewAck), between([0], [1, 2])), both(of(Accept), between([0], [2])))
+    group.wait(100 * MS, lose=unheard)
+    assert group.pids(0) == [0, 1]
+    assert group.pids(1) == group.pids(2) == [0, 1, 2]
+    group.crash(0)
+    return group
+
+
+def lets_newcomers_outvote(bug: str | None) -> bool:
+    """T25: two of three store an event; two newcomers, for whom it is not, vote with the third to remove them."""
+    group = Group(CAUSAL, bug, ViewSettings(journal=False, majority=True))
+    event = group.publish(0)
+    unseen = both(of(ViewMessage), between([0, 1], [2]))
+    group.wait(100 * MS, lose=unseen)
+    assert group.told(0, "majority")
+    for pid in (8, 9):
+        group.join(pid, 2)
+    group.wait(300 * MS, lose=either(unseen, both(of(ViewAck, ViewMark), between([0, 1], [2, 8, 9])), of(Fetch)))
+    assert {8, 9} <= set(group.pids(2))
+    for pid in (0, 1):
+        group.crash(pid)
+        group.remove(2, pid)
+    group.suspect(2, 0, 1)
+    group.wait(5 * SECOND)
+    return group.pids(2)[:1] == [0] or event in group.log[2]
+
+
+def lets_an_old_target_arrive(bug: str | None) -> bool:
+    """T20: a target of an attempt that was given up arrives when a later one has other reports."""
+    group = Group(CAUSAL, bug, VOLATILE, founders=5)
+    last = _known_to_one(group, gone=4, holder=3, others=(0, 1, 2))
+    group.crash(4)
+    group.remove(0, 4)
+    asks_in_vain = both(of(Fetch), between([0, 2], [1, 2, 3]))
+    group.wait(100 * MS, hold=of(Target), lose=asks_in_vain)
+    [old] = [packet for packet in group.packets if isinstance(packet.item, Target) and packet.to == 1][:1]
+    group.remove(0, 3)
+    group.wait(3 * SECOND, hold=of(Target), lose=asks_in_vain)
+    latest = max(packet.item.ballot for packet in group.packets if isinstance(packet.item, Target))
+    assert latest > old.item.ballot  # type: ignore[attr-defined]
+    group.hand_in(old)
+    group.flow(hold=of(Target), lose=asks_in_vain)
+    group.drop(both(of(Target), lambda packet: isinstance(packet.item, Target) and packet.item.ballot < latest))
+    group.wait(2 * SECOND, lose=asks_in_vain)
+    assert group.pids(1) == [0, 1, 2]
+    return not any(last in group.log[pid] for pid in (0, 1, 2))
+
+
+def removes_two_then_one(bug: str | None) -> bool:
+    """T21: an attempt to remove two is voted for once; the next one is to remove one of them; a third one decides."""
+    group = Group(CAUSAL, bug, VOLATILE, founders=5)
+    last = _known_to_one(group, gone=4, holder=3, others=(0, 1, 2))
+    group.crash(4)
+    group.remove(0, 3)
+    group.remove(0, 4)
+    group.wait(100 * MS, lose=of(Accept))
+    assert group.members[0].changes.participant.acceptor.value is not None
+    group.suspect(1, 0)
+    group.remove(1, 4)
+    first_votes_unseen = either(both(of(Promise), between([0], [1])), of(Accept), between([0], [3]))
+    group.wait(200 * MS, lose=first_votes_unseen)
+    assert group.members[1].changes.participant.acceptor.value is not None
+    group.wait(4 * SECOND, lose=both(of(Promise, Accept), touching(1)))
+    view = group.view(0)
+    assert 4 not in [member.pid for member in view.members]
+    cut = view.cut_of(MemberId(4, 0))
+    assert cut is not None
+    return all((last in group.log[pid]) == (cut.number == 2) for pid in (0, 1, 2))
+
+
+def opens_with_an_open_cut(bug: str | None) -> bool:
+    """T22: a newcomer that lacks an event of a removed member is sent one that follows it."""
+    group = Group(CAUSAL, bug, VOLATILE)
+    group.join(9, 0)
+    group.wait(300 * MS, lose=both(of(ViewAck), between([0, 1, 2], [9])))
+    assert 9 in group.pids(0)
+    assert not group.is_live(9)
+    cause = group.publish(2)
+    to_the_newcomer = between([0, 1, 2], [9])
+    group.flow(lose=both(of(ViewMessage), to_the_newcomer), hold=both(of(ViewAck), to_the_newcomer))
+    group.crash(2)
+    group.remove(0, 2)
+    group.wait(SECOND, lose=both(of(ViewAck, ViewMessage), to_the_newcomer))
+    assert group.pids(0) == [0, 1, 9]
+    effect = group.publish(0)
+    late = both(to_the_newcomer, lambda packet: isinstance(packet.item, ViewMessage) and packet.item.bundle.pid == 2)
+    group.wait(SECOND, hold=late)
+    group.wait(2 * SECOND)
+    return group.log[9] == [cause, effect]
+
+
+def restarts_with_what_nobody_else_has(bug: str | None) -> bool:
+    """T26: one member has taken the last event of a dead one, restarts, and cannot supply it any more."""
+    group = Group(CAUSAL, bug, DURABLE, founders=4)
+    event = group.publish(3)
+    group.flow(lose=both(of(ViewMessage), between([3], [0, 2])))
+    assert group.log[1] == [event]
+    group.crash(3)
+    group.crash(1)
+    group.restart(1)
+    group.remove(0, 3)
+    group.wait(4 * SECOND)
+    return 3 not in group.pids(0)
+
+
+def restarts_all_after_the_flush(bug: str | None) -> bool:
+    """T27: everybody restarts after a removal, and no application has taken what the removed one published last."""
+    group = Group(CAUSAL, bug, DURABLE, founders=4)
+    group.slow = {0, 1, 2}
+    event = group.publish(3)
+    group.flow(lose=both(of(ViewMessage), between([3], [1, 2])))
+    group.crash(3)
+    group.remove(0, 3)
+    group.wait(SECOND)
+    assert group.pids(0) == [0, 1, 2]
+    for pid in (0, 1, 2):
+        group.crash(pid)
+    group.slow = set()
+    for pid in (0, 1, 2):
+        group.log[pid].clear()  # the application did not take it: it is owed again
+        group.restart(pid)
+    group.wait(3 * SECOND)
+    return [group.log[pid] for pid in (0, 1, 2)] == [[event]] * 3
+
+
+def dies_without_a_mark(bug: str | None) -> bool:
+    """T33: a member dies before it has entered a newcomer's view, with a later clock than the marks of the others."""
+    group = Group(TOTAL, bug, VOLATILE)
+    for _ in range(9):
+        group.publish(2)
+    group.join(9, 0)
+    group.wait(200 * MS, hold=touching(2))
+    assert 9 in group.pids(0)
+    group.publish(0)
+    group.flow(hold=touching(2))
+    group.arrive(both(of(ViewMessage), between([2], [0, 1])))
+    group.crash(2)
+    group.drop(touching(2))
+    group.remove(0, 2)
+    group.wait(2 * SECOND)
+    group.publish(0)
+    group.wait(SECOND)
+    assert group.is_live(9)
+    return len(group.log[9]) >= 1 and group.log[9] == group.log[0][-len(group.log[9]) :]
+
+
+def promises_and_restarts(bug: str | None) -> bool:
+    """T31: a member promises a clock, restarts and publishes; one other relied on the promise, one had not yet."""
+    group = Group(TOTAL, bug, DURABLE)
+    group.publish(0)
+    group.publish(0)
+    group.wait(200 * MS, lose=both(of(ViewAck), between([1], [2])))
+    assert len(group.log[0]) == 2
+    assert not group.log[2]
+    group.crash(1)
+    group.restart(1)
+    group.publish(1)
+    group.wait(3 * SECOND)
+    return len(group.log[2]) == 3 and group.log[0] == group.log[2]
+
+
+def leaves_as_the_first_of_two(bug: str | None) -> bool:
+    """T35: of two members the first one leaves; the other one is no quorum without it."""
+    group = Group(CAUSAL, bug, VOLATILE, founders=2)
+    group.leave(0)
+    group.wait(3 * SECOND)
+    return group.pids(1) == [1] and bool(group.told(0, "left"))
+
+
+def alone_knows_of_its_removal(bug: str | None) -> bool:
+    """T37: whoever decided that a member is out dies, and only that member has heard of it; the rest need its vote."""
+    group = Group(CAUSAL, bug, VOLATILE, founders=4)
+    group.remove(0, 3)
+    unheard = either(of(ViewMark), both(of(Decree, ViewAck), between([0, 3], [1, 2])))
+    group.wait(100 * MS, lose=unheard)
+    assert group.members[3].changes.removed_by is not None
+    assert group.pids(1) == group.pids(2) == [0, 1, 2, 3]
+    group.crash(0)
+    group.suspect(1, 0)
+    group.suspect(2, 0)
+    group.remove(1, 0)
+    group.wait(8 * SECOND)
+    return group.pids(1) == group.pids(2) == [1, 2]
+
+
+def comes_again_under_its_number(bug: str | None) -> bool:
+    """T36: a newcomer restarts without a journal, and a copy of the view that added its earlier incarnation arrives."""
+    group = Group(CAUSAL, bug, VOLATILE)
+    group.join(9, 0)
+    group.flow(hold=of(Decree))
+    group.wait(100 * MS, hold=both(of(Decree), between([0], [9])))
+    copy = next(packet for packet in group.packets if packet.to == 9 and isinstance(packet.item, Decree))
+    group.wait(SECOND)
+    assert group.is_live(9)
+    group.publish(9)
+    group.flow(lose=both(of(ViewMessage), between([9], [1, 2])))
+    group.crash(9)
+    group.restart(9)
+    group.hand_in(copy)
+    group.wait(100 * MS)
+    group.join(9, 0)
+    group.wait(3 * SECOND)
+    if not group.is_live(9):
+        return False
+    group.publish(9)
+    group.wait(3 * SECOND)
+    return len(group.log[0]) == 2 and group.log[0] == group.log[1] == group.log[2]
+
+
+def _known_to_one(group: Group, gone: int, holder: int, others: tuple[int, ...]) -> object:
+    """Let a member publish two events: everybody gets the first, one member alone the second; return that one."""
+    group.publish(gone)
+    group.flow()
+    last = group.publish(gone)
+    group.drop(both(of(ViewMessage), between([gone], others)))
+    group.arrive(between([gone], [holder]))
+    assert last in group.log[holder]
+    return last
+
+
+def _has_decided(group: Group, pids: list[int]) -> bool:
+    """Tell whether the first change had this result, for all that know one."""
+    views = [member.state.views[1] for member in group.members.values() if 1 in member.state.views]
+    return all([member.pid for member in view.members] == pids for view in views)
+
+
+STORIES: list[tuple[str, Callable[[str | None], bool]]] = [
+    ("stale_joins", lets_an_old_request_arrive),
+    ("no_flush", dies_with_the_only_copy),
+    ("no_floor", loses_a_majority_in_two_steps),
+    ("no_closing", opens_before_the_others_have_the_marks),
+    ("no_epoch_hold", answers_in_the_view_before),
+    ("no_fence", publishes_after_its_removal),
+    ("past_below_base", follows_what_is_not_for_it),
+    ("ack_after_report", stores_after_the_report),
+    ("no_adopt", votes_and_leads),
+    ("acceptor_forgets", votes_restarts_and_leads),
+    ("freeze_not_durable", restarts_frozen),
+    ("promote_at_once", lets_newcomers_outvote),
+    ("old_targets", lets_an_old_target_arrive),
+    ("D_may_shrink", removes_two_then_one),
+    ("cut_not_awaited", opens_with_an_open_cut),
+    ("no_supply_check", restarts_with_what_nobody_else_has),
+    ("no_custody", restarts_all_after_the_flush),
+    ("K_without_removed", dies_without_a_mark),
+    ("promise_not_durable", promises_and_restarts),
+    ("leaver_is_dead", leaves_as_the_first_of_two),
+    ("fenced_is_mute", alone_knows_of_its_removal),
+    ("no_nonce", comes_again_under_its_number),
+]
+
+
+MASKED = ("acks_any_epoch", "live_before_K")
+"""Bugs that other rules make harmless; docs/papers/views.md says which (T24 and T34)."""
+
+
+@pytest.mark.parametrize(("bug", "story"), STORIES)
+def test_the_protocol_passes_and_the_planted_bug_does_not(bug: str, story: Callable[[str | None], bool]) -> None:
+    """What a story asserts on its way must come about in both; it returns whether the promise was kept."""
+    assert story(None)
+    assert not story(bug)

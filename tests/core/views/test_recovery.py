@@ -1,0 +1,177 @@
+"""Recovery: a journal says what its member said, and a rewritten journal says the same as the records it replaces."""
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.core.views.group import Group, between
+from whence.core.views import journal
+from whence.core.views.items import Message, ViewMark, ViewMessage
+from whence.core.views.member import ViewMember
+from whence.core.views.settings import MS, ViewSettings
+from whence.core.views.total_order import TotalOrder
+from whence.errors import NotMemberError, StorageError
+from whence.types import Process, packed
+
+KINDS = ("causal-living", "total-strict")
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(("publish", "publish", "flow", "wait", "lose", "crash", "restart", "join", "remove", "slow")),
+        st.sampled_from((0, 1, 2, 9)),
+        st.sampled_from((0, 1, 2, 9)),
+    ),
+    max_size=25,
+)
+
+
+def live_through(group: Group, story: list[tuple[str, int, int]]) -> None:
+    """Let a group live through a story; what cannot be done is left out."""
+    for what, pid, other in story:
+        is_up = pid in group.members
+        match what:
+            case "publish" if is_up and group.is_live(pid):
+                with suppress(NotMemberError):  # it is leaving
+                    group.publish(pid)
+            case "flow":
+                group.flow()
+            case "wait":
+                group.wait(400 * MS)
+            case "lose":
+                group.drop(between([pid], [other]))
+            case "crash" if is_up:
+                group.crash(pid)
+            case "restart" if not is_up and pid in group.incarnations:
+                group.restart(pid)
+            case "join" if pid not in group.incarnations:
+                group.join(pid, 0, 1)
+            case "remove" if is_up and group.is_live(pid) and other != pid and other in group.pids(pid):
+                if group.members[pid].state.latest.member_of(other) is not None:
+                    group.remove(pid, other)
+            case "slow":
+                group.slow ^= {pid}
+                if is_up and pid not in group.slow:
+                    group.take(pid)
+
+
+def said_by(member: ViewMember) -> dict[str, Any]:
+    """Return what a member must not forget: what it may have told others."""
+    state, changes = member.state, member.changes
+    acceptor = changes.participant.acceptor
+    acceptor.look_at(state.adopted)
+    member.links.count_taken()
+    return {
+        "me": state.me, "views": state.views, "adopted": state.adopted, "entered": state.entered,
+        "marked": state.mark_epoch, "opened": state.opened, "frozen": state.frozen, "ballot": state.report_ballot,
+        "votes": acceptor.record(),
+        "own": {number: _bare(message) for number, message in state.own.retained.items()},
+        "bases": {member: stream.base for member, stream in state.streams.items()},
+        "slots": {member: stream.slot for member, stream in state.streams.items()},
+        "taken": {member: stream.taken for member, stream in state.streams.items()},
+        "marks": {member: stream.marks for member, stream in state.streams.items()},
+        "removed": changes.removed_by,
+    }  # fmt: skip
+
+
+def _bare(message: Message) -> Message:
+    """Return a message without what it says about its publisher's application."""
+    return journal.message_in(journal.decode(journal.record_of_own(message)))  # type: ignore[arg-type]
+
+
+def restored(group: Group, pid: int, records: list[bytes]) -> ViewMember:
+    """Return a later incarnation that begins with these records."""
+    other = group.twin(pid)
+    other.resume(group.members[pid].taken, 1 << 30)
+    other.restore(records, group.now)
+    return other
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("keep", ["own", "all"])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(story=steps)
+def test_a_rewritten_journal_says_the_same_as_the_records_it_replaces(
+    kind: str, keep: Any, story: list[tuple[str, int, int]]
+) -> None:
+    group = Group(kind, None, ViewSettings(keep=keep))
+    live_through(group, story)
+    for pid, member in group.members.items():
+        if not member.is_member or member.changes.removed_by is not None:
+            continue
+        whole, rewritten = restored(group, pid, group.records[pid]), restored(group, pid, member.checkpoint())
+        one, other = said_by(whole), said_by(rewritten)
+        known = other["views"].keys() & one["views"].keys()
+        one["views"], other["views"] = ({epoch: each["views"][epoch] for epoch in known} for each in (one, other))
+        for name in ("bases", "slots", "taken", "marks"):
+            one[name] = {member: value for member, value in one[name].items() if member in rewritten.state.streams}
+        one["own"] = {number: message for number, message in one["own"].items() if number in other["own"]}
+        assert one == other
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(story=steps)
+def test_a_later_incarnation_remembers_what_the_earlier_one_said(kind: str, story: list[tuple[str, int, int]]) -> None:
+    group = Group(kind, None, ViewSettings())
+    live_through(group, story)
+    for pid, member in group.members.items():
+        if not member.is_member or member.changes.removed_by is not None:
+            continue
+        before, after = said_by(member), said_by(restored(group, pid, group.records[pid]))
+        for name in ("me", "adopted", "entered", "marked", "opened", "frozen", "ballot", "votes"):
+            assert after[name] == before[name], name
+        assert after["own"].items() >= before["own"].items()
+        assert all(after["taken"][stream] >= taken for stream, taken in before["taken"].items())
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(story=steps)
+def test_a_later_incarnation_promises_no_earlier_clock(story: list[tuple[str, int, int]]) -> None:
+    group = Group("total-strict", None, ViewSettings())
+    live_through(group, story)
+    for pid, member in group.members.items():
+        if member.is_member and member.changes.removed_by is None and isinstance(member.order, TotalOrder):
+            for records in (group.records[pid], member.checkpoint()):
+                later = restored(group, pid, records).order
+                assert isinstance(later, TotalOrder)
+                assert later.clock >= member.order.clock
+
+
+messages = st.one_of(
+    st.builds(
+        lambda number, clock, asks: ViewMessage(
+            0, 3, [number, 5], clock, asks, [], packed(Process(7, 1), number + 1, [b"x", b"y"])
+        ),
+        st.integers(0, 9), st.integers(0, 9), st.booleans(),
+    ),
+    st.builds(lambda number, clock, prev: ViewMark(1, 4, [5, number], clock, prev), *[st.integers(0, 4)] * 3),
+)  # fmt: skip
+
+
+@given(messages)
+def test_a_message_comes_back_from_the_journal_as_it_was(message: Message) -> None:
+    own, custody = journal.decode(journal.record_of_own(message)), journal.decode(journal.record_of_custody(message))
+    assert type(own) is not type(custody)
+    assert journal.message_in(own) == journal.message_in(custody) == message  # type: ignore[arg-type]
+
+
+def test_a_record_that_no_member_wrote_is_refused() -> None:
+    with pytest.raises(StorageError):
+        journal.decode(b"\x93\xcc\xff\x01\x02")
+
+
+def test_a_removed_member_does_not_become_live_again() -> None:
+    """It learns of its removal and is told packets of its former group; it publishes no more."""
+    group = Group("causal-living", None, ViewSettings(journal=False))
+    group.remove(0, 2)
+    group.wait(100 * MS, lose=between([2], [0, 1]))
+    assert group.members[2].changes.removed_by is not None
+    assert not group.is_live(2)
+    with pytest.raises(NotMemberError):
+        group.publish(2)
+    group.wait(1_000 * MS)
+    assert group.told(2, "removed")
+    assert [note.kind for note in group.notes[2]].count("join") == 1

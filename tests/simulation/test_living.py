@@ -1,0 +1,95 @@
+"""Living groups explored: joins, leaves and removals at once under all faults, none broken; planted bugs found."""
+
+from types import ModuleType
+
+import pytest
+
+from tests.core.views.test_directed import MASKED, STORIES
+from whence.check.levels import LIVING, STRICT
+from whence.check.verdict import Outcome
+from whence.sim.explore import explore, hunt, judged, replayed
+from whence.sim.lab import LIVING as KINDS
+from whence.sim.lab import kind_of
+from whence.sim.scenario import Scenario
+from whence.sim.shrink import shrink, size_of
+from whence.sim.swarm import draw
+from whence_lab.mutants import find, mutants_of
+from whence_lab.mutants.living import changes, messages, order
+
+pytestmark = pytest.mark.no_cover
+
+SHOWN_IN = {
+    ("causal-living", "no_freeze"): 46, ("causal-living", "cut_mine"): 50, ("causal-living", "cut_min"): 14,
+    ("causal-living", "report_quorum"): 133, ("causal-living", "no_retention"): 4,
+    ("causal-living", "stable_by_got"): 1, ("causal-living", "live_early"): 3,
+    ("causal-living", "joiner_takes_old"): 99,
+    ("causal-living", "quorum_of_new"): 39,
+    ("causal-living", "any_removal"): 84,
+    ("total-strict", "frontier_open_removed"): 2, ("total-strict", "frontier_ignores_condemned"): 10,
+    ("total-strict", "promise_without_prefix"): 1, ("total-strict", "start_key_low"): 8,
+}  # fmt: skip
+"""Where bugs show that random schedules show, so that a hunt in normal mode ends as soon as it begins."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_schedule_of_a_living_group_breaks_a_promise(kind: str, long_mode: bool) -> None:
+    """40 schedules of each kind, 5,000 in long mode. A group may stand still by right: then a verdict is unknown."""
+    schedules = 5_000 if long_mode else 40
+    total = explore(kind, schedules, seed=1, workers=1)
+    assert total.broken is None
+    assert total.schedules == schedules
+    assert total.delivered > total.published > schedules
+
+
+@pytest.mark.parametrize(("kind", "name"), SHOWN_IN)
+def test_a_planted_bug_is_caught_by_the_promise_it_must_break(kind: str, name: str, long_mode: bool) -> None:
+    """And the schedule that shows it shows nothing against the group without the bug."""
+    law = find(kind, name).law
+    caught = hunt(kind, name, law, 1 if long_mode else SHOWN_IN[kind, name])
+    assert caught.caught
+    assert caught.seed is not None
+    sound = {verdict.promise: verdict.outcome for verdict in judged(draw(kind, caught.seed))[1]}
+    assert Outcome.BROKEN not in sound.values()
+
+
+def test_every_planted_bug_is_shown_by_a_random_schedule_or_a_directed_one_or_is_masked() -> None:
+    bugs = {bug.name: bug for kind in KINDS for bug in mutants_of(kind)}
+    by_hand = {*MASKED, *[name for name, _ in STORIES]}
+    assert {name for name, bug in bugs.items() if bug.directed} == by_hand
+    assert {name for name, bug in bugs.items() if not bug.directed} == {name for _, name in SHOWN_IN}
+    assert {bug.law for bug in bugs.values()} <= {*LIVING, *STRICT}
+
+
+@pytest.mark.parametrize("module", [messages, changes, order], ids=lambda module: module.__name__.rpartition(".")[2])
+def test_what_a_planted_bug_overrides_is_there(module: ModuleType) -> None:
+    """Where the protocol renames a method, the bug must follow, or nothing is planted any more."""
+    planted = [kind for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == module.__name__]
+    assert planted
+    for kind in planted:
+        base = kind.__mro__[1]
+        assert [name for name, value in vars(kind).items() if callable(value) and not hasattr(base, name)] == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_schedule_is_its_seed_and_its_kind_is_known_by_its_settings(kind: str) -> None:
+    scenario = draw(kind, 7)
+    assert scenario == draw(kind, 7) != draw(kind, 8)
+    assert kind_of(scenario) == kind
+    outcomes = {verdict.promise: verdict.outcome for verdict in replayed(scenario)[1]}
+    assert outcomes["determinism"] is Outcome.HOLDS
+
+
+def test_a_schedule_of_a_living_group_is_cut_to_few_faults_and_members() -> None:
+    """Also founders that acts and settings name are left out."""
+    law = find("causal-living", "no_retention").law
+
+    def breaks(smaller: Scenario) -> bool:
+        verdicts = judged(smaller, "no_retention", [law])[1]
+        return any(verdict.promise == law and verdict.outcome is Outcome.BROKEN for verdict in verdicts)
+
+    seed = hunt("causal-living", "no_retention", law, 1).seed
+    assert seed is not None
+    scenario = draw("causal-living", seed)
+    smallest = shrink(scenario, breaks, runs_max=60)
+    assert breaks(smallest)
+    assert size_of(smallest) < size_of(scenario)

@@ -20,11 +20,11 @@ class Fetching:
     def __init__(self, nodes: int) -> None:
         self.taken = [0] * nodes
 
-    def resume(self, taken: Sequence[int], told: int, begun: Sequence[int] = ()) -> None:
+    def resume(self, taken: Sequence[int], reported: int, taken_in_part: Sequence[int] = ()) -> None:
         self.taken[:] = taken[: len(self.taken)]
 
-    def place_of(self, process: int) -> int:
-        return process
+    def place_of(self, pid: int, incarnation: int) -> int:
+        return pid
 
 
 class Consumer:

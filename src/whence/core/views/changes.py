@@ -172,7 +172,8 @@ class Changes:
         frozen = dict(state.frozen)
         lets_go = self._is_left_alone(now)
         pace = self.settings.attempt_ns // 2
-        leads = self._leader(condemned)
+        wished = {pid: None for wish, _ in self._wishes.values() for pid in (*wish.condemned, *wish.frozen)}
+        leads = self._leader(condemned | wished)
         if leads == state.pid:
             for wish, _ in self._wishes.values():
                 condemned |= dict.fromkeys(pid for pid in wish.condemned if pid != state.pid)
@@ -514,9 +515,9 @@ class Changes:
         view = self.removed_by
         if view is None or self.ended:
             return
-        missing = [member.pid for member in view.members if member.pid not in self.known_by]
-        if missing:
-            ready.send.append(Send(tuple(missing), Decree(view)))
+        others = tuple(member.pid for member in view.members)
+        if others:  # those that knew it then may know a later one now, which ends this
+            ready.send.append(Send(others, Decree(view)))
         self.next_at = now + self.settings.retry_ns
 
 

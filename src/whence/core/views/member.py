@@ -133,9 +133,9 @@ class ViewMember:
         self.changes.look(now)
         return self._finish(now, ready)
 
-    def resume(self, taken: Sequence[int], reported: int, partly_taken: Sequence[int] = ()) -> None:
+    def resume(self, taken: Sequence[int], reported: int, taken_in_part: Sequence[int] = ()) -> None:
         """Set, before an earlier incarnation is resumed, what the application has; see Resuming."""
-        self.recovery.resume(taken, reported, partly_taken)
+        self.recovery.resume(taken, reported, taken_in_part)
 
     @property
     def taken(self) -> list[int]:

@@ -49,15 +49,15 @@ class Recovery:
         self.bundles = 0
         """Own messages with events, in all incarnations."""
         self._reported = 0
-        self._partly_taken: list[int] = []
+        self._taken_in_part: list[int] = []
         self._custody: list[Custody | MarkCustody] = []
         self._ended: Ended | None = None
         """An earlier membership of this process ended: nothing of it is replayed."""
 
-    def resume(self, taken: Sequence[int], reported: int, partly_taken: Sequence[int]) -> None:
+    def resume(self, taken: Sequence[int], reported: int, taken_in_part: Sequence[int]) -> None:
         """Set what the application has; see Resuming in core/member.py."""
         self._reported = reported
-        self._partly_taken = list(partly_taken)
+        self._taken_in_part = list(taken_in_part)
         self._raise(taken)
 
     def _raise(self, counts: Sequence[int]) -> None:
@@ -188,7 +188,7 @@ class Recovery:
                 continue
             stream.take(state.taken_counts[stream.slot], NEVER)
             stream.got = stream.handed = max(stream.taken, stream.got)
-            partly = self._partly_taken[stream.slot] if stream.slot < len(self._partly_taken) else 0
+            partly = self._taken_in_part[stream.slot] if stream.slot < len(self._taken_in_part) else 0
             if partly > stream.counted:
                 stream.in_part = stream.taken + 1
         mine = state.own

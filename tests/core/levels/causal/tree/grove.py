@@ -90,9 +90,9 @@ class Grove:
             self.delivered.setdefault(node, []).append(EventId(bundle.pid, bundle.incarnation, bundle.first))
             member = self.members.get(node)
             if isinstance(member, Resuming):
-                self.taken.setdefault(node, Counter())[member.place_of(bundle.pid)] += 1
+                self.taken.setdefault(node, Counter())[member.place_of(bundle.pid, bundle.incarnation)] += 1
                 if self.around.remembers:
-                    member.taken[member.place_of(bundle.pid)] += 1
+                    member.taken[member.place_of(bundle.pid, bundle.incarnation)] += 1
 
     def crash(self, node: int) -> None:
         del self.members[node]

@@ -302,12 +302,20 @@ def test_a_receipt_speaks_of_all_earlier_own_events() -> None:
 
 
 def test_settled_says_that_every_application_has_it_by_then() -> None:
-    builder = LivingBuilder()
+    builder = LivingBuilder(durable=True)
     event = builder.tell(0, 0, 1)
     builder.receipt("settled", event)
     builder.hand(event, 2)
     assert "is settled before process 2 was handed it" in builder.verdict("receipts").sentence
     assert untimed(builder).outcome("receipts") is HOLDS
+
+
+def test_settled_says_that_every_other_member_has_it_where_nobody_remembers() -> None:
+    builder = LivingBuilder()
+    event = builder.tell(0, 0, 1)
+    builder.receipt("settled", event)
+    builder.hand(event, 2)
+    assert builder.outcome("receipts") is HOLDS
 
 
 def test_nobody_is_told_of_events_of_others() -> None:

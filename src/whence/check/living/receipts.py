@@ -2,8 +2,9 @@
 
 A note row `majority` or `settled` tells the publisher that this event and its earlier own ones came that far. From then
 on every member that stays, and is in the view of such an event, is handed it, whatever became of its publisher (traps
-T5, T18, T23 to T25). `stored` says it only as long as the publisher stays. `settled` says more: the applications have
-it. So where rows have true time, each member that stays and is in the event's view was handed it before the note.
+T5, T18, T23 to T25). `stored` says it only as long as the publisher stays. `settled` says more: the other members have
+it, and where they remember, their applications do. So where rows have true time and members remember, each other member
+that stays and is in the event's view was handed it before the note.
 Nobody is told of an event that is not its own. When a missing delivery counts, and what a joiner of a strict group is
 owed: see `owed`. One mask operation per note and member.
 """
@@ -70,7 +71,12 @@ def _judge_event(living: Living, owed: Owed, note: Row, level: str, event: int) 
             for missing in owed.missing(process, 1 << event):
                 sentence = f"{who(*membership.name)} was never handed {what(name)}, which was acknowledged as {level}"
                 owed.add_missing(membership, missing, sentence)
-        elif level == SETTLED and (came[AT_T_TRUE] or 0) > (note[AT_T_TRUE] or came[AT_T_TRUE] or 0):
+        elif (
+            level == SETTLED
+            and living.run.durable
+            and process != living.publisher.get(event)
+            and (came[AT_T_TRUE] or 0) > (note[AT_T_TRUE] or came[AT_T_TRUE] or 0)
+        ):
             sentence = (
                 f"{who(note[0], note[1])} was told that {what(name)} is settled before {who(*membership.name)} "
                 "was handed it"

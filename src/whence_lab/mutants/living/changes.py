@@ -5,9 +5,10 @@ from collections.abc import Collection, Container, Iterable
 from msgspec import structs
 
 from whence.core.ready import Ready
+from whence.core.views.attempt import Attempt, Phase, Plan
 from whence.core.views.changes import Changes
 from whence.core.views.items import Accepted, Flushed, Freeze, JoinRequest, Nak, Promise, Report, Target
-from whence.core.views.leader import Attempt, Leader, Phase, Plan
+from whence.core.views.leader import Leader
 from whence.core.views.participant import Participant
 from whence.core.views.view import NO_BALLOT, VOTERS_MAX, Ballot, View
 from whence.types import Instant

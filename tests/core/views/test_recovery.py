@@ -62,7 +62,7 @@ def said_by(member: ViewMember) -> dict[str, Any]:
     state, changes = member.state, member.changes
     acceptor = changes.participant.acceptor
     acceptor.look_at(state.adopted)
-    member.links.count_taken()
+    member.state.count_taken()
     return {
         "me": state.me, "views": state.views, "adopted": state.adopted, "entered": state.entered,
         "marked": state.mark_epoch, "opened": state.opened, "frozen": state.frozen, "ballot": state.report_ballot,

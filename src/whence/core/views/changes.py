@@ -30,10 +30,11 @@ from whence.core.views.items import (
 )
 from whence.core.views.journal import Ended, Entered, Journal, RemovedAt
 from whence.core.views.leader import Leader
-from whence.core.views.links import NEVER, Links, last_event
+from whence.core.views.links import Links
 from whence.core.views.participant import Participant
+from whence.core.views.peers import NEVER
 from whence.core.views.settings import ViewSettings
-from whence.core.views.state import ViewState
+from whence.core.views.stability import Stability, last_event
 from whence.core.views.view import VOTERS_MAX, MemberId, View
 from whence.types import EventId, Instant
 
@@ -59,11 +60,14 @@ class Changes:
     leader_type: type[Leader] = Leader
 
     def __init__(
-        self, state: ViewState, links: Links, inbox: Inbox, journal: Journal, settings: ViewSettings, rng: RandomSource
-    ) -> None:
-        self.state, self.links, self.inbox, self.journal, self.settings = state, links, inbox, journal, settings
+        self, links: Links, stability: Stability, inbox: Inbox, journal: Journal, settings: ViewSettings,
+        rng: RandomSource,
+    ) -> None:  # fmt: skip
+        self.state = links.state
+        self.links, self.stability, self.inbox, self.journal = links, stability, inbox, journal
+        self.settings = settings
         self.participant = self.participant_type(inbox, links, journal)
-        self.leader = self.leader_type(state)
+        self.leader = self.leader_type(self.state)
         self._rng = rng
         self.condemned: dict[MemberId, None] = {}
         """Members that an operator removed here."""
@@ -489,7 +493,7 @@ class Changes:
 
     def end_alone(self, ready: Ready) -> None:
         """Be out as the last member: the group ends, and nobody need know."""
-        self.end(Note("leave", "left", epoch=self.state.adopted, event=self.links.settled_last), ready)
+        self.end(Note("leave", "left", epoch=self.state.adopted, event=self.stability.settled_last), ready)
 
     def end(self, verdict: Note, ready: Ready) -> None:
         """Be out for good: enough of the others know it."""
@@ -503,7 +507,7 @@ class Changes:
         cut = view.cut_of(self.state.me)
         if cut is None:
             return Note("leave", "removed_unknown", epoch=view.epoch)
-        last = self.links.settled_last
+        last = self.stability.settled_last
         for number in sorted(self.state.own.retained):
             message = self.state.own.retained[number]
             if number <= cut.number and isinstance(message, ViewMessage):

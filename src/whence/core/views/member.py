@@ -36,11 +36,13 @@ from whence.core.views.items import (
     Wish,
 )
 from whence.core.views.journal import Entered, Journal
-from whence.core.views.links import NEVER, Links
+from whence.core.views.links import Links
 from whence.core.views.newcomer import Newcomer
 from whence.core.views.order import Order
+from whence.core.views.peers import NEVER
 from whence.core.views.recovery import Recovery
 from whence.core.views.settings import ViewSettings
+from whence.core.views.stability import Stability
 from whence.core.views.state import ViewState
 from whence.core.views.status import Status
 from whence.core.views.view import MemberId, first_view
@@ -58,6 +60,7 @@ class ViewMember:
     state_type: type[ViewState] = ViewState
     journal_type: type[Journal] = Journal
     links_type: type[Links] = Links
+    stability_type: type[Stability] = Stability
     inbox_type: type[Inbox] = Inbox
     changes_type: type[Changes] = Changes
     newcomer_type: type[Newcomer] = Newcomer
@@ -72,10 +75,11 @@ class ViewMember:
         self.order = self.order_type(self.state)
         self.journal = self.journal_type(self.state)
         self.links = self.links_type(self.state, settings, self.order)
+        self.stability = self.stability_type(self.links, settings)
         self.inbox = self.inbox_type(self.links, self.journal, settings, self.order)
-        self.changes = self.changes_type(self.state, self.links, self.inbox, self.journal, settings, rng)
+        self.changes = self.changes_type(self.links, self.stability, self.inbox, self.journal, settings, rng)
         self.newcomer = self.newcomer_type(self.changes)
-        self.recovery = Recovery(self.changes, self.newcomer)
+        self.recovery = Recovery(self.changes, self.newcomer, self.stability)
         self.changes.bundles = lambda: self.recovery.bundles
         self._status = Status(self.changes, self.newcomer)
         self._published = 0
@@ -184,7 +188,7 @@ class ViewMember:
         self.recovery.bundles += 1
         taken = []
         if state.entered == state.adopted:
-            self.links.count_taken()
+            state.count_taken()
             self.journal.taken(ready)
             taken = [stream.taken for stream in state.here]
         message = ViewMessage(
@@ -194,7 +198,7 @@ class ViewMember:
         ready.published = Returned(bundle)
         ready.mark = self.order.mark_of(message)
         self.changes.count_own(message)
-        self.links.retained_bytes += len(bundle.body)
+        self.stability.retained_bytes += len(bundle.body)
         self.journal.own(message, ready)
         if self.settings.majority:
             self.journal.barrier(ready)
@@ -211,12 +215,14 @@ class ViewMember:
 
     def _check_room(self, size: int, ready: Ready) -> None:
         own, settings = self.state.own, self.settings
-        if len(own.retained) >= settings.window or self.links.retained_bytes + size > settings.window_bytes:
-            self.links.settle(ready)
+        if len(own.retained) >= settings.window or self.stability.retained_bytes + size > settings.window_bytes:
+            self.stability.settle(ready)
         if len(own.retained) >= settings.window:
             raise LimitError("window", settings.window, len(own.retained) + 1, transient=True)
-        if self.links.retained_bytes and self.links.retained_bytes + size > settings.window_bytes:
-            raise LimitError("window_bytes", settings.window_bytes, self.links.retained_bytes + size, transient=True)
+        if self.stability.retained_bytes and self.stability.retained_bytes + size > settings.window_bytes:
+            raise LimitError(
+                "window_bytes", settings.window_bytes, self.stability.retained_bytes + size, transient=True
+            )
 
     # --- receiving ---
 
@@ -272,7 +278,7 @@ class ViewMember:
             ready.send.append(Send((pid,), links.ack()))
         if useful:
             self.newcomer.try_open(now, ready)
-            links.settle(ready)
+            self.stability.settle(ready)
 
     def _receive_outside(self, pid: int, item: Item, now: Instant, ready: Ready) -> None:
         match item:
@@ -365,7 +371,7 @@ class ViewMember:
             if now >= self.links.ack_at:
                 self.journal.taken(ready)
                 self.links.tell(now, ready)
-                self.links.settle(ready)
+                self.stability.settle(ready)
             if now >= self.links.retry_at:
                 self.links.repeat(now, ready)
             if now >= self.inbox.ask_at:
@@ -410,7 +416,7 @@ class ViewMember:
 
     def settled(self) -> int | None:
         """Return the last event of this incarnation that every other member's application has taken."""
-        last = self.links.settled_last
+        last = self.stability.settled_last
         return last.seq if last is not None and last.incarnation == self.me.incarnation else 0
 
     def missing(self, last: int) -> tuple[int, ...]:

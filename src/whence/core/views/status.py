@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from whence.core.member import MemberStatus, ViewStatus
 from whence.core.views.changes import Changes
-from whence.core.views.links import Links, Peer
+from whence.core.views.links import Links
 from whence.core.views.newcomer import Newcomer
+from whence.core.views.peers import Peer
 from whence.core.views.state import ViewState
 from whence.core.views.view import MemberId
 

@@ -78,9 +78,10 @@ class ViewMember:
         self.stability = self.stability_type(self.links, settings)
         self.inbox = self.inbox_type(self.links, self.journal, settings, self.order)
         self.changes = self.changes_type(self.links, self.stability, self.inbox, self.journal, settings, rng)
+        self.wishes, self.removal = self.changes.wishes, self.changes.removal
         self.newcomer = self.newcomer_type(self.changes)
         self.recovery = Recovery(self.changes, self.newcomer, self.stability)
-        self.changes.bundles = lambda: self.recovery.bundles
+        self.removal.bundles = lambda: self.recovery.bundles
         self._status = Status(self.changes, self.newcomer)
         self._published = 0
         """Events published in this incarnation."""
@@ -122,7 +123,7 @@ class ViewMember:
             peer.first = 1 if peer.member.joined <= (state.me or peer.member).joined else None
         for mark in state.own.marks:
             self.links.marked(mark.number, mark.epoch)
-        if self.changes.removed_by is None:
+        if self.removal.by is None:
             self.changes.try_enter(now, ready)
             self.changes.mark(now, ready)
             if state.opened:
@@ -134,7 +135,7 @@ class ViewMember:
         for peer in self.links.peers.values():
             self.links.push(peer, ready)
         self.links.owe(now)
-        self.changes.look(now)
+        self.wishes.look(now)
         return self._finish(now, ready)
 
     def resume(self, taken: Sequence[int], reported: int, taken_in_part: Sequence[int] = ()) -> None:
@@ -159,14 +160,14 @@ class ViewMember:
 
     def leave(self, now: Instant) -> Ready:
         """Begin to leave: nothing more is published, and what was is settled first."""
-        if self.state.me is None or self.changes.removed_by is not None:
+        if self.state.me is None or self.removal.by is not None:
             raise NotMemberError("only a member can leave")
         ready = Ready()
-        self.changes.leaving = True
+        self.removal.leaving = True
         if not self.links.all:
-            self.changes.end_alone(ready)
+            self.removal.end_alone(ready)
             return ready
-        self.changes.look(now)
+        self.wishes.look(now)
         return self._finish(now, ready)
 
     # --- publishing ---
@@ -175,10 +176,10 @@ class ViewMember:
         """Publish events as one bundle. Raises NotMemberError outside the group, RemovedError once it was removed,
         LimitError over a limit."""
         state = self.state
-        if (view := self.changes.removed_by) is not None:
-            verdict = self.changes.verdict(view)
+        if (view := self.removal.by) is not None:
+            verdict = self.removal.verdict(view)
             raise RemovedError(view.epoch, verdict.event, is_known=verdict.reason != "removed_unknown")
-        if not state.live or self.changes.leaving:
+        if not state.live or self.removal.leaving:
             raise NotMemberError("only a member may publish, and this process is none, or is leaving")
         bundle, count = packed(self.me, self._published + 1, payloads), len(payloads)
         self._limits.check(count, len(bundle.body), self._published)
@@ -238,7 +239,7 @@ class ViewMember:
         if state.me is None:
             self._receive_outside(pid, item, now, ready)
             return
-        if self.changes.removed_by is not None:
+        if self.removal.by is not None:
             self._receive_removed(pid, item, now, ready)
             return
         if pid != self.me.pid and not isinstance(
@@ -255,9 +256,9 @@ class ViewMember:
             case Fetch():
                 self.inbox.answer(pid, item, ready)
             case JoinRequest():
-                self.changes.join_asked(pid, incarnation, item, now, ready)
+                self.wishes.join_asked(pid, incarnation, item, now, ready)
             case Wish():
-                self.changes.wish(pid, item, now, ready)
+                self.wishes.wish(pid, item, now, ready)
             case Decree():
                 self.changes.decree(pid, item, now, ready)
             case Hint() | Knows():
@@ -292,20 +293,18 @@ class ViewMember:
     def _receive_removed(self, pid: int, item: Item, now: Instant, ready: Ready) -> None:
         match item:
             case Knows(epoch):
-                self.changes.knows(pid, epoch, ready)
-            case Decree(view) if self.changes.removed_by is not None and view.epoch > self.changes.removed_by.epoch:
-                self.changes.knows(pid, view.epoch, ready)
-            case ViewAck(adopted=adopted) if (
-                self.changes.removed_by is not None and adopted >= self.changes.removed_by.epoch
-            ):
-                self.changes.knows(pid, adopted, ready)
+                self.removal.knows(pid, epoch, ready)
+            case Decree(view) if self.removal.by is not None and view.epoch > self.removal.by.epoch:
+                self.removal.knows(pid, view.epoch, ready)
+            case ViewAck(adopted=adopted) if self.removal.by is not None and adopted >= self.removal.by.epoch:
+                self.removal.knows(pid, adopted, ready)
             case Prepare() | Freeze() | Target() | Accept():
                 self.changes.receive(pid, item, now, ready)
 
     def _progress(self, now: Instant, ready: Ready) -> None:
         """Do what became possible: reach targets, close cuts, enter views, be opened."""
         state = self.state
-        if self.changes.removed_by is not None:
+        if self.removal.by is not None:
             return
         if state.targets:
             self.changes.participant.flush(now, ready)
@@ -322,13 +321,13 @@ class ViewMember:
         """Suspect a member that did not take what it was sent."""
         ready = Ready()
         if self.links.suspect(peer, now):
-            self.changes.look(now)
+            self.wishes.look(now)
         return self._finish(now, ready)
 
     def meet(self, peer: Process, now: Instant) -> Ready:
         """Ask a member that has connected how far it is: its answer ends a suspicion."""
         ready = Ready()
-        if peer.pid in self.links.peers and self.changes.removed_by is None:
+        if peer.pid in self.links.peers and self.removal.by is None:
             ready.send.append(Send((peer.pid,), self.links.ack(asks=True)))
         return self._finish(now, ready)
 
@@ -342,16 +341,16 @@ class ViewMember:
         Raises UsageError.
         """
         ready = Ready()
-        if self.state.me is None or self.changes.removed_by is not None:
+        if self.state.me is None or self.removal.by is not None:
             raise UsageError(f"{name}: this process is no member")
         if name == "remove":
-            if argument == self.me.pid or not self.changes.remove(argument, now):
+            if argument == self.me.pid or not self.wishes.remove(argument, now):
                 raise UsageError(f"remove: process {argument} is no other member")
         elif name == "suspect":
             self.links.suspects.force(argument)
             if argument in self.links.peers:
                 self.links.peers[argument].suspected_at = now
-            self.changes.look(now)
+            self.wishes.look(now)
         elif name == "trust":
             self.links.suspects.release(argument)
             if argument in self.links.peers:
@@ -363,11 +362,11 @@ class ViewMember:
     def tick(self, now: Instant) -> Ready:
         """Do what is due."""
         ready = Ready()
-        if self.changes.ended:
+        if self.removal.ended:
             return ready
         if now >= self.newcomer.ask_at:
             self.newcomer.repeat(now, ready)
-        if self.state.me is not None and self.changes.removed_by is None:
+        if self.state.me is not None and self.removal.by is None:
             if now >= self.links.ack_at:
                 self.journal.taken(ready)
                 self.links.tell(now, ready)
@@ -378,8 +377,8 @@ class ViewMember:
                 self.inbox.release(now, ready)
                 self._progress(now, ready)
                 self.inbox.ask(now, ready)
-        if now >= self.changes.next_at:
-            self.changes.tick(now, ready)
+        if now >= self.wishes.next_at:
+            self.wishes.tick(now, ready)
         return self._finish(now, ready)
 
     def _finish(self, now: Instant, ready: Ready) -> Ready:
@@ -390,10 +389,10 @@ class ViewMember:
             self._receive(self.me, item, now, ready)
             own.extend(self._to_itself(ready))
         self.order.reserve(ready)
-        soonest = self.changes.next_at
-        if self.changes.removed_by is None:
+        soonest = self.wishes.next_at
+        if self.removal.by is None:
             soonest = min(soonest, self.links.ack_at, self.links.retry_at, self.inbox.ask_at, self.newcomer.ask_at)
-        if soonest < NEVER and not self.changes.ended:
+        if soonest < NEVER and not self.removal.ended:
             ready.wake_at = soonest
         return ready
 

@@ -134,7 +134,7 @@ class Recovery:
             state.look_at_entered()
         changes.participant.acceptor.look_at(state.adopted)
         if removed is not None:
-            changes.removed_by = state.views.get(removed)
+            changes.removal.by = state.views.get(removed)
         return True
 
     def _of_last_membership(self, records: Sequence[bytes]) -> list[journal.Entry]:
@@ -261,7 +261,7 @@ class Recovery:
     def checkpoint(self) -> list[bytes]:
         """Return records that are equivalent to all persisted so far."""
         state = self.state
-        if self.changes.ended:
+        if self.changes.removal.ended:
             return [journal.encode(Ended(self.bundles))]
         if state.me is None:
             return [] if self._ended is None else [journal.encode(self._ended)]
@@ -285,8 +285,8 @@ class Recovery:
         acceptor = self.changes.participant.acceptor
         if acceptor.instance >= 0:
             entries.append(acceptor.record())
-        if self.changes.removed_by is not None:
-            entries.append(RemovedAt(self.changes.removed_by.epoch))
+        if self.changes.removal.by is not None:
+            entries.append(RemovedAt(self.changes.removal.by.epoch))
         entries += self.changes.inbox.stage.records()
         records = [journal.encode(entry) for entry in entries]
         records += [journal.record_of_own(message) for message in mine.retained.values()]

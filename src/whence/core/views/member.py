@@ -11,8 +11,7 @@ Source: docs/papers/views.md.
 from collections import deque
 from collections.abc import Sequence
 
-from whence.core.member import OverlayStatus, ViewStatus
-from whence.core.ready import Gauge, Item, Note, RandomSource, Ready, Returned, Send
+from whence.core.ready import Item, Note, RandomSource, Ready, Send
 from whence.core.views.changes import Changes, view_note
 from whence.core.views.inbox import Inbox
 from whence.core.views.items import (
@@ -38,22 +37,22 @@ from whence.core.views.items import (
 from whence.core.views.journal import Entered, Journal
 from whence.core.views.links import Links
 from whence.core.views.newcomer import Newcomer
+from whence.core.views.observed import Observed
 from whence.core.views.order import Order
 from whence.core.views.peers import NEVER
+from whence.core.views.publisher import Publisher
 from whence.core.views.recovery import Recovery
 from whence.core.views.settings import ViewSettings
 from whence.core.views.stability import Stability
 from whence.core.views.state import ViewState
 from whence.core.views.status import Status
 from whence.core.views.view import MemberId, first_view
-from whence.errors import LimitError, NotMemberError, RemovedError, UsageError
+from whence.errors import NotMemberError, UsageError
 from whence.limits import Limits
-from whence.types import Bundle, Instant, Process, packed
-
-OfChange = Prepare | Promise | Freeze | Report | Target | Flushed | Accept | Accepted | Nak
+from whence.types import Bundle, Instant, Process
 
 
-class ViewMember:
+class ViewMember(Observed):
     """One member of a living group."""
 
     order_type: type[Order] = Order
@@ -70,7 +69,6 @@ class ViewMember:
     ) -> None:
         self.me = me
         self.settings = settings
-        self._limits = limits
         self.state = self.state_type(me.pid, me.incarnation, remembers=remembers)
         self.order = self.order_type(self.state)
         self.journal = self.journal_type(self.state)
@@ -83,8 +81,7 @@ class ViewMember:
         self.recovery = Recovery(self.changes, self.newcomer, self.stability)
         self.removal.bundles = lambda: self.recovery.bundles
         self._status = Status(self.changes, self.newcomer)
-        self._published = 0
-        """Events published in this incarnation."""
+        self._publisher = Publisher(me, limits, self.changes, self.stability, self.recovery)
 
     # --- incarnations ---
 
@@ -142,21 +139,11 @@ class ViewMember:
         """Set, before an earlier incarnation is resumed, what the application has; see Resuming."""
         self.recovery.resume(taken, reported, taken_in_part)
 
-    @property
-    def taken(self) -> list[int]:
-        """Return the number of messages with events that the application has taken, by slot."""
-        return self.state.taken_counts
+    def checkpoint(self) -> list[bytes]:
+        """Return records that are equivalent to all persisted so far."""
+        return self.recovery.checkpoint()
 
-    def place_of(self, pid: int, incarnation: int) -> int:
-        """Return the slot in which a process's messages are counted."""
-        stream = self.state.stream_of(pid, incarnation)
-        assert stream is not None, "what is delivered belongs to a member"
-        return stream.slot
-
-    @property
-    def is_member(self) -> bool:
-        """Tell whether this process is a member, or was one."""
-        return self.state.me is not None
+    # --- leaving ---
 
     def leave(self, now: Instant) -> Ready:
         """Begin to leave: nothing more is published, and what was is settled first."""
@@ -175,37 +162,8 @@ class ViewMember:
     def publish(self, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
         """Publish events as one bundle. Raises NotMemberError outside the group, RemovedError once it was removed,
         LimitError over a limit."""
-        state = self.state
-        if (view := self.removal.by) is not None:
-            verdict = self.removal.verdict(view)
-            raise RemovedError(view.epoch, verdict.event, is_known=verdict.reason != "removed_unknown")
-        if not state.live or self.removal.leaving:
-            raise NotMemberError("only a member may publish, and this process is none, or is leaving")
-        bundle, count = packed(self.me, self._published + 1, payloads), len(payloads)
-        self._limits.check(count, len(bundle.body), self._published)
         ready = Ready()
-        self._check_room(len(bundle.body), ready)
-        self._published += count
-        self.recovery.bundles += 1
-        taken = []
-        if state.entered == state.adopted:
-            state.count_taken()
-            self.journal.taken(ready)
-            taken = [stream.taken for stream in state.here]
-        message = ViewMessage(
-            state.place, state.entered, self.changes.past(), self.order.next_clock(now), self.settings.majority, taken,
-            bundle,
-        )  # fmt: skip
-        ready.published = Returned(bundle)
-        ready.mark = self.order.mark_of(message)
-        self.changes.count_own(message)
-        self.stability.retained_bytes += len(bundle.body)
-        self.journal.own(message, ready)
-        if self.settings.majority:
-            self.journal.barrier(ready)
-        self.links.send(message, message.number, now, ready)
-        self.order.got(state.own, message, 0, now, ready)
-        self.links.watch(now)
+        bundle = self._publisher.publish(payloads, now, ready)
         return bundle, self._finish(now, ready)
 
     def publish_to(self, group: int, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
@@ -213,17 +171,6 @@ class ViewMember:
         if group:
             raise UsageError(f"a mesh is one group, number 0, not {group}")
         return self.publish(payloads, now)
-
-    def _check_room(self, size: int, ready: Ready) -> None:
-        own, settings = self.state.own, self.settings
-        if len(own.retained) >= settings.window or self.stability.retained_bytes + size > settings.window_bytes:
-            self.stability.settle(ready)
-        if len(own.retained) >= settings.window:
-            raise LimitError("window", settings.window, len(own.retained) + 1, transient=True)
-        if self.stability.retained_bytes and self.stability.retained_bytes + size > settings.window_bytes:
-            raise LimitError(
-                "window_bytes", settings.window_bytes, self.stability.retained_bytes + size, transient=True
-            )
 
     # --- receiving ---
 
@@ -242,9 +189,7 @@ class ViewMember:
         if self.removal.by is not None:
             self._receive_removed(pid, item, now, ready)
             return
-        if pid != self.me.pid and not isinstance(
-            item, JoinRequest
-        ):  # who asks to join is not yet the member of its name
+        if pid != self.me.pid and not isinstance(item, JoinRequest):  # who asks is not yet the member of its name
             links.heard(pid, incarnation, now, ready)
         match item:
             case ViewMessage() | ViewMark():
@@ -406,58 +351,3 @@ class ViewMember:
                 if send.to != (pid,)
             ]
         return mine
-
-    # --- what observers and drivers ask ---
-
-    def view(self) -> tuple[int, ...] | None:
-        """Return None: views are recorded when they are entered."""
-        return None
-
-    def settled(self) -> int | None:
-        """Return the last event of this incarnation that every other member's application has taken."""
-        last = self.stability.settled_last
-        return last.seq if last is not None and last.incarnation == self.me.incarnation else 0
-
-    def missing(self, last: int) -> tuple[int, ...]:
-        """Return the other members whose applications are not known to have taken the events up to `last`."""
-        numbers = [
-            number
-            for number, message in self.state.own.retained.items()
-            if isinstance(message, ViewMessage) and message.bundle.first <= last
-        ]
-        upto = max(numbers, default=0)
-        return tuple(pid for pid, peer in self.links.peers.items() if self.links.acked(peer) < upto)
-
-    def overlay_status(self) -> OverlayStatus:
-        """Return the other members, and those that are suspected."""
-        suspected = list(self.links.suspects.now)
-        return OverlayStatus(
-            list(self.links.peers), [pid for pid in self.links.peers if pid not in suspected], suspected
-        )
-
-    def view_status(self) -> ViewStatus | None:
-        """Return the view that was entered, and how far a change of it is."""
-        return self._status.view()
-
-    def opening_waits_for(self) -> str:
-        """Say what this process waits for before it is live."""
-        return self._status.opening()
-
-    def removal_lacks(self, gone: Sequence[int]) -> tuple[int, ...]:
-        """Return the voters without whom the others may not remove these members."""
-        return self._status.removal_lacks(gone)
-
-    def checkpoint(self) -> list[bytes]:
-        """Return records that are equivalent to all persisted so far."""
-        return self.recovery.checkpoint()
-
-    def gauges(self) -> list[Gauge]:
-        """Return how much is retained for others and held back; all must drain in the end."""
-        state, settings = self.state, self.settings
-        retained = sum(len(stream.retained) for stream in state.streams.values())
-        bound = (settings.window + 64) * max(1, len(state.streams))
-        return [
-            Gauge("retained", retained, bound, must_drain=True),
-            Gauge("held", self.inbox.held_count, settings.held_max, must_drain=True),
-            Gauge("frozen", len(state.frozen), 64, must_drain=True),
-        ]

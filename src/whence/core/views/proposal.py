@@ -1,8 +1,8 @@
 """What follows from the reports of an attempt: who cannot be supplied, and the view that is put to the vote.
 
 Laws (docs/papers/views.md, change). What counts of a removed member is held by somebody who stays, or those that have
-or need it go too. A cut is at the target that everybody flushed to. A member becomes a voter only when nothing that is
-older than it is unstable. All of it is computed from the attempt alone.
+or need it go too. A cut is at the target that everybody flushed to. A member becomes a voter only when everything
+unstable is for it too. All of it is computed from the attempt alone.
 """
 
 from whence.core.views.attempt import Attempt

@@ -55,9 +55,9 @@ class Wishes:
         self.next_at: Instant = NEVER
         """When to look again at what is wished."""
 
-    def look(self, now: Instant) -> None:
-        """Look soon at what is wished."""
-        self.next_at = min(self.next_at, now)
+    def look(self, at: Instant) -> None:
+        """Look at what is wished, no later than this."""
+        self.next_at = min(self.next_at, at)
 
     def pursued(self, now: Instant) -> None:
         """Note that somebody pursues a change: look at what is wished when whoever leads has had its time."""

@@ -385,7 +385,7 @@ def alone_knows_of_its_removal(bug: str | None) -> bool:
     group.remove(0, 3)
     unheard = either(of(ViewMark), both(of(Decree, ViewAck), between([0, 3], [1, 2])))
     group.wait(100 * MS, lose=unheard)
-    assert group.members[3].changes.removed_by is not None
+    assert group.members[3].removal.by is not None
     assert group.pids(1) == group.pids(2) == [0, 1, 2, 3]
     group.crash(0)
     group.suspect(1, 0)

@@ -62,7 +62,7 @@ def said_by(member: ViewMember) -> dict[str, Any]:
     state, changes = member.state, member.changes
     acceptor = changes.participant.acceptor
     acceptor.look_at(state.adopted)
-    member.links.count_taken()
+    member.state.count_taken()
     return {
         "me": state.me, "views": state.views, "adopted": state.adopted, "entered": state.entered,
         "marked": state.mark_epoch, "opened": state.opened, "frozen": state.frozen, "ballot": state.report_ballot,
@@ -72,7 +72,7 @@ def said_by(member: ViewMember) -> dict[str, Any]:
         "slots": {member: stream.slot for member, stream in state.streams.items()},
         "taken": {member: stream.taken for member, stream in state.streams.items()},
         "marks": {member: stream.marks for member, stream in state.streams.items()},
-        "removed": changes.removed_by,
+        "removed": member.removal.by,
     }  # fmt: skip
 
 
@@ -99,7 +99,7 @@ def test_a_rewritten_journal_says_the_same_as_the_records_it_replaces(
     group = Group(kind, None, ViewSettings(keep=keep))
     live_through(group, story)
     for pid, member in group.members.items():
-        if not member.is_member or member.changes.removed_by is not None:
+        if not member.is_member or member.removal.by is not None:
             continue
         whole, rewritten = restored(group, pid, group.records[pid]), restored(group, pid, member.checkpoint())
         one, other = said_by(whole), said_by(rewritten)
@@ -118,7 +118,7 @@ def test_a_later_incarnation_remembers_what_the_earlier_one_said(kind: str, stor
     group = Group(kind, None, ViewSettings())
     live_through(group, story)
     for pid, member in group.members.items():
-        if not member.is_member or member.changes.removed_by is not None:
+        if not member.is_member or member.removal.by is not None:
             continue
         before, after = said_by(member), said_by(restored(group, pid, group.records[pid]))
         for name in ("me", "adopted", "entered", "marked", "opened", "frozen", "ballot", "votes"):
@@ -133,7 +133,7 @@ def test_a_later_incarnation_promises_no_earlier_clock(story: list[tuple[str, in
     group = Group("total-strict", None, ViewSettings())
     live_through(group, story)
     for pid, member in group.members.items():
-        if member.is_member and member.changes.removed_by is None and isinstance(member.order, TotalOrder):
+        if member.is_member and member.removal.by is None and isinstance(member.order, TotalOrder):
             for records in (group.records[pid], member.checkpoint()):
                 later = restored(group, pid, records).order
                 assert isinstance(later, TotalOrder)
@@ -168,7 +168,7 @@ def test_a_removed_member_does_not_become_live_again() -> None:
     group = Group("causal-living", None, ViewSettings(journal=False))
     group.remove(0, 2)
     group.wait(100 * MS, lose=between([2], [0, 1]))
-    assert group.members[2].changes.removed_by is not None
+    assert group.members[2].removal.by is not None
     assert not group.is_live(2)
     with pytest.raises(NotMemberError):
         group.publish(2)

@@ -6,14 +6,13 @@ a quorum. Within an instance the set to be removed only grows. A vote that was a
 """
 
 from collections.abc import Collection, Container, Iterable
-from enum import Enum
-
-from msgspec import Struct
 
 from whence.core.ready import Note, Ready, Send
+from whence.core.views.attempt import Attempt, Phase, Plan
 from whence.core.views.items import Accept, Accepted, Decree, Flushed, Freeze, Nak, Prepare, Promise, Report, Target
+from whence.core.views.proposal import plain_view, removal_view, unsupplied
 from whence.core.views.state import ViewState
-from whence.core.views.view import MARKS_MAX, NO_BALLOT, VOTERS_MAX, Ballot, Cut, MarkAt, MemberId, View
+from whence.core.views.view import NO_BALLOT, Ballot, MemberId, View
 from whence.types import Instant
 
 MEMBERS_MAX = 16
@@ -25,55 +24,6 @@ YIELD_NS = 4_000_000_000
 GIVEN_UP_NS = 8_000_000_000
 """How long a removal waits that was given up because nobody has what counts of the removed: only an operator, or a
 member that comes back, can help."""
-
-
-class Phase(Enum):
-    """How far an attempt is."""
-
-    PREPARE = "prepare"
-    REPORT = "report"
-    FLUSH = "flush"
-    ACCEPT = "accept"
-
-
-class Plan(Struct, eq=False):
-    """What an attempt wants to change."""
-
-    remove: dict[int, None]
-    leavers: dict[int, None]
-    joins: dict[int, int]
-    """Newcomers, and the incarnations that asked."""
-    plain: bool
-    """Nobody is removed and no voter is added: nothing need be flushed."""
-    promote: bool = False
-
-
-class Attempt:
-    """One ballot of a change."""
-
-    def __init__(self, view: View, ballot: Ballot, plan: Plan, now: Instant) -> None:
-        self.view = view
-        self.ballot = ballot
-        self.plan = plan
-        self.phase = Phase.PREPARE
-        self.moved_at = now
-        self.promises: dict[int, Promise] = {}
-        self.reports: dict[int, Report] = {}
-        self.flushed: dict[int, None] = {}
-        self.votes: dict[int, None] = {}
-        self.value: View | None = None
-        self.targets: list[int] = []
-
-    @property
-    def dead(self) -> dict[int, None]:
-        """Return those to be removed that do not report."""
-        return {pid: None for pid in self.plan.remove if pid not in self.plan.leavers}
-
-    @property
-    def asked(self) -> tuple[int, ...]:
-        """Return those that report and flush."""
-        dead = self.dead
-        return tuple(member.pid for member in self.view.members if member.pid not in dead)
 
 
 class Leader:
@@ -301,80 +251,18 @@ class Leader:
         self.begin(Plan({}, {}, joins, plain=True), now, ready)
 
     def _unsupplied(self, attempt: Attempt) -> dict[int, None]:
-        """Return those that have, or need, messages of a removed member that nobody can supply."""
-        dead: dict[int, None] = {}
-        reports = attempt.reports
-        for place, member in enumerate(attempt.view.members):
-            if member.pid not in attempt.plan.remove:
-                continue
-            opened = {pid: report for pid, report in reports.items() if report.opened}
-            if not opened:
-                continue
-            low = min(report.got[place] for report in opened.values())
-            high = max(report.acted_on[place] for report in opened.values())
-            supplied = high
-            for number in range(low + 1, high + 1):
-                if not any(report.held_from[place] <= number <= report.got[place] for report in opened.values()):
-                    supplied = number - 1
-                    break
-            dead |= {pid: None for pid, report in opened.items() if report.acted_on[place] > supplied}
-            dead |= self._newcomers_without(attempt, place, member, min(supplied, high), opened)
-        return dead
+        """Return those that have, or need, what nobody can supply."""
+        return unsupplied(attempt)
 
-    def _newcomers_without(
-        self, attempt: Attempt, place: int, member: MemberId, upto: int, opened: dict[int, Report]
-    ) -> dict[int, None]:
-        """Return newcomers for whom messages of a removed member, from their mark on, are held by nobody."""
-        dead: dict[int, None] = {}
-        for pid, report in attempt.reports.items():
-            mine = attempt.view.member_of(pid)
-            if report.opened or mine is None or mine.joined <= member.joined or pid == member.pid:
-                continue
-            marks = [mark for other in attempt.reports.values() for mark in other.marks[place]]
-            base = next((mark.number for mark in marks if mark.is_base_for(mine.joined)), upto + 1)
-            for number in range(base, upto + 1):
-                if not any(other.held_from[place] <= number <= other.got[place] for other in opened.values()):
-                    dead[pid] = None
-                    break
-        return dead
-
-    # --- values ---
+    # --- the vote ---
 
     def _plain(self, attempt: Attempt) -> View:
-        view, joins = attempt.view, attempt.plan.joins
-        epoch = view.epoch + 1
-        members = [*view.members, *[MemberId(pid, epoch) for pid in joins]]
-        return View(epoch, members, view.voters, [*view.nonces, *joins.values()], [])
+        """Return the view that removes nobody."""
+        return plain_view(attempt)
 
     def _removal(self, attempt: Attempt) -> View:
-        view, plan = attempt.view, attempt.plan
-        epoch = view.epoch + 1
-        stays = [
-            (member, nonce)
-            for member, nonce in zip(view.members, view.nonces, strict=True)
-            if member.pid not in plan.remove
-        ]
-        members = [*[member for member, _ in stays], *[MemberId(pid, epoch) for pid in plan.joins]]
-        nonces = [*[nonce for _, nonce in stays], *plan.joins.values()]
-        voters = [voter for voter in view.voters if voter.pid not in plan.remove]
-        closed = min(report.closed for report in attempt.reports.values())
-        for member, _ in stays:
-            if len(voters) < VOTERS_MAX and member not in voters and member.joined <= closed:
-                voters.append(member)
-        cuts = [
-            self._cut(attempt, place, member) for place, member in enumerate(view.members) if member.pid in plan.remove
-        ]
-        return View(epoch, members, voters, nonces, cuts)
-
-    def _cut(self, attempt: Attempt, place: int, member: MemberId) -> Cut:
-        number = attempt.targets[place]
-        clock = 0
-        marks: dict[int, MarkAt] = {}
-        for report in attempt.reports.values():
-            if report.got[place] == number:
-                clock = max(clock, report.clocks[place])
-            marks |= {mark.number: mark for mark in report.marks[place] if mark.number <= number}
-        return Cut(member, number, clock, [marks[at] for at in sorted(marks)][-MARKS_MAX:])
+        """Return the view that removes whom the plan names."""
+        return removal_view(attempt)
 
     def _propose(self, attempt: Attempt, ready: Ready) -> None:
         """Put the view to the vote, unless it would change nothing."""

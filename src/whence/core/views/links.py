@@ -7,14 +7,14 @@ for a while.
 """
 
 from whence.core.membership.suspects import Suspects
-from whence.core.ready import Note, Ready, Send
-from whence.core.views.items import Decree, Message, ViewAck, ViewMark, ViewMessage
+from whence.core.ready import Ready, Send
+from whence.core.views.items import Decree, Message, ViewAck, ViewMessage
 from whence.core.views.order import Order
+from whence.core.views.peers import NEVER, Peer, arranged
 from whence.core.views.settings import ViewSettings
 from whence.core.views.state import ViewState
-from whence.core.views.streams import Stream
 from whence.core.views.view import MemberId, View
-from whence.types import Bundle, EventId, Instant
+from whence.types import Instant
 
 AGAIN_MAX = 16
 """Messages repeated at a time."""
@@ -23,39 +23,6 @@ DECREES_MAX = 16
 """Views told at a time."""
 
 ACKS_PER_WINDOW = 4
-
-NEVER = 1 << 62
-
-
-def last_event(bundle: Bundle) -> EventId:
-    """Return the last event of a bundle."""
-    return EventId(bundle.pid, bundle.incarnation, bundle.last)
-
-
-class Peer:
-    """What is known of one other member of the latest view. Numbers per member are in the order of that view."""
-
-    __slots__ = (
-        "adopted", "backoff", "entered", "first", "got", "heard_at", "incarnation", "member", "removed", "retry_at",
-        "sent", "since", "stored", "suspected_at", "taken",
-    )  # fmt: skip
-
-    def __init__(self, member: MemberId, size: int, retry_ns: int) -> None:
-        self.member = member
-        self.incarnation = 0
-        self.entered = self.adopted = -1
-        self.got, self.taken, self.stored = [0] * size, [0] * size, [0] * size
-        self.removed: dict[MemberId, int] = {}
-        """Of removed members that are not finished there: what it has taken."""
-        self.first: int | None = None
-        """The first own message that is for it; None: it has no place in any view that was entered here."""
-        self.sent = 0
-        self.heard_at: Instant = -NEVER
-        self.since: Instant = 0
-        """When it began to owe an answer."""
-        self.retry_at: Instant = NEVER
-        self.backoff = retry_ns
-        self.suspected_at: Instant = NEVER
 
 
 class Links:
@@ -70,18 +37,9 @@ class Links:
         self.all: tuple[int, ...] = ()
         self.place = -1
         """This member's place in the latest view."""
-        self.settled = 0
-        """Own messages up to here are stable."""
-        self.settled_last: EventId | None = None
-        """The last own event that is stable."""
-        self.majority = 0
-        """Own messages up to here are stored by a quorum."""
-        self.retained_bytes = 0
-        """Payload bytes of own messages that are not stable."""
         self.ack_at: Instant = NEVER
         self.retry_at: Instant = NEVER
         self._owes = False
-        self._settled_noted: EventId | None = None
         self._got_since_ack = 0
         self._last_ack: ViewAck | None = None
         self._promise, self._promised = order.promise, order.promised
@@ -91,41 +49,25 @@ class Links:
 
     def adopt(self, view: View, now: Instant) -> None:
         """Take over the members of a view that is now the latest."""
-        former = self.peers
-        before = former_view = None
-        if self.state.adopted in self.state.views and former:
-            former_view = self.state.views[self.state.adopted]
-        before = [] if former_view is None else [former_view.place_of(member.pid) for member in view.members]
-        kept: list[int] = []
-        if former_view is not None:
-            kept = [
-                place if former_view.members[place] == member else -1
-                for place, member in zip(before, view.members, strict=True)
-            ]
+        state, former = self.state, self.peers
         self.peers = {}
         for member in view.members:
-            if member.pid == self.state.pid:
+            if member.pid == state.pid:
                 continue
             peer = former.get(member.pid)
             if peer is None or peer.member != member:
                 peer = Peer(member, len(view.members), self.settings.retry_ns)
                 peer.since = now
-                if self.state.me is not None and member.joined <= self.state.me.joined:
+                if state.me is not None and member.joined <= state.me.joined:
                     peer.first = 1
             else:
-                for cut in view.cuts:
-                    place = former_view.place_of(cut.member.pid) if former_view is not None else -1
-                    if place >= 0 and peer.taken[place]:
-                        peer.removed[cut.member] = max(peer.removed.get(cut.member, 0), peer.taken[place])
-                peer.got = [peer.got[place] if place >= 0 else 0 for place in kept]
-                peer.taken = [peer.taken[place] if place >= 0 else 0 for place in kept]
-                peer.stored = [peer.stored[place] if place >= 0 else 0 for place in kept]
+                peer.renumber(state.latest, view)
             self.peers[member.pid] = peer
         for pid in former:
             if pid not in self.peers or self.peers[pid] is not former[pid]:
                 self.suspects.release(pid)
         self.all = tuple(self.peers)
-        self.place = view.place_of(self.state.pid)
+        self.place = view.place_of(state.pid)
         self._last_ack = None
         self.arm(now)
 
@@ -186,8 +128,7 @@ class Links:
         peer.heard_at = now
         if incarnation > peer.incarnation:
             if peer.incarnation:
-                peer.got = peer.taken.copy()
-                peer.stored = [0] * len(peer.stored)
+                peer.forget_untaken()
                 peer.sent = self.came(peer)
                 peer.retry_at = min(peer.retry_at, now + self.settings.retry_ns)
                 self.retry_at = min(self.retry_at, peer.retry_at)
@@ -211,8 +152,7 @@ class Links:
             or message.past[message.origin] < peer.got[message.origin]
         ):
             return
-        peer.got = list(map(max, peer.got, message.past))
-        peer.taken = list(map(max, peer.taken, message.taken))
+        peer.raise_to(message.past, message.taken)
         peer.entered = peer.adopted = max(peer.adopted, message.epoch)
 
     def take_ack(self, pid: int, incarnation: int, ack: ViewAck, now: Instant, ready: Ready) -> bool:
@@ -223,28 +163,15 @@ class Links:
         if view is None or len(ack.got) != len(view.members) or view.member_of(pid) != peer.member:
             return False
         latest = self.state.latest
-        if ack.adopted == latest.epoch:
-            got, taken, stored = ack.got, ack.taken, ack.stored
-        else:
-            places = [
-                place if (place := view.place_of(member.pid)) >= 0 and view.members[place] == member else -1
-                for member in latest.members
-            ]
-            got, taken, stored = (
-                [numbers[place] if place >= 0 else 0 for place in places]
-                for numbers in (ack.got, ack.taken, ack.stored)
-            )
+        got, taken, stored = ack.got, ack.taken, ack.stored
+        if ack.adopted != latest.epoch:
+            got, taken, stored = (arranged(numbers, view, latest) for numbers in (got, taken, stored))
         came = self.came(peer)
-        peer.got = list(map(max, peer.got, got))
-        peer.taken = list(map(max, peer.taken, taken))
-        peer.stored = list(map(max, peer.stored, stored))
+        peer.raise_to(got, taken, stored)
         if ack.promise:
             self._promised(peer.member, got[latest.place_of(pid)], ack.promise)
         if ack.adopted >= peer.adopted:
-            peer.removed = {
-                MemberId(other, joined): max(number, peer.removed.get(MemberId(other, joined), 0))
-                for other, joined, number in ack.removed
-            }
+            peer.speaks_of(ack.removed)
             if ack.adopted < latest.epoch:
                 self._carry_removed(peer, view, ack)
         peer.adopted = max(peer.adopted, ack.adopted)
@@ -270,142 +197,13 @@ class Links:
         for epoch in known[-1:] if forgotten else known[:DECREES_MAX]:
             ready.send.append(Send((pid,), Decree(self.state.views[epoch], forgotten)))
 
-    # --- what is stable ---
-
-    def settle(self, ready: Ready) -> None:
-        """Drop what everybody has taken for whom it was, and notice which own messages are safe."""
-        state = self.state
-        if state.me is None or not state.here:
-            return
-        self.count_taken()
-        latest = state.latest
-        places = {member: place for place, member in enumerate(latest.members)}
-        mine = [state.streams[member].taken for member in latest.members]
-        rows = [(state.me.joined, mine), *[(peer.member.joined, peer.taken) for peer in self.peers.values()]]
-        for stream in list(state.streams.values()):
-            if not stream.retained:
-                self._finish(stream, places)
-                continue
-            place = places.get(stream.member)
-            if place is None:
-                taken = [(state.me.joined, stream.taken), *self._taken_of_removed(stream.member)]
-            else:
-                taken = [(joined, row[place]) for joined, row in rows]
-            self._drop_stable(stream, taken)
-            self._finish(stream, places)
-        own = state.own
-        settled = next(iter(own.retained), own.got + 1) - 1
-        if settled > self.settled:
-            self.settled = settled
-            if self.settled_last != self._settled_noted:
-                self._settled_noted = self.settled_last
-                ready.notes.append(Note("note", "settled", event=self.settled_last))
-        self._count_majority(ready)
-
-    def _taken_of_removed(self, member: MemberId) -> list[tuple[int, int]]:
-        """Return what every other member has taken of one that was removed. Who no longer speaks of it has all."""
-        epoch = self.removal_of(member)
-        return [
-            (peer.member.joined, peer.removed.get(member, NEVER if peer.entered >= epoch else 0))
-            for peer in self.peers.values()
-        ]
-
-    def removal_of(self, member: MemberId) -> int:
-        """Return the epoch of the view that removed a member."""
-        for epoch in sorted(self.state.views):
-            if self.state.views[epoch].cut_of(member) is not None:
-                return epoch
-        return NEVER
-
-    def _drop_stable(self, stream: Stream, taken: list[tuple[int, int]]) -> None:
-        everybody = min(number for _, number in taken)
-        mine = stream.member == self.state.me
-        for number in list(stream.retained):
-            message = stream.retained[number]
-            if number > everybody and any(has < number for joined, has in taken if joined <= message.epoch):
-                break
-            del stream.retained[number]
-            if mine and isinstance(message, ViewMessage):
-                self.retained_bytes -= len(message.bundle.body)
-                self.settled_last = last_event(message.bundle)
-
-    def _finish(self, stream: Stream, places: dict[MemberId, int]) -> None:
-        """Forget a removed member of which nothing is missing, retained or untaken."""
-        state = self.state
-        if stream.member in places or stream.retained or stream.member in state.open_cuts:
-            return
-        if stream.member in state.view.members or stream.taken < stream.got or stream.base is None:
-            return
-        del state.streams[stream.member]
-
-    def count_taken(self) -> None:
-        """Look up how far the application is."""
-        state = self.state
-        for stream in state.streams.values():
-            if not state.remembers:
-                stream.take_all()
-            elif stream.counted != state.taken_counts[stream.slot] or stream.silent:
-                stream.take(state.taken_counts[stream.slot])
-
-    def stored_numbers(self) -> dict[MemberId, int]:
-        """Return what counts for `majority`, by member: between a report and the next view it stands still."""
-        state = self.state
-        if state.stored_at_report is not None:
-            return state.stored_at_report
-        volatile = not state.remembers or self.settings.keep == "all"
-        return {
-            member: stream.got if volatile or member == state.me else stream.stored
-            for member, stream in state.streams.items()
-        }
-
-    def has_quorum(self, member: MemberId, number: int) -> bool:
-        """Tell whether a quorum of the voters here has a member's messages up to a number, in this view."""
-        state = self.state
-        has = [state.pid] if self.stored_numbers().get(member, 0) >= number else []
-        place = state.latest.place_of(member.pid)
-        if place < 0 or state.latest.members[place] != member:
-            return True  # it was removed: what counts of it was flushed
-        has += [pid for pid, peer in self.peers.items() if self._counts(peer) and peer.stored[place] >= number]
-        return state.view.has_quorum(has)
-
-    def _counts(self, peer: Peer) -> bool:
-        """Tell whether what a member has stored counts here: only in the same view."""
-        return peer.entered == self.state.entered
-
-    def _count_majority(self, ready: Ready) -> None:
-        state = self.state
-        if not self.settings.majority or state.me is None or not state.opened:
-            return
-        view, mine = state.view, state.me
-        has = {state.pid: self.stored_numbers().get(mine, 0)}
-        for pid, peer in self.peers.items():
-            if self._counts(peer):
-                has[pid] = peer.stored[self.place]
-        for number in sorted({has[voter.pid] for voter in view.voters if voter.pid in has}, reverse=True):
-            if number <= self.majority:
-                return
-            if view.has_quorum(pid for pid, stored in has.items() if stored >= number):
-                self.majority = number
-                self._note_receipt("majority", number, ready)
-                return
-
-    def _note_receipt(self, reason: str, number: int, ready: Ready) -> None:
-        own = self.state.own
-        while number and not isinstance(own.retained.get(number), ViewMessage):
-            if number not in own.retained:
-                return
-            number -= 1
-        message = own.retained.get(number)
-        if isinstance(message, ViewMessage):
-            ready.notes.append(Note("note", reason, event=last_event(message.bundle)))
-
     # --- acknowledgements ---
 
     def ack(self, *, asks: bool = False) -> ViewAck:
         """Return the acknowledgement of what is here."""
         state = self.state
         latest = state.latest
-        self.count_taken()
+        state.count_taken()
         removed = [
             (member.pid, member.joined, stream.taken if state.opened else 0)
             for member, stream in state.streams.items()
@@ -421,6 +219,17 @@ class Links:
             state.entered, state.adopted, [stream.got for stream in streams], [stream.taken for stream in streams],
             [stored.get(stream.member, 0) for stream in streams], self._promise(), removed, asks,
         )  # fmt: skip
+
+    def stored_numbers(self) -> dict[MemberId, int]:
+        """Return what counts for `majority`, by member: between a report and the next view it stands still."""
+        state = self.state
+        if state.stored_at_report is not None:
+            return state.stored_at_report
+        volatile = not state.remembers or self.settings.keep == "all"
+        return {
+            member: stream.got if volatile or member == state.me else stream.stored
+            for member, stream in state.streams.items()
+        }
 
     def owe(self, now: Instant, *, at_once: bool = False) -> None:
         """Plan to acknowledge to all what is here, even if it is no news."""
@@ -515,11 +324,3 @@ class Links:
             return False
         peer.suspected_at = now
         return True
-
-    @property
-    def newest_mark(self) -> ViewMark | None:
-        """Return the last own mark that is retained."""
-        for message in reversed(self.state.own.retained.values()):
-            if isinstance(message, ViewMark):
-                return message
-        return None

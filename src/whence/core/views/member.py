@@ -11,8 +11,7 @@ Source: docs/papers/views.md.
 from collections import deque
 from collections.abc import Sequence
 
-from whence.core.member import OverlayStatus, ViewStatus
-from whence.core.ready import Gauge, Item, Note, RandomSource, Ready, Returned, Send
+from whence.core.ready import Item, Note, RandomSource, Ready, Send
 from whence.core.views.changes import Changes, view_note
 from whence.core.views.inbox import Inbox
 from whence.core.views.items import (
@@ -36,28 +35,31 @@ from whence.core.views.items import (
     Wish,
 )
 from whence.core.views.journal import Entered, Journal
-from whence.core.views.links import NEVER, Links
+from whence.core.views.links import Links
 from whence.core.views.newcomer import Newcomer
+from whence.core.views.observed import Observed
 from whence.core.views.order import Order
+from whence.core.views.peers import NEVER
+from whence.core.views.publisher import Publisher
 from whence.core.views.recovery import Recovery
 from whence.core.views.settings import ViewSettings
+from whence.core.views.stability import Stability
 from whence.core.views.state import ViewState
 from whence.core.views.status import Status
 from whence.core.views.view import MemberId, first_view
-from whence.errors import LimitError, NotMemberError, RemovedError, UsageError
+from whence.errors import NotMemberError, UsageError
 from whence.limits import Limits
-from whence.types import Bundle, Instant, Process, packed
-
-OfChange = Prepare | Promise | Freeze | Report | Target | Flushed | Accept | Accepted | Nak
+from whence.types import Bundle, Instant, Process
 
 
-class ViewMember:
+class ViewMember(Observed):
     """One member of a living group."""
 
     order_type: type[Order] = Order
     state_type: type[ViewState] = ViewState
     journal_type: type[Journal] = Journal
     links_type: type[Links] = Links
+    stability_type: type[Stability] = Stability
     inbox_type: type[Inbox] = Inbox
     changes_type: type[Changes] = Changes
     newcomer_type: type[Newcomer] = Newcomer
@@ -67,19 +69,19 @@ class ViewMember:
     ) -> None:
         self.me = me
         self.settings = settings
-        self._limits = limits
         self.state = self.state_type(me.pid, me.incarnation, remembers=remembers)
         self.order = self.order_type(self.state)
         self.journal = self.journal_type(self.state)
         self.links = self.links_type(self.state, settings, self.order)
+        self.stability = self.stability_type(self.links, settings)
         self.inbox = self.inbox_type(self.links, self.journal, settings, self.order)
-        self.changes = self.changes_type(self.state, self.links, self.inbox, self.journal, settings, rng)
+        self.changes = self.changes_type(self.links, self.stability, self.inbox, self.journal, settings, rng)
+        self.wishes, self.removal = self.changes.wishes, self.changes.removal
         self.newcomer = self.newcomer_type(self.changes)
-        self.recovery = Recovery(self.changes, self.newcomer)
-        self.changes.bundles = lambda: self.recovery.bundles
+        self.recovery = Recovery(self.changes, self.newcomer, self.stability)
+        self.removal.bundles = lambda: self.recovery.bundles
         self._status = Status(self.changes, self.newcomer)
-        self._published = 0
-        """Events published in this incarnation."""
+        self._publisher = Publisher(me, limits, self.changes, self.stability, self.recovery)
 
     # --- incarnations ---
 
@@ -118,7 +120,7 @@ class ViewMember:
             peer.first = 1 if peer.member.joined <= (state.me or peer.member).joined else None
         for mark in state.own.marks:
             self.links.marked(mark.number, mark.epoch)
-        if self.changes.removed_by is None:
+        if self.removal.by is None:
             self.changes.try_enter(now, ready)
             self.changes.mark(now, ready)
             if state.opened:
@@ -130,39 +132,29 @@ class ViewMember:
         for peer in self.links.peers.values():
             self.links.push(peer, ready)
         self.links.owe(now)
-        self.changes.look(now)
+        self.wishes.look(now)
         return self._finish(now, ready)
 
     def resume(self, taken: Sequence[int], reported: int, taken_in_part: Sequence[int] = ()) -> None:
         """Set, before an earlier incarnation is resumed, what the application has; see Resuming."""
         self.recovery.resume(taken, reported, taken_in_part)
 
-    @property
-    def taken(self) -> list[int]:
-        """Return the number of messages with events that the application has taken, by slot."""
-        return self.state.taken_counts
+    def checkpoint(self) -> list[bytes]:
+        """Return records that are equivalent to all persisted so far."""
+        return self.recovery.checkpoint()
 
-    def place_of(self, pid: int, incarnation: int) -> int:
-        """Return the slot in which a process's messages are counted."""
-        stream = self.state.stream_of(pid, incarnation)
-        assert stream is not None, "what is delivered belongs to a member"
-        return stream.slot
-
-    @property
-    def is_member(self) -> bool:
-        """Tell whether this process is a member, or was one."""
-        return self.state.me is not None
+    # --- leaving ---
 
     def leave(self, now: Instant) -> Ready:
         """Begin to leave: nothing more is published, and what was is settled first."""
-        if self.state.me is None or self.changes.removed_by is not None:
+        if self.state.me is None or self.removal.by is not None:
             raise NotMemberError("only a member can leave")
         ready = Ready()
-        self.changes.leaving = True
+        self.removal.leaving = True
         if not self.links.all:
-            self.changes.end_alone(ready)
+            self.removal.end_alone(ready)
             return ready
-        self.changes.look(now)
+        self.wishes.look(now)
         return self._finish(now, ready)
 
     # --- publishing ---
@@ -170,37 +162,8 @@ class ViewMember:
     def publish(self, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
         """Publish events as one bundle. Raises NotMemberError outside the group, RemovedError once it was removed,
         LimitError over a limit."""
-        state = self.state
-        if (view := self.changes.removed_by) is not None:
-            verdict = self.changes.verdict(view)
-            raise RemovedError(view.epoch, verdict.event, is_known=verdict.reason != "removed_unknown")
-        if not state.live or self.changes.leaving:
-            raise NotMemberError("only a member may publish, and this process is none, or is leaving")
-        bundle, count = packed(self.me, self._published + 1, payloads), len(payloads)
-        self._limits.check(count, len(bundle.body), self._published)
         ready = Ready()
-        self._check_room(len(bundle.body), ready)
-        self._published += count
-        self.recovery.bundles += 1
-        taken = []
-        if state.entered == state.adopted:
-            self.links.count_taken()
-            self.journal.taken(ready)
-            taken = [stream.taken for stream in state.here]
-        message = ViewMessage(
-            state.place, state.entered, self.changes.past(), self.order.next_clock(now), self.settings.majority, taken,
-            bundle,
-        )  # fmt: skip
-        ready.published = Returned(bundle)
-        ready.mark = self.order.mark_of(message)
-        self.changes.count_own(message)
-        self.links.retained_bytes += len(bundle.body)
-        self.journal.own(message, ready)
-        if self.settings.majority:
-            self.journal.barrier(ready)
-        self.links.send(message, message.number, now, ready)
-        self.order.got(state.own, message, 0, now, ready)
-        self.links.watch(now)
+        bundle = self._publisher.publish(payloads, now, ready)
         return bundle, self._finish(now, ready)
 
     def publish_to(self, group: int, payloads: Sequence[bytes], now: Instant) -> tuple[Bundle, Ready]:
@@ -208,15 +171,6 @@ class ViewMember:
         if group:
             raise UsageError(f"a mesh is one group, number 0, not {group}")
         return self.publish(payloads, now)
-
-    def _check_room(self, size: int, ready: Ready) -> None:
-        own, settings = self.state.own, self.settings
-        if len(own.retained) >= settings.window or self.links.retained_bytes + size > settings.window_bytes:
-            self.links.settle(ready)
-        if len(own.retained) >= settings.window:
-            raise LimitError("window", settings.window, len(own.retained) + 1, transient=True)
-        if self.links.retained_bytes and self.links.retained_bytes + size > settings.window_bytes:
-            raise LimitError("window_bytes", settings.window_bytes, self.links.retained_bytes + size, transient=True)
 
     # --- receiving ---
 
@@ -232,12 +186,10 @@ class ViewMember:
         if state.me is None:
             self._receive_outside(pid, item, now, ready)
             return
-        if self.changes.removed_by is not None:
+        if self.removal.by is not None:
             self._receive_removed(pid, item, now, ready)
             return
-        if pid != self.me.pid and not isinstance(
-            item, JoinRequest
-        ):  # who asks to join is not yet the member of its name
+        if pid != self.me.pid and not isinstance(item, JoinRequest):  # who asks is not yet the member of its name
             links.heard(pid, incarnation, now, ready)
         match item:
             case ViewMessage() | ViewMark():
@@ -249,9 +201,9 @@ class ViewMember:
             case Fetch():
                 self.inbox.answer(pid, item, ready)
             case JoinRequest():
-                self.changes.join_asked(pid, incarnation, item, now, ready)
+                self.wishes.join_asked(pid, incarnation, item, now, ready)
             case Wish():
-                self.changes.wish(pid, item, now, ready)
+                self.wishes.wish(pid, item, now, ready)
             case Decree():
                 self.changes.decree(pid, item, now, ready)
             case Hint() | Knows():
@@ -272,7 +224,7 @@ class ViewMember:
             ready.send.append(Send((pid,), links.ack()))
         if useful:
             self.newcomer.try_open(now, ready)
-            links.settle(ready)
+            self.stability.settle(ready)
 
     def _receive_outside(self, pid: int, item: Item, now: Instant, ready: Ready) -> None:
         match item:
@@ -286,20 +238,18 @@ class ViewMember:
     def _receive_removed(self, pid: int, item: Item, now: Instant, ready: Ready) -> None:
         match item:
             case Knows(epoch):
-                self.changes.knows(pid, epoch, ready)
-            case Decree(view) if self.changes.removed_by is not None and view.epoch > self.changes.removed_by.epoch:
-                self.changes.knows(pid, view.epoch, ready)
-            case ViewAck(adopted=adopted) if (
-                self.changes.removed_by is not None and adopted >= self.changes.removed_by.epoch
-            ):
-                self.changes.knows(pid, adopted, ready)
+                self.removal.knows(pid, epoch, ready)
+            case Decree(view) if self.removal.by is not None and view.epoch > self.removal.by.epoch:
+                self.removal.knows(pid, view.epoch, ready)
+            case ViewAck(adopted=adopted) if self.removal.by is not None and adopted >= self.removal.by.epoch:
+                self.removal.knows(pid, adopted, ready)
             case Prepare() | Freeze() | Target() | Accept():
                 self.changes.receive(pid, item, now, ready)
 
     def _progress(self, now: Instant, ready: Ready) -> None:
         """Do what became possible: reach targets, close cuts, enter views, be opened."""
         state = self.state
-        if self.changes.removed_by is not None:
+        if self.removal.by is not None:
             return
         if state.targets:
             self.changes.participant.flush(now, ready)
@@ -316,13 +266,13 @@ class ViewMember:
         """Suspect a member that did not take what it was sent."""
         ready = Ready()
         if self.links.suspect(peer, now):
-            self.changes.look(now)
+            self.wishes.look(now)
         return self._finish(now, ready)
 
     def meet(self, peer: Process, now: Instant) -> Ready:
         """Ask a member that has connected how far it is: its answer ends a suspicion."""
         ready = Ready()
-        if peer.pid in self.links.peers and self.changes.removed_by is None:
+        if peer.pid in self.links.peers and self.removal.by is None:
             ready.send.append(Send((peer.pid,), self.links.ack(asks=True)))
         return self._finish(now, ready)
 
@@ -336,16 +286,16 @@ class ViewMember:
         Raises UsageError.
         """
         ready = Ready()
-        if self.state.me is None or self.changes.removed_by is not None:
+        if self.state.me is None or self.removal.by is not None:
             raise UsageError(f"{name}: this process is no member")
         if name == "remove":
-            if argument == self.me.pid or not self.changes.remove(argument, now):
+            if argument == self.me.pid or not self.wishes.remove(argument, now):
                 raise UsageError(f"remove: process {argument} is no other member")
         elif name == "suspect":
             self.links.suspects.force(argument)
             if argument in self.links.peers:
                 self.links.peers[argument].suspected_at = now
-            self.changes.look(now)
+            self.wishes.look(now)
         elif name == "trust":
             self.links.suspects.release(argument)
             if argument in self.links.peers:
@@ -357,23 +307,23 @@ class ViewMember:
     def tick(self, now: Instant) -> Ready:
         """Do what is due."""
         ready = Ready()
-        if self.changes.ended:
+        if self.removal.ended:
             return ready
         if now >= self.newcomer.ask_at:
             self.newcomer.repeat(now, ready)
-        if self.state.me is not None and self.changes.removed_by is None:
+        if self.state.me is not None and self.removal.by is None:
             if now >= self.links.ack_at:
                 self.journal.taken(ready)
                 self.links.tell(now, ready)
-                self.links.settle(ready)
+                self.stability.settle(ready)
             if now >= self.links.retry_at:
                 self.links.repeat(now, ready)
             if now >= self.inbox.ask_at:
                 self.inbox.release(now, ready)
                 self._progress(now, ready)
                 self.inbox.ask(now, ready)
-        if now >= self.changes.next_at:
-            self.changes.tick(now, ready)
+        if now >= self.wishes.next_at:
+            self.wishes.tick(now, ready)
         return self._finish(now, ready)
 
     def _finish(self, now: Instant, ready: Ready) -> Ready:
@@ -384,10 +334,10 @@ class ViewMember:
             self._receive(self.me, item, now, ready)
             own.extend(self._to_itself(ready))
         self.order.reserve(ready)
-        soonest = self.changes.next_at
-        if self.changes.removed_by is None:
+        soonest = self.wishes.next_at
+        if self.removal.by is None:
             soonest = min(soonest, self.links.ack_at, self.links.retry_at, self.inbox.ask_at, self.newcomer.ask_at)
-        if soonest < NEVER and not self.changes.ended:
+        if soonest < NEVER and not self.removal.ended:
             ready.wake_at = soonest
         return ready
 
@@ -401,58 +351,3 @@ class ViewMember:
                 if send.to != (pid,)
             ]
         return mine
-
-    # --- what observers and drivers ask ---
-
-    def view(self) -> tuple[int, ...] | None:
-        """Return None: views are recorded when they are entered."""
-        return None
-
-    def settled(self) -> int | None:
-        """Return the last event of this incarnation that every other member's application has taken."""
-        last = self.links.settled_last
-        return last.seq if last is not None and last.incarnation == self.me.incarnation else 0
-
-    def missing(self, last: int) -> tuple[int, ...]:
-        """Return the other members whose applications are not known to have taken the events up to `last`."""
-        numbers = [
-            number
-            for number, message in self.state.own.retained.items()
-            if isinstance(message, ViewMessage) and message.bundle.first <= last
-        ]
-        upto = max(numbers, default=0)
-        return tuple(pid for pid, peer in self.links.peers.items() if self.links.acked(peer) < upto)
-
-    def overlay_status(self) -> OverlayStatus:
-        """Return the other members, and those that are suspected."""
-        suspected = list(self.links.suspects.now)
-        return OverlayStatus(
-            list(self.links.peers), [pid for pid in self.links.peers if pid not in suspected], suspected
-        )
-
-    def view_status(self) -> ViewStatus | None:
-        """Return the view that was entered, and how far a change of it is."""
-        return self._status.view()
-
-    def opening_waits_for(self) -> str:
-        """Say what this process waits for before it is live."""
-        return self._status.opening()
-
-    def removal_lacks(self, gone: Sequence[int]) -> tuple[int, ...]:
-        """Return the voters without whom the others may not remove these members."""
-        return self._status.removal_lacks(gone)
-
-    def checkpoint(self) -> list[bytes]:
-        """Return records that are equivalent to all persisted so far."""
-        return self.recovery.checkpoint()
-
-    def gauges(self) -> list[Gauge]:
-        """Return how much is retained for others and held back; all must drain in the end."""
-        state, settings = self.state, self.settings
-        retained = sum(len(stream.retained) for stream in state.streams.values())
-        bound = (settings.window + 64) * max(1, len(state.streams))
-        return [
-            Gauge("retained", retained, bound, must_drain=True),
-            Gauge("held", self.inbox.held_count, settings.held_max, must_drain=True),
-            Gauge("frozen", len(state.frozen), 64, must_drain=True),
-        ]

@@ -10,7 +10,7 @@ from whence.core.ready import Note, Ready, Send
 from whence.core.views.changes import Changes
 from whence.core.views.items import JoinRequest
 from whence.core.views.journal import Opened
-from whence.core.views.links import NEVER
+from whence.core.views.peers import NEVER
 from whence.core.views.streams import Stream
 from whence.core.views.view import MemberId, View
 from whence.types import Instant

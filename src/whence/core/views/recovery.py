@@ -32,8 +32,9 @@ from whence.core.views.journal import (
     message_in,
     streams_in,
 )
-from whence.core.views.links import NEVER
 from whence.core.views.newcomer import Newcomer
+from whence.core.views.peers import NEVER
+from whence.core.views.stability import Stability
 from whence.core.views.streams import Stream
 from whence.core.views.view import MemberId
 from whence.types import Instant
@@ -42,10 +43,11 @@ from whence.types import Instant
 class Recovery:
     """Replays a journal into the parts of a member, and rewrites it."""
 
-    def __init__(self, changes: Changes, newcomer: Newcomer) -> None:
+    def __init__(self, changes: Changes, newcomer: Newcomer, stability: Stability) -> None:
         self.changes = changes
         self.newcomer = newcomer
-        self.state, self.links = changes.state, changes.links
+        self.stability = stability
+        self.state = changes.state
         self.bundles = 0
         """Own messages with events, in all incarnations."""
         self._reported = 0
@@ -118,7 +120,7 @@ class Recovery:
                     state.me = MemberId(entry.pid, entry.joined)
                     self.bundles, state.mark_epoch = entry.bundles, entry.mark_epoch
                     state.opened, stable = entry.opened, entry.published
-                    self.links.settled_last = entry.settled
+                    self.stability.settled_last = entry.settled
                 case Reserve(limit):
                     changes.inbox.stage.restore(limit)
                 case RemovedAt(epoch):
@@ -132,7 +134,7 @@ class Recovery:
             state.look_at_entered()
         changes.participant.acceptor.look_at(state.adopted)
         if removed is not None:
-            changes.removed_by = state.views.get(removed)
+            changes.removal.by = state.views.get(removed)
         return True
 
     def _of_last_membership(self, records: Sequence[bytes]) -> list[journal.Entry]:
@@ -197,7 +199,7 @@ class Recovery:
             if number > stable:
                 mine.get(message, number)
                 if isinstance(message, ViewMessage):
-                    self.links.retained_bytes += len(message.bundle.body)
+                    self.stability.retained_bytes += len(message.bundle.body)
                     if bundles_of[number] > self._reported:
                         ready.deliver.append(Returned(message.bundle, mark=order.mark_of(message)))
             state.last_epoch[mine.member] = message.epoch
@@ -259,11 +261,11 @@ class Recovery:
     def checkpoint(self) -> list[bytes]:
         """Return records that are equivalent to all persisted so far."""
         state = self.state
-        if self.changes.ended:
+        if self.changes.removal.ended:
             return [journal.encode(Ended(self.bundles))]
         if state.me is None:
             return [] if self._ended is None else [journal.encode(self._ended)]
-        self.links.count_taken()
+        state.count_taken()
         mine = state.own
         first = next(iter(mine.retained), mine.got + 1)
         unstable = sum(isinstance(message, ViewMessage) for message in mine.retained.values())
@@ -271,7 +273,7 @@ class Recovery:
             OwnAt(
                 state.me.pid, state.me.joined, first - 1, self.bundles - unstable,
                 _mark_epoch_before(mine, state.mark_epoch), state.opened,
-                self.links.settled_last,
+                self.stability.settled_last,
             ),
             *[Adopted(state.views[epoch], []) for epoch in sorted(state.views)],
             *[self._as_it_is(stream) for stream in state.streams.values()],
@@ -283,8 +285,8 @@ class Recovery:
         acceptor = self.changes.participant.acceptor
         if acceptor.instance >= 0:
             entries.append(acceptor.record())
-        if self.changes.removed_by is not None:
-            entries.append(RemovedAt(self.changes.removed_by.epoch))
+        if self.changes.removal.by is not None:
+            entries.append(RemovedAt(self.changes.removal.by.epoch))
         entries += self.changes.inbox.stage.records()
         records = [journal.encode(entry) for entry in entries]
         records += [journal.record_of_own(message) for message in mine.retained.values()]

@@ -154,6 +154,14 @@ class ViewState:
         """Return peers without this one."""
         return tuple(pid for pid in pids if pid != self.pid)
 
+    def count_taken(self) -> None:
+        """Look up how far the application is."""
+        for stream in self.streams.values():
+            if not self.remembers:
+                stream.take_all()
+            elif stream.counted != self.taken_counts[stream.slot] or stream.silent:
+                stream.take(self.taken_counts[stream.slot])
+
     # --- messages ---
 
     def origin_of(self, message: Message) -> MemberId | None:

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from whence.core.member import MemberStatus, ViewStatus
 from whence.core.views.changes import Changes
-from whence.core.views.links import Links, Peer
+from whence.core.views.links import Links
 from whence.core.views.newcomer import Newcomer
+from whence.core.views.peers import Peer
 from whence.core.views.state import ViewState
 from whence.core.views.view import MemberId
 
@@ -28,7 +29,7 @@ class Status:
             adopted=state.adopted,
             members=tuple(self._member(member) for member in state.view.members),
             frozen=tuple(state.frozen),
-            leader=changes.leads(),
+            leader=changes.wishes.leads(),
             waits_for=tuple(self._waits_for()),
         )
 
@@ -70,7 +71,7 @@ class Status:
         if state.me is None:
             asked = ", ".join(map(str, self._newcomer.contacts))
             return f"a quorum of the voters to add it (it asked {asked})" if asked else "a member to ask"
-        if state.live or self._changes.removed_by is not None:
+        if state.live or self._changes.removal.by is not None:
             return ""
         if not state.opened:
             return f"the mark or the acknowledgement of {', '.join(map(str, self._silent(state.me)))}"
@@ -85,7 +86,7 @@ class Status:
     def removal_lacks(self, gone: Sequence[int]) -> tuple[int, ...]:
         """Return the voters without whom the others may not remove these members; empty if they may."""
         view = self._state.latest
-        without = dict.fromkeys(gone) | {member.pid: None for member in self._changes.condemned}
+        without = dict.fromkeys(gone) | {member.pid: None for member in self._changes.wishes.condemned}
         stays = [member.pid for member in view.members if member.pid not in without]
         if view.has_quorum(stays) and any(voter.pid in stays for voter in view.voters):
             return ()

@@ -12,6 +12,7 @@ from whence.core.views.leader import Leader
 from whence.core.views.member import ViewMember
 from whence.core.views.participant import Participant
 from whence.core.views.total_order import TotalOrder
+from whence.core.views.wishes import Wishes
 from whence_lab.mutants.living.changes import (
     AcceptorsAreThoseWhoStay,
     AddsWhoeverAsked,
@@ -78,8 +79,12 @@ def _parts(**parts: type) -> Plant:
     return plant
 
 
-def _changes(*, leader: type[Leader] = Leader, participant: type[Participant] = Participant, **parts: type) -> Plant:
-    kind = type("PlantedChanges", (Changes,), {"leader_type": leader, "participant_type": participant})
+def _changes(
+    *, leader: type[Leader] = Leader, participant: type[Participant] = Participant, wishes: type[Wishes] = Wishes,
+    **parts: type,
+) -> Plant:  # fmt: skip
+    kinds = {"leader_type": leader, "participant_type": participant, "wishes_type": wishes}
+    kind = type("PlantedChanges", (Changes,), kinds)
     return _parts(changes_type=kind, **parts)
 
 
@@ -111,7 +116,7 @@ BUGS = (
      _parts(state_type=ReadsWhatIsOlder, inbox_type=BeginsWithWhatComes, links_type=SendsBeforeItsMark), _ANY),
     ("no_fence", "verdict", "counts messages of the removed",
      _parts(inbox_type=TakesMessagesOfTheRemoved), _ANY, _DIRECTED),
-    ("stale_joins", "liveness", "adds who asked long ago", _parts(changes_type=AddsWhoeverAsked), _ANY, _DIRECTED),
+    ("stale_joins", "liveness", "adds who asked long ago", _changes(wishes=AddsWhoeverAsked), _ANY, _DIRECTED),
     ("past_below_base", "agreement", "follows what is not for it",
      _parts(state_type=FollowsWhatIsNotForIt), _ANY, _DIRECTED),
     ("quorum_of_new", "one_chain", "lets those who stay decide", _changes(leader=AcceptorsAreThoseWhoStay), _ANY),
@@ -126,7 +131,8 @@ BUGS = (
      _parts(changes_type=EntersWithOpenCuts, state_type=DoesNotWaitForCuts), _ANY, _DIRECTED),
     ("ack_after_report", "receipts", "acknowledges after the report",
      _parts(links_type=StoresAfterTheReport), _ANY, _DIRECTED),
-    ("acks_any_epoch", "receipts", "counts those in other views", _parts(links_type=CountsEveryView), _ANY, _DIRECTED),
+    ("acks_any_epoch", "receipts", "counts those in other views",
+     _parts(stability_type=CountsEveryView), _ANY, _DIRECTED),
     ("promote_at_once", "receipts", "lets newcomers vote at once",
      _changes(leader=NewcomersVoteAtOnce), _ANY, _DIRECTED),
     ("no_supply_check", "liveness", "cuts where nobody can supply", _changes(leader=SuppliesAnything), _ANY, _DIRECTED),

@@ -5,11 +5,13 @@ from collections.abc import Collection, Container, Iterable
 from msgspec import structs
 
 from whence.core.ready import Ready
+from whence.core.views.attempt import Attempt, Phase, Plan
 from whence.core.views.changes import Changes
 from whence.core.views.items import Accepted, Flushed, Freeze, JoinRequest, Nak, Promise, Report, Target
-from whence.core.views.leader import Attempt, Leader, Phase, Plan
+from whence.core.views.leader import Leader
 from whence.core.views.participant import Participant
 from whence.core.views.view import NO_BALLOT, VOTERS_MAX, Ballot, View
+from whence.core.views.wishes import Wishes
 from whence.types import Instant
 
 LATE_NS = 100_000_000
@@ -208,7 +210,7 @@ class EntersLate(Changes):
             super().try_enter(now, ready)
 
 
-class AddsWhoeverAsked(Changes):
+class AddsWhoeverAsked(Wishes):
     """Adds who asked at any time (T13)."""
 
     def _is_current(self, item: JoinRequest) -> bool:
@@ -222,8 +224,8 @@ class FallsSilent(Changes):
         before = len(ready.send)
         super()._removed(view, now, ready)
         del ready.send[before:]
-        self.end(self.verdict(view), ready)
+        self.removal.end(self.removal.verdict(view), ready)
 
     def receive(self, sender: int, item: object, now: Instant, ready: Ready) -> None:
-        if self.removed_by is None:
+        if self.removal.by is None:
             super().receive(sender, item, now, ready)  # type: ignore[arg-type]

@@ -6,9 +6,11 @@ from whence.core.ready import Ready
 from whence.core.views.inbox import Inbox
 from whence.core.views.items import Message, Report, ViewAck
 from whence.core.views.journal import Entry, Frozen, Journal, Voted
-from whence.core.views.links import Links, Peer
+from whence.core.views.links import Links
 from whence.core.views.newcomer import Newcomer
 from whence.core.views.participant import Participant
+from whence.core.views.peers import Peer
+from whence.core.views.stability import Stability
 from whence.core.views.state import ViewState
 from whence.core.views.streams import Stream
 from whence.core.views.view import Ballot, MemberId, View
@@ -133,7 +135,7 @@ class StoresAfterTheReport(Links):
             state.stored_at_report = at_report
 
 
-class CountsEveryView(Links):
+class CountsEveryView(Stability):
     """Counts what members in other views have stored (T24)."""
 
     def _counts(self, peer: Peer) -> bool:

@@ -56,4 +56,4 @@ class StrictMember(ViewMember):
 
     def _is_stored(self, stream: Stream, number: int) -> bool:
         """Tell whether a quorum of the voters has a message."""
-        return self.links.has_quorum(stream.member, number)
+        return self.stability.has_quorum(stream.member, number)

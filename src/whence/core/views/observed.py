@@ -1,0 +1,95 @@
+"""What drivers and observers ask a member of a living group. They change nothing, and the protocol asks none of it."""
+
+from collections.abc import Sequence
+
+from whence.core.member import OverlayStatus, ViewStatus
+from whence.core.ready import Gauge
+from whence.core.views.inbox import Inbox
+from whence.core.views.items import ViewMessage
+from whence.core.views.links import Links
+from whence.core.views.settings import ViewSettings
+from whence.core.views.stability import Stability
+from whence.core.views.state import ViewState
+from whence.core.views.status import Status
+from whence.types import Process
+
+
+class Observed:
+    """A member as others see it: the answers come from its parts."""
+
+    me: Process
+    settings: ViewSettings
+    state: ViewState
+    links: Links
+    stability: Stability
+    inbox: Inbox
+    _status: Status
+
+    # --- the application ---
+
+    @property
+    def taken(self) -> list[int]:
+        """Return the number of messages with events that the application has taken, by slot."""
+        return self.state.taken_counts
+
+    def place_of(self, pid: int, incarnation: int) -> int:
+        """Return the slot in which a process's messages are counted."""
+        stream = self.state.stream_of(pid, incarnation)
+        assert stream is not None, "what is delivered belongs to a member"
+        return stream.slot
+
+    @property
+    def is_member(self) -> bool:
+        """Tell whether this process is a member, or was one."""
+        return self.state.me is not None
+
+    # --- the group ---
+
+    def view(self) -> tuple[int, ...] | None:
+        """Return None: views are recorded when they are entered."""
+        return None
+
+    def settled(self) -> int | None:
+        """Return the last event of this incarnation that every other member's application has taken."""
+        last = self.stability.settled_last
+        return last.seq if last is not None and last.incarnation == self.me.incarnation else 0
+
+    def missing(self, last: int) -> tuple[int, ...]:
+        """Return the other members whose applications are not known to have taken the events up to `last`."""
+        numbers = [
+            number
+            for number, message in self.state.own.retained.items()
+            if isinstance(message, ViewMessage) and message.bundle.first <= last
+        ]
+        upto = max(numbers, default=0)
+        return tuple(pid for pid, peer in self.links.peers.items() if self.links.acked(peer) < upto)
+
+    def overlay_status(self) -> OverlayStatus:
+        """Return the other members, and those that are suspected."""
+        suspected = list(self.links.suspects.now)
+        return OverlayStatus(
+            list(self.links.peers), [pid for pid in self.links.peers if pid not in suspected], suspected
+        )
+
+    def view_status(self) -> ViewStatus | None:
+        """Return the view that was entered, and how far a change of it is."""
+        return self._status.view()
+
+    def opening_waits_for(self) -> str:
+        """Say what this process waits for before it is live."""
+        return self._status.opening()
+
+    def removal_lacks(self, gone: Sequence[int]) -> tuple[int, ...]:
+        """Return the voters without whom the others may not remove these members."""
+        return self._status.removal_lacks(gone)
+
+    def gauges(self) -> list[Gauge]:
+        """Return how much is retained for others and held back; all must drain in the end."""
+        state, settings = self.state, self.settings
+        retained = sum(len(stream.retained) for stream in state.streams.values())
+        bound = (settings.window + 64) * max(1, len(state.streams))
+        return [
+            Gauge("retained", retained, bound, must_drain=True),
+            Gauge("held", self.inbox.held_count, settings.held_max, must_drain=True),
+            Gauge("frozen", len(state.frozen), 64, must_drain=True),
+        ]

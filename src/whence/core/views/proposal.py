@@ -1,0 +1,90 @@
+"""What follows from the reports of an attempt: who cannot be supplied, and the view that is put to the vote.
+
+Laws (docs/papers/views.md, change). What counts of a removed member is held by somebody who stays, or those that have
+or need it go too. A cut is at the target that everybody flushed to. A member becomes a voter only when everything
+unstable is for it too. All of it is computed from the attempt alone.
+"""
+
+from whence.core.views.attempt import Attempt
+from whence.core.views.items import Report
+from whence.core.views.view import MARKS_MAX, VOTERS_MAX, Cut, MarkAt, MemberId, View
+
+
+def unsupplied(attempt: Attempt) -> dict[int, None]:
+    """Return those that have, or need, messages of a removed member that nobody can supply."""
+    dead: dict[int, None] = {}
+    reports = attempt.reports
+    for place, member in enumerate(attempt.view.members):
+        if member.pid not in attempt.plan.remove:
+            continue
+        opened = {pid: report for pid, report in reports.items() if report.opened}
+        if not opened:
+            continue
+        low = min(report.got[place] for report in opened.values())
+        high = max(report.acted_on[place] for report in opened.values())
+        supplied = high
+        for number in range(low + 1, high + 1):
+            if not any(report.held_from[place] <= number <= report.got[place] for report in opened.values()):
+                supplied = number - 1
+                break
+        dead |= {pid: None for pid, report in opened.items() if report.acted_on[place] > supplied}
+        dead |= _newcomers_without(attempt, place, member, min(supplied, high), opened)
+    return dead
+
+
+def _newcomers_without(
+    attempt: Attempt, place: int, member: MemberId, upto: int, opened: dict[int, Report]
+) -> dict[int, None]:
+    """Return newcomers for whom messages of a removed member, from their mark on, are held by nobody."""
+    dead: dict[int, None] = {}
+    for pid, report in attempt.reports.items():
+        mine = attempt.view.member_of(pid)
+        if report.opened or mine is None or mine.joined <= member.joined or pid == member.pid:
+            continue
+        marks = [mark for other in attempt.reports.values() for mark in other.marks[place]]
+        base = next((mark.number for mark in marks if mark.is_base_for(mine.joined)), upto + 1)
+        for number in range(base, upto + 1):
+            if not any(other.held_from[place] <= number <= other.got[place] for other in opened.values()):
+                dead[pid] = None
+                break
+    return dead
+
+
+def plain_view(attempt: Attempt) -> View:
+    """Return the view that adds the newcomers of an attempt and removes nobody."""
+    view, joins = attempt.view, attempt.plan.joins
+    epoch = view.epoch + 1
+    members = [*view.members, *[MemberId(pid, epoch) for pid in joins]]
+    return View(epoch, members, view.voters, [*view.nonces, *joins.values()], [])
+
+
+def removal_view(attempt: Attempt) -> View:
+    """Return the view without those whom an attempt removes. Members that are fit for it fill the voters up."""
+    view, plan = attempt.view, attempt.plan
+    epoch = view.epoch + 1
+    stays = [
+        (member, nonce)
+        for member, nonce in zip(view.members, view.nonces, strict=True)
+        if member.pid not in plan.remove
+    ]
+    members = [*[member for member, _ in stays], *[MemberId(pid, epoch) for pid in plan.joins]]
+    nonces = [*[nonce for _, nonce in stays], *plan.joins.values()]
+    voters = [voter for voter in view.voters if voter.pid not in plan.remove]
+    closed = min(report.closed for report in attempt.reports.values())
+    for member, _ in stays:
+        if len(voters) < VOTERS_MAX and member not in voters and member.joined <= closed:
+            voters.append(member)
+    cuts = [_cut(attempt, place, member) for place, member in enumerate(view.members) if member.pid in plan.remove]
+    return View(epoch, members, voters, nonces, cuts)
+
+
+def _cut(attempt: Attempt, place: int, member: MemberId) -> Cut:
+    """Return how far the messages of a removed member count, with the marks that newcomers need."""
+    number = attempt.targets[place]
+    clock = 0
+    marks: dict[int, MarkAt] = {}
+    for report in attempt.reports.values():
+        if report.got[place] == number:
+            clock = max(clock, report.clocks[place])
+        marks |= {mark.number: mark for mark in report.marks[place] if mark.number <= number}
+    return Cut(member, number, clock, [marks[at] for at in sorted(marks)][-MARKS_MAX:])

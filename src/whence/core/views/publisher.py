@@ -1,0 +1,77 @@
+"""Publishing: an own message is stamped, counted as got here, written down, sent and handed to the order.
+
+Law: what a message follows is what the application was handed before it, and everything published here. A full window
+refuses before anything is counted.
+"""
+
+from collections.abc import Sequence
+
+from whence.core.ready import Ready, Returned
+from whence.core.views.changes import Changes
+from whence.core.views.items import ViewMessage
+from whence.core.views.recovery import Recovery
+from whence.core.views.stability import Stability
+from whence.errors import LimitError, NotMemberError, RemovedError
+from whence.limits import Limits
+from whence.types import Bundle, Instant, Process, packed
+
+
+class Publisher:
+    """Publishes the events of one incarnation."""
+
+    def __init__(self, me: Process, limits: Limits, changes: Changes, stability: Stability, recovery: Recovery) -> None:
+        self.me = me
+        self.changes, self.removal = changes, changes.removal
+        self.state, self.links, self.journal, self.settings = (
+            changes.state, changes.links, changes.journal, changes.settings,
+        )  # fmt: skip
+        self.order = changes.inbox.stage
+        self.stability, self.recovery = stability, recovery
+        self._limits = limits
+        self._published = 0
+        """Events published in this incarnation."""
+
+    def publish(self, payloads: Sequence[bytes], now: Instant, ready: Ready) -> Bundle:
+        """Publish events as one bundle. Raises as ViewMember.publish."""
+        state = self.state
+        if (view := self.removal.by) is not None:
+            verdict = self.removal.verdict(view)
+            raise RemovedError(view.epoch, verdict.event, is_known=verdict.reason != "removed_unknown")
+        if not state.live or self.removal.leaving:
+            raise NotMemberError("only a member may publish, and this process is none, or is leaving")
+        bundle, count = packed(self.me, self._published + 1, payloads), len(payloads)
+        self._limits.check(count, len(bundle.body), self._published)
+        self._check_room(len(bundle.body), ready)
+        self._published += count
+        self.recovery.bundles += 1
+        taken = []
+        if state.entered == state.adopted:
+            state.count_taken()
+            self.journal.taken(ready)
+            taken = [stream.taken for stream in state.here]
+        message = ViewMessage(
+            state.place, state.entered, self.changes.past(), self.order.next_clock(now), self.settings.majority, taken,
+            bundle,
+        )  # fmt: skip
+        ready.published = Returned(bundle)
+        ready.mark = self.order.mark_of(message)
+        self.changes.count_own(message)
+        self.stability.retained_bytes += len(bundle.body)
+        self.journal.own(message, ready)
+        if self.settings.majority:
+            self.journal.barrier(ready)
+        self.links.send(message, message.number, now, ready)
+        self.order.got(state.own, message, 0, now, ready)
+        self.links.watch(now)
+        return bundle
+
+    def _check_room(self, size: int, ready: Ready) -> None:
+        own, settings = self.state.own, self.settings
+        if len(own.retained) >= settings.window or self.stability.retained_bytes + size > settings.window_bytes:
+            self.stability.settle(ready)
+        if len(own.retained) >= settings.window:
+            raise LimitError("window", settings.window, len(own.retained) + 1, transient=True)
+        if self.stability.retained_bytes and self.stability.retained_bytes + size > settings.window_bytes:
+            raise LimitError(
+                "window_bytes", settings.window_bytes, self.stability.retained_bytes + size, transient=True
+            )

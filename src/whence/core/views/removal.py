@@ -1,0 +1,112 @@
+"""Removals, once they are decided: the removed are told, and who is removed itself tells others before it ends.
+
+Law: whoever reads of its own removal publishes, delivers and votes no more, but goes on telling the view until enough
+of the next voters know it: it may be the only one that does.
+"""
+
+from collections.abc import Callable
+
+from whence.core.ready import Note, Ready, Send
+from whence.core.views.items import Decree, ViewMessage
+from whence.core.views.journal import Ended, Journal, RemovedAt
+from whence.core.views.peers import NEVER
+from whence.core.views.settings import ViewSettings
+from whence.core.views.stability import Stability, last_event
+from whence.core.views.view import View
+from whence.types import Instant
+
+FAREWELL_NS = 5_000_000_000
+"""How long removed members are told that they are; later they learn it when they speak."""
+
+
+class Removal:
+    """The end of this member's own membership, and farewells to others."""
+
+    def __init__(self, stability: Stability, journal: Journal, settings: ViewSettings) -> None:
+        self.state = stability.state
+        self.stability, self.journal, self.settings = stability, journal, settings
+        self.leaving = False
+        """Whether this member asked to go."""
+        self.by: View | None = None
+        """The view that removed this member."""
+        self.known_by: dict[int, None] = {}
+        """Who is known to know that view."""
+        self.ended = False
+        self.bundles: Callable[[], int] = lambda: 0
+        """Returns the own messages with events, in all incarnations."""
+        self._farewells: dict[int, tuple[int, Instant]] = {}
+        """Removed members that may not know it: the view, and until when they are told."""
+
+    # --- of others ---
+
+    def adopted(self, view: View, now: Instant) -> None:
+        """Begin to tell those whom a view removes."""
+        for cut in view.cuts:
+            self._farewells[cut.member.pid] = (view.epoch, now + FAREWELL_NS)
+
+    def stop_telling(self, pid: int) -> None:
+        """Tell a process no more: it says that it knows."""
+        self._farewells.pop(pid, None)
+
+    @property
+    def bids_farewell(self) -> bool:
+        """Tell whether somebody may not know that it was removed."""
+        return bool(self._farewells)
+
+    def bid_farewell(self, now: Instant, ready: Ready) -> None:
+        """Tell the removed that they are: they may have heard nothing of it, and nobody sends to them any more."""
+        for pid, (epoch, until) in list(self._farewells.items()):
+            if now >= until or self.state.latest.member_of(pid) is not None or epoch not in self.state.views:
+                del self._farewells[pid]
+            else:
+                ready.send.append(Send((pid,), Decree(self.state.views[epoch])))
+
+    # --- of this member ---
+
+    def learn(self, view: View, ready: Ready) -> None:
+        """Learn that this member is out, and stop."""
+        self.by = view
+        self.journal.write(RemovedAt(view.epoch), ready)
+        self.state.live = False
+
+    def tell(self, now: Instant, ready: Ready) -> Instant:
+        """Tell the others of the view that removed this member; return when to do so again."""
+        if self.by is None or self.ended:
+            return NEVER
+        others = tuple(member.pid for member in self.by.members)
+        if others:  # those that knew it then may know a later one now, which ends this
+            ready.send.append(Send(others, Decree(self.by)))
+        return now + self.settings.retry_ns
+
+    def knows(self, sender: int, epoch: int, ready: Ready) -> None:
+        """Learn that somebody knows the view that removed this member."""
+        view = self.by
+        if view is None or self.ended:
+            return
+        self.known_by[sender] = None
+        if epoch > view.epoch or view.has_quorum(self.known_by):
+            self.end(self.verdict(view), ready)
+
+    def end_alone(self, ready: Ready) -> None:
+        """Be out as the last member: the group ends, and nobody need know."""
+        self.end(Note("leave", "left", epoch=self.state.adopted, event=self.stability.settled_last), ready)
+
+    def end(self, verdict: Note, ready: Ready) -> None:
+        """Be out for good: enough of the others know it."""
+        self.ended = True
+        self.journal.write(Ended(self.bundles()), ready)
+        ready.notes.append(verdict)
+
+    def verdict(self, view: View) -> Note:
+        """Return the note that a view removed this member: with how far its own messages count."""
+        assert self.state.me is not None
+        cut = view.cut_of(self.state.me)
+        if cut is None:
+            return Note("leave", "removed_unknown", epoch=view.epoch)
+        last = self.stability.settled_last
+        for number in sorted(self.state.own.retained):
+            message = self.state.own.retained[number]
+            if number <= cut.number and isinstance(message, ViewMessage):
+                last = last_event(message.bundle)
+        reason = "left" if self.leaving else "removed"
+        return Note("leave", reason, epoch=view.epoch, value=cut.number, event=last)

@@ -1,0 +1,286 @@
+"""What is wished: who goes, who comes, and who leads the change that it takes.
+
+Laws: a wish counts in the view that it was made in, and not for long. The first voter leads that is neither suspected
+nor about to go; the others pass on to it what they wish, and suspect it when it is not heard of. Whoever fails waits
+longer before it tries again.
+"""
+
+from whence.core.ready import RandomSource, Ready, Send
+from whence.core.views.items import Hint, JoinRequest, ViewMessage, Wish
+from whence.core.views.leader import Leader
+from whence.core.views.links import Links
+from whence.core.views.peers import NEVER
+from whence.core.views.removal import Removal
+from whence.core.views.settings import ViewSettings
+from whence.core.views.streams import Stream
+from whence.core.views.view import VOTERS_MAX, MemberId, View
+from whence.types import Instant
+
+ASKED_NS = 1_000_000_000
+"""A newcomer is added only if it asked within this time: at `total` others wait for its first word."""
+
+TRIES_MAX = 8
+
+LEFT_ALONE = 8
+"""After so many attempts' time a change that was reported to counts as abandoned."""
+
+FRUITLESS_MAX = 6
+"""How often the wait for the next attempt is doubled."""
+
+
+class Wishes:
+    """What this member and others wish to change, and whether this member leads it."""
+
+    def __init__(
+        self, links: Links, leader: Leader, removal: Removal, settings: ViewSettings, rng: RandomSource
+    ) -> None:
+        self.state = links.state
+        self.links, self.leader, self.removal, self.settings = links, leader, removal, settings
+        self._rng = rng
+        self.condemned: dict[MemberId, None] = {}
+        """Members that an operator removed here."""
+        self._wishes: dict[int, tuple[Wish, Instant]] = {}
+        self._joins: dict[int, tuple[int, Instant]] = {}
+        """Newcomers that asked here: the incarnation, and when."""
+        self._added_at: dict[MemberId, Instant] = {}
+        """When members that have not marked yet were added."""
+        self._pursued_at: Instant = -NEVER
+        """When somebody last asked this member for anything in a change."""
+        self._patience: Instant = 0
+        self._fruitless = 0
+        self._promote_at: Instant = -NEVER
+        """When voters may be added again."""
+        self._tries = 0
+        """Attempts in this instance: each may take longer than those before."""
+        self.next_at: Instant = NEVER
+        """When to look again at what is wished."""
+
+    def look(self, at: Instant) -> None:
+        """Look at what is wished, no later than this."""
+        self.next_at = min(self.next_at, at)
+
+    def pursued(self, now: Instant) -> None:
+        """Note that somebody pursues a change: look at what is wished when whoever leads has had its time."""
+        self._pursued_at = now
+        self.look(now + self.settings.attempt_ns)
+
+    def adopted(self, view: View, added: list[Stream], now: Instant) -> None:
+        """Begin anew with a view that is decided: what was wished of the former one is done, or wished again."""
+        for stream in added:
+            if stream.member.joined == view.epoch and stream.member != self.state.me:
+                self._added_at[stream.member] = now
+        for cut in view.cuts:
+            self.condemned.pop(cut.member, None)
+        self._wishes = {}
+        self._tries = 0
+        self._joins = {pid: asked for pid, asked in self._joins.items() if self._may_join(pid, asked[0])}
+
+    # --- what is wished ---
+
+    def remove(self, pid: int, now: Instant) -> bool:
+        """Wish that a member be removed; return False if it is none."""
+        member = self.state.latest.member_of(pid)
+        if member is None:
+            return False
+        self.condemned[member] = None
+        self.look(now)
+        return True
+
+    def join_asked(self, pid: int, incarnation: int, item: JoinRequest, now: Instant, ready: Ready) -> None:
+        """Take the request of a newcomer: it must quote the current epoch, or it may be an old copy."""
+        state = self.state
+        latest = state.latest
+        member = latest.member_of(pid)
+        if member is not None and latest.nonce_of(pid) == incarnation:
+            self.links.tell_views(pid, member.joined - 1, ready)
+        elif not self._is_current(item):
+            ready.send.append(Send((pid,), Hint(state.adopted)))
+        elif member is None or item.replace or self._is_gone(pid, incarnation):
+            self._joins[pid] = (incarnation, now)
+            self.look(now)
+
+    def _is_current(self, item: JoinRequest) -> bool:
+        """Tell whether a request quotes the current epoch."""
+        return item.at == self.state.adopted + 1
+
+    def _is_gone(self, pid: int, incarnation: int) -> bool:
+        """Tell whether the member with a newcomer's number is gone: a later incarnation of the process asks."""
+        peer = self.links.peers.get(pid)
+        return peer is not None and incarnation > peer.incarnation
+
+    def wish(self, pid: int, item: Wish, now: Instant, ready: Ready) -> None:
+        """Take what another member wishes."""
+        if item.epoch < self.state.adopted:
+            self.links.tell_views(pid, item.epoch, ready)
+        elif item.epoch == self.state.adopted:
+            self._wishes[pid] = (item, now)
+            self.look(now)
+
+    def _all_condemned(self, now: Instant) -> dict[int, None]:
+        state, settings = self.state, self.settings
+        condemned = {member.pid: None for member in self.condemned if member in state.latest.members}
+        for pid, peer in self.links.peers.items():
+            silent = now - peer.suspected_at if peer.suspected_at != NEVER else 0
+            if settings.remove_after_ns and silent >= settings.remove_after_ns:
+                condemned[pid] = None
+        for member, since in list(self._added_at.items()):
+            stream = state.streams.get(member)
+            if stream is None or stream.got or member not in state.latest.members:
+                del self._added_at[member]
+            elif now - since >= settings.join_timeout_ns:
+                condemned[member.pid] = None
+        return condemned
+
+    # --- who leads ---
+
+    def tick(self, now: Instant, ready: Ready) -> None:
+        """Lead what is wished, or pass it on to whoever leads."""
+        state = self.state
+        self.next_at = NEVER
+        if self.removal.by is not None:
+            self.next_at = self.removal.tell(now, ready)
+            return
+        if state.entered < 0:
+            return
+        if not self.links.all and self._may_leave():
+            self.removal.end_alone(ready)
+            return
+        self._forget_old(now)
+        self.removal.bid_farewell(now, ready)
+        condemned = self._all_condemned(now)
+        leavers = {state.pid: None} if self._may_leave() else {}
+        joins = {pid: incarnation for pid, (incarnation, _) in self._joins.items()}
+        frozen = dict(state.frozen)
+        lets_go = self._is_left_alone(now)
+        pace = self.settings.attempt_ns // 2
+        wished = {pid: None for wish, _ in self._wishes.values() for pid in (*wish.condemned, *wish.frozen)}
+        leads = self._leader(condemned | wished)
+        if leads == state.pid:
+            for wish, _ in self._wishes.values():
+                condemned |= dict.fromkeys(pid for pid in wish.condemned if pid != state.pid)
+                leavers |= dict.fromkeys(wish.leavers)
+                joins |= {pid: nonce for pid, nonce in wish.joins if self._may_join(pid, nonce)}
+                frozen |= dict.fromkeys(wish.frozen)
+                lets_go |= wish.lets_go
+            self._lead(condemned, leavers, joins, frozen, lets_go, now, ready)
+        elif condemned or leavers or joins or lets_go:
+            wish = Wish(state.adopted, list(condemned), list(leavers), list(joins.items()), list(frozen), lets_go)
+            ready.send.append(Send((leads,), wish))
+            self._expect(leads, now)
+        if (
+            condemned
+            or leavers
+            or joins
+            or self._has_reported()
+            or self.leader.attempt
+            or self._added_at
+            or self.removal.leaving
+        ):
+            self.next_at = now + pace
+        elif self._suspected() or self.removal.bids_farewell:
+            self.next_at = now + 4 * pace
+        elif len(state.latest.voters) < min(VOTERS_MAX, len(state.latest.members)):
+            self.next_at = max(now + 4 * pace, self._promote_at)
+
+    def _has_reported(self) -> bool:
+        """Tell whether this member waits for the end of a change that it reported to."""
+        return bool(self.state.frozen) or self.state.stored_at_report is not None
+
+    def _is_left_alone(self, now: Instant) -> bool:
+        """Tell whether nobody pursues the change that this member reported to."""
+        return (
+            self._has_reported()
+            and self.leader.attempt is None
+            and now - self._pursued_at > LEFT_ALONE * max(self.settings.attempt_ns, self.settings.suspect_ns)
+        )
+
+    def _suspected(self) -> bool:
+        return bool(self.settings.remove_after_ns and self.links.suspects.now)
+
+    def _may_promote(self, now: Instant) -> bool:
+        """Tell whether there is room for voters and somebody fit for it; after attempts in vain, not too soon again."""
+        state = self.state
+        if self.leader.fruitless > self._fruitless:
+            wait = 2 * self.settings.attempt_ns * 2 ** min(self.leader.fruitless, FRUITLESS_MAX)
+            self._promote_at = now + wait
+        self._fruitless = self.leader.fruitless
+        if now < self._promote_at:
+            return False
+        latest = state.latest
+        if len(latest.voters) >= min(VOTERS_MAX, len(latest.members)) or state.entered != state.adopted:
+            return False
+        closed = state.closed
+        return any(member not in latest.voters and member.joined <= closed for member in latest.members)
+
+    def _expect(self, pid: int, now: Instant) -> None:
+        """Expect that whoever leads is heard of: else somebody else must lead."""
+        peer = self.links.peers.get(pid)
+        if peer is not None and now - max(peer.heard_at, peer.since) >= 2 * self.settings.suspect_ns:
+            self.links.suspect(pid, now)
+
+    def _forget_old(self, now: Instant) -> None:
+        epoch = self.state.adopted
+        self._wishes = {
+            pid: (wish, at) for pid, (wish, at) in self._wishes.items() if wish.epoch == epoch and now - at < ASKED_NS
+        }
+        self._joins = {
+            pid: (nonce, at)
+            for pid, (nonce, at) in self._joins.items()
+            if now - at < ASKED_NS and self._may_join(pid, nonce)
+        }
+
+    def _may_join(self, pid: int, incarnation: int) -> bool:
+        latest = self.state.latest
+        return latest.member_of(pid) is None or latest.nonce_of(pid) != incarnation
+
+    def _may_leave(self) -> bool:
+        """Tell whether this member leaves and everything it published is settled."""
+        return self.removal.leaving and not any(
+            isinstance(each, ViewMessage) for each in self.state.own.retained.values()
+        )
+
+    def leads(self) -> int:
+        """Return who should lead a change now, as far as this member knows."""
+        return self._leader(dict.fromkeys(member.pid for member in self.condemned))
+
+    def _leader(self, condemned: dict[int, None]) -> int:
+        """Return who should lead: the first voter that is neither suspected, condemned nor frozen; else this member."""
+        state = self.state
+        leavers = {pid: None for wish, _ in self._wishes.values() for pid in wish.leavers}
+        passed_over = (self.links.suspects.now, condemned, state.frozen, leavers)
+        for voter in state.latest.voters:
+            pid = voter.pid
+            if pid == state.pid:
+                if not self._may_leave():
+                    return pid
+            elif not any(pid in each for each in passed_over):
+                return pid
+        votes = state.me in state.latest.voters
+        return state.pid if votes else state.latest.voters[0].pid
+
+    def _lead(
+        self, condemned: dict[int, None], leavers: dict[int, None], joins: dict[int, int], frozen: dict[int, None],
+        lets_go: bool, now: Instant, ready: Ready,
+    ) -> None:  # fmt: skip
+        leader, state = self.leader, self.state
+        if state.entered != state.adopted:
+            return
+        attempt = leader.attempt
+        if attempt is not None and now - attempt.moved_at < self._patience:
+            leader.repeat(ready)
+            return
+        plan = leader.plan(
+            condemned,
+            leavers,
+            joins,
+            frozen,
+            silent=self.links.suspects.now,
+            lets_go=lets_go,
+            wants_promotion=self._may_promote(now),
+            now=now,
+        )
+        leader.attempt = None
+        if plan is not None:
+            self._tries = min(self._tries + 1, TRIES_MAX)
+            self._patience = int(self.settings.attempt_ns * (1 + self._rng()) * 2 ** (self._tries // 2))
+            leader.begin(plan, now, ready)

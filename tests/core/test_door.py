@@ -37,6 +37,11 @@ PUBLIC = [
     "WhenceError",
     "__version__",
     "join",
+    "JoinTimeoutError",
+    "QuorumError",
+    "Removed",
+    "RemovedError",
+    "View",
     "run",
 ]
 """The names people may rely on. Add here what is added there; removing one breaks somebody."""

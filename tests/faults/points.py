@@ -103,7 +103,7 @@ def _sent() -> None:
                 original(runner, ready)
                 return
             original(runner, replace(ready, deliver=[], notes=[], wake_at=None))
-            runner._transport.send.func.__self__.flush()  # type: ignore[attr-defined]
+            runner._transport._queue.func.__self__.flush()  # type: ignore[attr-defined]
             die()
 
         return replaced

@@ -12,6 +12,7 @@ import msgspec
 
 from tests.fuzz.ticket_items import TICKET_MAKERS
 from tests.fuzz.tree_items import TREE_MAKERS
+from tests.fuzz.view_items import VIEW_MAKERS
 from whence import limits
 from whence.core.dissemination.direct import HAVE, WANT, Have, Push, Want
 from whence.core.dissemination.gossip import Gossip
@@ -148,7 +149,7 @@ MAKERS: dict[type[Item], Callable[[Random], Item]] = {
         edge(random, 1, VERSION_MAX), random.sample(range(9), 3), random.sample(range(9, 12), 2)
     ),
 }  # fmt: skip
-MAKERS |= TICKET_MAKERS | TREE_MAKERS
+MAKERS |= TICKET_MAKERS | TREE_MAKERS | VIEW_MAKERS
 """How to make one of each kind of item; a test demands that none is forgotten."""
 
 

@@ -112,7 +112,11 @@ def run_metrics(tables: Measures) -> DataFrame:
         F.count_if(F.col("held_ms") > 0).alias("held"),
     )
     known = rows.filter(F.col(GRP).isNotNull()).join(latency, [RUN_ID, GRP], "left")
-    known = known.join(expected_deliveries(tables), [RUN_ID, GRP], "left")
+    expected = expected_deliveries(tables)
+    renewed = expected.select(
+        *[F.col(name).alias(name) for name in expected.columns]
+    )  # both sides read the same tables
+    known = known.join(renewed, [RUN_ID, GRP], "left")
     known = known.withColumns(
         {
             name: F.when(F.col("published") > 0, F.col(name)).otherwise(0)

@@ -23,6 +23,7 @@ from whence.errors import (
     OutcomeUnknownError,
     QuorumError,
     RemovedError,
+    SettingError,
     UsageError,
 )
 from whence.net.membership import Removed, View
@@ -451,5 +452,33 @@ def test_all_may_leave_at_once_and_the_group_ends(tmp_path: Path) -> None:
         await asyncio.gather(*[process.group.leave(DEADLINE_S) for process in started])
         for process in started:
             await process.kill()
+
+    within(main())
+
+
+@pytest.mark.parametrize("pid", [9.0, "2", None, -1, True])
+def test_a_member_is_removed_by_its_number_and_nothing_else(pid: Any, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, CAUSAL, durable=False) as made:
+            one, _ = await made.found(1, 2)
+            with pytest.raises(UsageError, match="by its number"):
+                await one.group.remove(pid)
+
+    within(main())
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"level": "causal", "membership": "Living"}, "membership must be fixed or living"),
+        ({"level": "total", "order": "loose"}, "order must be timed or strict"),
+        ({"level": "total", "order": 7}, "order must be timed or strict"),
+    ],
+)
+def test_what_is_neither_is_named_when_the_group_opens(given: dict[str, Any], words: str) -> None:
+    async def main() -> None:
+        async with join(1) as node:
+            with pytest.raises(SettingError, match=words):
+                await node.open("wrong", **given)
 
     within(main())

@@ -7,7 +7,7 @@ import asyncio
 
 from whence.api.arguments import check_timeout
 from whence.core.member import Living, ViewStatus
-from whence.errors import NotMemberError, OutcomeUnknownError, QuorumError
+from whence.errors import NotMemberError, OutcomeUnknownError, QuorumError, UsageError
 from whence.net.driver import Driver
 from whence.net.membership import begin_removal, living
 
@@ -34,6 +34,8 @@ class MembershipCalls:
         process that is no other member, and in groups without views.
         """
         check_timeout(timeout_s)
+        if type(pid) is not int or pid < 0:
+            raise UsageError(f"a member is removed by its number, such as 3, not {pid!r}")
         driver, member = self._driver, living(self._driver)
         target = begin_removal(driver, pid)
         try:
@@ -45,7 +47,9 @@ class MembershipCalls:
             if missing := member.removal_lacks([pid, *silent]):
                 raise QuorumError(f"{what} within {timeout_s:g} s", missing) from None
             waits = ", ".join(map(str, self._status().waits_for or silent)) or "whoever leads the change"
-            raise OutcomeUnknownError(f"{what} within {timeout_s:g} s; it waits for {waits}") from None
+            raise OutcomeUnknownError(
+                f"{what} within {timeout_s:g} s; it waits for {waits}: whoever of them is gone must be removed too"
+            ) from None
         if driver.left:
             driver.check()
 

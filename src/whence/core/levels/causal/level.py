@@ -109,7 +109,9 @@ class CausalLevel(NamedTuple):
 
         Raises SettingError for fixed members without founders.
         """
-        if given.get("membership") == "living":
+        if (membership := given.get("membership", "fixed")) not in ("fixed", "living"):
+            raise SettingError(f"membership must be fixed or living, not {membership!r}")
+        if membership == "living":
             if given.get("spread", "mesh") not in MESH:
                 raise SettingError("spread: a living group is a mesh; leave spread out, or take membership=fixed")
             return {

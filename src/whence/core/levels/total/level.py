@@ -12,6 +12,7 @@ from whence.core.levels.total.strict import StrictMember, StrictTotalSettings
 from whence.core.offsets import Offsets
 from whence.core.settings import parse
 from whence.core.views.settings import LIVE_VIEWS, REMOVE_AFTER_NS
+from whence.errors import SettingError
 from whence.limits import PEER_ID_MAX
 from whence.types import Instant, Process
 
@@ -25,7 +26,9 @@ class TotalLevel(NamedTuple):
 
     def settings_from(self, given: Mapping[str, Any]) -> TotalSettings | StrictTotalSettings:
         """Make settings from values by name. Raises SettingError."""
-        if given.get("order") == "strict":
+        if (order := given.get("order", "timed")) not in ("timed", "strict"):
+            raise SettingError(f"order must be timed or strict, not {order!r}")
+        if order == "strict":
             return parse(given, StrictTotalSettings)
         return parse({name: value for name, value in given.items() if name != "order"}, TotalSettings)
 

@@ -221,10 +221,10 @@ def with_life(events: DataFrame, lives: DataFrame, found: Input) -> DataFrame:
     durable = [run_id for run_id, run in found.runs.items() if run.durable]
     if not durable:
         return events.withColumn(LIFE, F.col(INC))
-    holes = F.broadcast(incomplete_runs(lives).select(RUN_ID, F.lit(True).alias("has_holes")))
-    remembers = F.col(RUN_ID).isin(durable) & F.col("has_holes").isNull()
-    known = events.join(holes, RUN_ID, "left").withColumn(LIFE, F.when(remembers, 0).otherwise(F.col(INC)))
-    return known.drop("has_holes")
+    # Collected, one name per run: a join here would be repeated in the plan of everything that reads the rows.
+    holes = {row[RUN_ID] for row in incomplete_runs(lives).select(RUN_ID).collect()}
+    whole = [run_id for run_id in durable if run_id not in holes]
+    return events.withColumn(LIFE, F.when(F.col(RUN_ID).isin(whole), 0).otherwise(F.col(INC)))
 
 
 def rows_by_run(lives: DataFrame, name: str, rows: Column) -> dict[str, int]:

@@ -15,10 +15,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from _common import ROOT, machine
+from _common import ROOT, checked_out, machine
 
 NOT_COMPARED = frozenset({"machine", "goals"})
 
@@ -74,14 +73,8 @@ def main() -> None:
     parser.add_argument("script", help="the benchmark's name, without .py")
     parser.add_argument("words", nargs=argparse.REMAINDER, help="the benchmark's own arguments")
     given = parser.parse_args()
-    with TemporaryDirectory(prefix="whence-beside-") as scratch:
-        tree = Path(scratch) / "tree"
-        git = ("git", "-C", str(ROOT), "worktree")
-        subprocess.run([*git, "add", "--detach", str(tree), given.commit], check=True, capture_output=True)
-        try:
-            told = compared(tree, given.script, given.words, given.rounds)
-        finally:
-            subprocess.run([*git, "remove", "--force", str(tree)], check=True, capture_output=True)
+    with checked_out(given.commit) as tree:
+        told = compared(tree, given.script, given.words, given.rounds)
     print(json.dumps({"bench": given.script, "words": given.words, "commit": given.commit, "rounds": given.rounds,
                       "compared": told, "machine": machine()}))  # fmt: skip
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -69,6 +70,18 @@ def no_collections() -> Iterator[None]:
         yield
     finally:
         gc.enable()
+
+
+@contextmanager
+def checked_out(commit: str) -> Iterator[Path]:
+    """Have an earlier commit checked out beside the repository, and take it away again."""
+    with TemporaryDirectory(prefix="whence-beside-") as scratch:
+        tree = Path(scratch) / "tree"
+        _git("worktree", "add", "--detach", str(tree), commit)
+        try:
+            yield tree
+        finally:
+            _git("worktree", "remove", "--force", str(tree))
 
 
 def machine() -> dict[str, Any]:

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from struct import Struct as Layout
-from typing import Any, ClassVar, Protocol
+from typing import Any, NamedTuple, Protocol
 from zlib import crc32
 
 import msgspec
@@ -25,7 +25,30 @@ from _corosync import lacks as corosync_lacks
 
 _HEADER = Layout("<II")
 
-LEVELS = ("eventual", "fifo", "optimistic", "causal", "total")
+
+class LevelKind(NamedTuple):
+    """A level as it is used here."""
+
+    level: str
+    founded: bool = False
+    """The processes are named as founders."""
+    options: dict[str, Any] = {}  # noqa: RUF012 - nobody changes it
+    needs_data: bool = False
+    saturated: dict[str, object] = {}  # noqa: RUF012 - nobody changes it
+    """Settings for a machine that is saturated on purpose."""
+
+
+LEVELS = {
+    "eventual": LevelKind("eventual"),
+    "fifo": LevelKind("fifo"),
+    "optimistic": LevelKind("optimistic", founded=True),
+    "causal": LevelKind("causal", founded=True, options={"membership": "living"}),
+    "total": LevelKind("total", founded=True, options={"order": "strict"}),
+    "total-timed": LevelKind(
+        "total", founded=True, options={"order": "timed"}, needs_data=True, saturated={"delta": 200}
+    ),
+}
+"""Our levels by kind. A saturated machine queues for longer than the 100 ms that the timed merge waits otherwise."""
 
 Take = Callable[[Sequence[bytes]], None]
 Ports = Callable[[int], Awaitable[list[int]]]
@@ -150,31 +173,39 @@ UNSTORED_MAX = 16
 class Whence:
     """A group at a level."""
 
-    SETTINGS: ClassVar[dict[str, dict[str, object]]] = {"total": {"delta": 200}}
-    """A machine that is saturated on purpose queues for longer than the 100 ms that `total` waits otherwise."""
-
-    def __init__(self, level: str, *, stored: bool, saturated: bool) -> None:
-        self.level, self.stored = level, stored
+    def __init__(self, kind: LevelKind, *, stored: bool, saturated: bool) -> None:
+        self.kind, self.stored = kind, stored
         self.unstored: deque[Any] = deque()
-        self.settings = self.SETTINGS.get(level, {}) if saturated else {}
+        self.settings = kind.saturated if saturated else {}
 
     async def start(self, index: int, nodes: int, ports: Ports, take: Take) -> None:
         """Found a group of all."""
+        await self.begin(index)
+        await self.connect(index, await ports(self.port))
+        await self.open(list(range(nodes)) if self.kind.founded else [], take)
+        await self.group.gathered(nodes, 90)
+        if self.kind.founded:
+            await asyncio.sleep(1)
+
+    async def begin(self, index: int) -> None:
+        """Begin to listen."""
         from whence.api.node import join
 
-        self.data = tempfile.mkdtemp(prefix="whence-bench-") if self.stored or self.level == "total" else None
+        self.data = tempfile.mkdtemp(prefix="whence-bench-") if self.stored or self.kind.needs_data else None
         self.node = await join(index, listen="127.0.0.1:0", data=self.data).__aenter__()
-        known = await ports(int(self.node.address.rpartition(":")[2]))
+        self.port = int(self.node.address.rpartition(":")[2])
+
+    async def connect(self, index: int, ports: list[int]) -> None:
+        """Call everybody with a lower number."""
         for other in range(index):
-            await self.node.live.connections.call("127.0.0.1", known[other])
-        founders = list(range(nodes)) if self.level in ("causal", "optimistic", "total") else []
+            await self.node.live.connections.call("127.0.0.1", ports[other])
+
+    async def open(self, founders: list[int], take: Take) -> None:
+        """Open the group: found it, or get into it."""
         self.group = await self.node.open(
-            "bench", self.level, durable=self.stored, founders=founders, settings=self.settings, timeout_s=90,
-            publish_wait_s=90, write=True, **self.receiving(take),
+            "bench", self.kind.level, durable=self.stored, founders=founders, settings=self.settings, timeout_s=90,
+            publish_wait_s=90, write=True, **self.kind.options, **self.receiving(take),
         )  # fmt: skip
-        await self.group.gathered(nodes, 90)
-        if founders:
-            await asyncio.sleep(1)
 
     def receiving(self, take: Take) -> dict[str, Any]:
         """Receive by being called with every batch."""
@@ -187,7 +218,7 @@ class Whence:
             await self.hear_of(receipt)
 
     async def unless_lost(self, publish: Callable[[], Awaitable[Any]]) -> Any:
-        """Publish; count what `total` reports as lost on a machine that is saturated on purpose."""
+        """Publish; go on where events are reported as lost, on a machine that is saturated on purpose."""
         from whence.errors import EventsLostError
 
         while True:
@@ -490,7 +521,7 @@ def contender(kind: str, *, saturated: bool, singly: bool = False) -> Contender:
     """Return a process of a kind; rivals carry a batch as one message, unless events are published singly."""
     level, _, stored = kind.partition("+")
     if level in LEVELS:
-        return (OneByOne if singly else Whence)(level, stored=bool(stored), saturated=saturated)
+        return (OneByOne if singly else Whence)(LEVELS[level], stored=bool(stored), saturated=saturated)
     rival = _rival(kind)
     return rival if singly or kind == "floor" else Packed(rival)
 

@@ -96,5 +96,6 @@ VIEW_MAKERS: dict[type[Item], Callable[[Random], Item]] = {
     items.Nak: lambda random: items.Nak(_number(random), _ballot(random)),
     items.Decree: lambda random: items.Decree(some_view(random), random.random() < 0.5),
     items.Knows: lambda random: items.Knows(_number(random)),
+    items.Beat: lambda random: items.Beat(_number(random), _number(random), _number(random)),
 }
 """How to make one of each kind."""

@@ -94,6 +94,7 @@ EVER_GIVEN = [
     (105, "Nak"),
     (106, "Decree"),
     (107, "Knows"),
+    (108, "Beat"),
 ]
 """Every number that was ever on a wire. Append; never change a line, never remove one."""
 

@@ -14,6 +14,9 @@ from whence.net.recorder import TraceRecorder
 from whence.trace.schema import Kind
 from whence.types import Bundle
 
+TIMER_NS = 1_000_000
+"""The shortest time that event loops wait."""
+
 
 class LivePorts:
     """The ports of one live member."""
@@ -70,10 +73,12 @@ class LivePorts:
     # --- the clock ---
 
     def plan(self, wake_at: int) -> None:
-        """Plan the next tick."""
+        """Plan the next tick: in this turn of the loop, or not before the next millisecond. Loops count in those: they
+        would come back at once for less, and again, until it is time."""
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_later(max(0, wake_at - self.now()) / 1e9, self._wake)
+        wait_ns = wake_at - self.now()
+        self._timer = self._loop.call_later(max(wait_ns, TIMER_NS) / 1e9 if wait_ns > 0 else 0, self._wake)
 
     def stop_timer(self) -> None:
         """Cancel the next tick."""

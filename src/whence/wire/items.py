@@ -109,6 +109,7 @@ NUMBERS: dict[int, type[Item]] = {
     105: views.Nak,
     106: views.Decree,
     107: views.Knows,
+    108: views.Beat,
 }
 
 AnyItem = Union[  # noqa: UP007 - the decoder reads this at run time
@@ -120,7 +121,7 @@ AnyItem = Union[  # noqa: UP007 - the decoder reads this at run time
     mesh.CausalMessage, mesh.Has,
     views.ViewMessage, views.ViewMark, views.ViewAck, views.Fetch, views.JoinRequest, views.Hint, views.Wish,
     views.Prepare, views.Promise, views.Freeze, views.Report, views.Target, views.Flushed, views.Accept, views.Accepted,
-    views.Nak, views.Decree, views.Knows,
+    views.Nak, views.Decree, views.Knows, views.Beat,
     tickets.Renew, tickets.Alive, tickets.Fenced, tickets.Update, tickets.AckUpdate, tickets.NotCoordinator,
     tickets.Probe, tickets.Fresh, tickets.Exclude, tickets.AckExclude, tickets.RequestFence, tickets.AckFence,
     tickets.AcquireTicket, tickets.AckAcquireTicket, tickets.RejectAcquireTicket, tickets.ReleaseTicket,

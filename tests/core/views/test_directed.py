@@ -8,7 +8,18 @@ from collections.abc import Callable
 import pytest
 
 from tests.core.views.group import Group, Packet, between, both, either, of, touching
-from whence.core.views.items import Accept, Decree, Fetch, JoinRequest, Promise, Target, ViewAck, ViewMark, ViewMessage
+from whence.core.views.items import (
+    Accept,
+    Beat,
+    Decree,
+    Fetch,
+    JoinRequest,
+    Promise,
+    Target,
+    ViewAck,
+    ViewMark,
+    ViewMessage,
+)
 from whence.core.views.settings import MS, ViewSettings
 from whence.core.views.view import MemberId
 
@@ -361,7 +372,7 @@ def promises_and_restarts(bug: str | None) -> bool:
     group = Group(TOTAL, bug, DURABLE)
     group.publish(0)
     group.publish(0)
-    group.wait(200 * MS, lose=both(of(ViewAck), between([1], [2])))
+    group.wait(200 * MS, lose=both(of(ViewAck, Beat), between([1], [2])))
     assert len(group.log[0]) == 2
     assert not group.log[2]
     group.crash(1)

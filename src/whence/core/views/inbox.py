@@ -36,6 +36,19 @@ class Inbox:
     def receive(self, sender: int, message: Message, now: Instant, ready: Ready) -> None:
         """Take a message from its publisher or from a member that passes it on."""
         state = self.state
+        place, past, here = message.origin, message.past, state.here
+        if message.epoch == state.entered == state.adopted and len(past) == len(here) and place != state.place:
+            stream, number = here[place], past[place] + 1
+            if number == stream.got + 1 and stream.base is not None and state.is_ready(message, stream, number):
+                self._get(stream, message, number, 0, now, ready)
+                if self.held_count:
+                    self.release(now, ready)
+                return
+        self._receive(sender, message, now, ready)
+
+    def _receive(self, sender: int, message: Message, now: Instant, ready: Ready) -> None:
+        """Take a message that is of another view than the latest, or not the next of its stream, or must wait."""
+        state = self.state
         assert state.me is not None
         if message.epoch > state.adopted:
             self.links.owe(now, at_once=True)  # whoever hears how far this member is tells it the views it lacks
@@ -93,11 +106,11 @@ class Inbox:
             self.held_count -= 1
         stream.get(message, number)
         state.last_epoch[stream.member] = message.epoch
-        place = state.place_in_view(stream.member)
-        if place >= 0:
-            state.got[place] = number
+        if stream.place >= 0:
+            state.got[stream.place] = number
         if isinstance(message, ViewMark):
             self.journal.mark_seen(stream, message, ready)
+            self.links.owe(now, at_once=True)  # newcomers wait until everybody says that it has all marks
         if self.settings.keep == "all":
             self.journal.store(stream, number, ready)
         elif isinstance(message, ViewMessage) and message.wants_majority:
@@ -115,6 +128,7 @@ class Inbox:
             ready.notes.append(Note("drop", "held_full", peer=stream.member.pid))
             return
         stream.held[number] = Held(message, now)
+        self.stage.arrived(message, now)
         self.held_count += 1
         self.ask_at = min(self.ask_at, now + self.settings.ask_ns)
 

@@ -238,3 +238,14 @@ class Knows(Item, frozen=True, tag=107):
     """The sender knows the view of this epoch: it need not be told again."""
 
     epoch: Epoch
+
+
+class Beat(Item, frozen=True, tag=108):
+    """A promise that no message of the sender's own carries: its messages after this number have a later clock.
+
+    It is small and costs little to take, because in a strict group every member may owe one for every message.
+    """
+
+    epoch: Epoch
+    number: Number
+    clock: Clock

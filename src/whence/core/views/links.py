@@ -6,9 +6,11 @@ again. A message says how far its publisher is, so an acknowledgement of its own
 for a while.
 """
 
+from collections.abc import Callable
+
 from whence.core.membership.suspects import Suspects
 from whence.core.ready import Ready, Send
-from whence.core.views.items import Decree, Message, ViewAck, ViewMessage
+from whence.core.views.items import Beat, Decree, Message, ViewAck, ViewMessage
 from whence.core.views.order import Order
 from whence.core.views.peers import NEVER, Peer, arranged
 from whence.core.views.settings import ViewSettings
@@ -44,6 +46,10 @@ class Links:
         self._last_ack: ViewAck | None = None
         self._promise, self._promised = order.promise, order.promised
         self._ack_after = max(1, settings.window // ACKS_PER_WINDOW)
+        self._all_armed = False
+        """An answer of every member is expected, or repeated for."""
+        self.told_all: Callable[[], None] = lambda: None
+        """Called when all members are sent something that says how far this one is, and its clock."""
 
     # --- views ---
 
@@ -69,6 +75,7 @@ class Links:
         self.all = tuple(self.peers)
         self.place = view.place_of(state.pid)
         self._last_ack = None
+        self._all_armed = False
         self.arm(now)
 
     def marked(self, number: int, epoch: int) -> None:
@@ -90,21 +97,19 @@ class Links:
 
     def send(self, message: Message, number: int, now: Instant, ready: Ready) -> None:
         """Send a new message to all that were sent everything before it; the others get it in its turn."""
-        suspected, lowest = self.suspects.now, number - self.settings.window
-        to = [
-            pid
-            for pid, peer in self.peers.items()
-            if peer.sent == number - 1
-            and peer.first is not None
-            and pid not in suspected
-            and self.acked(peer) >= lowest
-        ]
-        for pid in to:
-            self.peers[pid].sent = number
+        suspected, lowest, place = self.suspects.now, number - self.settings.window, self.place
+        to: list[int] = []
+        for pid, peer in self.peers.items():
+            if peer.sent != number - 1 or peer.first is None or pid in suspected:
+                continue
+            if peer.taken[place] >= lowest or self.acked(peer) >= lowest:
+                peer.sent = number
+                to.append(pid)
         if to:
             ready.send.append(Send(tuple(to), message))
         if len(to) == len(self.all) and isinstance(message, ViewMessage) and message.taken:
             self._owes, self._got_since_ack = False, 0  # the message says what is here, and all get it
+            self.told_all()
         self.arm(now)
 
     def push(self, peer: Peer, ready: Ready) -> None:
@@ -126,6 +131,8 @@ class Links:
         if peer is None:
             return
         peer.heard_at = now
+        if incarnation <= peer.incarnation and not self.suspects.now:
+            return
         if incarnation > peer.incarnation:
             if peer.incarnation:
                 peer.forget_untaken()
@@ -142,18 +149,27 @@ class Links:
 
     def take_message(self, pid: int, incarnation: int, message: ViewMessage) -> None:
         """Learn from a publisher's own message how far it was."""
-        peer = self.peers.get(pid)
+        peer, place, past = self.peers.get(pid), message.origin, message.past
         if (
             peer is None
             or incarnation != peer.incarnation
             or message.epoch != self.state.adopted
             or not message.taken
-            or self.state.latest.members[message.origin] != peer.member  # somebody passes it on
-            or message.past[message.origin] < peer.got[message.origin]
+            or len(past) != len(peer.got)
+            or self.state.latest.members[place] != peer.member  # somebody passes it on
+            or past[place] < peer.got[place]
         ):
             return
-        peer.raise_to(message.past, message.taken)
+        peer.raise_to(past, message.taken)
         peer.entered = peer.adopted = max(peer.adopted, message.epoch)
+
+    def take_beat(self, pid: int, incarnation: int, beat: Beat) -> None:
+        """Take the promise of a member."""
+        peer, view = self.peers.get(pid), self.state.views.get(beat.epoch)
+        if peer is None or view is None or incarnation != peer.incarnation:
+            return
+        if beat.epoch == self.state.adopted or view.member_of(pid) == peer.member:
+            self._promised(peer.member, beat.number, beat.clock)
 
     def take_ack(self, pid: int, incarnation: int, ack: ViewAck, now: Instant, ready: Ready) -> bool:
         """Learn how far a member is; return whether it is of use here."""
@@ -258,6 +274,7 @@ class Links:
             self._owes, self._last_ack = False, ack
             if self.all:
                 ready.send.append(Send(self.all, ack))
+                self.told_all()
         if any(stream.taken < stream.got for stream in self.state.streams.values()):
             self.ack_at = now + self.settings.ack_ns
 
@@ -265,6 +282,9 @@ class Links:
 
     def arm(self, now: Instant) -> None:
         """Expect an answer of everybody, from now on."""
+        if self._all_armed:
+            return
+        self._all_armed = True
         for peer in self.peers.values():
             if peer.retry_at == NEVER:
                 peer.since, peer.backoff = now, self.settings.retry_ns
@@ -278,6 +298,7 @@ class Links:
                 continue
             if not self.waits_for(peer):
                 peer.retry_at = NEVER
+                self._all_armed = False
                 continue
             peer.backoff = min(2 * peer.backoff, self.settings.retry_ns_max)
             peer.retry_at = now + peer.backoff

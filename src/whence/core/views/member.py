@@ -12,11 +12,13 @@ from collections import deque
 from collections.abc import Sequence
 
 from whence.core.ready import Item, Note, RandomSource, Ready, Send
+from whence.core.views.beats import Beats
 from whence.core.views.changes import Changes, view_note
 from whence.core.views.inbox import Inbox
 from whence.core.views.items import (
     Accept,
     Accepted,
+    Beat,
     Decree,
     Fetch,
     Flushed,
@@ -65,14 +67,17 @@ class ViewMember(Observed):
     newcomer_type: type[Newcomer] = Newcomer
 
     def __init__(
-        self, me: Process, settings: ViewSettings, limits: Limits, rng: RandomSource, *, remembers: bool
-    ) -> None:
+        self, me: Process, settings: ViewSettings, limits: Limits, rng: RandomSource, *, remembers: bool,
+        pause_ns: int = 0,
+    ) -> None:  # fmt: skip
         self.me = me
         self.settings = settings
         self.state = self.state_type(me.pid, me.incarnation, remembers=remembers)
         self.order = self.order_type(self.state)
         self.journal = self.journal_type(self.state)
         self.links = self.links_type(self.state, settings, self.order)
+        self.beats = Beats(self.links, self.order, pause_ns)
+        self.links.told_all = self.beats.told
         self.stability = self.stability_type(self.links, settings)
         self.inbox = self.inbox_type(self.links, self.journal, settings, self.order)
         self.changes = self.changes_type(self.links, self.stability, self.inbox, self.journal, settings, rng)
@@ -192,10 +197,13 @@ class ViewMember(Observed):
         if pid != self.me.pid and not isinstance(item, JoinRequest):  # who asks is not yet the member of its name
             links.heard(pid, incarnation, now, ready)
         match item:
-            case ViewMessage() | ViewMark():
+            case ViewMessage():
                 self.inbox.receive(pid, item, now, ready)
-                if isinstance(item, ViewMessage) and state.views.get(item.epoch) is not None:
-                    links.take_message(pid, incarnation, item)
+                links.take_message(pid, incarnation, item)
+            case Beat():
+                links.take_beat(pid, incarnation, item)
+            case ViewMark():
+                self.inbox.receive(pid, item, now, ready)
             case ViewAck():
                 self._take_ack(pid, incarnation, item, now, ready)
             case Fetch():
@@ -312,6 +320,8 @@ class ViewMember(Observed):
         if now >= self.newcomer.ask_at:
             self.newcomer.repeat(now, ready)
         if self.state.me is not None and self.removal.by is None:
+            if now >= self.beats.at:
+                self.beats.tell(now, ready)
             if now >= self.links.ack_at:
                 self.journal.taken(ready)
                 self.links.tell(now, ready)
@@ -328,15 +338,17 @@ class ViewMember(Observed):
 
     def _finish(self, now: Instant, ready: Ready) -> Ready:
         """Take what this member sent to itself, and ask to be woken."""
-        own = deque(self._to_itself(ready))
-        while own:
-            item = own.popleft()
-            self._receive(self.me, item, now, ready)
-            own.extend(self._to_itself(ready))
+        if ready.send:
+            own = deque(self._to_itself(ready))
+            while own:
+                item = own.popleft()
+                self._receive(self.me, item, now, ready)
+                own.extend(self._to_itself(ready))
         self.order.reserve(ready)
         soonest = self.wishes.next_at
         if self.removal.by is None:
-            soonest = min(soonest, self.links.ack_at, self.links.retry_at, self.inbox.ask_at, self.newcomer.ask_at)
+            links = self.links
+            soonest = min(soonest, links.ack_at, links.retry_at, self.inbox.ask_at, self.newcomer.ask_at, self.beats.at)
         if soonest < NEVER and not self.removal.ended:
             ready.wake_at = soonest
         return ready

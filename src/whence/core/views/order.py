@@ -34,6 +34,9 @@ class Order:
         """Return the clock that all later own messages exceed: `causal` needs none."""
         return 0
 
+    def told(self) -> None:
+        """Note that all others are told the clock: `causal` has none."""
+
     def reserve(self, ready: Ready) -> None:
         """Write down how far the clock may go: `causal` has none."""
 
@@ -61,13 +64,15 @@ class Order:
         """Tell whether a newcomer that is opened is live."""
         return True
 
+    def arrived(self, message: Message, now: Instant) -> None:
+        """Learn of a message that came too early to count: `causal` does nothing."""
+
     def got(self, stream: Stream, message: Message, hold_ns: int, now: Instant, ready: Ready) -> None:
         """Take a message that was got just now."""
         state, number = self.state, message.number
         stream.handed = number
-        place = state.place_in_view(stream.member)
-        if place >= 0:
-            state.note_handed(place)
+        if stream.place >= 0:
+            state.note_handed(stream.place)
         if isinstance(message, ViewMessage):
             ready.deliver.append(Delivery(message.bundle, hold_ns, self.mark_of(message)))
 

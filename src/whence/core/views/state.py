@@ -118,7 +118,11 @@ class ViewState:
     def look_at_entered(self) -> None:
         """Arrange the numbers by the places of the view that was entered."""
         assert self.me is not None
+        for stream in self.streams.values():
+            stream.place = NOWHERE
         self.here = [self.streams[member] for member in self.view.members]
+        for place, stream in enumerate(self.here):
+            stream.place = place
         self.place = self.view.place_of(self.pid)
         self.got = [stream.got for stream in self.here]
         self.handed = [0] * len(self.here)
@@ -130,13 +134,6 @@ class ViewState:
         stream = self.here[place]
         handed = max(stream.handed, stream.in_part)
         self.handed[place] = handed if stream.base is not None and handed >= stream.base else 0
-
-    def place_in_view(self, member: MemberId) -> int:
-        """Return the place of a member in the view that was entered, or -1."""
-        for place, stream in enumerate(self.here):
-            if stream.member == member:
-                return place
-        return NOWHERE
 
     def stream_of(self, pid: int, incarnation: int) -> Stream | None:
         """Return the stream in which an incarnation of a peer publishes."""
@@ -204,7 +201,7 @@ class ViewState:
     def _may_pass(self, stream: Stream, number: int) -> bool:
         """Tell whether a message of a stream that may be frozen is within its target."""
         pid = stream.member.pid
-        if pid not in self.frozen or self.place_in_view(stream.member) == NOWHERE:
+        if pid not in self.frozen or stream.place == NOWHERE:
             return True
         if stream.member in self.open_cuts:
             return number <= self.open_cuts[stream.member]

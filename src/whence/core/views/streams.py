@@ -25,8 +25,8 @@ class Stream:
     """The messages of one member."""
 
     __slots__ = (
-        "base", "clock", "counted", "got", "handed", "held", "in_part", "marks", "member", "nonce", "promised",
-        "retained", "silent", "slot", "start", "stored", "taken",
+        "base", "clock", "counted", "got", "handed", "held", "in_part", "marks", "member", "nonce", "place",
+        "promised", "retained", "silent", "slot", "start", "stored", "taken",
     )  # fmt: skip
 
     def __init__(self, member: MemberId, nonce: int, slot: int, start: int, base: int | None) -> None:
@@ -37,6 +37,8 @@ class Stream:
         """Where the application's progress with this stream is counted, in messages with events."""
         self.start = self.counted = start
         """What was counted there before this stream, and up to the last look."""
+        self.place = -1
+        """Its place in the view that was entered, or -1."""
         self.base = base
         """The first number that is for this member; None: not known yet."""
         self.got = self.taken = self.handed = 0 if base is None else base - 1

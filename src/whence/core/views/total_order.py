@@ -31,9 +31,11 @@ class TotalOrder(Order):
         self.clock = 0
         self._reserved = 0
         self._promised = 0
-        """The clock that others were last told."""
+        """The clock that all others were last told."""
         self._waiting: list[tuple[int, int, int, int, Instant]] = []
         """Messages that were got and not handed out: clock, peer, the epoch it joined in, number, since when."""
+        self._latecomer: Stream | None = None
+        """The member whose promise was last waited for: most likely it still is."""
         self._pending: dict[MemberId, tuple[int, int]] = {}
         """Promises that wait for a number: it, and the clock."""
         self.start: int | None = None
@@ -48,13 +50,15 @@ class TotalOrder(Order):
     def next_clock(self, now: Instant) -> int:
         """Return the clock of the next own message."""
         self.clock += 1
-        self._promised = self.clock
         return self.clock
 
     def promise(self) -> int:
         """Return the clock that all later own messages exceed."""
-        self._promised = self.clock
         return self.clock
+
+    def told(self) -> None:
+        """Note that all others are told the clock."""
+        self._promised = self.clock
 
     def reserve(self, ready: Ready) -> None:
         """Write down how far the clock may go, before anybody is told."""
@@ -146,19 +150,28 @@ class TotalOrder(Order):
         assert member is not None
         return Mark((message.clock, member.pid, member.joined, 0), epoch=message.epoch)
 
-    def got(self, stream: Stream, message: Message, hold_ns: int, now: Instant, ready: Ready) -> None:
-        """Take a message that was got just now."""
-        member = stream.member
+    def arrived(self, message: Message, now: Instant) -> None:
+        """Let nobody wait for the clock here because this member waits: a newcomer counts nothing before it is opened,
+        and everybody else goes by its promises as soon as it is in the view."""
         if message.clock > self.clock:
             self.clock = message.clock
         if message.clock > self._promised:
             self.owe(now)
-        stream.promised = max(stream.promised, message.clock)
+
+    def got(self, stream: Stream, message: Message, hold_ns: int, now: Instant, ready: Ready) -> None:
+        """Take a message that was got just now."""
+        member, clock = stream.member, message.clock
+        if clock > self.clock:
+            self.clock = clock
+        if clock > self._promised:
+            self.owe(now)
+        if clock > stream.promised:
+            stream.promised = clock
         pending = self._pending.get(member)
         if pending is not None and stream.got >= pending[0]:
             stream.promised = max(stream.promised, pending[1])
             del self._pending[member]
-        heappush(self._waiting, (message.clock, member.pid, member.joined, message.number, now - hold_ns))
+        heappush(self._waiting, (clock, member.pid, member.joined, message.number, now - hold_ns))
         self.progress(now, ready)
 
     def progress(self, now: Instant, ready: Ready) -> None:
@@ -179,16 +192,22 @@ class TotalOrder(Order):
 
     def _is_due(self, clock: int, stream: Stream) -> bool:
         """Tell whether every other member of the view has promised to publish only later."""
-        me = self.state.me
-        return all(other.promised >= clock for other in self.state.here if other is not stream and other.member != me)
+        last, state = self._latecomer, self.state
+        if last is not None and last.promised < clock and last is not stream and last.place >= 0:
+            return False
+        own = state.own
+        for other in state.here:
+            if other.promised < clock and other is not stream and other is not own:
+                self._latecomer = other
+                return False
+        return True
 
     def _hand(self, stream: Stream, number: int, hold_ns: int, ready: Ready) -> None:
         state = self.state
         message = stream.retained[number]
         stream.handed = number
-        place = state.place_in_view(stream.member)
-        if place >= 0:
-            state.note_handed(place)
+        if stream.place >= 0:
+            state.note_handed(stream.place)
         if not isinstance(message, ViewMessage):
             return
         if self.start is not None and message.clock <= self.start:

@@ -1,0 +1,52 @@
+"""Promises that no message carries: when a member of a strict group tells its clock to the others.
+
+Laws: whoever got a message with a clock above what it has told owes the others its own clock, because all of them wait
+for it. Its next message says it as well, and so does an acknowledgement to all; a beat says it where neither comes in
+time. Beats go out at once while they are few. A member that has sent many pauses: the messages that come meanwhile
+share the next one, or its own message saves it.
+Costs: a small item to every other member; at most one for every message that was got, and one for every pause.
+"""
+
+from whence.core.ready import Ready, Send
+from whence.core.views.items import Beat
+from whence.core.views.links import Links
+from whence.core.views.order import Order
+from whence.core.views.peers import NEVER
+from whence.types import Instant
+
+AT_ONCE = 4
+"""So many beats may go out at once after a silence."""
+
+
+class Beats:
+    """The beats of one member."""
+
+    def __init__(self, links: Links, order: Order, pause_ns: int) -> None:
+        self.at: Instant = NEVER
+        """When the next beat is due."""
+        self._links, self._state, self._order = links, links.state, order
+        self._pause_ns = pause_ns
+        self._next: Instant = -NEVER
+        """When the next beat would be due if all that went out had kept the pause."""
+
+    def owe(self, now: Instant) -> None:
+        """Plan to tell the clock, as soon as the pause allows it."""
+        if self.at == NEVER:
+            self.at = max(now, self._next - (AT_ONCE - 1) * self._pause())
+
+    def told(self) -> None:
+        """Note that all others are told the clock."""
+        self.at = NEVER
+        self._order.told()
+
+    def tell(self, now: Instant, ready: Ready) -> None:
+        """Tell the clock to all."""
+        self.told()
+        if self._links.all:
+            self._next = max(now, self._next) + self._pause()
+            state = self._state
+            ready.send.append(Send(self._links.all, Beat(state.adopted, state.own.got, self._order.promise())))
+
+    def _pause(self) -> int:
+        """Return how far apart beats are in the long run: the more members there are, the more each beat costs."""
+        return self._pause_ns * len(self._links.all)

@@ -30,7 +30,7 @@ NTH = "nth"
 FILE, ROW = "file", "row"
 PROMISE, IDS_SHOWN, EVS, SENTENCE, ABSENCE = "promise", "events", "evs", "sentence", "rests_on_absence"
 DOUBTFUL = "doubtful"
-"""A possible violation that rows without true time leave open."""
+"""A possible violation that the rows leave open; in living runs its sentence says why."""
 
 MESSAGE: Final = (GRP, M_PID, M_INC, M_SEQ)
 PROCESS: Final = (RUN_ID, NODE, LIFE)
@@ -110,14 +110,21 @@ def violations(
     events: Column | None = None,
     evs: Column | None = None,
     absence: bool | Column = False,
+    doubtful: bool | Column = False,
 ) -> DataFrame:
     """Return the rows as violations of a promise; they have run_id, node, inc and grp."""
     shown = F.array().cast("array<struct<pid:int,inc:int,seq:bigint>>") if events is None else events
     return rows.select(
         RUN_ID, F.lit(promise).alias(PROMISE), NODE, INC, GRP, shown.alias(IDS_SHOWN),
         (F.array().cast("array<bigint>") if evs is None else evs).alias(EVS), sentence.alias(SENTENCE),
-        (F.lit(absence) if isinstance(absence, bool) else absence).alias(ABSENCE), F.lit(False).alias(DOUBTFUL),
+        (F.lit(absence) if isinstance(absence, bool) else absence).alias(ABSENCE),
+        (F.lit(doubtful) if isinstance(doubtful, bool) else doubtful).alias(DOUBTFUL),
     )  # fmt: skip
+
+
+def renewed(table: DataFrame) -> DataFrame:
+    """Return a table under names of its own, for joins with others that were made from the same rows."""
+    return table.select(*(F.col(name).alias(name) for name in table.columns))
 
 
 def union(tables: list[DataFrame]) -> DataFrame:

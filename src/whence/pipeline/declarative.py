@@ -7,7 +7,8 @@ A definitions file of a pipeline calls `define(spark)`; examples/declarative has
 Its configuration names the traces (whence.traces) and, if not each run's own, the promises (whence.promises, separated
 by commas). The tables: events, lives, violations_… by promise, violations, verdicts, witnesses, run_metrics,
 window_metrics, latency_cdf and ticket_holds. A pipeline only describes its tables, so nothing here looks at rows: rows
-that say nothing and rows that are there twice are always taken out, and no run is settled by a certificate.
+that say nothing and rows that are there twice are always taken out, and no run is settled by a certificate. Runs on
+views are measured, and their verdicts are unknown here: `whence verify` judges them.
 """
 
 from collections.abc import Callable
@@ -17,9 +18,10 @@ from typing import Final
 from pyspark import pipelines
 from pyspark.sql import DataFrame, SparkSession
 
-from whence.check.levels import promises_of
+from whence.check.levels import is_living, promises_of
+from whence.check.verdict import Outcome
 from whence.errors import UsageError
-from whence.pipeline.columns import KIND, RUN_ID, union
+from whence.pipeline.columns import KIND, PROMISE, RUN_ID, SENTENCE, union
 from whence.pipeline.events import (
     Events,
     Input,
@@ -39,6 +41,7 @@ from whence.trace.schema import COLUMNS
 
 TRACES: Final = "whence.traces"
 PROMISES: Final = "whence.promises"
+UNJUDGED: Final = "a pipeline does not judge groups on views; whence verify does"
 IN_PYTHON: Final = ("violations_causal", "violations_total")
 """Tables made by Python from groups of rows. Their plans name all columns, which a table that is not made yet cannot
 tell; the others must read tables, because a plan from the files on would be deeper than Spark Connect takes."""
@@ -52,26 +55,56 @@ def define(spark: SparkSession) -> None:
     names = spark.conf.get(PROMISES, None)
     found = find_input([traces])
     wanted = check_promises(names.split(",")) if names else None
+    fixed, on_views = _apart(found)
     promises = {run_id: wanted or list(promises_of(run)) for run_id, run in found.runs.items()}
+    unjudged = {run_id: promises.pop(run_id) for run_id in on_views.runs}
     described: dict[str, Callable[[], DataFrame]] = {
         "events": lambda: clean_events(spark, found),
         "lives": lambda: lives_table(spark.read.table("events")).filter("node is not null"),
         "verdicts": lambda: verdict_table(
-            Described(_events(spark, found, promises), promises), spark.read.table("violations")
-        ),
+            Described(_events(spark, fixed, promises), promises), spark.read.table("violations")
+        ).unionByName(unjudged_table(spark, on_views, unjudged)),
         "witnesses": lambda: witness_table(spark.read.table("violations")),
     }
     parts = {f"violations_{name}": make for name, make in violation_tables(set().union(*promises.values())).items()}
     for name, make_part in parts.items():
         read = _read_events if name in IN_PYTHON else _events
         described[name] = lambda make=make_part, read=read: _part(
-            make, Described(read(spark, found, promises), promises)
+            make, Described(read(spark, fixed, promises), promises)
         )  # type: ignore[misc]
     described["violations"] = lambda: union([spark.read.table(name) for name in parts])
     for name, make in TABLES.items():
         described[name] = lambda make=make: make(DescribedMeasures(_events(spark, found, promises)))  # type: ignore[misc]
     for name, make_table in described.items():
         pipelines.materialized_view(name=name)(make_table)
+
+
+def _apart(found: Input) -> tuple[Input, Input]:
+    """Return the runs whose members do not change by views, and those whose members do."""
+    fixed = {run_id: run for run_id, run in found.runs.items() if not is_living(run)}
+    on_views = {run_id: run for run_id, run in found.runs.items() if is_living(run)}
+    return found._replace(runs=fixed), found._replace(runs=on_views)
+
+
+def unjudged_table(spark: SparkSession, found: Input, promises: dict[str, list[str]]) -> DataFrame:
+    """Return a verdict for every promise of some runs: unknown, and who judges it."""
+    rows = [
+        (
+            run_id,
+            number,
+            promise,
+            Outcome.UNKNOWN.value,
+            0,
+            UNJUDGED,
+            run.level,
+        )
+        for run_id, run in found.runs.items()
+        for number, promise in enumerate(promises[run_id])
+    ]
+    shape = (
+        f"{RUN_ID} string, number int, {PROMISE} string, outcome string, count bigint, {SENTENCE} string, level string"
+    )
+    return spark.createDataFrame(rows, shape)
 
 
 def _part(make: Callable[[PromiseTables], DataFrame], tables: PromiseTables) -> DataFrame:

@@ -70,6 +70,11 @@ _READ = (
 class RunTables:
     """The tables of some runs, each made when it is first asked for and kept where several promises read it."""
 
+    of_publication: tuple[str, ...] = _OF_PUBLISH
+    """What deliveries tell of the publication of their event, as columns `o_…`."""
+    of_publisher: tuple[tuple[str, ...], tuple[str, ...]] = ((RUN_ID, GRP, M_PID, M_INC), (M_SEQ,))
+    """Whose events are ranked together, and in which order."""
+
     def __init__(self, events: Events) -> None:
         self.events = events.events
         self._rows: DataFrame | None = None
@@ -103,6 +108,10 @@ class RunTables:
             self._rows = self.keep(self.events.filter(F.col(KIND).isin(read)).select(*_READ))
         return self._rows.filter(F.col(KIND).isin([kind.value for kind in kinds]))
 
+    def steps_of(self, kind: Kind) -> DataFrame:
+        """Return the publications or the deliveries, each with the process whose step it is."""
+        return self.rows_of(kind)
+
     @cached_property
     def incomplete(self) -> DataFrame:
         """The runs in which rows are missing, and which."""
@@ -121,13 +130,14 @@ class RunTables:
         `first_inc` are whose the first one is."""
         again = Window.partitionBy(RUN_ID, *MESSAGE).orderBy(FILE, ROW)
         first = {f"first_{name}": F.first(name).over(again) for name in (NODE, INC)}
-        return self.rows_of(Kind.PUBLISH).withColumns({NTH: F.row_number().over(again), **first})
+        return self.steps_of(Kind.PUBLISH).withColumns({NTH: F.row_number().over(again), **first})
 
     @cached_property
     def published(self) -> DataFrame:
         """Every event once: its number in the run and its place among its publisher's."""
         in_run = Window.partitionBy(RUN_ID).orderBy(FILE, ROW)
-        of_publisher = Window.partitionBy(RUN_ID, GRP, M_PID, M_INC).orderBy(M_SEQ)
+        whose, order = self.of_publisher
+        of_publisher = Window.partitionBy(*whose).orderBy(*order)
         return self.keep(
             self.publish_rows.filter(F.col(NTH) == 1)
             .select(
@@ -146,10 +156,10 @@ class RunTables:
     def deliver_rows(self) -> DataFrame:
         """Every deliver row with what was published: `o_…` columns are the publication's, null where there is none."""
         origin = self.published.select(
-            RUN_ID, *MESSAGE, EVENT, RANK, *(F.col(name).alias(f"o_{name}") for name in _OF_PUBLISH)
+            RUN_ID, *MESSAGE, EVENT, RANK, *(F.col(name).alias(f"o_{name}") for name in self.of_publication)
         )
-        mine = self.rows_of(Kind.DELIVER).select(
-            *PROCESS, INC, EV, *MESSAGE, T_TRUE, PAYLOAD_BYTES, PAYLOAD_CRC, K_HI, K_MID, K_LO
+        mine = self.steps_of(Kind.DELIVER).select(
+            *PROCESS, INC, EV, *MESSAGE, T_TRUE, PAYLOAD_BYTES, PAYLOAD_CRC, K_HI, K_MID, K_LO, EPOCH
         )
         again = Window.partitionBy(*PROCESS, *MESSAGE).orderBy(*PLACE)
         counted = mine.withColumn(NTH, F.row_number().over(again))

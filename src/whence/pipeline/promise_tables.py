@@ -29,7 +29,7 @@ PROMISES: Final = (
     arrival.AGREEMENT, arrival.LIVENESS, tickets.PROMISE, tickets.COVERAGE,
     bounds.PROMISE, views.PROMISE,
 )  # fmt: skip
-"""Every promise that can be judged here, by the name it has in JSON."""
+"""Every promise of runs whose members do not change by views, by the name it has in JSON."""
 
 
 class PromiseTables(RunTables):
@@ -81,7 +81,7 @@ def violation_tables(wanted: set[str]) -> dict[str, Callable[[PromiseTables], Da
     return {name: make for name, promises, make in _VIOLATION_TABLES if wanted & set(promises)}
 
 
-def counted_violations(tables: PromiseTables, found: DataFrame) -> DataFrame:
+def counted_violations(tables: RunTables, found: DataFrame) -> DataFrame:
     """Return the violations of what each run is judged by; those that rest on absence only in complete runs."""
     promised = F.broadcast(tables.runs.select(RUN_ID, F.explode("promises").alias(PROMISE)))
     missing = F.broadcast(tables.incomplete.select(RUN_ID, F.lit(True).alias("is_incomplete")))

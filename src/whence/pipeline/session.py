@@ -158,6 +158,7 @@ def configure_for_size(spark: SparkSession, input_bytes: int) -> int:
     spark.conf.set("spark.sql.codegen.wholeStage", str(not is_small).lower())
     spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if is_small else "FALLBACK")
     spark.conf.set("spark.sql.adaptive.enabled", str(not is_small).lower())
+    spark.conf.set("spark.sql.constraintPropagation.enabled", str(not is_small).lower())
     return partitions
 
 

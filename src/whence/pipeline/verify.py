@@ -7,14 +7,14 @@ a check of the other. A finding that rests on absence counts only in runs whose 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from whence.check.levels import promises_of
-from whence.check.verdict import Outcome, Verdict, Violation
+from whence.check.levels import is_living, promises_of
+from whence.check.verdict import Outcome, Verdict, Violation, vacuous
 from whence.errors import TraceError, UsageError
 from whence.pipeline.certificate import PROVABLE, proved_verdicts
 from whence.pipeline.columns import EVS, IDS_SHOWN, KIND, PROMISE, RUN_ID, SENTENCE
@@ -28,12 +28,18 @@ from whence.pipeline.events import (
     rows_by_run,
     runs_table,
 )
-from whence.pipeline.promise_tables import PROMISES, PromiseTables, all_violations
+from whence.pipeline.living.promise_tables import JUDGEMENTS, LivingPromiseTables, living_violations
+from whence.pipeline.living.verdicts import living_verdict_table
+from whence.pipeline.promise_tables import PROMISES, PromiseTables, all_violations, counted_violations
+from whence.pipeline.promises import bounds
 from whence.pipeline.session import configure_for_size, first_line, is_local
 from whence.pipeline.verdicts import verdict_table, witness_table
 from whence.trace.memory import Run
 from whence.trace.schema import GRP, INC, NODE, Kind
 from whence.types import EventId
+
+ALL_PROMISES: Final = tuple(dict.fromkeys((*PROMISES, *JUDGEMENTS)))
+"""Every promise that can be judged here, by the name it has in JSON."""
 
 ROWS_AT_ONCE = 2_000_000
 """Rows of runs that are judged together where one pass does not settle them: a judgement holds what it has found of all
@@ -95,15 +101,17 @@ def _verified(spark: SparkSession, found: Input, names: list[str] | None, certif
     with TemporaryDirectory(prefix="whence-") as scratch:
         events = read_events(spark, found, wanted, Path(scratch) if is_local(spark) else None)
         try:
-            judged = proved_verdicts(events, wanted) if certify or (certify is None and not events.is_small) else {}
-            open_ones = {run: [each for each in wanted[run] if each not in judged.get(run, {})] for run in wanted}
-            for some in batches(events, open_ones):
-                tables = PromiseTables(still_open(spark, events, found, some))
-                try:
-                    for run_id, verdicts in _judged(tables).items():
-                        judged.setdefault(run_id, {}).update(verdicts)
-                finally:
-                    tables.close()
+            on_views = {run_id for run_id, run in found.runs.items() if is_living(run)}
+            judged = {run_id: not_promised(run, wanted[run_id]) for run_id, run in found.runs.items()}
+            if certify or (certify is None and not events.is_small):
+                fixed = {run_id: promises for run_id, promises in wanted.items() if run_id not in on_views}
+                for run_id, verdicts in proved_verdicts(events, fixed).items():
+                    judged[run_id].update(verdicts)
+            open_ones = {run: [each for each in wanted[run] if each not in judged[run]] for run in wanted}
+            for some in batches(events, open_ones, on_views):
+                here = still_open(spark, events, found, some)
+                for run_id, verdicts in (_judged_on_views(here) if on_views & set(some) else _judged(here)).items():
+                    judged[run_id].update(verdicts)
         finally:
             events.lives.unpersist()
     by_run = [
@@ -112,25 +120,37 @@ def _verified(spark: SparkSession, found: Input, names: list[str] | None, certif
     return Verified(by_run, events.set_aside)
 
 
-def batches(events: Events, open_ones: dict[str, list[str]]) -> Iterator[dict[str, list[str]]]:
-    """Return the runs that something is left to judge of, as many at a time as have no more than ROWS_AT_ONCE rows."""
+def not_promised(run: Run, asked: list[str]) -> dict[str, Verdict]:
+    """Return the verdicts on what only runs of the other kind promise: those on views, or those that are not."""
+    if is_living(run):
+        return {name: vacuous(name, "groups on views do not promise it") for name in asked if name not in JUDGEMENTS}
+    return {name: vacuous(name, "only groups on views promise it") for name in asked if name not in PROMISES}
+
+
+def batches(
+    events: Events, open_ones: dict[str, list[str]], on_views: set[str]
+) -> Iterator[dict[str, list[str]]]:  # fmt: skip
+    """Return the runs that something is left to judge of, as many at a time as have no more than ROWS_AT_ONCE rows;
+    runs on views apart from others."""
     left = {run_id: promises for run_id, promises in open_ones.items() if promises}
     rows = rows_by_run(events.lives, "all_rows", F.col("rows")) if len(left) > 1 else {}
-    batch: dict[str, list[str]] = {}
-    room = ROWS_AT_ONCE
-    for run_id, promises in left.items():
-        room -= rows.get(run_id, 0)
-        if batch and room < 0:
+    for kind in (False, True):
+        batch: dict[str, list[str]] = {}
+        room = ROWS_AT_ONCE
+        for run_id in [run_id for run_id in left if (run_id in on_views) is kind]:
+            room -= rows.get(run_id, 0)
+            if batch and room < 0:
+                yield batch
+                batch, room = {}, ROWS_AT_ONCE - rows.get(run_id, 0)
+            batch[run_id] = left[run_id]
+        if batch:
             yield batch
-            batch, room = {}, ROWS_AT_ONCE - rows.get(run_id, 0)
-        batch[run_id] = promises
-    if batch:
-        yield batch
 
 
 def still_open(spark: SparkSession, events: Events, found: Input, open_ones: dict[str, list[str]]) -> Events:
     """Return the events of some runs that something is left to judge of; deliveries only where it rests on them."""
-    by_deliveries = [run for run, promises in open_ones.items() if set(promises) & set(PROVABLE)]
+    rests = {*PROVABLE, *JUDGEMENTS} - {bounds.PROMISE}
+    by_deliveries = [run for run, promises in open_ones.items() if set(promises) & rests]
     by_others = [run for run, promises in open_ones.items() if promises and run not in by_deliveries]
     rows = events.events
     if len(by_deliveries) < len(found.runs):
@@ -143,11 +163,28 @@ def still_open(spark: SparkSession, events: Events, found: Input, open_ones: dic
     )  # fmt: skip
 
 
-def _judged(tables: PromiseTables) -> dict[str, dict[str, Verdict]]:
-    against = tables.keep(all_violations(tables))
+def _judged(events: Events) -> dict[str, dict[str, Verdict]]:
+    tables = PromiseTables(events)
+    try:
+        against = tables.keep(all_violations(tables))
+        return _collected(verdict_table(tables, against), against)
+    finally:
+        tables.close()
+
+
+def _judged_on_views(events: Events) -> dict[str, dict[str, Verdict]]:
+    tables = LivingPromiseTables(events)
+    try:
+        against = tables.keep(counted_violations(tables, living_violations(tables)))
+        return _collected(living_verdict_table(tables, against), against)
+    finally:
+        tables.close()
+
+
+def _collected(verdicts: DataFrame, against: DataFrame) -> dict[str, dict[str, Verdict]]:
     shown = collect_witnesses(against)
     judged: dict[str, dict[str, Verdict]] = {}
-    for row in verdict_table(tables, against).collect():
+    for row in verdicts.collect():
         witnesses = shown.get((row[RUN_ID], row[PROMISE]), []) if row["count"] else []
         judged.setdefault(row[RUN_ID], {})[row[PROMISE]] = Verdict(
             promise=row[PROMISE], outcome=Outcome(row["outcome"]), sentence=row[SENTENCE],
@@ -160,8 +197,8 @@ def check_promises(promises: Iterable[str] | None) -> list[str] | None:
     """Return the names of promises, or None for each run's own. Raises UsageError for an unknown one."""
     names = None if promises is None else list(promises)
     for name in names or ():
-        if name not in PROMISES:
-            raise UsageError(f"no promise that Spark judges is called {name!r}; there are {', '.join(PROMISES)}")
+        if name not in ALL_PROMISES:
+            raise UsageError(f"no promise that Spark judges is called {name!r}; there are {', '.join(ALL_PROMISES)}")
     return names
 
 

@@ -68,7 +68,7 @@ def _wanting(living: Living, phases: Phases) -> list[Membership]:
         if each.is_up
         and not each.has_ended
         and (not each.is_silent or (each.goes_on and (is_one_group or who_where in founders)))
-        and living.lines[each.process][0][4][AT_T_TRUE] <= phases.live_from
+        and (living.lines[each.process][0][4][AT_T_TRUE] or 0) <= phases.live_from
     ]
 
 

@@ -334,15 +334,62 @@ class Living(History):
 
     @cached_property
     def staying(self) -> dict[Process, Membership]:
-        """The members of the latest view of their group that are up at the end and did not end."""
+        """The members of the latest view of their group that are up at the end and did not end; and the last member,
+        which closed the group: it is judged up to its end."""
         return {
             process: each
             for process, each in self.memberships.items()
             if each.is_up
-            and not each.has_ended
+            and (not each.has_ended or self._has_closed(each))
             and each.grp in self.latest
             and self.is_in(process, self.latest[each.grp].epoch)
         }
+
+    @cached_property
+    def judged(self) -> dict[Process, Membership]:
+        """Who stays; and of a group that was closed, all who left it by themselves: they are judged up to their end."""
+        closed = {each.grp for each in self.staying.values() if each.has_ended}
+        return {
+            process: each
+            for process, each in self.memberships.items()
+            if process in self.staying
+            or (each.grp in closed and each.leave is not None and each.leave[AT_REASON] == LEFT)
+        }
+
+    @cached_property
+    def last_epoch(self) -> dict[Process, int]:
+        """The epoch of the last view that each membership is in; of those that are in any."""
+        return {
+            process: epoch
+            for (grp, epoch), _ in self.views.items()
+            for process, each in self.memberships.items()
+            if each.grp == grp and self.is_in(process, epoch)
+        }
+
+    @cached_property
+    def owed(self) -> dict[Process, int]:
+        """Per membership that is judged, the events of its views, as bits. To who left only those of members that were
+        out before it: of others it need not have got the last."""
+        owed: dict[Process, int] = {}
+        for process, each in self.judged.items():
+            mask = self.meant[process]
+            if each.has_ended:
+                gone = [
+                    event
+                    for publisher, own in self.own.items()
+                    if publisher == process or self.last_epoch.get(publisher, 0) < self.last_epoch.get(process, 0)
+                    for event in own
+                ]
+                mask &= sum(1 << event for event in gone)
+            owed[process] = mask
+        return owed
+
+    def _has_closed(self, each: Membership) -> bool:
+        """Return whether a member left its group as the last one: it names the view that it was alone in."""
+        latest, row = self.latest.get(each.grp), each.leave
+        if latest is None or row is None or row[AT_REASON] != LEFT:
+            return False
+        return bool(row[AT_VIEW_EPOCH] == latest.epoch and len(latest.members) == 1)
 
     @cached_property
     def handed(self) -> dict[Process, int]:

@@ -42,7 +42,7 @@ def _judge_joiner(living: Living, owed: Owed, process: Process, membership: Memb
         is_later = _is_after(living, membership, event)
         follows = bool(living.past[event] & knows)
         if is_later is None and not follows and _is_too_early(living, membership, event):
-            if not living.handed[process] >> event & 1 and process in living.staying:
+            if not living.handed[process] >> event & 1 and process in living.judged:
                 owed.doubt(_NO_TIME)
         elif is_later or follows:
             at_stake += 1
@@ -74,6 +74,6 @@ def _judge_event(living: Living, owed: Owed, process: Process, event: int, why: 
             f"published in view {living.epoch_of(event)}, and {why}"
         )
         owed.findings.add(row[:2], sentence, grp=membership.grp, ids=[name], evs=[row[2]])
-    elif process in living.staying and living.meant[process] >> event & 1 and not living.handed[process] >> event & 1:
+    elif process in living.judged and living.owed[process] >> event & 1 and not living.handed[process] >> event & 1:
         sentence = f"{who(*membership.name)} was never handed {what(name)}, which {why}: it was open by then"
         owed.add_missing(membership, event, sentence)

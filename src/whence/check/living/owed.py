@@ -4,6 +4,9 @@ An event *took effect* when a member that stays was handed it, or published it. 
 that stays and is in the view it was published in. A strict group has one more rule: a joiner begins at a place of the
 one sequence, so what the others were handed before its first event is not owed to it.
 
+A group that was *closed*, because its last member left it, is judged up to the ends of those who left it by themselves:
+they count as if they stayed. Where one of them lacks something, its application may only not have asked for it.
+
 A run that stops while messages are under way shows nothing by what is missing. So missing deliveries count only where
 the run says when they must have come (`run.phases`: what was published until `live_until`), or that everything must
 (durable runs, or the parameter agreement = "all"). They never count in a group that stands still by right (views 9): no
@@ -22,6 +25,7 @@ from whence.check.living.members import UNSUPPLIABLE, Living, Membership
 from whence.check.verdict import Findings, Verdict, counted
 from whence.trace.schema import Kind
 
+LEFT_BEFORE = "the member left, and need not have taken all that it had got"
 IN_FLIGHT = "the run does not say by when deliveries must have been made"
 
 
@@ -47,16 +51,16 @@ class Owed:
     def effective(self) -> int:
         """The events that took effect, as bits."""
         living, mask = self.living, 0
-        for process in living.staying:
+        for process in living.judged:
             mask |= living.handed[process] | sum(1 << event for event in living.own[process])
         return mask
 
     def missing(self, process: Process, events: int) -> list[int]:
-        """Return those of some events that are owed to a member that stays and did not come."""
+        """Return those of some events that are owed to a member that is judged and did not come."""
         living = self.living
-        if process not in living.staying:
+        if process not in living.judged:
             return []
-        absent = list(bits(events & living.meant[process] & ~living.handed[process]))
+        absent = list(bits(events & living.owed[process] & ~living.handed[process]))
         return absent if self.owed_from_the_start(process) else [e for e in absent if not self._is_before(process, e)]
 
     def owed_from_the_start(self, process: Process) -> bool:
@@ -64,11 +68,11 @@ class Owed:
         return not (self.living.is_strict and self.living.is_joiner(process))
 
     def _is_before(self, process: Process, event: int) -> bool:
-        """Return whether an event lies before a joiner's first, in the sequences of all who stay and were handed it."""
+        """Return whether an event lies before a joiner's first, in the sequences of all others that were handed it."""
         living = self.living
         if living.publisher.get(event) == process:
             return False
-        for other in living.staying:
+        for other in living.judged:
             places = self.places[other]
             if event in places and living.memberships[other].grp == living.memberships[process].grp:
                 first = next((places[each] for each in living.delivered[process] if each in places), None)
@@ -78,10 +82,10 @@ class Owed:
 
     @cached_property
     def places(self) -> dict[Process, dict[int, int]]:
-        """Per member that stays, the place of each event in its sequence."""
+        """Per member that is judged, the place of each event in its sequence."""
         return {
             process: {event: place for place, event in enumerate(self.living.delivered[process])}
-            for process in self.living.staying
+            for process in self.living.judged
         }
 
     # --- what is found ---
@@ -104,6 +108,8 @@ class Owed:
             standstill = self.awaited(membership.grp)
         if standstill is not None:
             return standstill
+        if membership.has_ended and membership.process in self.living.judged:
+            return LEFT_BEFORE
         if self.until is None:
             return IN_FLIGHT
         published = self.living.published[event][AT_T_TRUE]

@@ -51,7 +51,7 @@ def _judge_note(
     own = living.own[publisher]
     since, until = acknowledged.get((publisher, level), 0), own.index(event) + 1
     acknowledged[publisher, level] = max(since, until)
-    if level == STORED and publisher not in living.staying:
+    if level == STORED and publisher not in living.judged:
         return 0
     at_stake = 0
     for covered in own[since:until]:
@@ -62,8 +62,8 @@ def _judge_note(
 def _judge_event(living: Living, owed: Owed, note: Row, level: str, event: int) -> bool:
     """Judge one acknowledged event at every member; return whether it was owed to anybody."""
     name, is_owed = living.id_of(event), False
-    for process, membership in living.staying.items():
-        if not living.meant[process] >> event & 1:
+    for process, membership in living.judged.items():
+        if not living.owed[process] >> event & 1:
             continue
         is_owed = True
         came = living.delivered[process].get(event)

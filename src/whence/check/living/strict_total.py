@@ -27,7 +27,7 @@ def judge(living: Living) -> Verdict:
     findings = Findings(PROMISE, living.incomplete)
     judge_sequences(living, findings)
     compared = 0
-    for one, other in combinations(living.staying, 2):
+    for one, other in combinations(living.judged, 2):
         if living.memberships[one].grp == living.memberships[other].grp:
             compared += _judge_pair(living, findings, one, other)
     return findings.verdict(

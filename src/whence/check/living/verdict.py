@@ -62,7 +62,7 @@ def _judge_leave(living: Living, owed: Owed, gone: Membership, row: Row) -> bool
 
 def _judge_within(living: Living, owed: Owed, gone: Membership, within: list[int]) -> None:
     mask = sum(1 << event for event in within)
-    for process, membership in living.staying.items():
+    for process, membership in living.judged.items():
         for event in owed.missing(process, mask):
             sentence = (
                 f"{who(*membership.name)} was never handed {what(living.id_of(event))}, and {who(*gone.name)} was told "

@@ -12,7 +12,12 @@ PROMISE = "bounds"
 
 def bound_violations(tables: RunTables) -> DataFrame:
     """Return every measurement over its bound."""
-    over = tables.rows_of(Kind.NOTE).filter(F.col(VALUE) > F.col(BOUND))
+    return over_bounds(tables.rows_of(Kind.NOTE))
+
+
+def over_bounds(notes: DataFrame) -> DataFrame:
+    """Return those of some notes that are over their bounds."""
+    over = notes.filter(F.col(VALUE) > F.col(BOUND))
     value, bound = F.format_number(VALUE, 0), F.format_number(BOUND, 0)
     sentence = text(who(), " had ", F.col(REASON), " at ", value, ", over its bound of ", bound)
     return violations(over, PROMISE, sentence, evs=F.array(EV))

@@ -32,7 +32,7 @@ from whence.pipeline.columns import (
     union,
 )
 from whence.pipeline.deliveries import RunTables
-from whence.trace.schema import DESTS, EV, GRP, INC, NODE, T_TRUE
+from whence.trace.schema import DESTS, EPOCH, EV, GRP, INC, NODE, T_TRUE
 from whence.types import EventId
 
 CAUSAL, OPTIMISTIC, INTEGRITY = "causal", "optimistic_causal", "integrity"
@@ -49,21 +49,21 @@ SHAPE = pa.schema(
 
 def causal_violations(tables: RunTables, asked: DataFrame) -> DataFrame:
     """Return the violations of causal orders in some runs (run_id, promises)."""
-    steps = _steps(tables).join(F.broadcast(asked), RUN_ID)
+    steps = step_table(tables).join(F.broadcast(asked), RUN_ID)
     stays = tables.stays.join(F.broadcast(asked.select(RUN_ID)), RUN_ID).select(*PROCESS, GRP, "since", "until")
     return steps.groupBy(RUN_ID).cogroup(stays.groupBy(RUN_ID)).applyInArrow(_judged, VIOLATIONS)
 
 
-def _steps(tables: RunTables) -> DataFrame:
+def step_table(tables: RunTables) -> DataFrame:
     """Return the publications and first deliveries of events, in the few columns that happened-before rests on."""
     none = F.lit(None)
     delivered = tables.delivered.select(
         *PROCESS, INC, EV, EVENT, F.lit(False).alias("is_publish"),
         *(none.cast(kind).alias(name) for name, kind in zip(MESSAGE, ("string", "int", "int", "bigint"), strict=True)),
-        none.cast("array<int>").alias(DESTS), none.cast("bigint").alias(T_TRUE),
+        none.cast("array<int>").alias(DESTS), none.cast("bigint").alias(T_TRUE), none.cast("bigint").alias(EPOCH),
     )  # fmt: skip
     published = tables.published.select(
-        *PROCESS, INC, EV, EVENT, F.lit(True).alias("is_publish"), *MESSAGE, DESTS, T_TRUE
+        *PROCESS, INC, EV, EVENT, F.lit(True).alias("is_publish"), *MESSAGE, DESTS, T_TRUE, EPOCH
     )
     return published.unionByName(delivered)
 
@@ -82,12 +82,13 @@ class _Published(NamedTuple):
     id: EventId
     dests: tuple[int, ...] | None
     t_true: int | None
+    epoch: int | None
 
 
-class _Run:
-    """One run in memory: its lines, its events, who belonged when."""
+class ClosedRun:
+    """One run in memory: its lines, its events, and happened-before."""
 
-    def __init__(self, steps: pa.Table, stays: pa.Table) -> None:
+    def __init__(self, steps: pa.Table) -> None:
         steps = steps.sort_by([(name, "ascending") for name in (NODE, LIFE, INC, EV)])
         self.lines: dict[Process, list[Step]] = {}
         self.published: dict[int, _Published] = {}
@@ -95,14 +96,25 @@ class _Run:
         for node, life, *step in zip(*columns, strict=True):
             self.lines.setdefault((node, life), []).append(Step(*step))
         firsts = steps.filter(steps.column("is_publish"))
-        columns = [firsts.column(name).to_pylist() for name in (EVENT, *MESSAGE, DESTS, T_TRUE)]
-        for event, grp, pid, inc, seq, dests, t_true in zip(*columns, strict=True):
-            self.published[event] = _Published(grp, EventId(pid, inc, seq), dests, t_true)
+        columns = [firsts.column(name).to_pylist() for name in (EVENT, *MESSAGE, DESTS, T_TRUE, EPOCH)]
+        for event, grp, pid, inc, seq, *about in zip(*columns, strict=True):
+            self.published[event] = _Published(grp, EventId(pid, inc, seq), *about)
+        self.closure = Closure(self.lines, max(self.published, default=-1) + 1)
+
+    def is_expected(self, event: int, process: Process) -> bool | None:
+        """Return whether an event that never came to a process is meant for it; None: who knows."""
+        raise NotImplementedError
+
+
+class _Run(ClosedRun):
+    """A run, and who belonged to its groups when."""
+
+    def __init__(self, steps: pa.Table, stays: pa.Table) -> None:
+        super().__init__(steps)
         self.stays: dict[tuple[Process, str], list[tuple[int, int]]] = {}
         columns = [stays.column(name).to_pylist() for name in (NODE, LIFE, GRP, "since", "until")]
         for node, life, grp, since, until in zip(*columns, strict=True):
             self.stays.setdefault(((node, life), grp), []).append((since, until))
-        self.closure = Closure(self.lines, max(self.published, default=-1) + 1)
 
     def is_expected(self, event: int, process: Process) -> bool | None:
         """Return whether an event is meant for a process that was a member when it was published; None: who knows."""
@@ -127,11 +139,11 @@ def _judged(steps: pa.Table, stays: pa.Table) -> pa.Table:
     run = _Run(steps, stays)
     found: list[dict[str, Any]] = []
     if CAUSAL in promises:
-        found += _lacking(run)
+        found += lacking(run)
     if OPTIMISTIC in promises:
         found += _overtaken(run)
     if INTEGRITY in promises and any(row.t_true is None for row in run.published.values()):
-        found += _impossible(run)
+        found += impossible(run)
     return pa.Table.from_pylist([{RUN_ID: run_id} | row for row in found], schema=SHAPE)
 
 
@@ -146,7 +158,7 @@ def _violation(
     }  # fmt: skip
 
 
-def _lacking(run: _Run) -> Iterator[dict[str, Any]]:
+def lacking(run: ClosedRun) -> Iterator[dict[str, Any]]:
     """Yield every cause that was meant for a process and not there when its effect was delivered."""
     closure, published = run.closure, run.published
     for process, line in run.lines.items():
@@ -183,7 +195,7 @@ def _late(
     return _violation(CAUSAL, step, process, effect.grp, [cause.id, effect.id], evs, sentence, later is None, doubtful)
 
 
-def _overtaken(run: _Run) -> Iterator[dict[str, Any]]:
+def _overtaken(run: ClosedRun) -> Iterator[dict[str, Any]]:
     """Yield every delivery after one that follows it, with the first such.
 
     What has been overtaken is, per publisher, a beginning of its events that only grows: the steps at which it grew
@@ -210,7 +222,7 @@ def _overtaken(run: _Run) -> Iterator[dict[str, Any]]:
                     grown_at[at].append(step)
 
 
-def _impossible(run: _Run) -> Iterator[dict[str, Any]]:
+def impossible(run: ClosedRun) -> Iterator[dict[str, Any]]:
     """Yield deliveries that no order of the steps allows: without true time, this is how an early effect shows."""
     for process, event in run.closure.impossible:
         step = next(step for step in run.lines[process] if step.event == event and not step.is_publish)

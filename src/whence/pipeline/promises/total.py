@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from whence.check.verdict import what, who
 from whence.pipeline.columns import EVENT, LIFE, PLACE, PROCESS, RUN_ID, VIOLATIONS
+from whence.pipeline.columns import PROMISE as PROMISE_COLUMN
 from whence.pipeline.deliveries import RunTables
 from whence.pipeline.promises.causal import SHAPE
 from whence.trace.schema import EV, GRP, INC, K_HI, K_LO, K_MID, M_INC, M_PID, M_SEQ, NODE
@@ -27,12 +28,13 @@ Process: TypeAlias = tuple[int, int]
 Sequences: TypeAlias = dict[Process, list[int]]
 
 
-def total_order_violations(tables: RunTables, asked: DataFrame) -> DataFrame:
-    """Return the disagreements in the runs that were asked about (run_id)."""
+def total_order_violations(tables: RunTables, asked: DataFrame, promise: str = PROMISE) -> DataFrame:
+    """Return the disagreements in the runs that were asked about (run_id), as violations of a promise."""
     rows = tables.delivered.join(F.broadcast(asked), RUN_ID)
     open_groups = uncertified(rows)
     left = rows.join(open_groups, [RUN_ID, GRP]).select(*PROCESS, *PLACE, GRP, EVENT, M_PID, M_INC, M_SEQ)
-    return left.groupBy(RUN_ID, GRP).applyInArrow(_judged, VIOLATIONS)
+    found = left.groupBy(RUN_ID, GRP).applyInArrow(_judged, VIOLATIONS)
+    return found if promise == PROMISE else found.withColumn(PROMISE_COLUMN, F.lit(promise))
 
 
 def comparable_groups(tables: RunTables) -> DataFrame:

@@ -1,0 +1,223 @@
+"""Causal order and open, over views: judged on happened-before that is rebuilt here, one run at a time.
+
+Causal: who is handed an event has been handed everything it follows that was published in a view it is in. To be handed
+an effect and its cause later is wrong whatever the views were. A joiner of a strict group begins somewhere in the
+sequence, and a cause that never came to it is judged there.
+
+Open: what is published after `open()` returned at a joiner, and what follows anything that it was handed or published,
+is published in an epoch that is not below the one that added it, and is handed to it if it stays. Everything that a
+publisher published after an event that follows something follows it too: so per joiner and publisher one number tells
+which events follow what the joiner knows, and the rest are joins.
+
+Only happened-before takes Python: one look at the vector of every delivery's past.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType, LongType, StructField, StructType
+
+from whence.pipeline.closure import Process
+from whence.pipeline.columns import (
+    DOUBTFUL,
+    EVENT,
+    LIFE,
+    PROCESS,
+    RANK,
+    RUN_ID,
+    SENTENCE,
+    VIOLATIONS,
+    counted,
+    message,
+    renewed,
+    text,
+    union,
+    violations,
+    what,
+    who,
+)
+from whence.pipeline.living.memberships import JOINED
+from whence.pipeline.living.owed import doubts, missing
+from whence.pipeline.living.tables import LivingTables
+from whence.pipeline.promises import causal
+from whence.trace.schema import EPOCH, EV, GRP, INC, NODE, T_TRUE
+
+CAUSAL, OPEN, INTEGRITY = "causal", "open", "integrity"
+NOTHING = {
+    CAUSAL: "nobody delivered anything that follows something else",
+    OPEN: "nothing took effect after somebody joined",
+}
+HOLDS = "every event was delivered after everything it follows"
+UNPLACED = "a cause never came, and nobody recorded the view it was published in"
+NO_TIME = "the rows have no true time, and it is unknown whether it was published before or after `open()` returned"
+
+_CLOSED = pa.schema([*causal.SHAPE, (LIFE, pa.int32()), ("p_node", pa.int32()), ("p_life", pa.int32()),
+                     ("from_rank", pa.int64())])  # fmt: skip
+_CLOSED_DDL = StructType([*VIOLATIONS.fields, StructField(LIFE, IntegerType()), StructField("p_node", IntegerType()),
+                          StructField("p_life", IntegerType()), StructField("from_rank", LongType())])  # fmt: skip
+
+
+def closed_runs(tables: LivingTables) -> DataFrame:
+    """Return what happened-before tells of each run: violations, and, where `promise` is null, from which event of
+    which publisher on everything follows something that a joiner was handed or published."""
+    promised = F.broadcast(tables.runs.select(RUN_ID, "promises"))
+    steps = causal.step_table(tables).join(promised, RUN_ID)
+    inside = tables.members.select(*PROCESS, GRP, "late", "is_joiner").join(
+        F.broadcast(tables.in_views), [*PROCESS, GRP], "left"
+    )
+    recorded = tables.views.select(
+        RUN_ID, *(F.lit(None).cast("int").alias(name) for name in (NODE, LIFE)), GRP,
+        *(F.lit(None).cast("boolean").alias(name) for name in ("late", "is_joiner")), EPOCH,
+    )  # fmt: skip
+    about = renewed(inside.unionByName(recorded))
+    return steps.groupBy(RUN_ID).cogroup(about.groupBy(RUN_ID)).applyInArrow(_closed, _CLOSED_DDL)
+
+
+class _LivingRun(causal.ClosedRun):
+    """A run, and who is in which view."""
+
+    def __init__(self, steps: pa.Table, about: pa.Table) -> None:
+        super().__init__(steps)
+        self.recorded: set[tuple[str, int]] = set()
+        self.views: dict[Process, set[int]] = {}
+        self.late: dict[Process, bool] = {}
+        self.grp: dict[Process, str] = {}
+        self.joiners: list[Process] = []
+        names = (NODE, LIFE, GRP, "late", "is_joiner", EPOCH)
+        for node, life, grp, late, is_joiner, epoch in zip(
+            *(about.column(name).to_pylist() for name in names), strict=True
+        ):
+            if node is None:
+                self.recorded.add((grp, epoch))
+                continue
+            process = (node, life)
+            if process not in self.views and is_joiner:
+                self.joiners.append(process)
+            self.views.setdefault(process, set()).add(epoch)
+            self.late[process], self.grp[process] = late, grp
+
+    def is_expected(self, event: int, process: Process) -> bool | None:
+        """Return whether an event that never came to a member is of a view it is in; None: nobody recorded the view."""
+        row = self.published[event]
+        if row.grp != self.grp[process]:
+            return False
+        if row.epoch is None or (row.grp, row.epoch) not in self.recorded:
+            return None
+        return not self.late[process] and row.epoch in self.views[process]
+
+    def followed(self) -> Iterator[dict[str, Any]]:
+        """Yield, for each joiner and publisher, the first event that follows something the joiner knows."""
+        closure = self.closure
+        publishers = {closure.slot[step.event]: who for who, line in self.lines.items() for step in line
+                      if step.is_publish}  # fmt: skip
+        for joiner in sorted(self.joiners):
+            known: dict[int, int] = {}
+            for step in self.lines.get(joiner, ()):
+                slot, place = closure.slot[step.event], closure.place[step.event]
+                known[slot] = min(known.get(slot, place), place)
+            for slot, (p_node, p_life) in publishers.items():
+                events = closure.of_slot[slot]
+                first = bisect_left(
+                    events, True,
+                    key=lambda event: any(closure.past[event][at] > place for at, place in known.items()),
+                )  # fmt: skip
+                if first < len(events):
+                    yield {NODE: joiner[0], LIFE: joiner[1], "p_node": p_node, "p_life": p_life, "from_rank": first}
+
+
+def _closed(steps: pa.Table, about: pa.Table) -> pa.Table:
+    """Close one run."""
+    if not steps.num_rows:
+        return _CLOSED.empty_table()
+    run_id, promises = steps.column(RUN_ID)[0].as_py(), steps.column("promises")[0].as_py()
+    run = _LivingRun(steps, about)
+    found: list[dict[str, Any]] = []
+    if CAUSAL in promises:
+        found += causal.lacking(run)
+    if INTEGRITY in promises and any(row.t_true is None for row in run.published.values()):
+        found += causal.impossible(run)
+    if OPEN in promises:
+        found += run.followed()
+    return pa.Table.from_pylist([{RUN_ID: run_id} | row for row in found], schema=_CLOSED)
+
+
+def causal_violations(closed: DataFrame) -> DataFrame:
+    """Return causes that were not there when their effects were delivered, and deliveries before the publication."""
+    found = closed.filter("promise is not null").select(*VIOLATIONS.names)
+    return found.withColumn(SENTENCE, F.when(F.col(DOUBTFUL), UNPLACED).otherwise(F.col(SENTENCE)))
+
+
+def followers_at_stake(tables: LivingTables) -> DataFrame:
+    """Return how many deliveries each run has of events that follow others."""
+    return causal.followers_delivered(tables).select(
+        RUN_ID, F.col("followers").alias("at_stake"), F.lit(HOLDS).alias("holds")
+    )
+
+
+# --- open ---
+
+
+def opened(tables: LivingTables, closed: DataFrame) -> DataFrame:
+    """Return the events that took effect, each with every joiner of the group, and what it is to that one.
+
+    `due`: it was published after `open()` returned at the joiner, or follows what that one knows. `in_doubt`: nobody
+    can say. `too_early`: its view is one before the joiner's. `absent`: it is owed to the joiner, which was
+    never handed it.
+    """
+    joiners = tables.members.filter("is_joiner").select(*PROCESS, GRP, INC, JOINED, "live", "strict")
+    stays = tables.judged.select(*PROCESS, F.lit(True).alias("stays"))
+    events = (
+        tables.publications.join(tables.effective, [RUN_ID, EVENT], "left_semi")
+        .join(F.broadcast(tables.views), [RUN_ID, GRP, EPOCH], "left_semi")
+    )  # fmt: skip
+    pairs = events.join(F.broadcast(joiners.join(stays, list(PROCESS), "left")), [RUN_ID, GRP])
+    pairs = pairs.filter((F.col("p_node") != F.col(NODE)) | (F.col("p_life") != F.col(LIFE)))
+    followed = closed.filter("promise is null").select(*PROCESS, "p_node", "p_life", "from_rank")
+    owed = tables.owed.filter("is_joiner").select(*PROCESS, EVENT, F.lit(True).alias("is_owed"))
+    handed = tables.delivered.select(*PROCESS, EVENT, F.lit(True).alias("handed"))
+    known = (
+        pairs.join(F.broadcast(followed), [*PROCESS, "p_node", "p_life"], "left")
+        .join(owed, [*PROCESS, EVENT], "left")
+        .join(handed, [*PROCESS, EVENT], "left")
+    )
+    follows = F.coalesce(F.col(RANK) >= F.col("from_rank"), F.lit(False))
+    later = F.when(F.col("live").isNull(), F.lit(False)).otherwise(F.col("published_at") > F.col(f"live.{T_TRUE}"))
+    too_early = F.coalesce(F.col(EPOCH) < F.col(JOINED), F.lit(False))
+    here, lacks = F.col("stays").isNotNull(), F.col("handed").isNull()
+    told = known.withColumns({
+        "follows": follows, "too_early": too_early,
+        "due": follows | F.coalesce(later, F.lit(False)),
+        "in_doubt": later.isNull() & ~follows & too_early & here & lacks,
+        "absent": lacks & F.col("is_owed").isNotNull(),
+    })  # fmt: skip
+    return told.filter("due or in_doubt")
+
+
+def open_violations(tables: LivingTables, opened: DataFrame) -> DataFrame:
+    """Return events that are not for a joiner and should be, and those that it was not handed."""
+    why = F.when(F.col("follows"), "follows what it was handed").otherwise("was published later")
+    due = opened.filter("due")
+    not_for = text(
+        what(), " is not for ", who(), ", which joined in view ", F.col(JOINED), ": it was published in view ",
+        F.col(EPOCH), ", and ", why,
+    )  # fmt: skip
+    early = due.filter("too_early").withColumn(SENTENCE, not_for).withColumns(
+        {NODE: F.col("p_node"), INC: F.col("p_inc"), EV: F.col("p_ev")}
+    )  # fmt: skip
+    wrong = violations(early, OPEN, F.col(SENTENCE), events=F.array(message()), evs=F.array(EV))
+    never = text(who(), " was never handed ", what(), ", which ", why, ": it was open by then")
+    absent = missing(tables, due.filter("absent and not too_early"), OPEN, never)
+    return union([wrong, absent, doubts(opened.filter("in_doubt"), OPEN, NO_TIME)])
+
+
+def open_at_stake(opened: DataFrame) -> DataFrame:
+    """Return how many events each run has that a joiner is owed, or would be."""
+    said = text(
+        counted(F.count("*"), "event", "events"),
+        " published after a joiner was live, or following what it was handed, were for it",
+    )
+    return opened.filter("due").groupBy(RUN_ID).agg(F.count("*").alias("at_stake"), said.alias("holds"))

@@ -1,0 +1,277 @@
+"""Tables of living runs: memberships and views, who stays, for whom each event is, and what took effect.
+
+A process of these tables is a membership, so that what is said of processes elsewhere holds here of members. Views and
+memberships are few; events are joined with them by group and epoch.
+"""
+
+from functools import cached_property
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from whence.pipeline.columns import AFTER_ALL, BEFORE_ALL, EVENT, LIFE, PLACE, PROCESS, RUN_ID, place, text, union
+from whence.pipeline.deliveries import RunTables
+from whence.pipeline.living.memberships import (
+    IN_LINE,
+    JOINED,
+    LEFT,
+    UNSUPPLIABLE,
+    group_table,
+    is_kind,
+    membership_table,
+    step_table,
+)
+from whence.trace.schema import DESTS, EPOCH, EV, GRP, IDS, INC, NODE, REASON, T_TRUE, VALUE, Kind
+
+VOTERS_MAX: Final = 7
+
+AT = "at"
+"""The place of an event in the sequence of what a member was handed, from 0."""
+
+
+class LivingTables(RunTables):
+    """The tables of some living runs, each made when it is first asked for and kept where several promises read it."""
+
+    of_publication = (*RunTables.of_publication, EPOCH, NODE, LIFE)
+    of_publisher = (PROCESS, PLACE)
+
+    @cached_property
+    def wanted(self) -> set[str]:
+        """The promises that any run is judged by."""
+        return {row[0] for row in self.runs.select(F.explode("promises")).distinct().collect()}
+
+    @cached_property
+    def has_strict(self) -> bool:
+        """Whether any run promises one sequence."""
+        return bool(self.runs.filter("strict").limit(1).count())
+
+    # --- steps and memberships ---
+
+    @cached_property
+    def groups(self) -> DataFrame:
+        """The groups of every run."""
+        return self.keep(group_table(self.runs, self.rows_of(*IN_LINE)))
+
+    @cached_property
+    def steps(self) -> DataFrame:
+        """The steps of all memberships, in the columns of rows."""
+        return self.keep(step_table(self.runs, self.groups, self.rows_of(*IN_LINE)))
+
+    def steps_of(self, kind: Kind) -> DataFrame:
+        """Return the steps of one kind, each with its membership as LIFE."""
+        return self.steps.filter(is_kind(kind) & ~F.col("beyond"))
+
+    @cached_property
+    def members(self) -> DataFrame:
+        """Every membership; `is_joiner`: it came after the group began, `late`: and so begins anywhere in the sequence
+        of a strict group."""
+        found = self.keep(membership_table(self.runs, self.steps, self.views))
+        named = union(
+            [
+                found.filter(F.col(JOINED).isNotNull()).select(RUN_ID, GRP, JOINED),
+                self.views.select(RUN_ID, GRP, F.explode("members.seq").alias(JOINED)),
+            ]
+        )
+        first = named.groupBy(RUN_ID, GRP).agg(F.min(JOINED).alias("founding"))
+        known = found.join(F.broadcast(first), [RUN_ID, GRP], "left").join(
+            F.broadcast(self.runs.select(RUN_ID, "strict")), RUN_ID
+        )
+        joins = F.coalesce(F.col(JOINED) > F.col("founding"), F.lit(False))
+        return self.keep(known.withColumns({"is_joiner": joins, "late": joins & F.col("strict")}).drop("founding"))
+
+    @cached_property
+    def stays(self) -> DataFrame:
+        """A membership is one stay, unless no view ever named it."""
+        return self.members.filter(F.col(JOINED).isNotNull()).select(
+            *PROCESS, GRP, F.lit(BEFORE_ALL).cast("bigint").alias("since"), F.lit(AFTER_ALL).alias("until"),
+            place(F.lit(-1), F.lit(-1).cast("bigint")).alias("first"),
+            place(F.lit(2**31 - 1), F.lit(AFTER_ALL)).alias("last"),
+        )  # fmt: skip
+
+    # --- views ---
+
+    @cached_property
+    def view_rows(self) -> DataFrame:
+        """Every row that says that a view was entered."""
+        none = F.array().cast("array<struct<pid:int,inc:int,seq:bigint>>")
+        return self.rows_of(Kind.VIEW).select(
+            RUN_ID,
+            NODE,
+            INC,
+            EV,
+            GRP,
+            EPOCH,
+            F.coalesce(IDS, none).alias("members"),
+            DESTS,
+            F.col(VALUE).alias("voters"),
+        )
+
+    @cached_property
+    def views(self) -> DataFrame:
+        """The view of each group and epoch, as whoever is first in the trace entered it, and how often it was."""
+        first = F.min_by(F.struct("members", "voters", NODE, INC, EV), F.struct(NODE, INC, EV))
+        return self.keep(
+            self.view_rows.groupBy(RUN_ID, GRP, EPOCH)
+            .agg(first.alias("first"), F.count("*").alias("entries"))
+            .select(RUN_ID, GRP, EPOCH, "first.*", "entries")
+        )
+
+    @cached_property
+    def latest(self) -> DataFrame:
+        """The latest view of each group that anybody entered."""
+        last = F.max_by(F.struct(EPOCH, "members", "voters"), EPOCH)
+        return self.views.groupBy(RUN_ID, GRP).agg(last.alias("last")).select(RUN_ID, GRP, "last.*")
+
+    @cached_property
+    def in_views(self) -> DataFrame:
+        """Which membership is in which view: a process is the first member that the view has of it."""
+        each = self.views.select(RUN_ID, GRP, EPOCH, F.posexplode("members").alias("nth", "member"))
+        named = each.groupBy(RUN_ID, GRP, EPOCH, F.col("member.pid").alias(NODE)).agg(
+            F.min_by(F.col("member.seq"), "nth").alias(JOINED)
+        )
+        return self.keep(self.members.join(named, [RUN_ID, GRP, NODE, JOINED]).select(*PROCESS, GRP, EPOCH))
+
+    # --- who stays, and whether the group goes on ---
+
+    @cached_property
+    def staying(self) -> DataFrame:
+        """The members of the latest view of their group that are up at the end and did not end, or closed the group as
+        its last ones."""
+        latest = self.in_views.join(
+            self.latest.select(RUN_ID, GRP, EPOCH, F.size("members").alias("size")), [RUN_ID, GRP, EPOCH]
+        )
+        closed = (
+            (F.col("out.reason") == LEFT) & (F.col(f"out.{EPOCH}") == F.col(EPOCH)) & (F.col("size") == 1)
+        )  # the last one names the view that it was alone in
+        known = self.members.join(latest, [*PROCESS, GRP])
+        return self.keep(known.filter(F.col("up") & (~F.col("ended") | F.coalesce(closed, F.lit(False)))).drop(EPOCH))
+
+    @cached_property
+    def judged(self) -> DataFrame:
+        """Who stays; and of a group that was closed, all who left it by themselves, judged up to their end."""
+        closed = self.staying.filter("ended").select(RUN_ID, GRP).distinct()
+        left = self.members.filter(F.col("out.reason") == LEFT).join(F.broadcast(closed), [RUN_ID, GRP])
+        others = left.join(self.staying.select(*PROCESS), list(PROCESS), "left_anti")
+        return self.keep(self.staying.select(*self.members.columns).unionByName(others.select(*self.members.columns)))
+
+    @cached_property
+    def standing(self) -> DataFrame:
+        """Why each group may stand still (`standstill`), and whom it waits for (`awaited`); null where it must go on.
+
+        No quorum of the latest view is up; or nobody has what a change needs, and only an operator can help. With
+        journals nobody is removed for being down, and the group may wait for a member of its latest view.
+        """
+        up = self.staying.groupBy(RUN_ID, GRP).agg(F.collect_set(NODE).alias("there"))
+        helpless = (
+            self.rows_of(Kind.NOTE).filter(F.col(REASON) == UNSUPPLIABLE).select(RUN_ID, GRP).distinct()
+        ).withColumn("helpless", F.lit(True))
+        down = self.members.filter(~F.col("up")).join(
+            self.in_views.join(self.latest.select(RUN_ID, GRP, EPOCH), [RUN_ID, GRP, EPOCH]),
+            [*PROCESS, GRP],
+            "left_semi",
+        )
+        away = down.groupBy(RUN_ID, GRP).agg(F.min(NODE).alias("away"))
+        known = (
+            self.groups.join(self.latest, [RUN_ID, GRP], "left").join(up, [RUN_ID, GRP], "left")
+            .join(helpless, [RUN_ID, GRP], "left").join(away, [RUN_ID, GRP], "left")
+            .join(self.runs.select(RUN_ID, "durable", "keeps_own"), RUN_ID)
+        )  # fmt: skip
+        name = text("group '", F.col(GRP), "'")
+        standstill = (
+            F.when(F.col(EPOCH).isNull(), text("nobody recorded a view of ", name))
+            .when(~_is_quorum(), text(name, " is blocked: no quorum of its latest view, ", F.col(EPOCH), ", is up"))
+            .when(
+                F.col("keeps_own") & F.col("helpless"),
+                text(name, " waits for an operator: nobody has what its next view needs"),
+            )
+        )
+        awaited = F.when(
+            F.col("durable") & F.col("away").isNotNull(),
+            text(name, " waits for process ", F.col("away"), ", which is down and a member of its latest view"),
+        )
+        return self.keep(known.select(RUN_ID, GRP, standstill.alias("standstill"), awaited.alias("awaited")))
+
+    # --- events ---
+
+    @cached_property
+    def until(self) -> DataFrame:
+        """Until when, in true time, publications count: AFTER_ALL for all of them, null where nobody can say."""
+        untimed = self.published.filter(F.col(T_TRUE).isNull()).select(RUN_ID).distinct()
+        known = self.runs.join(untimed.withColumn("untimed", F.lit(True)), RUN_ID, "left")
+        phased = F.col("live_until").isNotNull() & F.col("untimed").isNull()
+        return self.keep(
+            known.select(
+                RUN_ID,
+                F.when(phased, F.col("live_until")).when(F.col("expects_all"), F.lit(AFTER_ALL)).alias("until"),
+            )
+        )
+
+    @cached_property
+    def homeless(self) -> DataFrame:
+        """The events published in views that nobody recorded."""
+        return self.published.join(self.views.select(RUN_ID, GRP, EPOCH), [RUN_ID, GRP, EPOCH], "left_anti")
+
+    @cached_property
+    def sequences(self) -> DataFrame:
+        """What each member was handed, with its place there."""
+        line = Window.partitionBy(*PROCESS).orderBy(*PLACE)
+        return self.keep(
+            self.delivered.select(*PROCESS, GRP, EVENT, INC, EV, (F.row_number().over(line) - 1).alias(AT))
+        )
+
+    @cached_property
+    def effective(self) -> DataFrame:
+        """The events that took effect: a member that is judged was handed it, or published it."""
+        here = self.judged.select(*PROCESS)
+        return self.keep(
+            self.delivered.join(F.broadcast(here), list(PROCESS)).select(RUN_ID, EVENT)
+            .unionByName(self.published.join(F.broadcast(here), list(PROCESS)).select(RUN_ID, EVENT))
+            .distinct()
+        )  # fmt: skip
+
+    @cached_property
+    def last_epochs(self) -> DataFrame:
+        """The epoch of the last view that each membership is in."""
+        return self.keep(self.in_views.groupBy(*PROCESS).agg(F.max(EPOCH).alias("last_epoch")))
+
+    @cached_property
+    def owed(self) -> DataFrame:
+        """The events published in views of the members that are judged, one row for each of the two. To who left only
+        those of members that were out before it: of others it need not have got the last.
+
+        Columns of the publication are `p_node`, `p_life`, `p_inc`, `p_ev`, `published_at`; others are the member's.
+        """
+        there = self.judged.join(self.last_epochs, list(PROCESS)).join(self.in_views, [*PROCESS, GRP])
+        gone = self.last_epochs.withColumnsRenamed({NODE: "p_node", LIFE: "p_life", "last_epoch": "p_last"})
+        pairs = self.publications.join(F.broadcast(there), [RUN_ID, GRP, EPOCH])
+        pairs = pairs.join(F.broadcast(gone), [RUN_ID, "p_node", "p_life"], "left")
+        is_own = (F.col("p_node") == F.col(NODE)) & (F.col("p_life") == F.col(LIFE))
+        before = F.coalesce("p_last", F.lit(0)) < F.col("last_epoch")
+        return self.keep(pairs.filter(~F.col("ended") | is_own | before))
+
+    @cached_property
+    def publications(self) -> DataFrame:
+        """Every event, with its publisher under names of its own."""
+        renamed = {NODE: "p_node", LIFE: "p_life", INC: "p_inc", EV: "p_ev", T_TRUE: "published_at"}
+        named = self.published.withColumnsRenamed(renamed)
+        return named.select(
+            RUN_ID, GRP, EPOCH, EVENT, "m_pid", "m_inc", "m_seq", "rank", *renamed.values(),
+        )  # fmt: skip
+
+
+def _is_quorum() -> Column:
+    """Return whether those who are there can decide the next view: a voter weighs 2, the first of an even number 3."""
+    there = F.coalesce(F.col("there"), F.array().cast("array<int>"))
+    numbered = F.transform("members", lambda member, at: F.struct(member["pid"].alias("pid"), at.alias("at")))
+    voters = F.filter(
+        numbered,
+        lambda each: F.when(F.col("voters").isNull(), each["at"] < VOTERS_MAX).otherwise(
+            F.call_function("shiftright", F.col("voters"), each["at"]).bitwiseAND(F.lit(1)) == 1
+        ),
+    )
+    even = (F.size(voters) > 0) & (F.size(voters) % 2 == 0)
+    first = F.array_contains(there, F.get(voters, F.lit(0))["pid"])
+    total = 2 * F.size(voters) + F.when(even, 1).otherwise(0)
+    up = 2 * F.size(F.filter(voters, lambda each: F.array_contains(there, each["pid"])))
+    return 2 * (up + F.when(even & first, 1).otherwise(0)) > total

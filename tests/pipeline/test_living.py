@@ -1,0 +1,116 @@
+"""Two oracles of living groups, two ways of thinking: the in-process one and Spark say the same, cell by cell.
+
+Executions of an ideal group, simulated ones, clean and with planted bugs, and all of them damaged by hand in every way
+of `damage` and `damage_living`.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+from pyspark.sql import SparkSession
+
+from tests.check.living.living_worlds import living_world
+from tests.pipeline.damage import damaged, without_traffic
+from tests.pipeline.damage_living import ALL_WAYS, everybody_leaves
+from tests.pipeline.test_agreement import cells
+from whence.check.judge import judge
+from whence.check.levels import LIVING, STRICT
+from whence.check.verdict import Outcome
+from whence.pipeline.verify import ALL_PROMISES, verify
+from whence.sim.lab import spec_of
+from whence.sim.run import run
+from whence.sim.swarm import draw
+from whence.trace.memory import Trace
+from whence.trace.reader import read_trace
+from whence.trace.writer import write_trace
+from whence_lab.mutants import mutants_of
+
+LEVELS = ("causal-living", "total-strict")
+
+
+def ideal_traces(seed: int) -> Iterator[tuple[str, Trace]]:
+    for strict in (False, True):
+        for durable in (False, True):
+            yield f"ideal-{strict:d}{durable:d}-{seed}", living_world(seed, 50, strict=strict, durable=durable).trace
+
+
+def simulated_traces(seed: int) -> Iterator[tuple[str, Trace]]:
+    for level in LEVELS:
+        trace = run(draw(level, seed), spec_of(level, None), keep_crash=True).trace
+        yield f"{level}-{seed}", without_traffic(trace)
+
+
+def planted_traces(seed: int, every: int) -> Iterator[tuple[str, Trace]]:
+    """Schedules of the swarm with a planted bug, whether it shows there or not."""
+    bugs = [(level, bug) for level in LEVELS for bug in mutants_of(level)]
+    for number, (level, bug) in enumerate(bugs):
+        if number % every == seed % every:
+            trace = run(draw(level, seed + number), spec_of(level, bug.name), keep_crash=True).trace
+            yield f"planted-{level}-{bug.name}-{seed}", without_traffic(trace)
+
+
+def traces(count: int, seed: int) -> dict[str, Trace]:
+    """A number of traces: a quarter as they are, some with planted bugs, the rest damaged in every way in turn."""
+    made: dict[str, Trace] = {}
+    for offset in range(max(1, count // 24)):
+        made |= dict(ideal_traces(seed + offset)) | dict(simulated_traces(seed + offset))
+    for number in range(max(1, count // 300)):
+        made |= dict(planted_traces(seed + number, max(1, 600 // count)))
+    bases, rng, number = list(made.items()), Random(seed), 0
+    while len(made) < count:
+        way, (name, trace) = ALL_WAYS[number % len(ALL_WAYS)], rng.choice(bases)
+        number += 1
+        worse = damaged(trace, way, number)
+        if worse is not None:
+            made[f"{name}-{way.__name__}-{number}"] = worse
+    return made
+
+
+def disagreements(spark: SparkSession, directory: Path, names: list[str]) -> tuple[list[str], Counter[tuple[str, str]]]:
+    """Judge every run in both ways; return the cells in which they differ, and which verdicts were seen."""
+    promises = list(ALL_PROMISES)
+    on_spark = {judged.run.run_id: cells(judged.verdicts) for judged in verify(spark, [directory], promises).runs}
+    wrong: list[str] = []
+    seen: Counter[tuple[str, str]] = Counter()
+    for name in names:
+        told = cells(judge(read_trace(directory / f"run_id={name}"), promises))
+        for promise in promises:
+            seen[promise, told[promise][0]] += 1
+            if told[promise] != on_spark[name][promise]:
+                wrong.append(f"{name} {promise}: check {told[promise]}, verify {on_spark[name][promise]}")
+    return wrong, seen
+
+
+def test_check_and_verify_say_the_same_of_every_promise_of_living_groups(
+    spark: SparkSession, tmp_path: Path, long_mode: bool
+) -> None:
+    """60 traces, 1,200 in long mode, by 19 promises."""
+    made = traces(1200 if long_mode else 60, seed=1)
+    for name, trace in made.items():
+        trace.run.run_id = name
+        write_trace(tmp_path, trace)
+    wrong, seen = disagreements(spark, tmp_path, list(made))
+    assert not wrong, "\n".join(wrong)
+    if long_mode:  # an agreement on traces that break nothing would be worth nothing
+        for promise in (*LIVING, *STRICT):
+            assert seen[promise, "broken"], promise
+            assert seen[promise, "holds"], promise
+
+
+def test_every_way_of_damage_can_be_done_to_some_living_trace() -> None:
+    bases = [trace for _, trace in (*ideal_traces(2), *simulated_traces(2))]
+    done = [way for way in ALL_WAYS if any(damaged(trace, way, 1) is not None for trace in bases)]
+    assert len(done) >= 40
+
+
+def test_a_group_that_everybody_left_is_judged_up_to_its_end(spark: SparkSession, tmp_path: Path) -> None:
+    """Nobody stays, and still something was promised: what the last one lacks would show."""
+    trace = damaged(living_world(1, 60, strict=True, durable=False).trace, everybody_leaves, 1)
+    assert trace is not None
+    write_trace(tmp_path, trace)
+    (judged,) = verify(spark, [tmp_path]).runs
+    told = {verdict.promise: verdict.outcome for verdict in judged.verdicts}
+    assert told["agreement"] is Outcome.HOLDS
+    assert told["strict_total"] is Outcome.HOLDS

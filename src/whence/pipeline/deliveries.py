@@ -217,7 +217,8 @@ class RunTables:
             .when(F.col("durable"), F.coalesce("each_life", F.lit(1)))
             .otherwise(F.coalesce("first_life", F.lit(1)))
         )
-        return born.join(F.broadcast(about), RUN_ID).select(RUN_ID, NODE, life.alias(LIFE), GRP).distinct()
+        known = born.join(F.broadcast(about), RUN_ID).select(RUN_ID, NODE, life.alias(LIFE), GRP)
+        return self.keep(known.distinct())
 
     @cached_property
     def stays(self) -> DataFrame:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from whence.check.levels import promises_of
+from whence.check.levels import is_living, promises_of
 from whence.check.ticket_coverage import REPAIR_ROUNDS
 from whence.check.ticket_exclusivity import DRIFT_MAX
 from whence.errors import TraceError
@@ -38,7 +38,8 @@ RUNS_DDL = pa.schema(
         ("live_until", pa.int64()), ("deadline_ns", pa.int64()), ("skew_ns", pa.int64()),
         ("tickets", pa.int32()), ("k", pa.int32()), ("repair_ns", pa.int64()), ("slower", pa.float64()),
         ("faster", pa.float64()),
-        ("promises", pa.list_(pa.string())), ("groups", pa.list_(pa.string())), ("strict", pa.bool_()),
+        ("promises", pa.list_(pa.string())), ("groups", pa.list_(pa.string())), ("living", pa.bool_()),
+        ("strict", pa.bool_()),
         ("uniform", pa.bool_()), ("keeps_own", pa.bool_()),
     ]
 )  # fmt: skip
@@ -343,7 +344,7 @@ def _described(run: Run, asked: list[str] | None) -> dict[str, Any]:
         "slower": 1 - float(run.parameters.get("drift_max", DRIFT_MAX)),
         "faster": 1 + float(run.parameters.get("drift_max", DRIFT_MAX)),
         "promises": list(promises_of(run)) if asked is None else asked,
-        "groups": list(run.groups), "strict": bool(run.parameters.get("strict")),
+        "groups": list(run.groups), "living": is_living(run), "strict": bool(run.parameters.get("strict")),
         "uniform": bool(run.parameters.get("uniform")),
         "keeps_own": run.durable and run.parameters.get("keep", "own") == "own",
     }  # fmt: skip

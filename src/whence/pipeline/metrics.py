@@ -20,7 +20,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from whence.errors import UsageError
-from whence.pipeline.columns import EVENT, KIND, MESSAGE, PROCESS, RUN_ID, union
+from whence.pipeline.columns import EVENT, KIND, MESSAGE, PROCESS, RUN_ID, renewed, union
 from whence.pipeline.deliveries import RunTables
 from whence.pipeline.events import Input, read_events
 from whence.pipeline.promises.tickets import ticket_holds
@@ -99,6 +99,7 @@ def run_metrics(tables: Measures) -> DataFrame:
         F.coalesce(
             F.sum(F.when(_is(Kind.NOTE) & (F.col(REASON) == "recovered"), F.coalesce(VALUE, F.lit(1)))), F.lit(0)
         ).alias("recoveries"),
+        F.size(F.collect_set(F.when(_is(Kind.VIEW), F.col(EPOCH)))).alias("views"),
         F.count_if(_is(Kind.SEND)).alias("packets"),
         F.avg(F.when(_is(Kind.SEND), F.col(STAMP_BYTES))).alias("metadata_bytes_mean"),
         F.max(F.when(_is(Kind.SEND), F.col(STAMP_BYTES))).alias("metadata_bytes_max"),
@@ -112,11 +113,7 @@ def run_metrics(tables: Measures) -> DataFrame:
         F.count_if(F.col("held_ms") > 0).alias("held"),
     )
     known = rows.filter(F.col(GRP).isNotNull()).join(latency, [RUN_ID, GRP], "left")
-    expected = expected_deliveries(tables)
-    renewed = expected.select(
-        *[F.col(name).alias(name) for name in expected.columns]
-    )  # both sides read the same tables
-    known = known.join(renewed, [RUN_ID, GRP], "left")
+    known = known.join(renewed(expected_deliveries(tables)), [RUN_ID, GRP], "left")
     known = known.withColumns(
         {
             name: F.when(F.col("published") > 0, F.col(name)).otherwise(0)
@@ -135,12 +132,19 @@ def run_metrics(tables: Measures) -> DataFrame:
 def expected_deliveries(tables: Measures) -> DataFrame:
     """Return, per run and group, the deliveries there would be if everybody got what was published for it.
 
-    That is whom a publication names, else who was a member when it was published; `owed_delivered` are those of them
-    that happened, each once. Null where events are for all members and the trace does not say who these were: somebody
-    delivered in the group whose founding or joining is not in the trace.
+    That is whom a publication names, else who was a member when it was published, or is in the view it was published
+    in; `owed_delivered` are those of them that happened, each once. Null where events are for all members and the trace
+    does not say who these were: somebody delivered in the group whose founding or joining is not in the trace, or
+    nobody recorded the view.
     """
-    events = tables.published.select(RUN_ID, EVENT, GRP, DESTS, T_TRUE, T_CLK)
+    events = tables.published.select(RUN_ID, EVENT, GRP, DESTS, T_TRUE, T_CLK, EPOCH)
+    living = F.broadcast(tables.runs.filter("living").select(RUN_ID))
+    on_views = events.join(living, RUN_ID)
+    events = events.join(living, RUN_ID, "left_anti")
     to_all = events.filter(F.col(DESTS).isNull())
+    views = tables.rows_of(Kind.VIEW).select(RUN_ID, GRP, EPOCH, F.explode(DESTS).alias(NODE)).distinct()
+    of_views = on_views.join(F.broadcast(views), [RUN_ID, GRP, EPOCH]).select(RUN_ID, GRP, EVENT, NODE)
+    unplaced = on_views.join(F.broadcast(views), [RUN_ID, GRP, EPOCH], "left_anti")
     stays = tables.stays.select(*PROCESS, GRP, "since", "until", "since_clk", "until_clk")
     here = F.when(F.col(T_TRUE).isNull(), _within(T_CLK, "since_clk", "until_clk")).otherwise(
         _within(T_TRUE, "since", "until")
@@ -148,14 +152,16 @@ def expected_deliveries(tables: Measures) -> DataFrame:
     of_all = to_all.join(F.broadcast(stays), [RUN_ID, GRP]).filter(here).select(RUN_ID, GRP, EVENT, NODE)
     of_some = events.filter(F.col(DESTS).isNotNull()).select(RUN_ID, GRP, EVENT, F.explode(DESTS).alias(NODE))
     came = tables.delivered.select(RUN_ID, EVENT, NODE, F.lit(1).alias("came")).distinct()
-    expected = union([of_all, of_some]).join(came, [RUN_ID, EVENT, NODE], "left")
+    expected = union([of_all, of_some, of_views]).join(came, [RUN_ID, EVENT, NODE], "left")
     counted = expected.groupBy(RUN_ID, GRP).agg(F.count("*").alias("expected"), F.count("came").alias("met"))
     strangers = tables.rows_of(Kind.DELIVER).select(*PROCESS, GRP).distinct().join(stays, [*PROCESS, GRP], "left_anti")
     nothing = F.lit(None).cast("bigint")
-    unknown = to_all.join(strangers, [RUN_ID, GRP], "left_semi").select(
+    unknown = union([to_all.join(strangers, [RUN_ID, GRP], "left_semi"), unplaced.select(*to_all.columns)]).select(
         RUN_ID, GRP, nothing.alias("expected"), nothing.alias("met")
     )
-    none = events.select(RUN_ID, GRP, F.lit(0).cast("bigint").alias("expected"), F.lit(0).cast("bigint").alias("met"))
+    none = tables.published.select(
+        RUN_ID, GRP, F.lit(0).cast("bigint").alias("expected"), F.lit(0).cast("bigint").alias("met")
+    )
     is_known = F.count("*") == F.count("expected")
     return (
         union([counted, unknown, none])

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from whence.check.explain import story
 from whence.check.history import History
+from whence.check.judge import history_of
 from whence.check.verdict import Outcome, Verdict
 from whence.errors import TraceError
 from whence.pipeline.events import Input
@@ -74,6 +75,6 @@ def _history(found: Input, run_id: str) -> History | None:
     if not files or sum(file.stat().st_size for file in files) > RUN_BYTES_MAX:
         return None
     try:
-        return History(read_trace(Path(*files[0].parts[:-2])))
+        return history_of(read_trace(Path(*files[0].parts[:-2])))
     except TraceError:
         return None

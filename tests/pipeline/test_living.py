@@ -11,13 +11,18 @@ from random import Random
 
 from pyspark.sql import SparkSession
 
+from tests.check.living.living_builder import LivingBuilder
 from tests.check.living.living_worlds import living_world
+from tests.check.worlds import causal_world
 from tests.pipeline.damage import damaged, without_traffic
 from tests.pipeline.damage_living import ALL_WAYS, everybody_leaves
 from tests.pipeline.test_agreement import cells
 from whence.check.judge import judge
 from whence.check.levels import LIVING, STRICT
 from whence.check.verdict import Outcome
+from whence.pipeline.events import find_input
+from whence.pipeline.metrics import measures, run_metrics
+from whence.pipeline.report import write_report
 from whence.pipeline.verify import ALL_PROMISES, verify
 from whence.sim.lab import spec_of
 from whence.sim.run import run
@@ -114,3 +119,39 @@ def test_a_group_that_everybody_left_is_judged_up_to_its_end(spark: SparkSession
     told = {verdict.promise: verdict.outcome for verdict in judged.verdicts}
     assert told["agreement"] is Outcome.HOLDS
     assert told["strict_total"] is Outcome.HOLDS
+
+
+def test_runs_on_views_and_others_are_judged_side_by_side(spark: SparkSession, tmp_path: Path) -> None:
+    """Each by its own promises; what only the other kind promises is vacuous, and says so."""
+    builder = LivingBuilder()
+    builder.tell_all(0)
+    builder.trace.run.run_id = "on-views"
+    write_trace(tmp_path, builder.trace)
+    write_trace(tmp_path, causal_world(1, 3, 20))
+    told = {judged.run.run_id: judged.verdicts for judged in verify(spark, [tmp_path], ["open", "keys", "causal"]).runs}
+    (other,) = set(told) - {"on-views"}
+    assert told["on-views"][1].sentence == "groups on views do not promise it"
+    assert told[other][0].sentence == "only groups on views promise it"
+    assert {verdict.outcome for verdict in (told["on-views"][1], told[other][0])} == {Outcome.VACUOUS}
+
+
+def test_what_a_group_on_views_loses_is_measured_against_its_views(spark: SparkSession, tmp_path: Path) -> None:
+    builder = LivingBuilder()
+    builder.tell_all(0)
+    builder.change(add=[3])
+    builder.tell_all(1)
+    builder.tell(2, 0, 1, 2)  # and never to 3, which is in its view
+    write_trace(tmp_path, builder.trace)
+    with measures(spark, find_input([tmp_path])) as tables:
+        (row,) = run_metrics(tables).collect()
+    assert (row["deliveries_expected"], row["owed_delivered"], row["views"]) == (3 + 4 + 4, 10, 2)
+
+
+def test_the_report_of_a_group_on_views_tells_how_its_promise_broke(spark: SparkSession, tmp_path: Path) -> None:
+    builder = LivingBuilder()
+    builder.tell(0, 0, 1)
+    write_trace(tmp_path / "traces", builder.trace)
+    judged = write_report(spark, [tmp_path / "traces"], tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert judged.broken
+    assert "process 2 was never handed event 1 of process 0, which took effect in a view it is in" in page

@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.check.living.living_builder import LivingBuilder
 from tests.check.worlds import causal_world
 from tests.pipeline.logs import in_order, made_log, write_files
 from whence.errors import TraceError, UsageError
@@ -114,16 +113,3 @@ def test_an_empty_directory_and_a_bad_run_are_refused(spark: SparkSession, tmp_p
     (tmp_path / "run_id=x").mkdir()
     with pytest.raises(TraceError, match="did not finish"):
         verify(spark, [tmp_path])
-
-
-def test_a_run_on_views_is_set_aside_and_not_misjudged(tmp_path: Path) -> None:
-    """Its membership is in its views; the promises of other runs say nothing about it."""
-    builder = LivingBuilder()
-    builder.tell_all(0)
-    builder.trace.run.run_id = "on-views"
-    write_trace(tmp_path, builder.trace)
-    write_trace(tmp_path, causal_world(1, 3, 20))
-    found = find_input([tmp_path])
-    assert [aside.run_id for aside in found.set_aside] == ["on-views"]
-    assert "by views" in found.set_aside[0].reason
-    assert len(found.runs) == 1

@@ -44,7 +44,8 @@ figure svg { max-width: 100%; height: auto; } .wide { overflow-x: auto; } .wide 
 _NUMBERS = (
     ("published", "published", 0), ("delivered", "deliveries", 0), ("deliveries_expected", "expected", 0),
     ("owed_delivered", "of these delivered", 0), ("loss", "lost", 4),
-    ("skipped", "skipped", 0), ("late", "late", 0), ("recovered", "recovered", 3), ("latency_ms_p50", "p50 ms", 1),
+    ("skipped", "skipped", 0), ("late", "late", 0), ("views", "views", 0),
+    ("recovered", "recovered", 3), ("latency_ms_p50", "p50 ms", 1),
     ("latency_ms_p99", "p99 ms", 1), ("hold_ms_p99", "pending p99 ms", 1), ("metadata_bytes_mean", "metadata B", 1),
     ("deliveries_per_second", "per second", 0),
 )  # fmt: skip

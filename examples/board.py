@@ -45,9 +45,7 @@ async def main() -> None:
             whence.join(1, data=Path(data) / "1", contacts=[ada.address]) as ben,
             whence.join(2, data=Path(data) / "2", contacts=[ada.address]) as cleo,
         ):
-            groups = await asyncio.gather(
-                *[node.open("board", "causal", founders=list(everyone)) for node in (ada, ben, cleo)]
-            )
+            groups = [await node.open("board", "causal") for node in (ada, ben, cleo)]
             screens: list[list[Card]] = [[] for _ in everyone]
             cards = len(PEOPLE) + len(PEOPLE) * (len(PEOPLE) - 1)
             await asyncio.gather(

@@ -55,6 +55,9 @@ GOSSIP_BUNDLES_MAX = PACKET_BUNDLES_MAX
 GOSSIP_BYTES_MAX = 1 << 21
 """Bundles' bytes in one gossip message: the largest bundle fits it, and it fits a packet with its news."""
 
+MESH_MEMBERS_MAX = 16
+"""Members of a living group: in a mesh, copies per publisher and acknowledgements per member grow with the group."""
+
 VIEW_MAX = 256
 """Upper end of the settings for views; lpbcast's analysis asks for some multiples of log N."""
 

@@ -60,7 +60,7 @@ SETTINGS: dict[str, dict[str, object]] = {
     "causal-tree": {"spread": "tree"},
     # Rounds so short that a ticket is free again, and a stream goes on, within a second of a crash.
     "optimistic": {"round_ns": 20_000_000, "rounds": 5, "answer_ns": 50_000_000, "k": 2},
-    "total": {"beat_ns": 20_000_000, "delta": 500},
+    "total": {"order": "timed", "beat_ns": 20_000_000, "delta": 500},
 }
 """By level; at level causal there are two ways for a message, and both are tried."""
 REMEMBERS = ("causal",)

@@ -1,17 +1,17 @@
-"""A member of a tree never raises on any item that could be decoded, and stays within its bounds."""
+"""A member of a tree or of a mesh never raises on any item that could be decoded, and stays within its bounds."""
 
 from random import Random
 
 import pytest
 
+from tests.fuzz.view_items import VIEW_MAKERS
 from whence import limits
 from whence.core.level import BuildContext
-from whence.core.levels.causal import items as shared
-from whence.core.levels.causal.mesh.items import CausalMessage, Has
 from whence.core.levels.causal.tree import items
 from whence.core.membership.full_view import Directory
 from whence.core.ready import Item
 from whence.core.varint import packed as varints
+from whence.core.views.items import ViewAck, ViewMessage
 from whence.errors import LimitError, UsageError
 from whence.sim.lab import spec_of
 from whence.types import Bundle, Process, packed
@@ -54,20 +54,30 @@ def some_item(random: Random, seen: list[bytes]) -> Item:
         (
             items.Copy(header, bundle), items.Copy(header, bundle), items.Copy(header, bundle),
             items.Trail(header, bundle.pid, bundle.incarnation, bundle.first), items.Ack(number, listed),
-            shared.Ask(number, more), shared.Probe(number), shared.Back(1), shared.Lookup(node, number, more),
+            items.Ask(number, more), items.Probe(number), items.Back(1), items.Lookup(node, number, more),
             items.Named(node, number, bundle.pid, bundle.incarnation, bundle.first), items.FenceAsk(listed),
             items.FenceTell(listed, listed), items.Lost(random.randrange(4)),
             TreeCopy(random.randrange(3), random.randrange(4), header, bundle),
             NearCopy(random.randrange(3), listed, bundle), NearAck(bundle.pid, bundle.first),
-            CausalMessage([0] * 6, [], bundle), some_message(random, bundle), some_message(random, bundle),
-            Has(clock(random), clock(random)),
+            some_message(random, bundle), some_message(random, bundle), some_message(random, bundle),
+            some_ack(random),
+            random.choice(list(VIEW_MAKERS.values()))(random),
         )
     )  # fmt: skip
 
 
-def some_message(random: Random, bundle: Bundle) -> CausalMessage:
+def some_message(random: Random, bundle: Bundle) -> ViewMessage:
     past = clock(random)
-    return CausalMessage(past, random.choice(([], [small(random) for _ in past])), bundle)
+    taken = random.choice(([], [small(random) for _ in past]))
+    return ViewMessage(
+        random.randrange(len(past)), random.choice((0, 0, 0, 1)), past, small(random), False, taken, bundle
+    )
+
+
+def some_ack(random: Random) -> ViewAck:
+    got = clock(random)
+    taken, stored = ([small(random) for _ in got] for _ in range(2))
+    return ViewAck(0, 0, got, random.choice((got, taken)), random.choice((got, stored)))
 
 
 def clock(random: Random) -> list[int]:
@@ -88,7 +98,7 @@ def test_any_item_from_anybody_is_survived_within_bounds(kind: str, seed: int) -
     spec = spec_of(level)
     settings = spec.settings_from(given)
     member = spec.build(Process(1, 1), settings, BuildContext(random.random, 0, Directory()))
-    member.found([], 0)
+    member.found([Process(pid, 1) for pid in range(6) if spread and pid != 1], 0)
     seen: list[bytes] = []
     now = 0
     for _ in range(STEPS):

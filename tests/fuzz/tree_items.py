@@ -1,4 +1,4 @@
-"""Items of the levels on a tree, made from what their types say: any fields will do for them; and those without one."""
+"""Items of the levels on a tree, made from what their types say: any fields will do for them."""
 
 from collections.abc import Callable
 from random import Random
@@ -6,15 +6,12 @@ from typing import Any
 
 from msgspec import inspect
 
-from whence.core.levels.causal import items as shared
-from whence.core.levels.causal.mesh.items import CausalMessage, Has
 from whence.core.levels.causal.tree import items
 from whence.core.ready import Item
-from whence.limits import CLOCK_NODES_MAX
 from whence.types import Bundle, Process, packed
 
 KINDS: tuple[type[Item], ...] = (
-    items.Copy, items.Trail, items.Ack, shared.Ask, shared.Probe, shared.Back, shared.Lookup, items.Named,
+    items.Copy, items.Trail, items.Ack, items.Ask, items.Probe, items.Back, items.Lookup, items.Named,
     items.FenceAsk, items.FenceTell, items.Lost,
 )  # fmt: skip
 
@@ -46,19 +43,4 @@ def maker(kind: type[Item]) -> Callable[[Random], Item]:
     return lambda random: kind(*(some_value(field.type, random) for field in fields))
 
 
-def some_clock(random: Random, nodes: int) -> list[int]:
-    return [random.choice((0, 7, 10**9)) for _ in range(nodes)]
-
-
-def some_message(random: Random) -> Item:
-    nodes, payloads = random.randint(1, CLOCK_NODES_MAX), [random.randbytes(random.randrange(20))]
-    bundle = packed(Process(random.randrange(nodes), random.randint(1, 5)), random.randint(1, 1000), payloads)
-    return CausalMessage(some_clock(random, nodes), random.choice(([], some_clock(random, nodes))), bundle)
-
-
-def some_has(random: Random) -> Item:
-    nodes = random.randint(1, CLOCK_NODES_MAX)
-    return Has(some_clock(random, nodes), some_clock(random, nodes))
-
-
-TREE_MAKERS = {kind: maker(kind) for kind in KINDS} | {CausalMessage: some_message, Has: some_has}
+TREE_MAKERS = {kind: maker(kind) for kind in KINDS}

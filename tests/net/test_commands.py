@@ -116,9 +116,9 @@ def test_a_groups_name_on_the_command_line_may_have_an_equals_sign(tmp_path: Pat
         assert told["groups"] == ["tenant=alps"]
 
 
-@pytest.mark.parametrize("level", ["causal", "optimistic"])
+@pytest.mark.parametrize("level", ["causal", "total", "optimistic"])
 def test_founders_begin_a_group_from_shells(level: str, tmp_path: Path) -> None:
-    """A node, a listener and a publisher that comes back; at level causal they are all the members there are."""
+    """A node, a listener and a publisher that comes back."""
     port = free_port()
     common = ("--founders", "0,1,2", *(QUICK_TICKETS if level == "optimistic" else ()))
 
@@ -266,7 +266,10 @@ def test_a_file_that_cannot_be_is_refused_and_the_place_named(line: str, sentenc
         (("node", "--pid", 99999), "a pid is"),
         (("node", "--pid", 1, "--group", "alps=fifo", "--founders", "1;2"), "--founders takes pids"),
         (("node", "--pid", 1, "--group", "alps=optimistic"), "--founders 0,1,2"),
-        (("node", "--pid", 3, "--group", "alps=causal", "--founders", "1,2"), "not one of the founders 1, 2"),
+        (
+            ("node", "--pid", 3, "--group", "alps=causal", "--founders", "1,2", "--set", "spread=tree"),
+            "not one of the founders 1, 2",
+        ),
         (("node", "--config", "nowhere.toml"), "cannot be read"),
         (("node", "--pid", 1, "--listen", "0.0.0.0:0"), "beyond loopback"),
         (("node", "--pid", 1, "--log", "loud"), "--log"),

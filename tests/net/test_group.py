@@ -406,9 +406,9 @@ def test_what_cannot_be_opened_is_refused_in_a_sentence(tmp_path: Path) -> None:
                 await started[0].open("andes", settings={"speed": 9})
             with pytest.raises(UsageError, match="data directory"):
                 await started[0].open("andes", durable=True)
-            for level in ("optimistic", "total"):
+            for level, order in (("optimistic", None), ("total", "timed")):
                 with pytest.raises(UsageError, match=f"level {level} stores no events.*or at level causal"):
-                    await stored.open("andes", level, founders=[0, 1, 2], durable=True)
+                    await stored.open("andes", level, founders=[0, 1, 2], order=order, durable=True)
             with pytest.raises(SettingError, match=r"three at least .* \(founders=\[0, 1, 2\], --founders 0,1,2\)"):
                 await started[0].open("andes", "optimistic", write=True)
             for founders in ([0, 0], [-1], [1 << 15], "12", 3, [0, "1"]):

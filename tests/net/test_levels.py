@@ -53,42 +53,56 @@ def test_a_live_group_keeps_the_promises_of_its_level(level: str, tmp_path: Path
 
     within(main())
     trace = gather([tmp_path / "t"], "alps", "live", "test")
-    assert (trace.run.durable, trace.run.groups) == (
-        level == "causal",
-        {"alps": [0, 1, 2] if level == "causal" else []},
-    )
+    remembers = level in ("causal", "total")
+    assert (trace.run.durable, trace.run.groups) == (remembers, {"alps": [0, 1, 2] if remembers else []})
     assert trace.run.parameters == by_name(LEVELS_BUILT[level].settings_from(settings_given(level)))
     verdicts = judge(trace)
     assert [(v.promise, v.sentence) for v in verdicts if v.outcome is Outcome.BROKEN] == []
     assert {v.promise for v in verdicts if v.holds} >= {"integrity", "no_duplicates", *CERTAIN.get(level, ())}
 
 
-CERTAIN = {"causal": ("fifo", "causal", "agreement"), "total": ("total_order", "keys"), "fifo": ("fifo",)}
-"""What needs no true time: founders of a fixed group are members for certain."""
+CERTAIN = {
+    "causal": ("one_chain", "fifo", "causal", "agreement"), "total": ("one_chain", "strict_total", "agreement"),
+    "fifo": ("fifo",),
+}  # fmt: skip
+"""What needs no true time: who is in a view is told."""
 
 
 def settings_given(level: str) -> dict[str, Any]:
-    return settings_of(level, [0, 1, 2], QUICK if level in ("eventual", "fifo") else {})
+    return settings_of(level, [0, 1, 2], QUICK if level in ("eventual", "fifo") else {}, data=True)
 
 
-def test_level_total_without_a_data_directory_says_what_it_needs() -> None:
+def test_the_timed_merge_without_a_data_directory_says_what_it_needs() -> None:
     async def main() -> None:
         async with nodes(1) as (node,):
             with pytest.raises(UsageError, match="counts the incarnations"):
-                await node.open("alps", "total")
+                await node.open("alps", "total", order="timed")
+            with pytest.raises(SettingError, match=r"delta is a setting of the timed merge, .* give order=timed"):
+                await node.open("alps", "total", settings={"delta": 50})
+            with pytest.raises(SettingError, match="at most 16 members, and 17 founders"):
+                await node.open("alps", "total", founders=range(17))
 
     within(main())
 
 
-def test_causal_groups_of_few_founders_need_no_tree_unless_one_is_asked_for() -> None:
+def test_causal_groups_of_few_founders_or_none_are_living_unless_a_tree_is_asked_for() -> None:
     """Decision 0031."""
-    few = settings_of("causal", range(8), {})
-    assert (few["spread"], few["processes"]) == ("mesh", "0 1 2 3 4 5 6 7")
-    odd = settings_of("causal", [70, 5, 900], {})
-    assert (odd["spread"], odd["processes"]) == ("mesh", "5 70 900"), "few by count, in the same order everywhere"
-    assert "spread" not in settings_of("causal", range(17), {})
-    assert "spread" not in settings_of("causal", range(8), {"f": 2})
-    assert settings_of("causal", range(8), {"spread": "tree"})["spread"] == "tree"
+    for founders in (range(8), [70, 5, 900], []):
+        few = settings_of("causal", founders, {})
+        assert (few["spread"], few["membership"]) == ("mesh", "living")
+    assert settings_of("causal", [70, 5, 900], {"f": 2})["processes"] == "5 70 900", "in the same order everywhere"
+    for founders, given in ((range(17), {}), (range(8), {"f": 2}), (range(8), {"spread": "tree"})):
+        settings = LEVELS_BUILT["causal"].settings_from(settings_of("causal", founders, given))
+        assert (settings.variant.spread, settings.living.membership) == ("tree", "fixed")
+    for given, complaint in (
+        (
+            {"membership": "fixed"},
+            "members of a mesh join, leave and are removed; leave membership out, or take spread",
+        ),
+        ({"membership": "living", "spread": "tree"}, "a living group is a mesh of at most 16 members"),
+    ):
+        with pytest.raises(SettingError, match=complaint):
+            settings_of("causal", range(8), given)
 
 
 @pytest.mark.parametrize(
@@ -143,9 +157,10 @@ def test_who_runs_a_causal_group_otherwise_is_refused() -> None:
                 with pytest.raises(UsageError, match="runs with spread=mesh at process 0, and with spread=tree here"):
                     await two.open("alps", "causal", founders=[0, 1], settings={"spread": "tree"})
             async with join(2, contacts=[one.address]) as three:
-                for spread in ("tree", "mesh"):
-                    with pytest.raises(SettingError, match="not one of the founders"):
-                        await three.open("alps", "causal", founders=[0, 1], settings={"spread": spread})
+                with pytest.raises(SettingError, match="not one of the founders"):
+                    await three.open("alps", "causal", founders=[0, 1], settings={"spread": "tree"})
+                joined = await three.open("alps", "causal", founders=[0, 1])
+                assert joined.members() == (0,), "who left is not there"
 
     within(main())
 
@@ -170,9 +185,10 @@ def test_a_causal_member_that_is_closed_stays_one_and_comes_back_with_its_data(s
                 with pytest.raises(UsageError, match="restart this process to return"):
                     await opened(two)
             await here.publish(b"meanwhile")
-            async with join(1, contacts=[one.address]) as stranger:
-                with pytest.raises(JoinError, match=r"its members are fixed; .* the data directory it had"):
-                    await opened(stranger)
+            if spread == "tree":
+                async with join(1, contacts=[one.address]) as stranger:
+                    with pytest.raises(JoinError, match=r"its members are fixed; .* the data directory it had"):
+                        await opened(stranger)
             async with join(1, data=tmp_path / "1", contacts=[one.address]) as two:
                 there = await opened(two)
                 await there.publish(b"after")

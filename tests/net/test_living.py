@@ -27,11 +27,12 @@ from whence.errors import (
     UsageError,
 )
 from whence.net.membership import Removed, View
+from whence.net.settings import NetSettings
 from whence.net.status_server import serve_status
 from whence.trace.gathering import gather
 
-CAUSAL: dict[str, Any] = {"level": "causal", "membership": "living"}
-STRICT: dict[str, Any] = {"level": "total", "order": "strict"}
+CAUSAL: dict[str, Any] = {"level": "causal"}
+STRICT: dict[str, Any] = {"level": "total"}
 BOTH = pytest.mark.parametrize("kind", [CAUSAL, STRICT], ids=["causal", "total"])
 
 GROUP = "alps"
@@ -392,17 +393,60 @@ def test_a_removal_that_cannot_be_decided_says_who_is_missing(tmp_path: Path) ->
     within(main())
 
 
-def test_who_begins_a_living_group_alone_says_so(tmp_path: Path) -> None:
+@BOTH
+def test_without_founders_the_first_that_comes_begins_the_group_and_others_join(
+    kind: dict[str, Any], tmp_path: Path
+) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, kind) as made:
+            one, two, three = await made.start(1, 2, 3)
+            await asyncio.gather(one.open(), two.open(), three.open(create=True))
+            for process in (one, two, three):  # in the order in which they were added
+                driver = process.group._driver
+                await driver.until(lambda driver=driver: sorted(driver.view_pids) == [1, 2, 3])  # type: ignore[misc]
+
+    within(main())
+
+
+def test_who_is_told_not_to_begin_the_group_waits_for_a_member_and_holds_nobody_up(tmp_path: Path) -> None:
     async def main() -> None:
         async with cluster(tmp_path, CAUSAL) as made:
             one, two = await made.start(1, 2)
-            with pytest.raises(JoinTimeoutError, match="create=True begins it"):
-                await one.open(timeout_s=0.5)
-            with pytest.raises(TimeoutError):
-                await one.open(timeout_s=0.5)
-            await one.open(create=True)
-            await two.open(create=True)
-            await one.sees(1, 2)
+            with pytest.raises(JoinTimeoutError, match="told not to begin it"):
+                await one.open(timeout_s=0.5, create=False)
+            await asyncio.gather(one.open(create=False), two.open())
+            view = one.group.view()
+            assert view is not None
+            assert sorted((member.joined, member.pid) for member in view.members) == [(0, 2), (1, 1)]
+
+    within(main())
+
+
+def test_a_contact_that_does_not_answer_is_waited_for_unless_the_group_is_to_be_begun_anyway() -> None:
+    async def main() -> None:
+        async with join(7) as gone:
+            address = gone.address
+        async with join(1, contacts=[address], status=False, settings=NetSettings(alone=True)) as node:
+            with pytest.raises(JoinTimeoutError, match="it waits for contact"):
+                await node.open(GROUP, "causal", timeout_s=0.5)
+            group = await node.open(GROUP, "causal", create=True)
+            assert group.members() == ()
+
+    within(main())
+
+
+@BOTH
+def test_a_process_that_began_the_group_alone_comes_back_to_it(kind: dict[str, Any], tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cluster(tmp_path, kind, durable=True) as made:
+            for words in ((b"first",), (b"first", b"second")):
+                (one,) = await made.start(1)
+                await one.open()
+                await one.group.publish(words[-1], until="stored")
+                await one.has(words[-1])
+                assert one.group.position == len(words)
+                await one.stop()
+            await made.come_back(1)
 
     within(main())
 
@@ -471,6 +515,7 @@ def test_a_member_is_removed_by_its_number_and_nothing_else(pid: Any, tmp_path: 
     ("given", "words"),
     [
         ({"level": "causal", "membership": "Living"}, "membership must be fixed or living"),
+        ({"level": "causal", "membership": "fixed"}, "the members of a mesh join, leave and are removed"),
         ({"level": "total", "order": "loose"}, "order must be timed or strict"),
         ({"level": "total", "order": 7}, "order must be timed or strict"),
     ],

@@ -15,7 +15,7 @@ from whence.core.levels.total.member import TotalMember
 from whence.core.levels.total.roles import Roles
 from whence.errors import EventsLostError
 
-QUICK = {"beat_ns": 20_000_000, "patience_beats": 10, "delta": 200}
+QUICK = {"order": "timed", "beat_ns": 20_000_000, "patience_beats": 10, "delta": 200}
 
 
 @asynccontextmanager

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -30,8 +31,10 @@ CRAMPED = {"retained_bytes_max": 4 << 10, "retry_ns": 50_000_000}
 
 @asynccontextmanager
 async def half_a_pair(**options: Any) -> AsyncIterator[tuple[Group, Node]]:
-    """Begin a causal group of two, whose other half takes nothing; it keeps 1 KiB for others."""
-    async with nodes(2, first=0) as started:
+    """Begin a causal group of two, whose other half is away and takes nothing; it keeps 1 KiB for others."""
+    async with AsyncExitStack() as stack:
+        data = Path(stack.enter_context(TemporaryDirectory()))
+        started = await stack.enter_async_context(nodes(2, first=0, data=data))
         opened = [node.open("alps", "causal", founders=[0, 1], settings=CRAMPED, **options) for node in started]
         here, _ = await asyncio.gather(*opened)
         await started[1].close()
@@ -100,9 +103,9 @@ def test_a_group_closed_while_something_waits_says_what_is_lost() -> None:
     within(main())
 
 
-def test_a_node_closed_while_something_waits_says_what_is_lost() -> None:
+def test_a_node_closed_while_something_waits_says_what_is_lost(tmp_path: Path) -> None:
     async def main() -> None:
-        async with nodes(2, first=0) as (node, away):
+        async with nodes(2, first=0, data=tmp_path) as (node, away):
             options: dict[str, Any] = {"founders": [0, 1], "settings": CRAMPED, "publish_wait_s": 0.1}
             here, _ = await asyncio.gather(*[it.open("alps", "causal", **options) for it in (node, away)])
             await away.close()
@@ -193,7 +196,10 @@ def test_a_burst_beyond_what_a_tick_may_have_waits_and_is_delivered_whole(tmp_pa
     """At most K·n·ε = 9 bundles in a tick of 20 ms; and three seconds until one comes too late, on any machine."""
 
     async def main() -> None:
-        settings = {"events_per_tick_max": 1, "publishers_max": 3, "epsilon": 3, "tick_ns": 20_000_000, "delta": 150}
+        settings = {
+            "order": "timed", "events_per_tick_max": 1, "publishers_max": 3, "epsilon": 3, "tick_ns": 20_000_000,
+            "delta": 150,
+        }  # fmt: skip
         async with AsyncExitStack() as stack:
             started: list[Node] = []
             for pid in range(3):
@@ -215,11 +221,11 @@ def test_a_burst_beyond_what_a_tick_may_have_waits_and_is_delivered_whole(tmp_pa
 def test_nothing_counts_as_stored_at_a_level_that_stores_no_events(tmp_path: Path) -> None:
     async def main() -> None:
         async with nodes(1, data=tmp_path) as (node,):
-            group = await node.open("alps", "total")
+            group = await node.open("alps", "total", order="timed")
             await group.ready_to_publish()
             receipt = await group.publish(b"x")
             assert len(await take(group, 1)) == 1, "its merger has written a last key by now"
-            no_events = "level total stores no events; levels that do, with a data directory: eventual, fifo, causal$"
+            no_events = "level total with these settings stores no events; levels that do, with a data directory: event"
             with pytest.raises(UsageError, match=no_events):
                 await receipt.stored()
             with pytest.raises(UsageError, match=no_events):
@@ -401,12 +407,12 @@ def test_settled_does_not_wait_for_the_publishers_own_application(level: str, tm
 
 @pytest.mark.parametrize("spread", ["direct", "tree"])
 def test_who_waits_for_settled_can_ask_whom_for_and_stops_waiting_in_time(
-    spread: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    spread: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("whence.api.wait_log.LONG_WAIT_S", 0.05)
 
     async def main() -> None:
-        async with nodes(3, first=0) as started:
+        async with nodes(3, first=0, data=tmp_path) as started:
             settings = {} if spread == "direct" else {"spread": "tree"}
             opened = [node.open("alps", "causal", founders=[0, 1, 2], settings=settings) for node in started]
             here, there, _ = await asyncio.gather(*opened)
@@ -458,7 +464,7 @@ def test_who_waits_for_stored_is_told_what_for_and_stops_waiting_in_time(
 def test_who_is_alone_waits_for_nobody() -> None:
     async def main() -> None:
         async with nodes(1) as (node,):
-            for level, named in (("fifo", ()), ("causal", (1,))):
+            for level, named in (("fifo", ()), ("causal", (1,)), ("total", ())):
                 group = await node.open(level, level, founders=named)
                 await group.publish(b"x", until="settled", timeout_s=10)
 

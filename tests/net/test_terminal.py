@@ -71,7 +71,7 @@ def test_faults_that_the_simulator_injects_are_out_of_reach_of_live_groups(
 def test_acts_of_the_level_are_within_reach(tmp_path: Path) -> None:
     async def main() -> None:
         async with join(0, data=tmp_path) as node:
-            group = await node.open("alps", "total")
+            group = await node.open("alps", "total", order="timed")
             await group.act("topic", 3)
 
     within(main())

@@ -152,21 +152,17 @@ def imports_go_downward(module: Module) -> list[str]:
 
 
 LEVELS_ROOM = "whence.core.levels."
-VARIANTS = {"causal": frozenset({"mesh", "tree"})}
-"""Folders inside a level's that do not know each other."""
 
 
 def levels_do_not_know_each_other(module: Module) -> list[str]:
     """Inside core only the registry imports levels; a level imports its own folder and the parts that all share."""
     if module.room != "core" or module.name == "whence.core.registry":
         return []
-    level, _, variant = module.name.removeprefix(LEVELS_ROOM).partition(".") if _is_level(module.name) else ("", "", "")
+    level = _level_of(module.name)
     complaints = []
     for name, line in module.imports():
-        other, _, rest = name.removeprefix(LEVELS_ROOM).partition(".") if _is_level(name) else ("", "", "")
-        others = VARIANTS.get(level, frozenset()) - {variant.partition(".")[0]}
-        apart = variant.partition(".")[0] in VARIANTS.get(level, ()) and rest.partition(".")[0] in others
-        if (other and other != level) or apart or (level and name.startswith("whence.core.registry")):
+        other = _level_of(name)
+        if (other and other != level) or (level and name.startswith("whence.core.registry")):
             complaints.append(f"{module.name}:{line} imports {name}: only the registry knows all levels")
     return complaints
 
@@ -188,6 +184,11 @@ def live_groups_know_no_level(module: Module) -> list[str]:
 
 def _is_level(name: str) -> bool:
     return name.startswith(LEVELS_ROOM)
+
+
+def _level_of(name: str) -> str:
+    """Return the level that a module belongs to; empty: none."""
+    return name.removeprefix(LEVELS_ROOM).partition(".")[0] if _is_level(name) else ""
 
 
 LEVEL_NAMES = frozenset(

@@ -111,9 +111,7 @@ BAD: list[tuple[Rule, str, str]] = [
     *[
         (rules.levels_do_not_know_each_other, name, f"from {imported} import x")
         for name, imported in (
-            ("whence.core.levels.total.member", "whence.core.levels.causal.mesh.items"),
-            ("whence.core.levels.causal.mesh.member", "whence.core.levels.causal.tree.items"),
-            ("whence.core.levels.causal.tree.member", "whence.core.levels.causal.mesh"),
+            ("whence.core.levels.total.member", "whence.core.levels.causal.tree.items"),
             ("whence.core.levels.causal.level", "whence.core.registry"),
             ("whence.core.runner", "whence.core.levels.total.items"),
             ("whence.core.dissemination.direct", "whence.core.levels.gossip.arrival"),
@@ -122,7 +120,7 @@ BAD: list[tuple[Rule, str, str]] = [
     *[
         (rules.live_groups_know_no_level, name, text)
         for name, text in (
-            ("whence.net.status", "from whence.core.levels.causal.mesh.member import MeshMember"),
+            ("whence.net.status", "from whence.core.levels.causal.tree.member import TreeMember"),
             ("whence.net.driver", "from whence.core import levels"),
             ("whence.api.group", "import whence.core.levels.optimistic.tickets.items"),
             ("whence.api.group", "if TYPE_CHECKING:\n    from ..core.levels.total import items"),
@@ -178,9 +176,9 @@ GOOD: list[tuple[Rule, str, str]] = [
         (rules.levels_do_not_know_each_other, name, f"from {imported} import x")
         for name, imported in (
             ("whence.core.registry", "whence.core.levels.causal.level"),
-            ("whence.core.levels.causal.level", "whence.core.levels.causal.mesh.member"),
-            ("whence.core.levels.causal.mesh.member", "whence.core.levels.causal.items"),
-            ("whence.core.levels.causal.mesh.member", "whence.core.membership.suspects"),
+            ("whence.core.levels.causal.level", "whence.core.levels.causal.tree.member"),
+            ("whence.core.levels.causal.tree.member", "whence.core.levels.causal.reliability"),
+            ("whence.core.levels.causal.tree.member", "whence.core.membership.suspects"),
             ("whence.wire.items", "whence.core.levels.total.items"),
         )
     ],

@@ -14,7 +14,6 @@ from tests.wire.view_strategies import of_views
 from whence import limits
 from whence.core.dissemination.direct import HAVE, WANT, Have, Want
 from whence.core.dissemination.gossip import Gossip
-from whence.core.levels.causal.mesh.items import CausalMessage
 from whence.core.levels.total.items import Ack, Follow, Mergers, Opened, Stream, ids_of
 from whence.core.links.addresses import Address, Addresses, pack
 from whence.core.links.presence import Place, Presence, presence
@@ -108,19 +107,6 @@ def digests(entry: Layout, numbers: int) -> st.SearchStrategy[bytes]:
     return st.lists(one, max_size=4).map(b"".join)
 
 
-def _causal_message() -> st.SearchStrategy[CausalMessage]:
-    return st.builds(
-        lambda past, incarnation, first, payloads, has: CausalMessage(
-            past, past if has else [], packed(Process(len(past) - 1, incarnation), first, payloads)
-        ),
-        st.lists(st.integers(0, limits.SEQ_MAX), min_size=1, max_size=4),
-        st.integers(0, limits.INCARNATION_MAX),
-        st.integers(1, limits.SEQ_MAX - 6),
-        payload_lists(),
-        st.booleans(),
-    )
-
-
 AGREEING: dict[type, st.SearchStrategy[Any]] = {
     **TICKETS,
     **of_views(bundles()),
@@ -135,7 +121,6 @@ AGREEING: dict[type, st.SearchStrategy[Any]] = {
         ),
     ),
     Presence: st.builds(presence, st.text(max_size=8), st.sampled_from(Place), st.lists(processes(), max_size=4)),
-    CausalMessage: _causal_message(),
     Have: st.builds(Have, digests(HAVE, 3), news(), news()),
     Want: st.builds(Want, digests(WANT, 1)),
     Ack: st.builds(Ack, st.lists(bundles(), max_size=4).map(ids_of)),

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from tests.wire import strategies as wire
 from whence import limits
 from whence.core.dissemination.gossip import Gossip
-from whence.core.levels.causal.mesh.items import CausalMessage
 from whence.core.levels.causal.tree.items import Copy
 from whence.core.membership.items import NEWS, Subscribe, Welcome
 from whence.core.ready import Item
+from whence.core.views.items import ViewMessage
 from whence.errors import LimitError, RemoteProtocolError
 from whence.types import Bundle, Process, packed
 from whence.wire.codec import APART_BYTES, BUNDLE_BYTES_MIN, SHORT_BYTES, decode, decode_body, encode, encode_parts
@@ -137,9 +137,9 @@ def test_a_packet_that_is_read_at_once_is_too_short_for_more_bundles_than_it_may
 @given(st.integers(0, 2 * SHORT_BYTES), st.booleans())
 def test_short_and_long_packets_are_read_alike(size: int, is_valid: bool) -> None:
     bundle = replace(packed(ME, 1, [bytes(size)]), sizes=(size + 1 - is_valid).to_bytes(4, "little"))
-    body = body_of("g", 3, 1, 0, [CausalMessage([0] * 4, [], bundle)])
+    body = body_of("g", 3, 1, 0, [ViewMessage(0, 0, [0] * 4, 0, False, [], bundle)])
     if is_valid:
-        assert decode_body(body).items == [CausalMessage([0] * 4, [], bundle)]
+        assert decode_body(body).items == [ViewMessage(0, 0, [0] * 4, 0, False, [], bundle)]
     else:
         assert "contradict" in refused(body)
 

@@ -150,7 +150,7 @@ class Node:
         founders: Sequence[int] = (),
         membership: str | None = None,
         order: str | None = None,
-        create: bool = False,
+        create: bool | None = None,
         remove_after_s: float | None = None,
         durable: bool = False,
         write: bool = False,
@@ -167,20 +167,21 @@ class Node:
         """Become a member of a group at a level.
 
         `founders` are the processes that begin the group together, the same list at each of them: it begins when all of
-        them are here, and waits for them at most `timeout_s` (None: without limit). Level `causal` has them as its only
-        members; level `optimistic` needs at least three, whose acknowledgements tickets rest on; elsewhere a group that
-        names none is begun by the first process that opens it.
-        `membership="living"` at level `causal`, and `order="strict"` at level `total`, let members join, leave and be
-        removed (Group.leave, Group.remove, Group.view, Group.events). Such a group begins with its founders; without
-        them, this process joins it through any member it is connected to, and `create` begins it if there is none. It
-        returns when the member is live. With a data directory a member is the same one after a restart, and founders
-        need not be named again; without, one that is silent for `remove_after_s` (30 s; with a data directory never,
-        unless given; 0: never) is removed.
+        them are here, and waits for them at most `timeout_s` (None: without limit). Level `optimistic` needs at least
+        three, whose acknowledgements tickets rest on; a tree at level `causal` has them as its only members; elsewhere
+        a group that names none is begun by the first process that opens it, once its contacts have answered.
+        At levels `causal` and `total` members join, leave and are removed (Group.leave, Group.remove, Group.view,
+        Group.events), and `open` returns when the member is live. With a data directory a member is the same one after
+        a restart, and founders need not be named again; without, one that is silent for `remove_after_s` (30 s; with a
+        data directory never, unless given; 0: never) is removed. Without founders, `create=True` begins such a group
+        even if a contact does not answer, and `create=False` never does. Level `causal` has fixed members on a tree
+        (`spread=tree` or another setting of trees, or more than 16 founders), and level `total` a merge that bounds its
+        wait and may leave events out with `order="timed"`.
         `write` obtains a ticket at level `optimistic` and waits for it: without one a member only receives, until it
-        calls `acquire_ticket`. At level `total` it waits until a restarted process may publish. Elsewhere every member
-        may.
+        calls `acquire_ticket`. With `order="timed"` it waits until a restarted process may publish. Elsewhere every
+        member may.
         `durable` retains what is published here in the data directory until every member has it, so that `stored` can
-        be awaited; at levels `optimistic` and `total`, which deliver in time or not at all, it is refused.
+        be awaited; at level `optimistic` and with `order="timed"`, which deliver in time or not at all, it is refused.
         `overflow` says what happens when the application does not take its deliveries: `pause` (publishers of this
         group wait: those here at `inbox_events_max`, until it takes some; the other members once 4 MiB are in flight to
         it, for 5 s: after that they go on without it until it takes something), `drop` (the oldest are dropped, and the
@@ -189,8 +190,8 @@ class Node:
         must not take long: it blocks the loop. It may call `publish_nowait`. What it raises goes to the loop's
         exception handler, and deliveries go on. A batch is taken when the call returns.
         `ack` says when an event counts as taken: `next`, when the application asks for the next one, or `manual`, when
-        it calls `ack`. Where members remember (level `causal`, with a data directory), their next incarnation begins
-        with the first event that was not taken; elsewhere it only decides how long publishers wait. At most
+        it calls `ack`. Where members remember (`causal` and `total` with a data directory), their next incarnation
+        begins with the first event that was not taken; elsewhere it only decides how long publishers wait. At most
         `inbox_events_max` events may wait to be acknowledged; asking for more raises LimitError.
         `on_lost` is called at once with the accepted events that are lost; the next publish raises the same as
         EventsLostError.
@@ -203,7 +204,9 @@ class Node:
         check_settings(settings)
         _check_each(check_seconds, flush_s=flush_s, publish_wait_s=publish_wait_s)
         _check_each(check_callable, on_batch=on_batch, on_lost=on_lost)
-        _check_each(check_flag, write=write, receive=receive, durable=durable, create=create)
+        _check_each(check_flag, write=write, receive=receive, durable=durable)
+        if create is not None:
+            check_flag("create", create)
         chosen = {**(settings or {}), **_living(membership, order, remove_after_s)}
         beginners = pids_of("founders", founders)
         inbox = Inbox(

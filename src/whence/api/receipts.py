@@ -203,9 +203,10 @@ def check_stores(driver: Driver) -> None:
     if driver.stores:
         return
     level = driver.context.level
-    if not stores_events(level, driver.context.settings):
+    if not stores_events(level, driver.context.settings if driver.keeps_journal else None):
         storing = ", ".join(name for name in LEVELS if stores_events(name))
-        raise UsageError(f"level {level} stores no events; levels that do, with a data directory: {storing}")
+        so = " with these settings" if stores_events(level) else ""
+        raise UsageError(f"level {level}{so} stores no events; levels that do, with a data directory: {storing}")
     raise UsageError("this group stores nothing; open it with durable=True and a data directory")
 
 

@@ -19,11 +19,7 @@ from whence.net.settings import NetSettings
 
 PUBLISH_INTERVAL_S = 0.05
 FAST_ROUNDS: dict[str, object] = {"round_ns": 100_000_000}
-LONG_DELTA: dict[str, object] = {"delta": 500}
-"""Eight processes may share few cores with other work: what takes longer than δ is late."""
-SETTINGS: dict[str, dict[str, object]] = {
-    "eventual": FAST_ROUNDS, "fifo": FAST_ROUNDS, "optimistic": FAST_ROUNDS, "total": LONG_DELTA,
-}  # fmt: skip
+SETTINGS: dict[str, dict[str, object]] = dict.fromkeys(("eventual", "fifo", "optimistic"), FAST_ROUNDS)
 
 
 class WorkerConfig(msgspec.Struct):

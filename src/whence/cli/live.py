@@ -47,10 +47,16 @@ Founders = Annotated[
     typer.Option(
         metavar="PID,PID,…",
         help="The processes that begin the group together, this one among them if it is one; the same at each of them. "
-        "Level causal has no other members, level optimistic needs at least three.",
+        "Level optimistic needs at least three; elsewhere, without any, the first process that comes begins the "
+        "group.",
     ),
 ]
-Data = Annotated[Path | None, typer.Option(help="What must outlive this process is kept here; level total needs it.")]
+Data = Annotated[
+    Path | None,
+    typer.Option(
+        help="What must outlive this process is kept here: at causal and total it comes back as the same member."
+    ),
+]
 Trace = Annotated[
     Path | None,
     typer.Option(help="Write a trace here, for whence gather and whence check; they need every process's."),

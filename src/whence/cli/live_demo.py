@@ -146,12 +146,12 @@ def _judged(into: Path, directory: Path, level: str, healed_ago_s: float) -> tup
 
 def _trace(directory: Path, level: str, phases: Phases | None = None) -> Trace:
     """Return the trace so far; all processes are on one machine, which has one clock."""
-    durable = remembers(LEVELS[level])
+    settings = LEVELS[level].settings_from(settings_of(level, range(NODES), SETTINGS.get(level, {}), data=True))
+    durable = remembers(LEVELS[level], settings)
     members = {level: list(range(NODES)) if durable else []}
-    given = settings_of(level, range(NODES), SETTINGS.get(level, {}))
     return gather(
         [directory / "spools"], level, f"live-{level}", __version__, durable=durable, groups=members, phases=phases,
-        one_clock=True, reach_min=1.0 if durable else REACH_MIN, parameters=by_name(LEVELS[level].settings_from(given)),
+        one_clock=True, reach_min=1.0 if durable else REACH_MIN, parameters=by_name(settings),
     )  # fmt: skip
 
 

@@ -13,10 +13,10 @@ from whence.api.group import Group
 from whence.api.node import Node
 from whence.cli import live
 from whence.cli.output import parse_settings, print_json, print_message
-from whence.core.registry import stores_events
+from whence.core.registry import LEVELS, stores_events
 from whence.errors import UsageError
 from whence.net.run import run
-from whence.net.settings import net_settings_from
+from whence.net.settings import net_settings_from, settings_of
 
 
 class GroupConfig(Struct, frozen=True, forbid_unknown_fields=True):
@@ -83,6 +83,7 @@ def node(
 
     Example: whence node --pid 1 --listen 127.0.0.1:4000 --group alps=fifo
     With founders it waits until all of them are here: whence node --pid 0 --group board=causal --founders 0,1,2
+    With --data, a member at causal or total that is stopped is away and comes back; without, it leaves.
     Exit code 0: stopped by a signal. 2: it could not start, or its disk failed.
     """
     flags: dict[str, Any] = {
@@ -139,10 +140,20 @@ def group_options(config: NodeConfig) -> list[dict[str, Any]]:
         option: dict[str, Any] = {
             "name": name, "level": part.level, "founders": founders, "overflow": "drop",
             "settings": part.settings if part.settings is not None else config.settings,
-            "durable": config.durable and stores_events(part.level),
         }  # fmt: skip
+        option["durable"] = config.durable and _stores(option)
         options.append(option | ({"timeout_s": None} if founders else {}))
     return options
+
+
+def _stores(option: dict[str, Any]) -> bool:
+    """Tell whether a group with these options stores events, where its node has a data directory. Raises
+    SettingError."""
+    spec = LEVELS.get(option["level"])
+    if spec is None:
+        return False
+    given = settings_of(option["level"], option["founders"], option["settings"] or {}, data=True)
+    return stores_events(option["level"], spec.settings_from(given))
 
 
 async def _run(config: NodeConfig, pid: int, json: bool) -> None:

@@ -19,7 +19,6 @@ def stores_events(level: str, settings: object = None) -> bool:
     """Tell whether members can promise that a publication survives a crash of its process.
 
     Members of the other levels deliver in time or report what is missing: what a later incarnation repeats would be out
-    of order. `settings`: those of one group; without, it is about the level as such.
+    of order. `settings`: those of one group; without, it is about a live group that is given none.
     """
-    spec = LEVELS.get(level)
-    return level in GOSSIP or remembers(spec) or (settings is not None and remembers(spec, settings))
+    return level in GOSSIP or remembers(LEVELS.get(level), settings)

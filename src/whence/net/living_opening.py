@@ -1,8 +1,9 @@
 """How a process gets into a living group: it comes back, begins it with the named founders or alone, or is added.
 
 Law: a journal with a membership is enough to come back. A group with a member anywhere is joined, also by a founder
-whose journal is gone; it is begun alone only where that was asked for (`create`). A process is in when its member is
-live.
+whose journal is gone. Where no founders are named it is begun by the first process that comes, as net/opening.py has
+it, unless that one was told to begin it whatever contacts do not answer, or never (`create`). A process is in when its
+member is live.
 """
 
 import asyncio
@@ -10,6 +11,8 @@ import contextlib
 from collections.abc import Sequence
 
 from whence.core.member import Living
+from whence.errors import UsageError
+from whence.limits import MESH_MEMBERS_MAX
 from whence.net.opening import LOOK_S, GroupOpening
 from whence.net.peers import PeerPresence
 from whence.types import Process
@@ -18,8 +21,9 @@ from whence.types import Process
 class LivingOpening(GroupOpening):
     """One process on its way into one living group."""
 
-    create = False
-    """Whether it may begin the group alone."""
+    create: bool | None = None
+    """Whether it begins the group alone: None, once every contact has answered; True, even if one does not; False,
+    never."""
     was_there = False
     """Whether its journal has an earlier membership, which may have ended."""
 
@@ -31,6 +35,8 @@ class LivingOpening(GroupOpening):
         member = driver.member
         assert isinstance(member, Living)
         if not member.is_member:
+            if self.create is False and not self._named:
+                self._presence.asking[self._group] = None
             await super().run()
         while not (driver.joined or driver.left):
             self.waits_for = member.opening_waits_for()
@@ -47,6 +53,11 @@ class LivingOpening(GroupOpening):
             self._join(members)
 
     def _join(self, members: list[int]) -> None:
+        if len(members) >= MESH_MEMBERS_MAX:
+            raise UsageError(
+                f"group {self._group!r} has {len(members)} members, and a living group has at most {MESH_MEMBERS_MAX}; "
+                "one must leave before another joins"
+            )
         self._contacted = members
         self._driver.runner.ask(self._driver.member.join, members)
 
@@ -58,6 +69,12 @@ class LivingOpening(GroupOpening):
         return not self.was_there and super()._lists_former(said)
 
     def _may_begin_alone(self) -> bool:
-        if not self.create and not self._named:
-            self.waits_for = "a member of it (create=True begins it)"
-        return self.create and not self._named
+        if self.create is False and not self._named:
+            self.waits_for = "a member of it: this process was told not to begin it (create=False)"
+        return self.create is not False and not self._named
+
+    def _absent_contacts(self) -> str:
+        return "" if self.create else super()._absent_contacts()
+
+    def _is_waited_for(self, pid: int) -> bool:
+        return super()._is_waited_for(pid) and (not self.create or self._peers.is_connected(pid))

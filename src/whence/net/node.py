@@ -182,14 +182,15 @@ class LiveNode:
         given: Mapping[str, Any],
         *,
         founders: Sequence[int] = (),
-        create: bool = False,
+        create: bool | None = None,
         durable: bool = False,
         timeout_s: float | None = 30.0,
     ) -> Driver:
         """Become a member of a group. Raises UsageError, SettingError, StorageError, JoinError; RemovedError where an
         earlier incarnation was removed before this one was live.
 
-        Without `timeout_s` it waits for founders without limit. `create`: a living group is begun if it has no member.
+        Without `timeout_s` it waits for founders without limit. `create`: whether a living group without
+        founders is begun here; see LivingOpening.
         """
         chosen = settings_of(level, founders, given, data=self._keeps_data, udp=self.settings.udp)
         driver, records = self._prepare(group, level, sink, chosen, founders, durable=durable)
@@ -223,7 +224,7 @@ class LiveNode:
         return driver
 
     def _opening(
-        self, driver: Driver, founders: Sequence[int], records: Sequence[bytes], *, create: bool
+        self, driver: Driver, founders: Sequence[int], records: Sequence[bytes], *, create: bool | None
     ) -> GroupOpening:
         """Return how this process gets into a group."""
         around = (driver, founders, self.peers, self._presence, self.outboxes, self.contacts)

@@ -189,17 +189,25 @@ class GroupOpening:
         """Tell whether there may be a member that this process does not know; note in `waits_for` whom it waits for."""
         lower = min(self._peers.wanting(self._group), default=self._me)
         self.waits_for = (
-            self._contacts.missing()
+            self._absent_contacts()
             or self._silent()
             or (f"process {lower}, which wants it too, to begin it" if lower < self._me else "")
         )
         return bool(self.waits_for)
 
+    def _absent_contacts(self) -> str:
+        """Return the contacts that are waited for, in words."""
+        return self._contacts.missing()
+
+    def _is_waited_for(self, pid: int) -> bool:
+        """Tell whether the answer of a known process is waited for."""
+        return pid != self._me
+
     def _silent(self) -> str:
         """Return a known process that has neither answered nor failed to, in words; empty if there is none."""
         for address in self._peers.book.all():
             peer = self._peers.by_pid.get(address.pid)
-            if address.pid == self._me:
+            if not self._is_waited_for(address.pid):
                 continue
             if peer is None or (peer.link is None and not peer.failures):
                 self._outboxes.ask([address.pid])  # it is called for that

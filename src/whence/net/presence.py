@@ -43,6 +43,8 @@ class PresenceExchange:
         """This process, in groups of which it was a member before, by its journal, and that it wants to be in again."""
         self.waiting: dict[asyncio.Event, None] = {}
         """Set when a peer announced anything, came or went: a process on its way into a group looks again."""
+        self.asking: dict[str, None] = {}
+        """Groups that this process wants to be in and does not begin."""
         self._named: dict[str, list[int]] = {}
         """The founders that each group was opened with."""
         self._configurations: dict[str, tuple[str, bytes]] = {}
@@ -62,6 +64,7 @@ class PresenceExchange:
         """Announce to all peers that this process is out of a group, and forget their announcements about it."""
         del self._named[group], self._configurations[group]
         self.returning.pop(group, None)
+        self.asking.pop(group, None)
         self.tell(group, Place.GONE)
         self._peers.forget(group)
 
@@ -69,6 +72,8 @@ class PresenceExchange:
 
     def tell(self, group: str, place: Place, to: Sequence[int] | None = None) -> None:
         """Announce to some peers, or to all, this process's relation to a group."""
+        if place is Place.WANTS and group in self.asking:
+            place = Place.ASKS
         known = {Place.MEMBER: self.founders, Place.WANTS: self.returning}.get(place, {})
         founders = known.get(group, ())
         level, settings = self._configurations.get(group, ("", b""))
@@ -107,7 +112,7 @@ class PresenceExchange:
             first = self._peers.hear(group, process, said)
             if said.place == Place.MEMBER:
                 _meet(driver, PeerPresence(said, process), loudly=first)
-            if first or (said.place == Place.WANTS and driver.joined):
+            if first or (said.place != Place.MEMBER and driver.joined):
                 self.tell(group, Place.MEMBER if driver.joined else Place.WANTS, [process.pid])
         self.changed()
 

@@ -1,7 +1,8 @@
 """Every item that two members exchange: the table of contents of the protocol.
 
 Each item is defined beside the code that uses it; its number here never changes. Numbers are only appended: a number
-that was once on the wire never means anything else. 81 to 83 belong to rivals, which are only simulated.
+that was once on the wire never means anything else. 81 to 83 belong to rivals, which are only simulated; 84 and 85 were
+a mesh with fixed members.
 """
 
 from typing import Annotated, Union
@@ -11,8 +12,6 @@ from msgspec import Meta, Struct
 from whence import limits
 from whence.core.dissemination.direct import Have, Push, Want
 from whence.core.dissemination.gossip import Gossip
-from whence.core.levels.causal import items as causal
-from whence.core.levels.causal.mesh import items as mesh
 from whence.core.levels.causal.tree import items as tree
 from whence.core.levels.optimistic.recovery import Recover, Recovered
 from whence.core.levels.optimistic.tickets import items as tickets
@@ -53,16 +52,14 @@ NUMBERS: dict[int, type[Item]] = {
     70: tree.Copy,
     71: tree.Trail,
     72: tree.Ack,
-    73: causal.Ask,
-    74: causal.Probe,
-    75: causal.Back,
-    76: causal.Lookup,
+    73: tree.Ask,
+    74: tree.Probe,
+    75: tree.Back,
+    76: tree.Lookup,
     77: tree.Named,
     78: tree.FenceAsk,
     79: tree.FenceTell,
     80: tree.Lost,
-    84: mesh.CausalMessage,
-    85: mesh.Has,
     40: tickets.Renew,
     41: tickets.Alive,
     42: tickets.Fenced,
@@ -116,9 +113,8 @@ AnyItem = Union[  # noqa: UP007 - the decoder reads this at run time
     Gossip, Subscribe, Welcome,
     Hello, Confirm, Addresses, Ping, Pong, Presence, Push, Have, Want, Reached, Refused,
     Offer, Batch, Ack, Follow, Opened, Stream, LateBundle, Alive, Bye, Mergers,
-    tree.Copy, tree.Trail, tree.Ack, causal.Ask, causal.Probe, causal.Back, causal.Lookup,
+    tree.Copy, tree.Trail, tree.Ack, tree.Ask, tree.Probe, tree.Back, tree.Lookup,
     tree.Named, tree.FenceAsk, tree.FenceTell, tree.Lost,
-    mesh.CausalMessage, mesh.Has,
     views.ViewMessage, views.ViewMark, views.ViewAck, views.Fetch, views.JoinRequest, views.Hint, views.Wish,
     views.Prepare, views.Promise, views.Freeze, views.Report, views.Target, views.Flushed, views.Accept, views.Accepted,
     views.Nak, views.Decree, views.Knows, views.Beat,

@@ -28,6 +28,8 @@ class Place(StrEnum):
     """The state of a process with respect to a group."""
 
     WANTS = "wants"
+    ASKS = "asks"
+    """Wants to be a member, and does not begin the group."""
     MEMBER = "member"
     GONE = "gone"
 

@@ -173,21 +173,48 @@ class Ended(Struct, frozen=True, tag=58, array_like=True, gc=False):
     """Own messages with events, in all incarnations and memberships."""
 
 
+class FixedGroup(Struct, frozen=True, tag=32, array_like=True, gc=False):
+    """The first record of a group with fixed members, and how its messages spread: no living group begins with it."""
+
+    processes: list[int]
+    founders: list[tuple[int, int]]
+    spread: str
+
+
 Entry = (
     Adopted | Entered | Published | Marked | TakenCounts | Voted | Frozen | Base | Opened | MarkSeen | Custody
     | MarkCustody | StreamAt | OwnAt | RemovedAt | Reserve | Skipped | Ended
 )  # fmt: skip
 
 encode = msgpack.Encoder().encode
-_decoder: msgpack.Decoder[Entry] = msgpack.Decoder(Entry)
+_decoder: msgpack.Decoder[Entry | FixedGroup] = msgpack.Decoder(Entry | FixedGroup)
 
 
 def decode(record: bytes) -> Entry:
     """Return the entry in a record. Raises StorageError for an unknown record: nothing after it could be trusted."""
     try:
-        return _decoder.decode(record)
+        entry = _decoder.decode(record)
     except DecodeError as error:
-        raise StorageError(f"the journal has a record that no living group wrote: {error}") from None
+        raise StorageError(
+            f"the journal has a record that no living group wrote: {error}. Give the settings with which the group "
+            "began (spread, order), or open a group of another name"
+        ) from None
+    if isinstance(entry, FixedGroup):
+        raise _fixed(entry)
+    return entry
+
+
+def _fixed(group: FixedGroup) -> StorageError:
+    if group.spread.startswith("spread=tree"):
+        return StorageError(
+            f"the journal is of a group on a tree that began with {group.spread}, and now it would be a living group; "
+            "give the settings it began with, or open a group of another name"
+        )
+    return StorageError(
+        "the journal is of a mesh with fixed members, as earlier versions made them; the members of a mesh change now, "
+        "and its records are not read. Let every member take everything with the version that wrote it, then open a "
+        "group of another name, or move the directory away at all members and begin the group again"
+    )
 
 
 class Journal:

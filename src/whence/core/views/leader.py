@@ -13,10 +13,8 @@ from whence.core.views.items import Accept, Accepted, Decree, Flushed, Freeze, N
 from whence.core.views.proposal import plain_view, removal_view, unsupplied
 from whence.core.views.state import ViewState
 from whence.core.views.view import NO_BALLOT, Ballot, MemberId, View
+from whence.limits import MESH_MEMBERS_MAX
 from whence.types import Instant
-
-MEMBERS_MAX = 16
-"""Members of a mesh: everybody sends to everybody."""
 
 YIELD_NS = 4_000_000_000
 """How long a member that learns that others remove it leaves the lead to them."""
@@ -76,12 +74,12 @@ class Leader:
         held = {pid: None for pid in frozen if pid in present}
         for some in (remove, {pid: None for pid in remove if pid in silent}):  # first all, then those that are gone
             if some and self._may_remove(some | held, leavers):
-                room = MEMBERS_MAX - (len(present) - len(some | held))
+                room = MESH_MEMBERS_MAX - (len(present) - len(some | held))
                 fresh = {pid: nonce for pid, nonce in joins.items() if pid in some or pid not in present}
                 kept = {pid: None for pid in leavers if pid in some}
                 return Plan(some | held, kept, dict(list(fresh.items())[: max(0, room)]), plain=False, promote=True)
         fresh = {pid: nonce for pid, nonce in joins.items() if pid not in present}
-        fresh = dict(list(fresh.items())[: max(0, MEMBERS_MAX - len(present))])
+        fresh = dict(list(fresh.items())[: max(0, MESH_MEMBERS_MAX - len(present))])
         if fresh or lets_go:
             return Plan({}, {}, fresh, plain=True)
         if wants_promotion and not remove and not frozen:

@@ -3,13 +3,15 @@
 Laws: everybody hears from everybody how far it is, so nobody has to be told what is stable. Within one incarnation what
 a member says only grows; a later one may have less, and counts from its first word on. What is not acknowledged is sent
 again. A message says how far its publisher is, so an acknowledgement of its own is sent only if nothing was published
-for a while.
+for a while. A member that hears that another has more of its messages than its own journal stops: it would use their
+numbers again.
 """
 
 from collections.abc import Callable
 
 from whence.core.membership.suspects import Suspects
-from whence.core.ready import Ready, Send
+from whence.core.ready import Note, Ready, Send
+from whence.core.stale_journal import OWN_LOST
 from whence.core.views.items import Beat, Decree, Message, ViewAck, ViewMessage
 from whence.core.views.order import Order
 from whence.core.views.peers import NEVER, Peer, arranged
@@ -182,7 +184,10 @@ class Links:
         got, taken, stored = ack.got, ack.taken, ack.stored
         if ack.adopted != latest.epoch:
             got, taken, stored = (arranged(numbers, view, latest) for numbers in (got, taken, stored))
-        came = self.came(peer)
+        if max(got[self.place], taken[self.place]) > self.state.own.got:
+            ready.notes.append(Note("reject", OWN_LOST, peer=pid))
+            return False
+        came, peer.answered = self.came(peer), True
         peer.raise_to(got, taken, stored)
         if ack.promise:
             self._promised(peer.member, got[latest.place_of(pid)], ack.promise)
@@ -326,9 +331,8 @@ class Links:
         for stream in state.streams.values():
             if not stream.retained:
                 continue
-            joined = peer.member.joined
-            number = next((at for at, message in stream.retained.items() if message.epoch >= joined), NEVER)
-            if number == NEVER:
+            number = max(stream.retained)  # it may have all but the last one
+            if stream.retained[number].epoch < peer.member.joined:
                 continue
             place = state.latest.place_of(stream.member.pid)
             if place >= 0 and state.latest.members[place] == stream.member:

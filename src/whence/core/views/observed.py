@@ -7,6 +7,7 @@ from whence.core.ready import Gauge
 from whence.core.views.inbox import Inbox
 from whence.core.views.items import ViewMessage
 from whence.core.views.links import Links
+from whence.core.views.publisher import Publisher
 from whence.core.views.settings import ViewSettings
 from whence.core.views.stability import Stability
 from whence.core.views.state import ViewState
@@ -24,6 +25,7 @@ class Observed:
     stability: Stability
     inbox: Inbox
     _status: Status
+    _publisher: Publisher
 
     # --- the application ---
 
@@ -55,7 +57,10 @@ class Observed:
         return last.seq if last is not None and last.incarnation == self.me.incarnation else 0
 
     def missing(self, last: int) -> tuple[int, ...]:
-        """Return the other members whose applications are not known to have taken the events up to `last`."""
+        """Return the other members whose applications are not known to have taken the events up to `last`: all of them
+        if it is not published yet."""
+        if last > self._publisher.published:
+            return tuple(self.links.peers)
         numbers = [
             number
             for number, message in self.state.own.retained.items()
@@ -63,6 +68,11 @@ class Observed:
         ]
         upto = max(numbers, default=0)
         return tuple(pid for pid, peer in self.links.peers.items() if self.links.acked(peer) < upto)
+
+    def unanswered(self) -> tuple[int, ...]:
+        """Return the members that have not reported, in this incarnation, how much they have of what was published
+        here."""
+        return tuple(pid for pid, peer in self.links.peers.items() if not peer.answered)
 
     def overlay_status(self) -> OverlayStatus:
         """Return the other members, and those that are suspected."""
@@ -87,7 +97,7 @@ class Observed:
         """Return how much is retained for others and held back; all must drain in the end."""
         state, settings = self.state, self.settings
         retained = sum(len(stream.retained) for stream in state.streams.values())
-        bound = (settings.window + 64) * max(1, len(state.streams))
+        bound = (settings.records_max // 4 + 64) * max(1, len(state.streams))
         return [
             Gauge("retained", retained, bound, must_drain=True),
             Gauge("held", self.inbox.held_count, settings.held_max, must_drain=True),

@@ -15,13 +15,15 @@ class Peer:
     """What is known of one other member of the latest view. Numbers per member are in the order of that view."""
 
     __slots__ = (
-        "adopted", "backoff", "entered", "first", "got", "heard_at", "incarnation", "member", "removed", "retry_at",
-        "sent", "since", "stored", "suspected_at", "taken",
+        "adopted", "answered", "backoff", "entered", "first", "got", "heard_at", "incarnation", "member", "removed",
+        "retry_at", "sent", "since", "stored", "suspected_at", "taken",
     )  # fmt: skip
 
     def __init__(self, member: MemberId, size: int, retry_ns: int) -> None:
         self.member = member
         self.incarnation = 0
+        self.answered = False
+        """It has reported to our present incarnation how much it has of our messages."""
         self.entered = self.adopted = -1
         self.got, self.taken, self.stored = [0] * size, [0] * size, [0] * size
         self.removed: dict[MemberId, int] = {}

@@ -28,7 +28,7 @@ class Publisher:
         self.order = changes.inbox.stage
         self.stability, self.recovery = stability, recovery
         self._limits = limits
-        self._published = 0
+        self.published = 0
         """Events published in this incarnation."""
 
     def publish(self, payloads: Sequence[bytes], now: Instant, ready: Ready) -> Bundle:
@@ -39,13 +39,13 @@ class Publisher:
             raise RemovedError(view.epoch, verdict.event, is_known=verdict.reason != "removed_unknown")
         if not state.live or self.removal.leaving:
             raise NotMemberError("only a member may publish, and this process is none, or is leaving")
-        bundle, count = packed(self.me, self._published + 1, payloads), len(payloads)
-        self._limits.check(count, len(bundle.body), self._published)
+        bundle, count = packed(self.me, self.published + 1, payloads), len(payloads)
+        self._limits.check(count, len(bundle.body), self.published)
         self._check_room(len(bundle.body), ready)
-        self._published += count
+        self.published += count
         self.recovery.bundles += 1
         taken = []
-        if state.entered == state.adopted:
+        if state.entered == state.adopted and not state.awaits_begun():
             state.count_taken()
             self.journal.taken(ready)
             taken = [stream.taken for stream in state.here]
@@ -67,11 +67,10 @@ class Publisher:
 
     def _check_room(self, size: int, ready: Ready) -> None:
         own, settings = self.state.own, self.settings
-        if len(own.retained) >= settings.window or self.stability.retained_bytes + size > settings.window_bytes:
+        records_max, bytes_max = settings.records_max // 4, settings.retained_bytes_max // 4
+        if len(own.retained) >= records_max or self.stability.retained_bytes + size > bytes_max:
             self.stability.settle(ready)
-        if len(own.retained) >= settings.window:
-            raise LimitError("window", settings.window, len(own.retained) + 1, transient=True)
-        if self.stability.retained_bytes and self.stability.retained_bytes + size > settings.window_bytes:
-            raise LimitError(
-                "window_bytes", settings.window_bytes, self.stability.retained_bytes + size, transient=True
-            )
+        if len(own.retained) >= records_max:
+            raise LimitError("records_max // 4", records_max, len(own.retained) + 1, transient=True)
+        if self.stability.retained_bytes and self.stability.retained_bytes + size > bytes_max:
+            raise LimitError("retained_bytes_max // 4", bytes_max, self.stability.retained_bytes + size, transient=True)

@@ -193,6 +193,7 @@ class Recovery:
             partly = self._taken_in_part[stream.slot] if stream.slot < len(self._taken_in_part) else 0
             if partly > stream.counted:
                 stream.in_part = stream.taken + 1
+                state.has_begun = True
         mine = state.own
         for number, entry in own.items():
             message = message_in(entry)
@@ -223,6 +224,7 @@ class Recovery:
                 stream = self.state.streams.get(member)
                 if stream is not None and stream is not mine and number > stream.got:
                     stream.in_part = max(stream.in_part, number)
+                    self.state.has_begun = True
 
     def _replay_custody(self, messages: list[Message], now: Instant, ready: Ready) -> None:
         """Count the messages in custody as got again, each after what it follows."""

@@ -42,8 +42,11 @@ class ViewSettings(Struct, frozen=True, kw_only=True):
     attempt_ns: int = 300 * MS
     """An attempt at a change that does not move for this long is begun anew, with a higher ballot."""
     window: int = 256
-    """Own messages that some member may lack. Full: publishing is refused until one is stable."""
-    window_bytes: int = 16 << 20
+    """Own messages under way to one member, beyond what its application has taken."""
+    records_max: int = 8192
+    """Own messages that some application may lack, this one's too. At a quarter of it, publishing is refused until one
+    is stable."""
+    retained_bytes_max: int = 64 << 20
     """The same in bytes of payload."""
     held_max: int = 4096
     """Messages that came too early. Full: the newest is dropped; it comes again."""
@@ -52,3 +55,6 @@ class ViewSettings(Struct, frozen=True, kw_only=True):
         for name in ("ack_ns", "retry_ns", "retry_ns_max", "ask_ns", "suspect_ns", "attempt_ns", "window", "held_max"):
             if getattr(self, name) < 1:
                 raise SettingError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for name in ("records_max", "retained_bytes_max"):
+            if getattr(self, name) < 4:
+                raise SettingError(f"{name} must be at least 4, not {getattr(self, name)}")

@@ -59,6 +59,8 @@ class ViewState:
         """Per peer of the entered view: how far its stream must be got, for that ballot."""
         self.last_epoch: dict[MemberId, int] = {}
         """The epoch of the last message that was got of each member."""
+        self.has_begun = False
+        """Whether some stream may have a message that was taken in part and has to come again."""
         self.stored_at_report: dict[MemberId, int] | None = None
         """What counted for `majority` at the first report of this instance: it stands still until the next view."""
 
@@ -134,6 +136,13 @@ class ViewState:
         stream = self.here[place]
         handed = max(stream.handed, stream.in_part)
         self.handed[place] = handed if stream.base is not None and handed >= stream.base else 0
+
+    def awaits_begun(self) -> bool:
+        """Tell whether a message that the application had in part, in an earlier incarnation, is still to come again:
+        what is published now follows it, and does not say that it came."""
+        if self.has_begun:
+            self.has_begun = any(stream.in_part > stream.got for stream in self.streams.values())
+        return self.has_begun
 
     def stream_of(self, pid: int, incarnation: int) -> Stream | None:
         """Return the stream in which an incarnation of a peer publishes."""

@@ -1,1 +1,1 @@
-"""Level `causal`, two variants: mesh (one vector clock) and tree (LoCaMu). See docs/papers/locamu.md."""
+"""Level `causal`: on a tree (LoCaMu, docs/papers/locamu.md), or in a mesh on views (core/views)."""

@@ -1,4 +1,4 @@
-"""The level `causal`: its settings, and how its members are made, on a tree or in a mesh.
+"""The level `causal`: its settings, and how its members are made, on a tree or in a mesh on views.
 
 A planted bug is a level with one part replaced by a wrong one.
 """
@@ -9,11 +9,6 @@ from typing import Any, NamedTuple
 from msgspec import structs
 
 from whence.core.level import BuildContext
-from whence.core.levels.causal.mesh.inbox import Inbox as MeshInbox
-from whence.core.levels.causal.mesh.member import MeshMember
-from whence.core.levels.causal.mesh.outbox import Outbox as MeshOutbox
-from whence.core.levels.causal.mesh.recovery import Recovery as MeshRecovery
-from whence.core.levels.causal.mesh.state import State as MeshState
 from whence.core.levels.causal.reliability import LIVE_TIMERS
 from whence.core.levels.causal.settings import Settings
 from whence.core.levels.causal.tree.coding import HeaderCoding
@@ -35,16 +30,12 @@ from whence.core.settings import parse
 from whence.core.views.member import ViewMember
 from whence.core.views.settings import LIVE_VIEWS, REMOVE_AFTER_NS
 from whence.errors import SettingError
-from whence.limits import CLOCK_NODES_MAX, PEER_ID_MAX
+from whence.limits import CLOCK_NODES_MAX, MESH_MEMBERS_MAX, PEER_ID_MAX
 from whence.types import Process
 
 CODINGS: dict[str, type[HeaderCoding]] = {"whole": HeaderCoding, "predicted": PredictedCoding}
 """How headers are coded, by setting."""
 
-
-MESH_NODES_MAX = 16
-"""Larger live groups use a tree: in a mesh, copies per publisher and acknowledgements per member grow with the group
-(decision 0031)."""
 
 MESH_HELD_MAX = 2048
 """Messages that a member of a mesh holds back: as many as eight members with full windows have under way to it."""
@@ -52,8 +43,39 @@ MESH_HELD_MAX = 2048
 MESH = ("mesh", "direct")
 """The mesh in settings; `direct` is its earlier name."""
 
+FIXED_MESH = (
+    "membership=fixed: the members of a mesh join, leave and are removed; leave membership out, or take spread=tree, "
+    "whose members are fixed"
+)
+
 OF_TREES = ("tree", "groups", "f", "identity", "coding", "replay", "retain", "ordered_links")
 """Settings that have a meaning only on a tree. A group that is given one of them uses a tree."""
+
+
+def _named_as_now(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with the mesh by its present name, and with membership and spread if one says the other. Raises
+    SettingError where they do not go together."""
+    spread, membership = given.get("spread"), given.get("membership")
+    if spread not in MESH and (spread is not None or membership != "living"):
+        return dict(given)
+    if membership == "fixed":
+        raise SettingError(FIXED_MESH)
+    return {**given, "spread": "mesh", "membership": "living"}
+
+
+def _of_tree(founders: Sequence[int], membership: object) -> dict[str, object]:
+    """Return the settings of a live group on a tree. Raises SettingError."""
+    if membership == "living":
+        raise SettingError(
+            f"membership=living: a living group is a mesh of at most {MESH_MEMBERS_MAX} members; leave spread and the "
+            "settings of trees out and name fewer founders, or leave membership out"
+        )
+    if not founders:
+        raise SettingError(
+            "a group on a tree has the members it begins with: name them all, the same list at each of them "
+            "(founders=[0, 1, 2], --founders 0,1,2)"
+        )
+    return {**LIVE_TIMERS, "processes": " ".join(map(str, sorted(founders)))}
 
 
 class CausalLevel(NamedTuple):
@@ -68,11 +90,6 @@ class CausalLevel(NamedTuple):
     inbox: type[Inbox] = Inbox
     processing: type[Processing] = Processing
     overlay: Callable[[OverlaySettings], Overlay] = overlay_of
-    mesh: type[MeshMember] = MeshMember
-    mesh_state: type[MeshState] = MeshState
-    mesh_outbox: type[MeshOutbox] = MeshOutbox
-    mesh_inbox: type[MeshInbox] = MeshInbox
-    mesh_recovery: type[MeshRecovery] = MeshRecovery
     offsets: type[Offsets] = Offsets
     view_member: type[ViewMember] = ViewMember
 
@@ -83,52 +100,47 @@ class CausalLevel(NamedTuple):
 
     def settings_from(self, given: Mapping[str, Any]) -> Settings:
         """Make settings from values by name. Raises SettingError."""
-        settings = parse({**given, "spread": "mesh"} if given.get("spread") in MESH else given, Settings)
+        settings = parse(_named_as_now(given), Settings)
         if settings.tree.coding not in self.codings:
             raise SettingError("coding: the thesis's format is for simulations with whence-lab: pip install whence-lab")
         overlay = overlay_of(settings.overlay)
-        if settings.is_mesh:
+        if settings.is_living:
             if overlay.group_count != 1 or len(overlay.table(0).members) != overlay.size:
                 raise SettingError("spread: a mesh is one group of all; leave groups out, or take spread=tree")
             if overlay.size > CLOCK_NODES_MAX:
                 raise SettingError(f"spread: a mesh has at most {CLOCK_NODES_MAX} nodes, not {overlay.size}")
         return settings
 
-    def build(self, me: Process, settings: Settings, around: BuildContext) -> TreeMember | MeshMember | ViewMember:
+    def build(self, me: Process, settings: Settings, around: BuildContext) -> TreeMember | ViewMember:
         """Compose a member that has not started yet. Raises SettingError if the process has no place."""
         if settings.is_living:
             remembers = around.remembers and settings.living.journal
             return self.view_member(me, settings.views, settings.limits, around.rng, remembers=remembers)
         self._check_member(me.pid, settings)
-        if settings.is_mesh:
-            return self.compose_mesh(me, settings, remembers=around.remembers)
         return self.compose(me, settings, self.overlay(settings.overlay), remembers=around.remembers)
 
     def live_settings(self, founders: Sequence[int], given: Mapping[str, object], *, data: bool) -> dict[str, object]:
-        """Return the settings of a live group: timers, who the members are, and how messages get to them.
+        """Return the settings of a live group: a living one, or a tree with the members it begins with.
 
-        Raises SettingError for fixed members without founders.
+        Raises SettingError for a tree without founders, and for settings that do not go together.
         """
-        if (membership := given.get("membership", "fixed")) not in ("fixed", "living"):
+        membership = given.get("membership")
+        if membership not in (None, "fixed", "living"):
             raise SettingError(f"membership must be fixed or living, not {membership!r}")
-        if membership == "living":
-            if given.get("spread", "mesh") not in MESH:
-                raise SettingError("spread: a living group is a mesh; leave spread out, or take membership=fixed")
-            return {
-                **LIVE_VIEWS, "spread": "mesh", "held_copies_max": MESH_HELD_MAX, "journal": data,
-                "remove_after_ns": 0 if data else REMOVE_AFTER_NS,
-            }  # fmt: skip
-        if not founders:
-            raise SettingError(
-                "level causal has the members it begins with: name them all, the same list at each of them "
-                "(founders=[0, 1, 2], --founders 0,1,2)"
-            )
-        chosen: dict[str, object] = {**LIVE_TIMERS, "processes": " ".join(map(str, sorted(founders)))}
-        if len(founders) <= MESH_NODES_MAX and not any(name in given for name in OF_TREES):
-            chosen["spread"] = "mesh"
-        if given.get("spread", chosen.get("spread")) in MESH:
-            chosen["held_copies_max"] = MESH_HELD_MAX
-        return chosen
+        if self._is_tree(founders, given):
+            return _of_tree(founders, membership)
+        if membership == "fixed":
+            raise SettingError(FIXED_MESH)
+        return {
+            **LIVE_VIEWS, "spread": "mesh", "membership": "living", "held_copies_max": MESH_HELD_MAX, "journal": data,
+            "remove_after_ns": 0 if data else REMOVE_AFTER_NS,
+        }  # fmt: skip
+
+    def _is_tree(self, founders: Sequence[int], given: Mapping[str, object]) -> bool:
+        """Tell whether a live group is a tree: that is asked for, or it is too large for a mesh."""
+        if "spread" in given:
+            return given["spread"] not in MESH
+        return len(founders) > MESH_MEMBERS_MAX or any(name in given for name in OF_TREES)
 
     def check_place(self, process: int, settings: Settings) -> None:
         """Raise SettingError for a process that has no place in the group, or whose messages no other could read. In a
@@ -136,16 +148,15 @@ class CausalLevel(NamedTuple):
         if settings.is_living:
             return
         self._check_member(process, settings)
-        if not settings.is_mesh:
-            overlay = overlay_of(settings.overlay)
-            place = Place(overlay, overlay.place_of[process])
-            size = max(largest(place), TRAIL_BYTES * len(place.pairs) if place.f > 1 else 0)
-            if size > HEADER_BYTES_MAX:
-                raise SettingError(
-                    f"tree: with {len(place.near) - 1} nodes within {overlay.radius} hops of process {process}, what "
-                    f"it says of a message may take {size} bytes, and no other reads more than {HEADER_BYTES_MAX}: "
-                    "take a tree of smaller degree (tree=binary), or a smaller f"
-                )
+        overlay = overlay_of(settings.overlay)
+        place = Place(overlay, overlay.place_of[process])
+        size = max(largest(place), TRAIL_BYTES * len(place.pairs) if place.f > 1 else 0)
+        if size > HEADER_BYTES_MAX:
+            raise SettingError(
+                f"tree: with {len(place.near) - 1} nodes within {overlay.radius} hops of process {process}, what "
+                f"it says of a message may take {size} bytes, and no other reads more than {HEADER_BYTES_MAX}: "
+                "take a tree of smaller degree (tree=binary), or a smaller f"
+            )
 
     def _check_member(self, process: int, settings: Settings) -> None:
         overlay = overlay_of(settings.overlay)
@@ -155,15 +166,6 @@ class CausalLevel(NamedTuple):
                 "this level has the members it began with; name them all at each of them (founders=[0, 1, 2], "
                 "--founders 0,1,2)"
             )
-
-    def compose_mesh(self, me: Process, settings: Settings, *, remembers: bool) -> MeshMember:
-        """Compose a member of a mesh."""
-        overlay = overlay_of(settings.overlay)
-        state = self.mesh_state(overlay.place_of[me.pid], overlay.processes, remembers=remembers)
-        outbox = self.mesh_outbox(state, settings.mesh, Suspects())
-        inbox = self.mesh_inbox(outbox, settings.mesh)
-        recovery = self.mesh_recovery(outbox, settings.layout)
-        return self.mesh(me, settings, outbox, inbox, recovery)
 
     def compose(self, me: Process, settings: Settings, overlay: Overlay, *, remembers: bool) -> TreeMember:
         """Compose a member at its place in an overlay."""
@@ -183,8 +185,6 @@ class CausalLevel(NamedTuple):
         if settings.is_living:
             return {"spread": "mesh", "membership": "living"}
         members = list(overlay_of(settings.overlay).processes)
-        if settings.is_mesh:
-            return {"spread": "mesh", "members": members}
         names = ("identity", "coding", "ordered_links")
         tree = structs.asdict(settings.overlay) | {"spread": "tree", "processes": members}
         return tree | {name: getattr(settings.tree, name) for name in names}

@@ -1,4 +1,4 @@
-"""How messages are acknowledged, repeated and requested, and how much a member retains: the same in both variants."""
+"""How messages are acknowledged, repeated and requested, and how much a member retains."""
 
 from msgspec import Struct
 

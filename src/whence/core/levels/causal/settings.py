@@ -2,9 +2,8 @@
 
 from typing import Literal
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
-from whence.core.levels.causal.reliability import ReliabilitySettings
 from whence.core.levels.causal.tree.settings import TreeSettings
 from whence.core.levels.causal.tree.topology import OverlaySettings
 from whence.core.views.settings import ViewSettings
@@ -16,15 +15,16 @@ class VariantSettings(Struct, frozen=True, kw_only=True):
 
     spread: Literal["tree", "mesh"] = "tree"
     """tree: hop by hop, metadata of a neighbourhood, groups of any size. mesh: from the publisher to every member at
-    once, with a number per member; for small groups whose members can all connect. A mesh ignores settings that shape a
-    tree."""
+    once, with a number per member, in views; for small groups whose members can all connect. A mesh ignores settings
+    that shape a tree."""
 
 
 class LivingSettings(Struct, frozen=True, kw_only=True):
     """How the members of a mesh change."""
 
     membership: Literal["fixed", "living"] = "fixed"
-    """fixed: the members that the group began with, for ever. living: members join, leave and are removed."""
+    """living: members join, leave and are removed; so it is in a mesh. fixed: the members that the group began with,
+    for ever; so it is on a tree."""
     journal: bool = True
     """Simulations of living groups: whether members remember across crashes. A live one does if it has a data
     directory."""
@@ -51,20 +51,9 @@ class Settings(Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
 
     @property
-    def is_mesh(self) -> bool:
-        """Tell whether publishers send to every member themselves."""
-        return self.variant.spread == "mesh"
-
-    @property
-    def mesh(self) -> ReliabilitySettings:
-        """Return the settings that a mesh uses."""
-        names = [field.name for field in structs.fields(ReliabilitySettings)]
-        return ReliabilitySettings(**{name: getattr(self.tree, name) for name in names})
-
-    @property
     def is_living(self) -> bool:
-        """Tell whether the members may change."""
-        return self.living.membership == "living"
+        """Tell whether publishers send to every member themselves, and the members may change."""
+        return self.variant.spread == "mesh"
 
     @property
     def views(self) -> ViewSettings:
@@ -75,13 +64,11 @@ class Settings(Struct, frozen=True, kw_only=True):
             remove_after_ns=living.remove_after_ns, join_timeout_ns=living.join_timeout_ns,
             attempt_ns=living.attempt_ns, ack_ns=tree.ack_ns, retry_ns=tree.retry_ns, retry_ns_max=tree.retry_ns_max,
             ask_ns=tree.ask_ns, suspect_ns=tree.suspect_ns, window=tree.window, held_max=tree.held_copies_max,
-            window_bytes=tree.retained_bytes_max // 4,
+            records_max=tree.records_max, retained_bytes_max=tree.retained_bytes_max,
         )  # fmt: skip
 
     @property
     def layout(self) -> str:
-        """Return what numbers in a journal depend on, besides the processes."""
-        if self.is_mesh:
-            return "spread=mesh"
+        """Return what numbers in the journal of a tree depend on, besides the processes."""
         overlay = self.overlay
         return f"spread=tree tree={overlay.tree} groups={overlay.groups} f={overlay.f} identity={self.tree.identity}"

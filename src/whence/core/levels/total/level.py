@@ -10,11 +10,14 @@ from whence.core.levels.total.member import TotalMember
 from whence.core.levels.total.settings import TotalSettings
 from whence.core.levels.total.strict import StrictMember, StrictTotalSettings
 from whence.core.offsets import Offsets
-from whence.core.settings import parse
+from whence.core.settings import names_in, parse
 from whence.core.views.settings import LIVE_VIEWS, REMOVE_AFTER_NS
 from whence.errors import SettingError
-from whence.limits import PEER_ID_MAX
+from whence.limits import MESH_MEMBERS_MAX, PEER_ID_MAX
 from whence.types import Instant, Process
+
+OF_MERGE = frozenset(names_in(TotalSettings)) - frozenset(names_in(StrictTotalSettings))
+"""Settings that have a meaning only where the paper's merge orders the group."""
 
 
 class TotalLevel(NamedTuple):
@@ -39,7 +42,7 @@ class TotalLevel(NamedTuple):
 
     def remembers_with(self, settings: TotalSettings | StrictTotalSettings | None) -> bool:
         """Tell whether a later incarnation of a member continues where the application was."""
-        return isinstance(settings, StrictTotalSettings) and settings.views.journal
+        return settings is None or (isinstance(settings, StrictTotalSettings) and settings.views.journal)
 
     def build(
         self, me: Process, settings: TotalSettings | StrictTotalSettings, around: BuildContext
@@ -66,14 +69,29 @@ class TotalLevel(NamedTuple):
         """Say why members need a data directory; those of a strict group do not."""
         if isinstance(settings, StrictTotalSettings):
             return ""
-        return "level total counts the incarnations of a process; give data=…, a directory that lasts"
+        return "with order=timed, level total counts the incarnations of a process; give data=…, a directory that lasts"
 
     def live_settings(self, founders: Sequence[int], given: Mapping[str, object], *, data: bool) -> dict[str, object]:
-        """Return the settings of a live group: connections lose nothing while they last, and the failure detector
-        reports who is gone, so that retransmission is for rare cases."""
-        if given.get("order") == "strict":
-            return {**LIVE_VIEWS, "journal": data, "remove_after_ns": 0 if data else REMOVE_AFTER_NS}
-        return {"patience_beats": 40, "resends": 1}
+        """Return the settings of a live group, which is strict unless the paper's merge is asked for. Connections lose
+        nothing while they last, and the failure detector reports who is gone, so that retransmission is for rare cases.
+
+        Raises SettingError for what a strict group cannot have.
+        """
+        if given.get("order", "strict") != "strict":
+            return {"patience_beats": 40, "resends": 1}
+        if "order" not in given and (of_merge := [name for name in given if name in OF_MERGE]):
+            raise SettingError(
+                f"{of_merge[0]} is a setting of the timed merge, and a live group at level total is strict: leave "
+                f"{of_merge[0]} out, or give order=timed, which bounds the wait and leaves out what comes later"
+            )
+        if len(founders) > MESH_MEMBERS_MAX:
+            raise SettingError(
+                f"a strict group has at most {MESH_MEMBERS_MAX} members, and {len(founders)} founders are named: give "
+                "order=timed, or name fewer"
+            )
+        return {
+            **LIVE_VIEWS, "order": "strict", "journal": data, "remove_after_ns": 0 if data else REMOVE_AFTER_NS,
+        }  # fmt: skip
 
     def shared(self, settings: TotalSettings | StrictTotalSettings) -> dict[str, object]:
         """Return what all members must agree on: stamps, ticks, and who the mergers and relays are; in a strict group,

@@ -1,8 +1,7 @@
 """The acknowledgements that a node owes its forwarders: when they go out, and what is in them."""
 
-from whence.core.levels.causal.items import Probe
 from whence.core.levels.causal.tree.acknowledgements import Acknowledgements, acknowledged_singly
-from whence.core.levels.causal.tree.items import Ack
+from whence.core.levels.causal.tree.items import Ack, Probe
 from whence.core.levels.causal.tree.overlay import Overlay
 from whence.core.levels.causal.tree.place import Place
 from whence.core.levels.causal.tree.settings import TreeSettings

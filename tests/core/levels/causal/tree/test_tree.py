@@ -8,8 +8,7 @@ import pytest
 from msgspec import structs
 
 from tests.core.levels.causal.tree.grove import MS, Grove
-from whence.core.levels.causal.items import Ask, Lookup, Probe
-from whence.core.levels.causal.tree.items import Ack, Copy, FenceAsk, FenceTell, Named, Trail
+from whence.core.levels.causal.tree.items import Ack, Ask, Copy, FenceAsk, FenceTell, Lookup, Named, Probe, Trail
 from whence.core.ready import Item
 from whence.core.stale_journal import OWN_LOST
 from whence.errors import LimitError, NotMemberError, StorageError, UsageError

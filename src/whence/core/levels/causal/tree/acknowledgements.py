@@ -8,9 +8,8 @@ Source: LoCaMu, sections 4.5 and 4.7.
 
 from collections.abc import Callable, Iterable, Iterator
 
-from whence.core.levels.causal.items import Probe
 from whence.core.levels.causal.tree.headers import NODES, NUMBER_END
-from whence.core.levels.causal.tree.items import LIST_BYTES_MAX, Ack
+from whence.core.levels.causal.tree.items import LIST_BYTES_MAX, Ack, Probe
 from whence.core.levels.causal.tree.settings import TreeSettings
 from whence.core.levels.causal.tree.state import ALL, State
 from whence.core.ready import Ready, Send

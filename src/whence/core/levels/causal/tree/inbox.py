@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from whence.core.levels.causal.items import Ask, Lookup
 from whence.core.levels.causal.tree.acknowledgements import NEVER
 from whence.core.levels.causal.tree.headers import Header
+from whence.core.levels.causal.tree.items import Ask, Lookup
 from whence.core.levels.causal.tree.outbox import Outbox
 from whence.core.levels.causal.tree.pairs import NODE_BITS, PairNumbers
 from whence.core.levels.causal.tree.settings import TreeSettings

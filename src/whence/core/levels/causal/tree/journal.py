@@ -9,7 +9,7 @@ Source: LoCaMu, section 4.8.
 
 from msgspec import DecodeError, Struct, msgpack
 
-from whence.core.levels.causal.group_started import GroupStarted
+from whence.core.levels.causal.tree.group_started import GroupStarted
 from whence.core.levels.causal.tree.id_patterns import Numbers, Vectors
 from whence.core.levels.causal.tree.pairs import PairNumbers
 from whence.errors import StorageError

@@ -5,9 +5,8 @@ Otherwise it is the message's name. A copy that was cut is never replayed: it la
 Source: LoCaMu, section 4.6.
 """
 
-from whence.core.levels.causal.items import Lookup
 from whence.core.levels.causal.tree.coding import HeaderCoding
-from whence.core.levels.causal.tree.items import Copy, Named
+from whence.core.levels.causal.tree.items import Copy, Lookup, Named
 from whence.core.levels.causal.tree.record import Record
 from whence.core.levels.causal.tree.state import State
 from whence.core.ready import Item

@@ -14,16 +14,27 @@ Source: V. Santos, Localized Reliable Causal Multicast, as corrected in docs/pap
 
 from collections.abc import Sequence
 
-from whence.core.levels.causal.group_started import GroupStarted, founders_in, group_started
-from whence.core.levels.causal.items import Ask, Back, Lookup, Probe
 from whence.core.levels.causal.settings import Settings
 from whence.core.levels.causal.tree import journal, lookups
 from whence.core.levels.causal.tree.acknowledgements import NEVER
 from whence.core.levels.causal.tree.checkpoint import entries_of
 from whence.core.levels.causal.tree.coding import Cost
+from whence.core.levels.causal.tree.group_started import GroupStarted, founders_in, group_started
 from whence.core.levels.causal.tree.headers import Header
 from whence.core.levels.causal.tree.inbox import Inbox
-from whence.core.levels.causal.tree.items import Ack, Copy, FenceAsk, FenceTell, Lost, Named, Trail
+from whence.core.levels.causal.tree.items import (
+    Ack,
+    Ask,
+    Back,
+    Copy,
+    FenceAsk,
+    FenceTell,
+    Lookup,
+    Lost,
+    Named,
+    Probe,
+    Trail,
+)
 from whence.core.levels.causal.tree.place import Place
 from whence.core.levels.causal.tree.processing import Processing
 from whence.core.levels.causal.tree.replay import replay

@@ -7,10 +7,9 @@ Costs: one header per copy; a window bounds the copies under way to a target.
 Source: LoCaMu, sections 4.4, 4.5 and 4.7.
 """
 
-from whence.core.levels.causal.items import Ask, Probe
 from whence.core.levels.causal.tree.acknowledgements import NEVER, Acknowledgements, acknowledged_singly
 from whence.core.levels.causal.tree.coding import HeaderCoding
-from whence.core.levels.causal.tree.items import Ack, Copy, Trail
+from whence.core.levels.causal.tree.items import Ack, Ask, Copy, Probe, Trail
 from whence.core.levels.causal.tree.place import Place
 from whence.core.levels.causal.tree.settings import TreeSettings
 from whence.core.levels.causal.tree.state import Record, State, Uid

@@ -5,8 +5,8 @@ the application has.
 Source: LoCaMu, section 4.8.
 """
 
-from whence.core.levels.causal.group_started import GroupStarted
 from whence.core.levels.causal.tree.checkpoint import restore
+from whence.core.levels.causal.tree.group_started import GroupStarted
 from whence.core.levels.causal.tree.journal import (
     Checkpoint,
     Entry,

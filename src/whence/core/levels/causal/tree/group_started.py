@@ -3,7 +3,7 @@
 Law: a process is a member of such a group if and only if its journal says so. Its present incarnation says nothing
 about that: the founders are the incarnations that first met. A journal without this record belongs to a process that
 has not started. A journal with other processes is refused: its numbers belong to places, and these would be others.
-It is read before all others: a mesh cannot read the records of a tree, nor a tree those of a mesh.
+It is read before all others: a tree cannot read the records of a living group.
 Source: LoCaMu, section 4.8.
 """
 
@@ -13,9 +13,6 @@ from msgspec import DecodeError, Struct, msgpack
 
 from whence.errors import StorageError
 from whence.types import Process
-
-EARLIER_NAMES = {"spread=direct": "spread=mesh"}
-"""Layouts as earlier versions wrote them, with their present names."""
 
 
 class GroupStarted(Struct, frozen=True, tag=32, array_like=True, gc=False):
@@ -43,13 +40,12 @@ def founders_in(records: Sequence[bytes], processes: Sequence[int], spread: str)
         return []
     try:
         known = _decoder.decode(records[0])
-    except DecodeError:  # an old journal has none
-        known = GroupStarted(list(range(len(processes))), [], spread)
+    except DecodeError:
+        raise _refused("spread=mesh, or in another way", f"{spread} is asked for", "give the settings") from None
     if known.processes != list(processes):
         raise _refused(f"the processes {_listed(known.processes)}", f"{_listed(processes)} are named", "name those")
-    then = EARLIER_NAMES.get(known.spread, known.spread)
-    if then != spread:
-        raise _refused(then, f"{spread} is asked for", "give the settings")
+    if known.spread != spread:
+        raise _refused(known.spread, f"{spread} is asked for", "give the settings")
     return [Process(*founder) for founder in known.founders]
 
 

@@ -1,0 +1,188 @@
+"""Groups at causal and total as people run them from shells: started, killed, started again, stopped all at once."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.net.test_commands import DEADLINE_S, WHENCE, whence
+from whence.net.proxy import free_port
+
+LEVELS = pytest.mark.parametrize("level", ["causal", "total"])
+DATA = pytest.mark.parametrize("data", [True, False], ids=["data", "no data"])
+
+
+class Node:
+    """A node with groups at some levels, through its incarnations; each group has its level's name."""
+
+    def __init__(self, tmp: Path, pid: int, ports: Sequence[int], *levels: str, data: bool, more: Sequence[str] = ()):
+        self.tmp, self.pid = tmp, pid
+        self.contact = ("--contact", f"127.0.0.1:{ports[pid]}")
+        self._command = [*WHENCE, "node", "--pid", str(pid), "--listen", f"127.0.0.1:{ports[pid]}", "--json"]
+        self._command += [word for level in levels for word in ("--group", f"{level}={level}")]
+        self._command += [word for port in ports if port != ports[pid] for word in ("--contact", f"127.0.0.1:{port}")]
+        self._command += ["--status", str(self.socket), *more]
+        if data:
+            self._command += ["--data", str(tmp / f"data-{pid}")]
+        self.process: subprocess.Popen[str] | None = None
+
+    @property
+    def socket(self) -> Path:
+        return self.tmp / f"s{self.pid}"
+
+    def start(self) -> None:
+        """Start an incarnation; do not wait for it."""
+        self.socket.unlink(missing_ok=True)
+        self.process = subprocess.Popen(
+            self._command, stdout=subprocess.PIPE, stderr=(self.tmp / f"log-{self.pid}").open("a"), text=True
+        )
+
+    def up(self) -> None:
+        """Wait until it is a member of all its groups."""
+        assert self.process is not None
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline(), (self.tmp / f"log-{self.pid}").read_text()
+
+    def end(self, how: int = signal.SIGTERM) -> None:
+        """End the incarnation."""
+        if self.process is not None:
+            self.process.send_signal(how)
+            code = self.process.wait(DEADLINE_S)
+            assert self.process.stdout is not None
+            self.process.stdout.close()
+            self.process = None
+            assert code == (0 if how == signal.SIGTERM else -how), (self.tmp / f"log-{self.pid}").read_text()
+
+    def members(self, group: str) -> list[int]:
+        """Return who is in a group, as this node sees it."""
+        told = json.loads(whence("members", group, "--json", "--socket", self.socket))
+        return sorted(member["pid"] for member in told["members"])
+
+    def sees(self, group: str, *pids: int) -> None:
+        """Wait until these are the members of a group."""
+        deadline = time.monotonic() + DEADLINE_S
+        while self.members(group) != list(pids):
+            assert time.monotonic() < deadline, self.members(group)
+            time.sleep(0.1)
+
+
+@contextmanager
+def nodes(tmp: Path, count: int, *levels: str, data: bool, more: Sequence[str] = ()) -> Iterator[list[Node]]:
+    """Make nodes that know each other's addresses, not yet started; end them at the end."""
+    ports = [free_port() for _ in range(count)]
+    made = [Node(tmp, pid, ports, *levels, data=data, more=more) for pid in range(count)]
+    try:
+        yield made
+    finally:
+        for node in made:
+            if node.process is not None and node.process.poll() is None:
+                os.kill(node.process.pid, signal.SIGKILL)
+                node.process.wait(DEADLINE_S)
+
+
+def published(level: str, node: Node, *lines: str, **options: Any) -> None:
+    """Publish lines from a shell, as a guest, until every member has them."""
+    more = [word for name, value in options.items() for word in (f"--{name}", value)]
+    said = whence("pub", level, "--level", level, *node.contact, *more, "--json", stdin="\n".join(lines))
+    assert (json.loads(said)["published"], json.loads(said)["until"]) == (len(lines), "settled")
+
+
+@LEVELS
+def test_guests_join_a_group_without_founders_and_leave_it(level: str, tmp_path: Path) -> None:
+    with nodes(tmp_path, 1, level, data=False) as (node,):
+        node.start()
+        node.up()
+        listener = subprocess.Popen(
+            [*WHENCE, "sub", level, "--level", level, "--pid", "7", *node.contact], stdout=subprocess.PIPE, text=True
+        )
+        node.sees(level, 0, 7)
+        published(level, node, "one", "two", pid=8, members=3)
+        node.sees(level, 0, 7)
+        assert listener.stdout is not None
+        assert [listener.stdout.readline() for _ in range(2)] == ["one\n", "two\n"]
+        listener.send_signal(signal.SIGINT)
+        assert listener.wait(DEADLINE_S) == 0
+        listener.stdout.close()
+        node.sees(level, 0)
+        node.end()
+
+
+@DATA
+def test_nodes_with_several_groups_may_be_started_in_any_order(data: bool, tmp_path: Path) -> None:
+    """Without founders too: who comes first waits for its contacts, and the lowest that wants a group begins it."""
+    with nodes(tmp_path, 3, "fifo", "causal", "total", data=data) as started:
+        for node in reversed(started):
+            node.start()
+            time.sleep(0.3)
+        for node in started:
+            node.up()
+        for level in ("causal", "total"):
+            for node in started:
+                node.sees(level, 0, 1, 2)
+            published(level, started[1], "line")
+        for node in started:
+            node.end()
+
+
+@LEVELS
+@DATA
+@pytest.mark.parametrize("victim", [0, 2])
+def test_a_node_that_is_killed_comes_back_and_everybody_goes_on(
+    level: str, data: bool, victim: int, tmp_path: Path
+) -> None:
+    """With a data directory it is the same member; without, it joins anew and replaces the one it was."""
+    with nodes(tmp_path, 3, level, data=data, more=("--founders", "0,1,2")) as started:
+        for node in started:
+            node.start()
+        for node in started:
+            node.up()
+        published(level, started[1], "before")
+        started[victim].end(signal.SIGKILL)
+        started[victim].start()
+        started[victim].up()
+        published(level, started[victim], "after")
+        for node in started:
+            node.sees(level, 0, 1, 2)
+            node.end()
+
+
+@LEVELS
+def test_a_group_whose_nodes_all_stopped_goes_on_by_itself(level: str, tmp_path: Path) -> None:
+    """Nobody names founders, and they are started in another order; killed or told to stop."""
+    with nodes(tmp_path, 3, level, data=True) as started:
+        for how in (signal.SIGTERM, signal.SIGKILL, signal.SIGTERM):
+            for node in started:
+                node.start()
+            for node in started:
+                node.up()
+                node.sees(level, 0, 1, 2)
+            published(level, started[2], "line")
+            for node in started:
+                node.end(how)
+            started.reverse()
+
+
+@LEVELS
+def test_a_node_whose_directory_was_wiped_joins_anew(level: str, tmp_path: Path) -> None:
+    with nodes(tmp_path, 3, level, data=True) as started, ExitStack() as stack:
+        for node in started:
+            node.start()
+        for node in started:
+            node.up()
+            node.sees(level, 0, 1, 2)
+        published(level, started[0], "before")
+        started[1].end(signal.SIGKILL)
+        (tmp_path / "data-1").rename(tmp_path / "lost")
+        started[1].start()
+        started[1].up()
+        published(level, started[1], "after")
+        for node in started:
+            stack.callback(node.end)
+            node.sees(level, 0, 1, 2)

@@ -14,7 +14,7 @@ from whence.sim.scenario import Scenario
 from whence.sim.shrink import shrink, size_of
 from whence.sim.swarm import draw
 from whence_lab.mutants import find, mutants_of
-from whence_lab.mutants.living import changes, messages, order
+from whence_lab.mutants.living import changes, exchange, messages, order
 
 pytestmark = pytest.mark.no_cover
 
@@ -25,6 +25,12 @@ SHOWN_IN = {
     ("causal-living", "joiner_takes_old"): 99,
     ("causal-living", "quorum_of_new"): 39,
     ("causal-living", "any_removal"): 84,
+    ("causal-living", "publishers_order_only"): 1, ("causal-living", "compares_one_too_few"): 1,
+    ("causal-living", "tells_an_old_past"): 1, ("causal-living", "passes_on_without_the_past"): 10,
+    ("causal-living", "settles_without_the_silent"): 8, ("causal-living", "takes_duplicates"): 1,
+    ("causal-living", "holds_messages_without_bound"): 8, ("causal-living", "forgets_its_own_in_a_crash"): 1,
+    ("causal-living", "hands_all_over_again"): 1, ("causal-living", "hands_nothing_over_again"): 1,
+    ("causal-living", "not_for_itself"): 1,
     ("total-strict", "frontier_open_removed"): 2, ("total-strict", "frontier_ignores_condemned"): 10,
     ("total-strict", "promise_without_prefix"): 1, ("total-strict", "start_key_low"): 8,
 }  # fmt: skip
@@ -60,7 +66,9 @@ def test_every_planted_bug_is_shown_by_a_random_schedule_or_a_directed_one_or_is
     assert {bug.law for bug in bugs.values()} <= {*LIVING, *STRICT}
 
 
-@pytest.mark.parametrize("module", [messages, changes, order], ids=lambda module: module.__name__.rpartition(".")[2])
+@pytest.mark.parametrize(
+    "module", [messages, changes, exchange, order], ids=lambda module: module.__name__.rpartition(".")[2]
+)
 def test_what_a_planted_bug_overrides_is_there(module: ModuleType) -> None:
     """Where the protocol renames a method, the bug must follow, or nothing is planted any more."""
     planted = [kind for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == module.__name__]

@@ -33,6 +33,19 @@ from whence_lab.mutants.living.changes import (
     SuppliesAnything,
     TakesOldTargets,
 )
+from whence_lab.mutants.living.exchange import (
+    ComparesOneTooFew,
+    DeliversAgain,
+    DeliversNothingTwice,
+    ForgetsItsOwnInACrash,
+    HoldsWithoutBound,
+    KeepsOnlyPublishersOrder,
+    NotForItself,
+    PassesOnWithoutThePast,
+    SettlesWithoutTheSilent,
+    TakesDuplicates,
+    TellsAnOldPast,
+)
 from whence_lab.mutants.living.messages import (
     AnswersToItsNumber,
     BeginsWithWhatComes,
@@ -88,12 +101,17 @@ def _changes(
     return _parts(changes_type=kind, **parts)
 
 
+def _member(kind: type[ViewMember]) -> Plant:
+    return lambda spec: spec._replace(view_member=kind)
+
+
 def _order(kind: type[TotalOrder]) -> Plant:
     return _parts(order_type=kind)
 
 
 _ANY = ("causal-living", "total-strict")
 _TOTAL = ("total-strict",)
+_CAUSAL = ("causal-living",)
 _DIRECTED = True
 """Random schedules hardly show it; tests/core/views/test_directed.py does, or says which other rule masks it."""
 
@@ -148,4 +166,23 @@ BUGS = (
     ("leaver_is_dead", "liveness", "does not ask who leaves", _changes(leader=LeaversDoNotReport), _ANY, _DIRECTED),
     ("no_nonce", "liveness", "acts for whom it is not", _parts(newcomer_type=AnswersToItsNumber), _ANY, _DIRECTED),
     ("fenced_is_mute", "liveness", "is silent once removed", _parts(changes_type=FallsSilent), _ANY, _DIRECTED),
+    ("publishers_order_only", "causal", "keeps each publisher's order only",
+     _parts(state_type=KeepsOnlyPublishersOrder), _CAUSAL),
+    ("compares_one_too_few", "causal", "overlooks the last of a clock", _parts(state_type=ComparesOneTooFew), _CAUSAL),
+    ("tells_an_old_past", "causal", "tells the clock of its last message",
+     _parts(changes_type=TellsAnOldPast), _CAUSAL),
+    ("passes_on_without_the_past", "causal", "passes on the bare message",
+     _parts(inbox_type=PassesOnWithoutThePast), _CAUSAL),
+    ("settles_without_the_silent", "agreement", "does not keep for the suspected",
+     _parts(stability_type=SettlesWithoutTheSilent), _CAUSAL),
+    ("takes_duplicates", "no_duplicates", "delivers what comes again", _parts(inbox_type=TakesDuplicates), _CAUSAL),
+    ("holds_messages_without_bound", "bounds", "holds as many messages as come",
+     _parts(inbox_type=HoldsWithoutBound), _CAUSAL),
+    ("forgets_its_own_in_a_crash", "agreement", "does not write down its own",
+     _parts(journal_type=ForgetsItsOwnInACrash), _CAUSAL),
+    ("hands_all_over_again", "no_duplicates", "hands its own over again after a crash",
+     _member(DeliversAgain), _CAUSAL),
+    ("hands_nothing_over_again", "agreement", "hands over nothing after a crash",
+     _member(DeliversNothingTwice), _CAUSAL),
+    ("not_for_itself", "agreement", "does not deliver its own messages", _member(NotForItself), _CAUSAL),
 )  # fmt: skip

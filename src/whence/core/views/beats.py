@@ -2,8 +2,8 @@
 
 Laws: whoever got a message with a clock above what it has told owes the others its own clock, because all of them wait
 for it. Its next message says it as well, and so does an acknowledgement to all; a beat says it where neither comes in
-time. Beats go out at once while they are few. A member that has sent many pauses: the messages that come meanwhile
-share the next one, or its own message saves it.
+time. Whoever has told its clock seldom beats at once. Whoever has told it often pauses: the messages that come
+meanwhile share the next beat, or the own message that saves it.
 Costs: a small item to every other member; at most one for every message that was got, and one for every pause.
 """
 
@@ -15,7 +15,7 @@ from whence.core.views.peers import NEVER
 from whence.types import Instant
 
 AT_ONCE = 4
-"""So many beats may go out at once after a silence."""
+"""The clock may be told so many times at once after a silence."""
 
 
 class Beats:
@@ -27,26 +27,26 @@ class Beats:
         self._links, self._state, self._order = links, links.state, order
         self._pause_ns = pause_ns
         self._next: Instant = -NEVER
-        """When the next beat would be due if all that went out had kept the pause."""
+        """When the clock would be told next if there had been a pause each time."""
 
     def owe(self, now: Instant) -> None:
         """Plan to tell the clock, as soon as the pause allows it."""
         if self.at == NEVER:
             self.at = max(now, self._next - (AT_ONCE - 1) * self._pause())
 
-    def told(self) -> None:
+    def told(self, now: Instant) -> None:
         """Note that all others are told the clock."""
         self.at = NEVER
+        self._next = max(now, self._next) + self._pause()
         self._order.told()
 
     def tell(self, now: Instant, ready: Ready) -> None:
         """Tell the clock to all."""
-        self.told()
+        self.told(now)
         if self._links.all:
-            self._next = max(now, self._next) + self._pause()
             state = self._state
             ready.send.append(Send(self._links.all, Beat(state.adopted, state.own.got, self._order.promise())))
 
     def _pause(self) -> int:
-        """Return how far apart beats are in the long run: the more members there are, the more each beat costs."""
+        """Return how far apart beats are in the long run: the more members there are, the more each of them costs."""
         return self._pause_ns * len(self._links.all)

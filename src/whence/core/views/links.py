@@ -50,7 +50,7 @@ class Links:
         self._ack_after = max(1, settings.window // ACKS_PER_WINDOW)
         self._all_armed = False
         """An answer of every member is expected, or repeated for."""
-        self.told_all: Callable[[], None] = lambda: None
+        self.told_all: Callable[[Instant], None] = lambda now: None
         """Called when all members are sent something that says how far this one is, and its clock."""
 
     # --- views ---
@@ -111,7 +111,7 @@ class Links:
             ready.send.append(Send(tuple(to), message))
         if len(to) == len(self.all) and isinstance(message, ViewMessage) and message.taken:
             self._owes, self._got_since_ack = False, 0  # the message says what is here, and all get it
-            self.told_all()
+            self.told_all(now)
         self.arm(now)
 
     def push(self, peer: Peer, ready: Ready) -> None:
@@ -279,7 +279,7 @@ class Links:
             self._owes, self._last_ack = False, ack
             if self.all:
                 ready.send.append(Send(self.all, ack))
-                self.told_all()
+                self.told_all(now)
         if any(stream.taken < stream.got for stream in self.state.streams.values()):
             self.ack_at = now + self.settings.ack_ns
 

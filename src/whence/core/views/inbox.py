@@ -117,7 +117,8 @@ class Inbox:
             self.journal.barrier(ready)
         self.stage.got(stream, message, hold_ns, now, ready)
         self.links.got_one(now)
-        self.links.arm(now)
+        if not self.links.all_armed:
+            self.links.arm(now)
 
     # --- messages that wait ---
 

@@ -48,7 +48,7 @@ class Links:
         self._last_ack: ViewAck | None = None
         self._promise, self._promised = order.promise, order.promised
         self._ack_after = max(1, settings.window // ACKS_PER_WINDOW)
-        self._all_armed = False
+        self.all_armed = False
         """An answer of every member is expected, or repeated for."""
         self.told_all: Callable[[Instant], None] = lambda now: None
         """Called when all members are sent something that says how far this one is, and its clock."""
@@ -77,7 +77,7 @@ class Links:
         self.all = tuple(self.peers)
         self.place = view.place_of(state.pid)
         self._last_ack = None
-        self._all_armed = False
+        self.all_armed = False
         self.arm(now)
 
     def marked(self, number: int, epoch: int) -> None:
@@ -104,7 +104,7 @@ class Links:
         for pid, peer in self.peers.items():
             if peer.sent != number - 1 or peer.first is None or pid in suspected:
                 continue
-            if peer.taken[place] >= lowest or self.acked(peer) >= lowest:
+            if peer.has_taken(place, lowest) or self.acked(peer) >= lowest:
                 peer.sent = number
                 to.append(pid)
         if to:
@@ -157,13 +157,13 @@ class Links:
             or incarnation != peer.incarnation
             or message.epoch != self.state.adopted
             or not message.taken
-            or len(past) != len(peer.got)
+            or len(past) != len(self.peers) + 1
             or self.state.latest.members[place] != peer.member  # somebody passes it on
-            or past[place] < peer.got[place]
         ):
             return
-        peer.raise_to(past, message.taken)
-        peer.entered = peer.adopted = max(peer.adopted, message.epoch)
+        peer.says(message)
+        if peer.entered < message.epoch:
+            peer.entered = peer.adopted = max(peer.adopted, message.epoch)
 
     def take_beat(self, pid: int, incarnation: int, beat: Beat) -> None:
         """Take the promise of a member."""
@@ -287,9 +287,9 @@ class Links:
 
     def arm(self, now: Instant) -> None:
         """Expect an answer of everybody, from now on."""
-        if self._all_armed:
+        if self.all_armed:
             return
-        self._all_armed = True
+        self.all_armed = True
         for peer in self.peers.values():
             if peer.retry_at == NEVER:
                 peer.since, peer.backoff = now, self.settings.retry_ns
@@ -303,7 +303,7 @@ class Links:
                 continue
             if not self.waits_for(peer):
                 peer.retry_at = NEVER
-                self._all_armed = False
+                self.all_armed = False
                 continue
             peer.backoff = min(2 * peer.backoff, self.settings.retry_ns_max)
             peer.retry_at = now + peer.backoff

@@ -200,6 +200,8 @@ class ViewMember(Observed):
             case ViewMessage():
                 self.inbox.receive(pid, item, now, ready)
                 links.take_message(pid, incarnation, item)
+                if not (state.targets or state.open_cuts) and state.entered == state.adopted and state.live:
+                    return  # what it made possible was done
             case Beat():
                 links.take_beat(pid, incarnation, item)
             case ViewMark():
@@ -344,7 +346,8 @@ class ViewMember(Observed):
                 item = own.popleft()
                 self._receive(self.me, item, now, ready)
                 own.extend(self._to_itself(ready))
-        self.order.reserve(ready)
+        if self.state.remembers:
+            self.order.reserve(ready)
         soonest = self.wishes.next_at
         if self.removal.by is None:
             links = self.links

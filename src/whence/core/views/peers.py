@@ -5,6 +5,7 @@ Law: within one incarnation what a member says only grows.
 
 from collections.abc import Sequence
 
+from whence.core.views.items import ViewMessage
 from whence.core.views.view import MemberId, View
 from whence.types import Instant
 
@@ -15,8 +16,8 @@ class Peer:
     """What is known of one other member of the latest view. Numbers per member are in the order of that view."""
 
     __slots__ = (
-        "adopted", "answered", "backoff", "entered", "first", "got", "heard_at", "incarnation", "member", "removed",
-        "retry_at", "sent", "since", "stored", "suspected_at", "taken",
+        "_got", "_said", "_taken", "adopted", "answered", "backoff", "entered", "first", "heard_at", "incarnation",
+        "member", "removed", "retry_at", "sent", "since", "stored", "suspected_at",
     )  # fmt: skip
 
     def __init__(self, member: MemberId, size: int, retry_ns: int) -> None:
@@ -25,7 +26,9 @@ class Peer:
         self.answered = False
         """It has reported to our present incarnation how much it has of our messages."""
         self.entered = self.adopted = -1
-        self.got, self.taken, self.stored = [0] * size, [0] * size, [0] * size
+        self._got, self._taken, self.stored = [0] * size, [0] * size, [0] * size
+        self._said: ViewMessage | None = None
+        """Its latest message that says how far it is: looked at when somebody asks, which is rarer than messages."""
         self.removed: dict[MemberId, int] = {}
         """Of removed members that are not finished there: what it has taken."""
         self.first: int | None = None
@@ -44,14 +47,42 @@ class Peer:
             place = former.place_of(cut.member.pid)
             if place >= 0 and self.taken[place]:
                 self.removed[cut.member] = max(self.removed.get(cut.member, 0), self.taken[place])
-        self.got = arranged(self.got, former, view)
-        self.taken = arranged(self.taken, former, view)
+        self._got, self._taken = arranged(self.got, former, view), arranged(self.taken, former, view)
         self.stored = arranged(self.stored, former, view)
+
+    @property
+    def got(self) -> list[int]:
+        """Return what it has received of each member."""
+        if self._said is not None:
+            self._look()
+        return self._got
+
+    @property
+    def taken(self) -> list[int]:
+        """Return what its application has taken of each member."""
+        if self._said is not None:
+            self._look()
+        return self._taken
+
+    def has_taken(self, place: int, number: int) -> bool:
+        """Tell whether its application is known to have a member's messages up to a number."""
+        return self._taken[place] >= number or self.taken[place] >= number
+
+    def says(self, message: ViewMessage) -> None:
+        """Take over how far it was when it published a message in the latest view, unless it is known to be farther."""
+        said, place = self._said, message.origin
+        if message.past[place] >= (self._got if said is None else said.past)[place]:
+            self._said = message
+
+    def _look(self) -> None:
+        said, self._said = self._said, None
+        if said is not None:
+            self.raise_to(said.past, said.taken)
 
     def raise_to(self, got: Sequence[int], taken: Sequence[int], stored: Sequence[int] | None = None) -> None:
         """Take over what it says it has, where that is more than is known."""
-        self.got = list(map(max, self.got, got))
-        self.taken = list(map(max, self.taken, taken))
+        self._got = list(map(max, self._got, got))
+        self._taken = list(map(max, self._taken, taken))
         if stored is not None:
             self.stored = list(map(max, self.stored, stored))
 
@@ -64,7 +95,7 @@ class Peer:
 
     def forget_untaken(self) -> None:
         """Forget what an earlier incarnation had and its application had not taken: it may be lost."""
-        self.got = self.taken.copy()
+        self._got = self.taken.copy()
         self.stored = [0] * len(self.stored)
 
 

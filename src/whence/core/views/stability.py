@@ -83,7 +83,10 @@ class Stability:
         return NEVER
 
     def _drop_stable(self, stream: Stream, taken: list[tuple[int, int]]) -> None:
-        everybody = min(number for _, number in taken)
+        everybody = min([number for _, number in taken])
+        first = next(iter(stream.retained))
+        if first > everybody and any(has < first for joined, has in taken if joined <= stream.retained[first].epoch):
+            return
         mine = stream.member == self.state.me
         for number in list(stream.retained):
             message = stream.retained[number]

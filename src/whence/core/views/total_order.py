@@ -148,7 +148,7 @@ class TotalOrder(Order):
         """Return what is stated about a message: its key and epoch."""
         member = self.state.origin_of(message)
         assert member is not None
-        return Mark((message.clock, member.pid, member.joined, 0), epoch=message.epoch)
+        return _mark(message, member)
 
     def arrived(self, message: Message, now: Instant) -> None:
         """Let nobody wait for the clock here because this member waits: a newcomer counts nothing before it is opened,
@@ -176,7 +176,11 @@ class TotalOrder(Order):
 
     def progress(self, now: Instant, ready: Ready) -> None:
         """Hand out what may be handed out by now."""
-        state, waiting = self.state, self._waiting
+        state, waiting, last = self.state, self._waiting, self._latecomer
+        if not waiting:
+            return
+        if last is not None and last.promised < waiting[0][0] and last.place >= 0 and last.member.pid != waiting[0][1]:
+            return  # the one that was waited for has not promised enough
         while waiting and not state.open_cuts and state.live:
             clock, pid, joined, number, since = waiting[0]
             stream = state.streams.get(MemberId(pid, joined))
@@ -192,9 +196,7 @@ class TotalOrder(Order):
 
     def _is_due(self, clock: int, stream: Stream) -> bool:
         """Tell whether every other member of the view has promised to publish only later."""
-        last, state = self._latecomer, self.state
-        if last is not None and last.promised < clock and last is not stream and last.place >= 0:
-            return False
+        state = self.state
         own = state.own
         for other in state.here:
             if other.promised < clock and other is not stream and other is not own:
@@ -215,4 +217,8 @@ class TotalOrder(Order):
             if state.remembers:
                 ready.persist.append(encode(Skipped(stream.member.pid, stream.member.joined, number)))
         else:
-            ready.deliver.append(Delivery(message.bundle, hold_ns, self.mark_of(message)))
+            ready.deliver.append(Delivery(message.bundle, hold_ns, _mark(message, stream.member)))
+
+
+def _mark(message: Message, member: MemberId) -> Mark:
+    return Mark((message.clock, member.pid, member.joined, 0), epoch=message.epoch)

@@ -71,7 +71,8 @@ class SettlesWithoutTheSilent(Stability):
         got = [self.state.streams[member].got for member in self.state.latest.members] if self.state.opened else []
         for pid in self.links.suspects.now if got else ():
             if pid in self.links.peers:
-                self.links.peers[pid].taken = got
+                peer = self.links.peers[pid]
+                peer.raise_to(peer.got, got)
         super().settle(ready)
 
 

@@ -14,12 +14,13 @@ FILE_LINES_MAX = 600
 FUNCTION_LINES_MAX = 80
 TEST_NAME_WORDS_MIN = 4
 
-NOUNS = frozenset({"types", "limits", "errors"})
+NOUNS = frozenset({"types", "limits", "errors", "epochs"})
 
 MAY_IMPORT: dict[str, frozenset[str]] = {
     "types": NOUNS,
     "limits": NOUNS,
     "errors": NOUNS,
+    "epochs": NOUNS,
     "core": NOUNS | {"core"},
     "wire": NOUNS | {"core", "wire"},
     "trace": NOUNS | {"trace"},

@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 from whence import limits
 from whence.core.views.items import Accept, Decree, Promise, Report, ViewAck, ViewMark, ViewMessage
 from whence.core.views.view import Ballot, Cut, MarkAt, MemberId, View
+from whence.epochs import EPOCH_MAX
 from whence.types import Bundle
 
 NUMBER = st.integers(0, limits.SEQ_MAX)
-EPOCH = st.integers(0, 2**62)
+EPOCH = st.integers(0, EPOCH_MAX)
 PID = st.integers(0, limits.PEER_ID_MAX)
 BALLOT = st.builds(Ballot, st.integers(0, 2**31 - 1), PID)
 MARK = st.builds(MarkAt, EPOCH, EPOCH, NUMBER, EPOCH)
@@ -27,7 +28,7 @@ def views(draw: st.DrawFn) -> View:
     voters = draw(st.lists(st.sampled_from(members), min_size=1, max_size=len(members), unique=True))
     nonces = draw(st.lists(st.integers(0, limits.INCARNATION_MAX), min_size=here, max_size=here))
     cuts = [Cut(member, draw(NUMBER), draw(EPOCH), draw(st.lists(MARK, max_size=2))) for member in gone]
-    return View(epoch, members, voters, nonces, cuts)
+    return View(epoch, members, voters, nonces, cuts, draw(st.none() | EPOCH))
 
 
 @st.composite
@@ -40,7 +41,7 @@ def reports(draw: st.DrawFn) -> Report:
 
     marks = draw(st.lists(st.lists(MARK, max_size=2), min_size=size, max_size=size))
     frozen = draw(st.lists(PID, max_size=3))
-    closed = draw(st.integers(-1, 2**62))
+    closed = draw(st.integers(-1, EPOCH_MAX))
     return Report(
         draw(EPOCH), draw(BALLOT), numbers(), numbers(), numbers(), numbers(), marks, frozen, closed,
         draw(st.booleans()),

@@ -7,6 +7,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from whence.core.ready import Mark
+from whence.epochs import number_of
 from whence.types import Bundle, EventId, Span
 
 
@@ -100,9 +101,11 @@ class Delivery(Struct, frozen=True, gc=False):
 
     @property
     def epoch(self) -> int | None:
-        """Return that ticket's fencing epoch."""
+        """Return that ticket's fencing epoch; in a living group, the number of the view it was published in."""
         mark = self._origin.mark
-        return None if mark is None else mark.epoch
+        if mark is None or mark.epoch is None or mark.ticket is not None:
+            return None if mark is None else mark.epoch
+        return number_of(mark.epoch)
 
     @property
     def redelivered(self) -> bool:

@@ -24,6 +24,7 @@ from whence.api.signal import Signal
 from whence.core.offsets import Offsets
 from whence.core.ready import Delivery as Step
 from whence.core.ready import Gap, Late, Mark
+from whence.epochs import number_of
 from whence.errors import ClosedError, LimitError, RemovedError, SlowConsumerError, UsageError, WhenceError
 from whence.net.membership import Removed, View
 from whence.net.recorder import TraceRecorder
@@ -193,7 +194,8 @@ class Inbox:
     def entered(self, view: View) -> None:
         """Queue a view that the member entered, before the first delivery that was published in it."""
         epochs = [batch._mark.epoch if batch._mark is not None else None for batch in self.batches]
-        before = next((at for at, epoch in enumerate(epochs) if epoch is not None and epoch >= view.epoch), len(epochs))
+        later = (at for at, epoch in enumerate(epochs) if epoch is not None and number_of(epoch) >= view.epoch)
+        before = next(later, len(epochs))
         self.views.append((self.begun + before, view))
         if self._arrived.waiting:
             self._arrived.wake()

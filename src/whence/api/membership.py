@@ -4,12 +4,13 @@ In other groups there is no view, and asking for a change of the members is refu
 """
 
 import asyncio
+from collections.abc import Sequence
 
 from whence.api.arguments import check_timeout
 from whence.core.member import Living, ViewStatus
 from whence.errors import NotMemberError, OutcomeUnknownError, QuorumError, UsageError
 from whence.net.driver import Driver
-from whence.net.membership import begin_removal, living
+from whence.net.membership import begin_force, begin_removal, living
 
 
 class MembershipCalls:
@@ -52,6 +53,33 @@ class MembershipCalls:
             ) from None
         if driver.left:
             driver.check()
+
+    async def force(self, survivors: Sequence[int], timeout_s: float | None = 30.0) -> None:
+        """Go on with these members only, this one among them, where no quorum of the voters is left, and return then.
+
+        **Nothing is promised across it.** What only the others have is lost, also what was acknowledged as `majority`
+        or `settled`; and if the others still run, the group is split until they meet the survivors, who count. Then
+        they are out, do not learn how far their events took effect, and may join anew. Prefer to bring the others back.
+
+        Raises OutcomeUnknownError, which names the survivors that did not answer, if it takes longer than `timeout_s`;
+        UsageError without the right to administer the group, if this member is not among the survivors or one of them
+        is no member, and in groups without views.
+        """
+        check_timeout(timeout_s)
+        if not all(type(pid) is int and pid >= 0 for pid in survivors):
+            raise UsageError(f"survivors are members by their numbers, such as [1, 2], not {survivors!r}")
+        driver, before = self._driver, self._status().generation
+        begin_force(driver, survivors)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await driver.until(lambda: driver.left or self._status().generation > before)
+        except TimeoutError:
+            waits = ", ".join(map(str, self._status().waits_for)) or "a view to be entered"
+            raise OutcomeUnknownError(
+                f"group {driver.group!r} was not forced within {timeout_s:g} s; it waits for {waits}: name only "
+                "members that run and can be reached"
+            ) from None
+        driver.check()
 
     def _has(self, pid: int, joined: int) -> bool:
         return any((each.pid, each.joined) == (pid, joined) for each in self._status().members)

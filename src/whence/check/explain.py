@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from whence.check.closure import NO_EVENT, Process
 from whence.check.history import AT_GRP, AT_T_TRUE, History
-from whence.check.verdict import Violation, what, who
+from whence.check.verdict import Violation, what, which, who
 from whence.trace.memory import Row
 from whence.trace.schema import BOUND, COLUMNS_OF, DESTS, EPOCH, M_PID, M_SEQ, PEER, REASON, T_CLK, TICKET, VALUE, Kind
 from whence.types import EventId
@@ -142,7 +142,7 @@ def _predicate(kind: Kind, row: Row, event: EventId | None) -> str:
     if kind is Kind.GAP:
         return "reports events as skipped for good"
     if kind is Kind.VIEW and row[_AT_EPOCH] is not None:
-        return f"enters view {row[_AT_EPOCH]}, of {', '.join(map(str, row[_AT_VIEW] or ()))}"
+        return f"enters {which(row[_AT_EPOCH])}, of {', '.join(map(str, row[_AT_VIEW] or ()))}"
     if kind is Kind.VIEW:
         return f"has the view {', '.join(map(str, row[_AT_VIEW] or ()))}"
     if kind is Kind.NOTE and row[_ID][0] is not None:

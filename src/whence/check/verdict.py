@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from whence.epochs import view_name
 from whence.types import EventId
 
 VIOLATIONS_MAX = 1000
@@ -147,6 +148,11 @@ def who(node: int, inc: int) -> str:
 def what(event: EventId) -> str:
     """Return the name of an event for sentences."""
     return f"event {event.seq} of {who(event.pid, event.incarnation)}"
+
+
+def which(epoch: int | None) -> str:
+    """Return the name of a view for sentences."""
+    return "an unknown view" if epoch is None else f"view {view_name(epoch)}"
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:

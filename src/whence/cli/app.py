@@ -13,6 +13,7 @@ from whence.cli.declare_dead import declare_dead
 from whence.cli.demo import demo
 from whence.cli.doctor import doctor
 from whence.cli.explore import explore
+from whence.cli.force import force
 from whence.cli.gather import gather
 from whence.cli.members import members, remove
 from whence.cli.merge import merge
@@ -59,6 +60,7 @@ app.command()(sub)
 app.command()(top)
 app.command()(members)
 app.command()(remove)
+app.command()(force)
 app.command()(declare_dead)
 app.command()(gather)
 app.command()(doctor)

@@ -26,11 +26,12 @@ def members(
     Example: whence members alps --pid 1
     Exit code 0: listed. 2: the node is in no such group, or none runs here.
     """
-    view = asyncio.run(_view(the_node(pid, socket), group))
+    view = asyncio.run(view_of(the_node(pid, socket), group))
     if json:
         print_json(0, group=group, **view)
         return
-    table = Table(title=f"{group}: view {view['epoch']}, led by {view['leader']}", box=None)
+    generation = f" of generation {view['generation']}" if view["generation"] else ""
+    table = Table(title=f"{group}: view {view['epoch']}{generation}, led by {view['leader']}", box=None)
     for column in ("process", "since view", "votes", "live", "suspected", "lag"):
         table.add_column(column)
     for each in view["members"]:
@@ -62,7 +63,7 @@ def remove(
         print_message(f"process {process} is no longer a member of group {group!r}")
 
 
-async def _view(path: Path, group: str) -> dict[str, Any]:
+async def view_of(path: Path, group: str) -> dict[str, Any]:
     """Return a group's view. Raises JoinError, UsageError."""
     status = await ask(path)
     found = next((each for each in status["groups"] if each["name"] == group), None)
@@ -75,14 +76,14 @@ async def _view(path: Path, group: str) -> dict[str, Any]:
 
 
 async def _remove(path: Path, group: str, process: int, timeout_s: float) -> None:
-    before = _joined(await _view(path, group), process)
+    before = _joined(await view_of(path, group), process)
     await send_request(path, Remove(group, process))
     try:
         async with asyncio.timeout(timeout_s):
-            while _joined(await _view(path, group), process) == before:
+            while _joined(await view_of(path, group), process) == before:
                 await asyncio.sleep(LOOK_S)
     except TimeoutError:
-        view = await _view(path, group)
+        view = await view_of(path, group)
         silent = [each["pid"] for each in view["members"] if each["suspected"] and each["pid"] != process]
         waits = ", ".join(map(str, view["waits_for"] or silent)) or f"process {view['leader']}, which leads"
         raise OutcomeUnknownError(

@@ -156,9 +156,9 @@ class ViewStatus(Struct, frozen=True):
     """A view, and how far its change is."""
 
     epoch: int
-    """The view in which this member publishes."""
+    """The number of the view in which this member publishes."""
     adopted: int
-    """The latest view that it knows."""
+    """The number of the latest view that it knows."""
     members: tuple[MemberStatus, ...]
     frozen: tuple[int, ...]
     """Members whose messages are not taken until a change is decided."""
@@ -166,6 +166,8 @@ class ViewStatus(Struct, frozen=True):
     """Who leads changes at present."""
     waits_for: tuple[int, ...]
     """Whom a change waits for."""
+    generation: int = 0
+    """How often an operator forced the group."""
 
 
 @runtime_checkable
@@ -173,9 +175,19 @@ class Living(Protocol):
     """Belongs to a group whose members change by views. Else they are those that announced themselves, and the
     founders."""
 
+    birth: int
+    """What tells a group that it begins from others of its name; the same at all founders."""
+
     @property
     def is_member(self) -> bool:
         """Tell whether it is, or was, a member."""
+
+    @property
+    def line(self) -> int:
+        """Return which group of its name it is in, and which generation of it; 0 outside any."""
+
+    def force(self, survivors: Sequence[int], now: Instant) -> Ready:
+        """Begin to replace its view by one of these members, without a vote."""
 
     def view_status(self) -> ViewStatus | None:
         """Return its view; None outside any."""

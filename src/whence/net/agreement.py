@@ -1,15 +1,20 @@
 """Whether members run a group alike: at the same level, with the same values of the settings that all must share."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import msgspec
 
 from whence.core.level import Shared
 from whence.core.links.presence import Presence
+from whence.core.member import Living
+from whence.epochs import NUMBER_BITS, is_foreign
 from whence.errors import printable
 from whence.net.context import GroupContext
 from whence.net.peers import PeerPresence
+
+if TYPE_CHECKING:
+    from whence.net.driver import Driver
 
 
 def shared(context: GroupContext) -> dict[str, object]:
@@ -42,6 +47,29 @@ def disagreement(context: GroupContext, said: PeerPresence) -> str | None:
                 "members must have the same: give the same settings everywhere"
             )
     return f"{group} runs with other settings at {who} than given here; members share {', '.join(here)}"
+
+
+def separation(driver: "Driver", said: PeerPresence) -> str | None:
+    """Return a sentence that says that a peer is in another group of the same name; None if it is in the same."""
+    member = driver.member
+    if not isinstance(member, Living) or not are_separate(member.line, said.presence.line):
+        return None
+    here = ", ".join(map(str, driver.view_pids)) or str(driver.context.me.pid)
+    return two_groups(driver.group, here, str(said.process.pid))
+
+
+def are_separate(line: int, other: int) -> bool:
+    """Tell whether members are in different groups of one name; 0: not known."""
+    return bool(line and other) and is_foreign(line << NUMBER_BITS, other << NUMBER_BITS)
+
+
+def two_groups(group: str, here: str, there: str) -> str:
+    """Say that two groups have one name, and what to do."""
+    return (
+        f"there are two groups named {group!r}, begun or forced separately: process {here} in one, {there} in the "
+        "other. They never become one: choose which is to stay, close the group at all members of the other, delete "
+        "their data directories if they have any, and open it there again with contacts in the one that stays"
+    )
 
 
 def _settings_of(presence: Presence) -> dict[str, Any]:

@@ -7,7 +7,7 @@ What the member asks for is carried out by the runner of both worlds (core/runne
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from whence.core.flow import BundleLimits, Flow, Outbox, Sources
@@ -22,6 +22,7 @@ from whence.core.runner import Ports, Runner
 from whence.core.settings import by_name
 from whence.core.stale_journal import OWN_LOST, own_lost
 from whence.core.ticket_status import TicketStatus
+from whence.epochs import generation_of, number_of
 from whence.errors import ClosedError, InternalError, Refusal, StorageError, UsageError, WhenceError
 from whence.net.acknowledgements import Acknowledgements
 from whence.net.clock import SlipWatch, epoch_floor, steady_ns, wall_ns
@@ -161,6 +162,14 @@ class Driver:
         self._node.check_act(self.group, name)
         self.runner.ask(self.member.act, name, argument)
 
+    def force(self, survivors: Sequence[int]) -> None:
+        """Begin to go on with these members only, without a vote. Raises what the member raises, and UsageError without
+        the right to it."""
+        self.check()
+        self._node.check_act(self.group, "force")
+        assert isinstance(self.member, Living)
+        self.runner.ask(self.member.force, survivors)
+
     def leave(self) -> None:
         """Begin to leave. Raises NotMemberError."""
         self.check()
@@ -297,7 +306,8 @@ class Driver:
         removed = tuple(pid for pid in self.view_pids if pid not in members)
         added = tuple(pid for pid in members if pid not in self.view_pids)
         self.view_pids = members
-        self._sink.entered(View(note.epoch or 0, members, added, removed))
+        epoch = note.epoch or 0
+        self._sink.entered(View(number_of(epoch), members, added, removed, generation_of(epoch)))
         for pid in removed:
             self.forget_peer(pid)
 

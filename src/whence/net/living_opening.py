@@ -3,19 +3,28 @@
 Law: a journal with a membership is enough to come back. A group with a member anywhere is joined, also by a founder
 whose journal is gone. Where no founders are named it is begun by the first process that comes, as net/opening.py has
 it, unless that one was told to begin it whatever contacts do not answer, or never (`create`). A process is in when its
-member is live.
+member is live. Groups of one name that were begun separately never become one: a process that finds two joins
+neither.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from zlib import crc32
 
+from whence.core.links.presence import FOUNDER
 from whence.core.member import Living
-from whence.errors import UsageError
+from whence.epochs import BIRTHS
+from whence.errors import JoinError, UsageError
 from whence.limits import MESH_MEMBERS_MAX
+from whence.net.agreement import are_separate, two_groups
+from whence.net.clock import steady_ns
 from whence.net.opening import LOOK_S, GroupOpening
 from whence.net.peers import PeerPresence
 from whence.types import Process
+
+HEAR_NS = 1_000_000_000
+"""How long a process that found a group waits for the other connected peers to say which group they are in."""
 
 
 class LivingOpening(GroupOpening):
@@ -34,6 +43,7 @@ class LivingOpening(GroupOpening):
         driver = self._driver
         member = driver.member
         assert isinstance(member, Living)
+        self.returns = member.is_member
         if not member.is_member:
             if self.create is False and not self._named:
                 self._presence.asking[self._group] = None
@@ -51,6 +61,31 @@ class LivingOpening(GroupOpening):
         members = [said.process.pid for said in self._peers.members(self._group)]
         if members and members != self._contacted:
             self._join(members)
+
+    def _begin(self, founders: list[Process]) -> None:
+        member = self._driver.member
+        assert isinstance(member, Living)
+        member.birth = birth_of_group(founders or [self._driver.context.me])
+        super()._begin(founders)
+
+    def _step(self) -> bool:
+        members = [said for said in self._peers.members(self._group) if said.presence.line]
+        there = [said for said in members if are_separate(members[0].presence.line, said.presence.line)]
+        if there:
+            here = [said for said in members if said not in there]
+            names = (", ".join(str(said.process.pid) for said in some) for some in (here, there))
+            raise JoinError(two_groups(self._group, *names))
+        if members and self._unheard():
+            return False
+        return super()._step()
+
+    def _unheard(self) -> bool:
+        """Tell whether a connected peer, which may be in another group of this name, has not answered yet. It is not
+        waited for long."""
+        if steady_ns() - self._asked_ns > HEAR_NS:
+            return False
+        peers = [self._peers.by_pid[pid] for pid in self._peers.connected_pids()]
+        return any(peer.echoed_ns < self._asked_ns for peer in peers)
 
     def _join(self, members: list[int]) -> None:
         if len(members) >= MESH_MEMBERS_MAX:
@@ -78,3 +113,10 @@ class LivingOpening(GroupOpening):
 
     def _is_waited_for(self, pid: int) -> bool:
         return super()._is_waited_for(pid) and (not self.create or self._peers.is_connected(pid))
+
+
+def birth_of_group(founders: Iterable[Process]) -> int:
+    """Return what tells a group from others of its name: its founders know it from each other's names, and no
+    incarnation of a process is there twice. 0 is left to groups that cannot tell."""
+    packed = b"".join(FOUNDER.pack(*founder) for founder in sorted(founders))
+    return crc32(packed) % (BIRTHS - 1) + 1

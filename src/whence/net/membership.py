@@ -4,12 +4,14 @@ Members see a view at different places among their deliveries, and deliver messa
 the same for all is the set of messages, and at level `total` their sequence.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from whence.core.member import Living, MemberStatus
 from whence.core.ready import Note
+from whence.epochs import number_of
 from whence.errors import NotMemberError, QuorumError, RemovedError, UsageError
 from whence.types import EventId
 
@@ -27,11 +29,14 @@ class View(Struct, frozen=True):
     """The group has these members from here on, as far as this one is concerned."""
 
     epoch: int
+    """Its number: one more than that of the view before."""
     members: tuple[int, ...]
     added: tuple[int, ...]
     """Members that were not in the view before; at first, all."""
     removed: tuple[int, ...]
     """Former members: they left or were removed. A process that was replaced under its number is in neither list."""
+    generation: int = 0
+    """How often an operator forced the group."""
 
 
 class Removed(Struct, frozen=True):
@@ -48,7 +53,7 @@ def removal(note: Note) -> RemovedError | None:
     views."""
     if note.reason is None or note.reason == LEFT or note.epoch is None:
         return None
-    return RemovedError(note.epoch, note.event, is_known=note.reason != UNKNOWN)
+    return RemovedError(number_of(note.epoch), note.event, is_known=note.reason != UNKNOWN)
 
 
 def living(driver: "Driver") -> Living:
@@ -73,3 +78,11 @@ def begin_removal(driver: "Driver", pid: int) -> MemberStatus:
         raise QuorumError(f"process {pid} cannot be removed from group {driver.group!r}", missing)
     driver.act("remove", pid)
     return target
+
+
+def begin_force(driver: "Driver", survivors: Sequence[int]) -> None:
+    """Begin to go on with these members only, this one among them, without a vote. Raises UsageError."""
+    member = living(driver)
+    if member.view_status() is None:
+        raise NotMemberError(f"this process is in no view of group {driver.group!r}")
+    driver.force(survivors)

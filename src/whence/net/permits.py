@@ -4,8 +4,8 @@ A group without an entry is open to every member of the cluster; one with an ent
 name. Reading: items of the group are sent to the peer and accepted from it. Writing: bundles that the peer published
 are accepted, whichever peer relays them, and a process without the right publishes nothing itself; a ticket, which
 writing needs at level `optimistic`, is requested and granted only with it. Administering: an operator's statement
-through this process (declare_dead) is accepted. The peer's identity is its pid, which is worth as much as what proves
-it: with TLS its certificate, without TLS its mere claim.
+through this process (declare_dead, remove, force) is accepted. The peer's identity is its pid, which is worth as much
+as what proves it: with TLS its certificate, without TLS its mere claim.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ RIGHTS = {"r": "read", "w": "write", "a": "administer"}
 
 ACTS = {
     "publish": "write", "acquire_ticket": "write", "release_ticket": None, "declare_dead": "administer",
-    "remove": "administer", "switch": None,
+    "remove": "administer", "force": "administer", "switch": None,
     "topic": None, "subscribe": None,
 }  # fmt: skip
 """All acts of a process in a live group, with the right that each needs, if any. Members know more acts: faults that

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from whence.core.level import remembers
 from whence.core.links.presence import Place, Presence, presence
 from whence.core.member import Living
-from whence.net.agreement import configuration, disagreement
+from whence.net.agreement import configuration, disagreement, separation
 from whence.net.driver import Driver
 from whence.net.outboxes import Outboxes
 from whence.net.peers import PeerPresence, PeerTable
@@ -77,8 +77,13 @@ class PresenceExchange:
         known = {Place.MEMBER: self.founders, Place.WANTS: self.returning}.get(place, {})
         founders = known.get(group, ())
         level, settings = self._configurations.get(group, ("", b""))
-        announcement = presence(level, place, founders, settings)
+        announcement = presence(level, place, founders, settings, self._line(group))
         self._outboxes.send(group, self._everybody() if to is None else to, announcement)
+
+    def _line(self, group: str) -> int:
+        """Return which of the groups of one name this process is in; 0 if it is in none, or cannot tell."""
+        driver = self._drivers.get(group)
+        return driver.member.line if driver is not None and isinstance(driver.member, Living) else 0
 
     def member_changed(self, group: str) -> None:
         """Announce to the others that the member joined or left."""
@@ -171,7 +176,7 @@ class PresenceExchange:
 
 def _meet(driver: Driver, said: PeerPresence, *, loudly: bool = False) -> None:
     """Introduce another member to a member, unless it runs the group with other settings."""
-    why = disagreement(driver.context, said) if driver.joined else None
+    why = (disagreement(driver.context, said) or separation(driver, said)) if driver.joined else None
     if why is None:
         driver.meet(said.process, member=True)
     elif loudly:

@@ -35,6 +35,13 @@ class Remove(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     remove: Annotated[int, msgspec.Meta(ge=0, le=MERGED_PEER_ID_MAX)]
 
 
+class Force(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An operator's decision: a living group goes on with these members only."""
+
+    group: str
+    survivors: list[Annotated[int, msgspec.Meta(ge=0, le=MERGED_PEER_ID_MAX)]]
+
+
 def status_directory() -> Path:
     """Return the default directory of status sockets. Raises UsageError where it is not safe."""
     given = os.environ.get("XDG_RUNTIME_DIR")
@@ -85,7 +92,7 @@ def is_answered(path: Path) -> bool:
         return caller.connect_ex(str(path)) == 0
 
 
-async def send_request(path: Path, request: DeclareDead | Remove) -> None:
+async def send_request(path: Path, request: DeclareDead | Remove | Force) -> None:
     """Send an operator's request to the node behind a local socket. Raises JoinError, UsageError."""
     answer = await ask(path, msgspec.json.encode(request) + b"\n")
     if "error" in answer:

@@ -1,10 +1,12 @@
 """The servers that answer questions about a running node: a local socket with JSON, and metrics over HTTP.
 
 The only requests that change the node are an operator's: that another process is dead, or is to be removed from a
-group. Only the local socket accepts them. That socket is open to its owner alone.
+group, or that a group goes on with some members only. Only the local socket accepts them. That socket is open to its
+owner alone.
 """
 
 import asyncio
+import contextlib
 import os
 import socket
 from pathlib import Path
@@ -14,11 +16,11 @@ import msgspec
 
 from whence.core.ticket_status import dead_argument
 from whence.errors import JoinError, UsageError, WhenceError
-from whence.net.membership import begin_removal
+from whence.net.membership import begin_force, begin_removal
 from whence.net.metrics import metrics
 from whence.net.node import LiveNode
 from whence.net.status import status
-from whence.net.status_client import REQUEST_S, STATUS, DeclareDead, Remove, is_answered
+from whence.net.status_client import REQUEST_S, STATUS, DeclareDead, Force, Remove, is_answered
 from whence.types import Process
 
 
@@ -110,6 +112,9 @@ def _obey(live: LiveNode, line: bytes) -> dict[str, Any]:
         if isinstance(request, Remove):
             begin_removal(driver, request.remove)
             return {}
+        if isinstance(request, Force):
+            begin_force(driver, request.survivors)
+            return {}
         if driver.ticket() is None:
             raise UsageError(f"group {request.group!r} runs at level {driver.context.level}, which has no tickets")
         driver.act("declare_dead", dead_argument(Process(request.pid, request.incarnation)))
@@ -120,9 +125,10 @@ def _obey(live: LiveNode, line: bytes) -> dict[str, Any]:
     return {}
 
 
-def _request(line: bytes) -> DeclareDead | Remove:
+def _request(line: bytes) -> DeclareDead | Remove | Force:
     """Return an operator's request. Raises DecodeError."""
-    try:
+    with contextlib.suppress(msgspec.ValidationError):
         return msgspec.json.decode(line, type=Remove)
-    except msgspec.ValidationError:
-        return msgspec.json.decode(line, type=DeclareDead)
+    with contextlib.suppress(msgspec.ValidationError):
+        return msgspec.json.decode(line, type=Force)
+    return msgspec.json.decode(line, type=DeclareDead)

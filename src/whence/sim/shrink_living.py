@@ -3,9 +3,11 @@
 Newcomers keep their numbers: they are removed by leaving out the fault that lets them join.
 """
 
+from collections.abc import Callable
+
 from msgspec import structs
 
-from whence.sim.scenario import Scenario
+from whence.sim.scenario import Act, Scenario
 
 
 def is_living(scenario: Scenario) -> bool:
@@ -36,8 +38,16 @@ def without_founder(scenario: Scenario, gone: int) -> Scenario:
             structs.replace(each, node=moved([each.node])[0]) for each in scenario.reactions if each.node != gone
         ],
         acts=[
-            structs.replace(act, node=moved([act.node])[0], argument=moved([act.argument])[0])
+            _moved_act(act, moved)
             for act in scenario.acts
-            if gone not in (act.node, act.argument)
+            if gone != act.node and (act.name == "force" or gone != act.argument)
         ],
     )
+
+
+def _moved_act(act: Act, moved: Callable[[list[int]], list[int]]) -> Act:
+    """Return an act of renumbered nodes; `force` names its survivors by bits."""
+    if act.name != "force":
+        return structs.replace(act, node=moved([act.node])[0], argument=moved([act.argument])[0])
+    survivors = moved([pid for pid in range(act.argument.bit_length()) if act.argument >> pid & 1])
+    return structs.replace(act, node=moved([act.node])[0], argument=sum(1 << pid for pid in survivors))

@@ -72,7 +72,7 @@ def test_everybody_enters_the_latest_view_in_the_end() -> None:
     builder.enter(0)
     builder.out(2, 1, None)
     builder.phases()
-    assert "process 1 never entered view 1, the latest; its last one is 0" in builder.verdict("liveness").sentence
+    assert "process 1 never entered view 1, the latest; its last one is view 0" in builder.verdict("liveness").sentence
     builder.enter(1)
     assert builder.outcome("liveness") is HOLDS
 

@@ -229,7 +229,7 @@ def test_a_delivery_names_the_epoch_of_the_publication() -> None:
     event = builder.tell(0)
     builder.change(add=[3])
     builder.hand(event, 1, epoch=1)
-    assert "as one of view 1, and it was published in 0" in builder.verdict("integrity").sentence
+    assert "as one of view 1, and it is of view 0" in builder.verdict("integrity").sentence
 
 
 def test_a_view_that_nobody_recorded_leaves_a_doubt() -> None:

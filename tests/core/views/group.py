@@ -1,8 +1,10 @@
 """A living group by hand: real members, and a test that decides what arrives when, who crashes and who returns."""
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from tests.core.views.recorded import Recorded
 from whence.core.level import LevelSpec
 from whence.core.levels.causal.level import CausalLevel
 from whence.core.levels.total.level import TotalLevel
@@ -11,12 +13,30 @@ from whence.core.ready import Delivery, Item, Note, Ready
 from whence.core.views.member import ViewMember
 from whence.core.views.settings import MS, ViewSettings
 from whence.core.views.view import View
+from whence.errors import LimitError, NotMemberError
 from whence.limits import Limits
-from whence.types import Bundle, EventId, Process
+from whence.types import EventId, Process
 from whence_lab.mutants import find
+
+SETTLE_NS = 8_000 * MS
+"""How long a group has to come to rest once nothing goes wrong any more."""
 
 STEP_NS = 20 * MS
 """By so much time goes on at once where a test lets it."""
+
+
+_WATCHED: "list[list[Group]]" = []
+
+
+@contextlib.contextmanager
+def watched() -> "Iterator[list[Group]]":
+    """Collect the groups that are made meanwhile."""
+    made: list[Group] = []
+    _WATCHED.append(made)
+    try:
+        yield made
+    finally:
+        _WATCHED.pop()
 
 
 class Packet(NamedTuple):
@@ -70,7 +90,7 @@ class Group:
 
     def __init__(
         self, kind: str, bug: str | None, settings: ViewSettings | None = None, *, founders: int = 3,
-        uniform: bool = False,
+        uniform: bool = False, birth: int = 0,
     ) -> None:  # fmt: skip
         """Found a group of a kind that is explored, with a bug planted or none."""
         strict = kind == "total-strict"
@@ -79,6 +99,9 @@ class Group:
         self._settings = settings or ViewSettings()
         self._uniform = uniform
         self.now = 0
+        self.trace = Recorded(kind, self._settings, founders, uniform=uniform)
+        for made in _WATCHED:
+            made.append(self)
         self.members: dict[int, ViewMember] = {}
         self.incarnations: dict[int, int] = {}
         self.packets: list[Packet] = []
@@ -87,15 +110,18 @@ class Group:
         self.notes: dict[int, list[Note]] = {}
         self.records: dict[int, list[bytes]] = {}
         self.taken: dict[int, list[int]] = {}
-        self.untaken: dict[int, list[Bundle]] = {}
+        self.untaken: dict[int, list[Delivery]] = {}
         """Bundles that slow applications were handed and did not take."""
         self.slow: set[int] = set()
+        self.mute: set[int] = set()
+        """Members that publish nothing in the end."""
         self._wake: dict[int, int] = {}
         pids = range(founders)
         for pid in pids:
             self._start(pid)
         for pid in pids:
             peers = [Process(other, 1) for other in pids if other != pid]
+            self.members[pid].birth = birth
             self._carry_out(pid, self.members[pid].found(peers, self.now))
         self.flow()
 
@@ -104,6 +130,8 @@ class Group:
     def _start(self, pid: int) -> ViewMember:
         self.incarnations[pid] = self.incarnations.get(pid, 0) + 1
         member = self.members[pid] = self._member(Process(pid, self.incarnations[pid]))
+        self.trace.at(self.now)
+        self.trace.started(pid, self.incarnations[pid])
         self.log.setdefault(pid, [])
         self.notes.setdefault(pid, [])
         self.records.setdefault(pid, [])
@@ -125,6 +153,8 @@ class Group:
     def crash(self, pid: int) -> None:
         """Stop a process; what is on its way to it is lost."""
         member = self.members.pop(pid)
+        self.trace.at(self.now)
+        self.trace.crashed(pid)
         self.taken[pid] = list(member.taken)
         self.untaken[pid] = []
         self._wake.pop(pid, None)
@@ -146,6 +176,10 @@ class Group:
         """Let an operator at one member remove another."""
         self._carry_out(by, self.members[by].act("remove", gone, self.now))
 
+    def force(self, by: int, *survivors: int) -> None:
+        """Let an operator at one member go on with some."""
+        self._carry_out(by, self.members[by].force(survivors, self.now))
+
     def suspect(self, by: int, *others: int) -> None:
         """Let one member suspect others, by mistake or not."""
         for other in others:
@@ -163,24 +197,45 @@ class Group:
 
     def _carry_out(self, pid: int, ready: Ready) -> None:
         member = self.members[pid]
+        self.trace.at(self.now)
         self.records[pid] += ready.persist
+        if ready.published is not None:
+            self.trace.published(pid, ready.published.bundle, ready.mark)
         for send in ready.send:
             self.packets += [Packet(member.me, to, send.item) for to in send.to]
         for step in ready.deliver:
             if isinstance(step, Delivery):
                 self.log[pid].append(EventId(step.bundle.pid, step.bundle.incarnation, step.bundle.first))
-                self.untaken[pid].append(step.bundle)
-        self.notes[pid] += ready.notes
+                self.untaken[pid].append(step)
         self._wake[pid] = ready.wake_at if ready.wake_at is not None else 1 << 62
         if pid not in self.slow:
             self.take(pid)
+        self.notes[pid] += ready.notes
+        for note in ready.notes:
+            self.trace.noted(pid, note)
 
     def take(self, pid: int) -> None:
         """Let an application take what it was handed."""
-        member, bundles = self.members[pid], self.untaken[pid]
-        for bundle in bundles:
-            member.taken[member.place_of(bundle.pid, bundle.incarnation)] += 1
+        member, steps = self.members[pid], self.untaken[pid]
+        for step in steps:
+            member.taken[member.place_of(step.bundle.pid, step.bundle.incarnation)] += 1
+            self.trace.taken(pid, step.bundle, step.mark)
         self.untaken[pid] = []
+
+    def broken(self) -> dict[str, str]:
+        """End all faults, let everybody publish, and return the promises that the oracles find broken."""
+        self.slow = set()
+        self.trace.at(self.now)
+        for pid in sorted(self.members):
+            self.take(pid)
+        self.wait(SETTLE_NS)
+        self.trace.at(self.now)
+        self.trace.heals(SETTLE_NS)
+        for pid in sorted(self.members.keys() - self.mute):
+            with contextlib.suppress(NotMemberError, LimitError):
+                self.publish(pid)
+        self.wait(SETTLE_NS)
+        return self.trace.broken()
 
     # --- packets and time ---
 

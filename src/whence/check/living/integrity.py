@@ -12,7 +12,7 @@ from whence.check.closure import NO_EVENT, Process
 from whence.check.history import AT_GRP
 from whence.check.integrity import PROMISE, judge_with
 from whence.check.living.members import AT_EPOCH, AT_VIEW_EPOCH, Living
-from whence.check.verdict import Findings, Verdict, counted, unknown, what, who
+from whence.check.verdict import Findings, Verdict, counted, unknown, what, which, who
 from whence.trace.schema import Kind
 
 __all__ = ["PROMISE", "judge"]
@@ -44,15 +44,17 @@ def _judge_line(living: Living, findings: Findings, process: Process) -> None:
         elif kind is Kind.PUBLISH:
             epoch = living.epoch_of(event)
             if entered is not None and epoch is not None and epoch < entered:
-                wrong = f"published {what(living.id_of(event))} in view {epoch}, after it had entered view {entered}"
+                wrong = (
+                    f"published {what(living.id_of(event))} in {which(epoch)}, after it had entered {which(entered)}"
+                )
             elif living.memberships[process].joined is None or living.is_in(process, epoch) is False:
-                wrong = f"published {what(living.id_of(event))} in view {epoch}, which it is not in"
+                wrong = f"published {what(living.id_of(event))} in {which(epoch)}, which it is not in"
         elif kind is Kind.DELIVER:
             epoch, named = living.epoch_of(event), row[AT_EPOCH[Kind.DELIVER]]
             if named != epoch:
-                wrong = f"delivered {what(living.id_of(event))} as one of view {named}, and it was published in {epoch}"
+                wrong = f"delivered {what(living.id_of(event))} as one of {which(named)}, and it is of {which(epoch)}"
             elif living.is_in(process, epoch) is False:
-                wrong = f"delivered {what(living.id_of(event))} of view {epoch}, which it is not in"
+                wrong = f"delivered {what(living.id_of(event))} of {which(epoch)}, which it is not in"
         if wrong:
             sentence = f"{who(row[0], row[1])} {wrong}"
             findings.add(row[:2], sentence, grp=row[AT_GRP], ids=[living.id_of(event)], evs=[row[2]])

@@ -16,7 +16,7 @@ from whence.check.expected import NO_PHASES
 from whence.check.history import AT_T_TRUE
 from whence.check.living.members import AT_VIEW_EPOCH, Living, Membership
 from whence.check.living.owed import Owed
-from whence.check.verdict import Verdict, counted, unknown, what, who
+from whence.check.verdict import Verdict, counted, unknown, what, which, who
 from whence.trace.memory import Phases
 from whence.trace.schema import Kind
 
@@ -66,7 +66,7 @@ def _wanting(living: Living, phases: Phases) -> list[Membership]:
         each
         for who_where, each in last.items()
         if each.is_up
-        and not each.has_ended
+        and not (each.has_ended or each.moved_on)
         and (not each.is_silent or (each.goes_on and (is_one_group or who_where in founders)))
         and (living.lines[each.process][0][4][AT_T_TRUE] or 0) <= phases.live_from
     ]
@@ -96,7 +96,7 @@ def _is_out(living: Living, membership: Membership) -> str | None:
         return "is in the latest view and never became live"
     entered = max((row[AT_VIEW_EPOCH] for row in membership.entered), default=None)
     if entered != latest.epoch:
-        return f"never entered view {latest.epoch}, the latest; its last one is {entered}"
+        return f"never entered {which(latest.epoch)}, the latest; its last one is {which(entered)}"
     return None
 
 

@@ -5,6 +5,8 @@ the view that added it. A *membership* is what a trace shows of one member: rows
 order. With journals (`run.durable`) it goes on through restarts, without them each incarnation is another one. It ends
 for good with a leave row or a wiped disk, and what the process does in that group later is another membership: nothing
 published there follows what was published here. Groups are strangers: program order is kept for each group by itself.
+So are the generations that an operator forces, and groups of one name that were begun separately: nothing is promised
+across them, and each is judged as a group of its own, which the survivors of the one before begin.
 
 Of the protocol's own words only these are used: the epoch of a publication, the views entered, and what applications
 were told. A crash between two effects may swallow the row of a view or of a join, so a membership without such rows
@@ -28,6 +30,7 @@ from whence.check.history import (
     Stay,
     Step,
 )
+from whence.epochs import NUMBER_BITS, generation_of, line_of
 from whence.trace.memory import Row, Trace
 from whence.trace.schema import COLUMNS_OF, DESTS, EPOCH, IDS, VALUE, Kind
 
@@ -101,8 +104,10 @@ def view_of(row: Row) -> View:
 class Membership:
     """What the rows of one process show of it as one member of one group."""
 
-    def __init__(self, process: Process, grp: str, *, goes_on: bool) -> None:
+    def __init__(self, process: Process, grp: str, group: str, *, goes_on: bool) -> None:
         self.process, self.grp = process, grp
+        self.group = group
+        """The name of the group in rows; `grp` tells its generations apart."""
         self.goes_on = goes_on
         """It follows one that ended without a leave row."""
         self.joined: int | None = None
@@ -117,6 +122,8 @@ class Membership:
         self.has_ended = False
         """For good: nothing that comes later is a step of this member."""
         self.is_up = True
+        self.moved_on = False
+        """The process went on in another generation."""
         self.is_silent = True
         """No row of the group is among its steps: crashes and restarts only."""
 
@@ -141,6 +148,8 @@ class Membership:
             own = view_of(row).find(self.pid)
             if own is not None:
                 self.nonce, self.joined = own.nonce, own.joined
+                if line_of(own.joined) != line_of(row[AT_VIEW_EPOCH]):
+                    self.join = self.join or row  # a survivor of the generation before
         elif kind is Kind.JOIN:
             self.join = self.join or row
             if self.joined is None:
@@ -173,6 +182,7 @@ class Living(History):
         self.publisher: dict[int, Process] = {}
         """The membership that published each event."""
         self._owners: dict[tuple[object, ...], Process] = {}
+        self._labels = _labels(trace)
         super().__init__(trace)
 
     @property
@@ -191,7 +201,7 @@ class Living(History):
 
     def _lines(self) -> dict[Process, list[Step]]:
         by_node: dict[int, list[Step]] = {}
-        groups = dict.fromkeys(self.run.groups)
+        groups = {grp: [grp] for grp in self.run.groups}
         for kind in _IN_LINE:
             has_event = kind is Kind.PUBLISH or kind is Kind.DELIVER
             for row in self.trace.rows[kind]:
@@ -202,39 +212,86 @@ class Living(History):
                     event = NO_EVENT  # a reused id is no second publication of the event
                 by_node.setdefault(row[0], []).append((row[1], row[2], kind, event, row))
                 if row[AT_GRP] is not None:
-                    groups[row[AT_GRP]] = None
+                    groups.setdefault(row[AT_GRP], [row[AT_GRP]])
+        for (grp, _), label in self._labels.items():
+            groups[grp] = list(dict.fromkeys([*groups.get(grp, []), label]))
         lines: dict[Process, list[Step]] = {}
         for node, steps in sorted(by_node.items()):
             steps.sort(key=itemgetter(0, 1))
             count = 0
-            for grp in groups:
-                for membership, line in self._memberships_of(node, grp, steps, count):
-                    lines[membership.process] = line
-                    self.memberships[membership.process] = membership
-                    count += 1
+            for grp, labels in groups.items():
+                of_line, last = self._by_label(grp, labels, steps)
+                for label in labels:
+                    for membership, line in self._memberships_of(node, grp, label, of_line[label], count):
+                        lines[membership.process] = line
+                        self.memberships[membership.process] = membership
+                        membership.moved_on = label != last
+                        count += 1
         self._name_by_views()
         return lines
 
+    def _by_label(self, grp: str, labels: list[str], steps: list[Step]) -> tuple[dict[str, list[Step]], str]:
+        """Return the steps of a process in each generation of a group, and the last one it was in. What it does with an
+        event belongs to that in which the event was published."""
+        if len(labels) == 1:
+            return {labels[0]: steps}, labels[0]
+        found: dict[str, list[Step]] = {label: [] for label in labels}
+        now = labels[0]
+        for step in steps:
+            _, _, kind, event, row = step
+            if kind in _ENDS_UP:
+                for label in labels:
+                    if label == labels[0] or found[label]:
+                        found[label].append(step)
+                continue
+            if row[AT_GRP] != grp:
+                continue
+            if kind is Kind.VIEW:
+                now = self.label(grp, row[AT_VIEW_EPOCH])
+                found[now].append(step)
+            elif kind in AT_EPOCH:
+                found[self.label(grp, row[AT_EPOCH[kind]])].append(step)
+            elif kind is Kind.NOTE and (event := self.number.get(row[KEY_OF], NO_EVENT)) != NO_EVENT:
+                found[self.group_of(event)].append(step)
+            elif kind is Kind.JOIN:
+                found[self.label(grp, row[AT_VIEW_EPOCH])].append(step)
+            else:
+                found[now].append(step)
+        return found, now
+
+    def label(self, grp: str, epoch: int | None) -> str:
+        """Return the name under which a generation of a group is judged."""
+        return self._labels.get((grp, line_of(epoch)), grp) if epoch is not None else grp
+
+    def view_at(self, row: Row) -> View:
+        """Return the view that a view row names, in its generation."""
+        view = view_of(row)
+        return view._replace(grp=self.label(view.grp, view.epoch))
+
+    def group_of(self, event: int) -> str:
+        """Return the group, and its generation, in which an event was published."""
+        return self.label(super().group_of(event), self.epoch_of(event))
+
     def _memberships_of(
-        self, node: int, grp: str, steps: list[Step], before: int
+        self, node: int, group: str, grp: str, steps: list[Step], before: int
     ) -> list[tuple[Membership, list[Step]]]:
-        """Return the memberships of a process in a group, each with its line."""
+        """Return the memberships of a process in a generation of a group, each with its line."""
         durable = self.run.durable
         found: list[tuple[Membership, list[Step]]] = []
         for step in steps:
             _, _, kind, event, row = step
-            if row[AT_GRP] != grp and kind not in _ENDS_UP:
+            if row[AT_GRP] != group and kind not in _ENDS_UP:
                 continue
             if not found or found[-1][0].is_over_at(kind, row, durable=durable):
                 if kind is Kind.CRASH and found:
                     found[-1][0].is_up = False
                     continue
                 goes_on = not found or found[-1][0].leave is None
-                found.append((Membership((node, before + len(found) + 1), grp, goes_on=goes_on), []))
+                found.append((Membership((node, before + len(found) + 1), grp, group, goes_on=goes_on), []))
             membership, line = found[-1]
             membership.take(kind, row, durable=durable)
             line.append(step)
-            self._owners[grp, *row[:3]] = membership.process
+            self._owners[group, *row[:3]] = membership.process
             if kind is Kind.PUBLISH and event != NO_EVENT:
                 self.publisher[event] = membership.process
         return found
@@ -263,7 +320,7 @@ class Living(History):
         """The view of each group and epoch, as whoever is first in the trace entered it."""
         views: dict[tuple[str, int], View] = {}
         for row in sorted(self.trace.rows[Kind.VIEW], key=itemgetter(0, 1, 2)):
-            view = view_of(row)
+            view = self.view_at(row)
             views.setdefault((view.grp, view.epoch), view)
         return dict(sorted(views.items()))
 
@@ -287,7 +344,13 @@ class Living(History):
     def is_joiner(self, process: Process) -> bool:
         """Return whether a member came after the group began."""
         membership = self.memberships[process]
-        return membership.joined is not None and membership.joined > self.founding[membership.grp]
+        if membership.joined is None:
+            return False
+        label = membership.grp
+        forced = next((line for (_, line), name in self._labels.items() if name == label), None)
+        if forced is not None:
+            return line_of(membership.joined) == forced  # survivors came with an earlier generation
+        return membership.joined > self.founding[label]
 
     def is_in(self, process: Process, epoch: int | None) -> bool | None:
         """Return whether a member is in the view of an epoch; None where nobody recorded that view."""
@@ -340,6 +403,7 @@ class Living(History):
             process: each
             for process, each in self.memberships.items()
             if each.is_up
+            and not each.moved_on
             and (not each.has_ended or self._has_closed(each))
             and each.grp in self.latest
             and self.is_in(process, self.latest[each.grp].epoch)
@@ -418,11 +482,29 @@ class Living(History):
         since = AFTER_ALL if each.join is None or each.join[AT_T_TRUE] is None else each.join[AT_T_TRUE]
         ended = BEFORE_ALL if each.leave is None or each.leave[AT_T_TRUE] is None else each.leave[AT_T_TRUE]
         return Stay(
-            each.grp, since if self.is_joiner(process) else BEFORE_ALL, ended if each.has_ended else AFTER_ALL,
+            each.group, since if self.is_joiner(process) else BEFORE_ALL, ended if each.has_ended else AFTER_ALL,
             (-1, -1), (AFTER_ALL, 0),
         )  # fmt: skip
 
     @cached_property
     def up(self) -> dict[Process, bool]:
         """Whether a membership is up at the end and has not ended."""
-        return {process: each.is_up and not each.has_ended for process, each in self.memberships.items()}
+        return {
+            process: each.is_up and not (each.has_ended or each.moved_on) for process, each in self.memberships.items()
+        }
+
+
+def _labels(trace: Trace) -> dict[tuple[str, int], str]:
+    """Return what to call the generations of groups that were forced, and groups of one name beside the first of them:
+    by group and line. Where a group has one line, as all have that nobody forces, there is nothing to call."""
+    lines: dict[str, dict[int, None]] = {}
+    for row in trace.rows[Kind.VIEW]:
+        lines.setdefault(row[AT_GRP], {})[line_of(row[AT_VIEW_EPOCH])] = None
+    return {
+        (grp, line): f"{grp} ({_of_generation(line)})" for grp, found in lines.items() for line in sorted(found)[1:]
+    }
+
+
+def _of_generation(line: int) -> str:
+    epoch = line << NUMBER_BITS
+    return f"generation {generation_of(epoch)}, {line:x}"

@@ -5,15 +5,16 @@ that asked for it and the epoch that added it, and the same voters where rows sa
 before: who is in it was in that one, or has this epoch as the one that added it. (c) A member enters views one by one
 and never goes back; only a crash may swallow a row. (d) Nobody enters a view it is not in, a process is one member of a
 view, and only one process acts as a member: without a journal the very incarnation that asked, with one no incarnation
-that lost its disk meanwhile (traps T12, T15 to T17, T36). Nothing rests on time. Costs one look per view row and
-member.
+that lost its disk meanwhile (traps T12, T15 to T17, T36). An operator who forces a generation begins another chain:
+each is judged by itself. Nothing rests on time. Costs one look per view row and member.
 """
 
 from itertools import pairwise
 
 from whence.check.history import AT_GRP, AT_REASON
 from whence.check.living.members import AT_PIDS, WIPED, Living, Membership, View, view_of
-from whence.check.verdict import Findings, Verdict, counted, who
+from whence.check.verdict import Findings, Verdict, counted, which, who
+from whence.epochs import view_name
 from whence.trace.memory import Row
 from whence.trace.schema import Kind
 
@@ -25,7 +26,7 @@ def judge(living: Living) -> Verdict:
     findings = Findings(PROMISE, living.incomplete)
     entries: dict[tuple[str, int], int] = {}
     for row in living.trace.rows[Kind.VIEW]:
-        view = view_of(row)
+        view = living.view_at(row)
         entries[view.grp, view.epoch] = entries.get((view.grp, view.epoch), 0) + 1
         _judge_row(living, findings, row, view)
     for (grp, epoch), view in living.views.items():
@@ -46,26 +47,26 @@ def _judge_row(living: Living, findings: Findings, row: Row, view: View) -> None
     first = living.views[view.grp, view.epoch]
     wrong = None
     if (view.members, view.voters or first.voters) != (first.members, first.voters or view.voters):
-        wrong = f"entered another view {view.epoch} than others did: {_told(view)}, not {_told(first)}"
+        wrong = f"entered another {which(view.epoch)} than others did: {_told(view)}, not {_told(first)}"
     elif row[0] not in pids:
-        wrong = f"entered view {view.epoch}, which it is not in"
+        wrong = f"entered {which(view.epoch)}, which it is not in"
     elif len(pids) != len(set(pids)) or list(row[AT_PIDS] or ()) != pids:
-        wrong = f"entered view {view.epoch}, in which one process is there twice or is named wrongly"
+        wrong = f"entered {which(view.epoch)}, in which one process is there twice or is named wrongly"
     if wrong:
         findings.add(row[:2], f"{who(row[0], row[1])} {wrong}", grp=row[AT_GRP], evs=[row[2]])
 
 
 def _told(view: View) -> str:
-    return ", ".join(f"{member.pid} since {member.joined}" for member in view.members)
+    return ", ".join(f"{member.pid} since {view_name(member.joined)}" for member in view.members)
 
 
 def _judge_step(living: Living, findings: Findings, before: View, view: View) -> None:
     for member in view.members:
         if member.joined != view.epoch and member not in before.members:
-            row = next(row for row in living.trace.rows[Kind.VIEW] if view_of(row) == view)
+            row = next(row for row in living.trace.rows[Kind.VIEW] if living.view_at(row) == view)
             sentence = (
-                f"process {member.pid} is in view {view.epoch} as a member since {member.joined}, "
-                f"and view {before.epoch} did not have that member"
+                f"process {member.pid} is in {which(view.epoch)} as a member since {view_name(member.joined)}, "
+                f"and {which(before.epoch)} did not have that member"
             )
             findings.add(row[:2], sentence, grp=view.grp, evs=[row[2]])
 
@@ -76,7 +77,7 @@ def _judge_entries(living: Living, findings: Findings, membership: Membership) -
         skipped = after > before + 1 and early[1] == late[1]
         if after < before or skipped:
             does = "went back" if after < before else "jumped"
-            sentence = f"{who(late[0], late[1])} {does} from view {before} to view {after}"
+            sentence = f"{who(late[0], late[1])} {does} from {which(before)} to {which(after)}"
             findings.add(
                 late[:2], sentence, grp=membership.grp, evs=[early[2], late[2]], rests_on_absence=after > before
             )
@@ -108,7 +109,7 @@ def _judge_owners(living: Living, findings: Findings) -> None:
         member = (membership.grp, membership.pid, membership.joined)
         if member in acting:
             sentence = (
-                f"{who(*membership.name)} acts for the member that joined in view {membership.joined}, which "
+                f"{who(*membership.name)} acts for the member that joined in {which(membership.joined)}, which "
                 f"{who(*acting[member].name)} had been"
             )
             findings.add(membership.name, sentence, grp=membership.grp)

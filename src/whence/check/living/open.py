@@ -13,7 +13,7 @@ from whence.check.closure import Process, bits
 from whence.check.history import AT_T_TRUE
 from whence.check.living.members import Living, Membership
 from whence.check.living.owed import Owed
-from whence.check.verdict import Verdict, counted, what, who
+from whence.check.verdict import Verdict, counted, what, which, who
 
 PROMISE = "open"
 
@@ -70,8 +70,8 @@ def _judge_event(living: Living, owed: Owed, process: Process, event: int, why: 
     name = living.id_of(event)
     if _is_too_early(living, membership, event):
         sentence = (
-            f"{what(name)} is not for {who(*membership.name)}, which joined in view {membership.joined}: it was "
-            f"published in view {living.epoch_of(event)}, and {why}"
+            f"{what(name)} is not for {who(*membership.name)}, which joined in {which(membership.joined)}: it was "
+            f"published in {which(living.epoch_of(event))}, and {why}"
         )
         owed.findings.add(row[:2], sentence, grp=membership.grp, ids=[name], evs=[row[2]])
     elif process in living.judged and living.owed[process] >> event & 1 and not living.handed[process] >> event & 1:

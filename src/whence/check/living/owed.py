@@ -23,6 +23,7 @@ from whence.check.expected import expects_all
 from whence.check.history import AFTER_ALL, AT_REASON, AT_T_TRUE
 from whence.check.living.members import UNSUPPLIABLE, Living, Membership
 from whence.check.verdict import Findings, Verdict, counted
+from whence.epochs import view_name
 from whence.trace.schema import Kind
 
 LEFT_BEFORE = "the member left, and need not have taken all that it had got"
@@ -123,7 +124,7 @@ class Owed:
             return f"nobody recorded a view of group {grp!r}"
         up = [each.pid for each in living.staying.values() if each.grp == grp]
         if not view.is_quorum(up):
-            return f"group {grp!r} is blocked: no quorum of its latest view, {view.epoch}, is up"
+            return f"group {grp!r} is blocked: no quorum of its latest view, {view_name(view.epoch)}, is up"
         if living.run.durable and living.run.parameters.get("keep", "own") == "own" and _is_unsuppliable(living, grp):
             return f"group {grp!r} waits for an operator: nobody has what its next view needs"
         return None
@@ -157,4 +158,5 @@ class Owed:
 
 
 def _is_unsuppliable(living: Living, grp: str) -> bool:
-    return any(row[AT_REASON] == UNSUPPLIABLE and row[5] == grp for row in living.trace.rows[Kind.NOTE])
+    names = {each.group for each in living.memberships.values() if each.grp == grp}
+    return any(row[AT_REASON] == UNSUPPLIABLE and row[5] in names for row in living.trace.rows[Kind.NOTE])

@@ -13,7 +13,7 @@ from whence.check.closure import NO_EVENT
 from whence.check.history import AT_GRP, AT_REASON, KEY_OF
 from whence.check.living.members import AT_VIEW_EPOCH, UNKNOWN_VERDICT, Living, Membership
 from whence.check.living.owed import Owed
-from whence.check.verdict import Verdict, counted, what, who
+from whence.check.verdict import Verdict, counted, what, which, who
 from whence.trace.memory import Row
 from whence.types import EventId
 
@@ -41,7 +41,7 @@ def _judge_leave(living: Living, owed: Owed, gone: Membership, row: Row) -> bool
     without = living.views.get((grp, epoch))
     named = None if row[KEY_OF][1] is None else EventId(*row[KEY_OF][1:])
     last = NO_EVENT if named is None else living.number.get(row[KEY_OF], NO_EVENT)
-    told = f"{who(row[0], row[1])} was told that it is out since view {epoch}"
+    told = f"{who(row[0], row[1])} was told that it is out since {which(epoch)}"
     is_last = without is not None and len(without.members) == 1
     if living.is_in(gone.process, epoch) and is_last:
         return False  # the last member closed the group: there is no view without it

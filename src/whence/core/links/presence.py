@@ -47,6 +47,9 @@ class Presence(Item, frozen=True, tag=115):
     """The settings that all members must share, as JSON, so that an error can name those that differ. Empty: too long
     to send."""
 
+    line: Annotated[int, Meta(ge=0, le=limits.SEQ_MAX)] = 0
+    """A member of a living group: which group of this name it is in, and which generation of it. 0: not known."""
+
     def is_valid(self) -> bool:
         """Tell whether the place is known and the founders are whole."""
         size = FOUNDER.size
@@ -58,7 +61,9 @@ class Presence(Item, frozen=True, tag=115):
         return [Process(pid, incarnation) for pid, incarnation in FOUNDER.iter_unpack(self.founders)]
 
 
-def presence(level: str, place: Place, founders: Iterable[Process] = (), settings: bytes = b"") -> Presence:
+def presence(
+    level: str, place: Place, founders: Iterable[Process] = (), settings: bytes = b"", line: int = 0
+) -> Presence:
     """Return the item to announce to the others."""
     shown = settings if len(settings) <= SETTINGS_BYTES_MAX else b""
-    return Presence(level, place.value, b"".join([FOUNDER.pack(*founder) for founder in founders]), shown)
+    return Presence(level, place.value, b"".join([FOUNDER.pack(*founder) for founder in founders]), shown, line)

@@ -4,7 +4,10 @@ Law: a view is entered when nothing of those it removes is missing here; a mark 
 stream. What is wished is in wishes.py, what becomes of those that are removed in removal.py.
 """
 
+from collections.abc import Iterable
+
 from whence.core.ready import Note, RandomSource, Ready, Send
+from whence.core.views.force import Force
 from whence.core.views.inbox import Inbox
 from whence.core.views.items import (
     Accept,
@@ -30,6 +33,8 @@ from whence.core.views.settings import ViewSettings
 from whence.core.views.stability import Stability
 from whence.core.views.view import MemberId, View
 from whence.core.views.wishes import Wishes
+from whence.epochs import GENERATION_MAX, generation_of, line_of
+from whence.errors import UsageError
 from whence.types import EventId, Instant
 
 
@@ -39,6 +44,7 @@ class Changes:
     participant_type: type[Participant] = Participant
     leader_type: type[Leader] = Leader
     wishes_type: type[Wishes] = Wishes
+    removal_type: type[Removal] = Removal
 
     def __init__(
         self, links: Links, stability: Stability, inbox: Inbox, journal: Journal, settings: ViewSettings,
@@ -48,8 +54,9 @@ class Changes:
         self.links, self.inbox, self.journal, self.settings = links, inbox, journal, settings
         self.participant = self.participant_type(inbox, links, journal)
         self.leader = self.leader_type(self.state)
-        self.removal = Removal(stability, journal, settings)
+        self.removal = self.removal_type(stability, journal, settings)
         self.wishes = self.wishes_type(links, self.leader, self.removal, settings, rng)
+        self.force = Force(self.leader, settings, rng)
 
     # --- the items of a change ---
 
@@ -73,10 +80,44 @@ class Changes:
             return
         if self.removal.by is not None:
             return
-        decided = self.leader.receive(sender, item, now, ready)
-        if decided is not None and decided.epoch == self.state.adopted + 1:
-            self.leader.decree(decided, ready)
-            self.adopt(decided, now, ready)
+        if isinstance(item, Report | Flushed) and self.force.is_for(item):
+            self._decided(self.force.receive(sender, item, now, ready), now, ready)
+        else:
+            self._decided(self.leader.receive(sender, item, now, ready), now, ready)
+
+    def _decided(self, view: View | None, now: Instant, ready: Ready) -> None:
+        """Tell a view that was decided here, and take it over."""
+        if view is not None and self._follows(view):
+            self.leader.decree(view, ready)
+            self.adopt(view, now, ready)
+
+    def _follows(self, view: View) -> bool:
+        """Tell whether a view is the next after the latest known."""
+        adopted = self.state.adopted
+        return view.forced_from == adopted or (view.forced_from is None and view.epoch == adopted + 1)
+
+    # --- force ---
+
+    def begin_force(self, survivors: Iterable[int], now: Instant, ready: Ready) -> None:
+        """Begin to replace the view by one of these members, without a vote. Raises UsageError."""
+        state, chosen = self.state, dict.fromkeys(survivors)
+        present = [member.pid for member in state.latest.members]
+        if state.pid not in chosen or not state.opened:
+            raise UsageError(f"force: process {state.pid} must be a survivor itself, and be in the group for good")
+        if strangers := [pid for pid in chosen if pid not in present]:
+            raise UsageError(f"force: {strangers[0]} is no member; the latest view known here has {present}")
+        if len(chosen) == len(present):
+            raise UsageError("force: with all members as survivors there is nothing to force")
+        if generation_of(state.adopted) >= GENERATION_MAX:
+            raise UsageError(f"force: a group is forced at most {GENERATION_MAX} times; begin one of another name")
+        self.wishes.is_suspended = True
+        self.leader.attempt = None
+        self.force.begin(chosen, now, ready)
+
+    def go_on_forcing(self, now: Instant, ready: Ready) -> None:
+        """Do what is due for an operator's view."""
+        self._decided(self.force.tick(now, ready), now, ready)
+        self.wishes.is_suspended = bool(self.force.survivors)
 
     # --- views ---
 
@@ -87,12 +128,24 @@ class Changes:
             if state.latest.member_of(sender) is None:
                 self.removal.stop_telling(sender)
                 ready.send.append(Send((sender,), Knows(state.adopted)))
-        elif view.epoch == state.adopted + 1:
+        elif self._follows(view):
             self.adopt(view, now, ready)
-        elif item.after_gap and state.me is not None and state.me not in view.members:
+        elif self._excludes(item):
             self._removed(view, now, ready)
         else:
             self.links.owe(now, at_once=True)
+
+    def _excludes(self, item: Decree) -> bool:
+        """Tell whether a view that does not follow the latest known shows that this member is out. An operator's view
+        does, unless it names this member and only views between are missing."""
+        state, view = self.state, item.view
+        if state.me not in view.members:
+            return item.after_gap or view.forced_from is not None
+        if generation_of(view.epoch) == generation_of(state.adopted):
+            return False
+        before = view.forced_from
+        is_passed = before is not None and line_of(before) == line_of(state.adopted) and before < state.adopted
+        return item.after_gap or is_passed
 
     def adopt(self, view: View, now: Instant, ready: Ready) -> None:
         """Take over a view that is decided, the next after the latest known."""
@@ -110,6 +163,10 @@ class Changes:
         self.journal.adopted(view, added, ready)
         for cut in view.cuts:
             self._open_cut(view, cut.member, ready)
+        if view.forced_from is not None:
+            ready.notes.append(Note("note", "forced", epoch=view.epoch, value=view.forced_from))
+            self.force.end()
+            self.wishes.is_suspended = False
         self.leader.reset(changed=view.members != former.members or view.voters != former.voters)
         self.wishes.adopted(view, added, now)
         self.removal.adopted(view, now)
@@ -200,8 +257,10 @@ class Changes:
         state.last_epoch[own.member] = message.epoch
 
     def _removed(self, view: View, now: Instant, ready: Ready) -> None:
-        """Learn that this member is out: stop, and tell the view to those who may not know it."""
+        """Learn that this member is out: stop, and tell the view to those who may not know it. Who forced one does."""
         self.removal.learn(view, ready)
+        if generation_of(view.epoch) > generation_of(self.state.adopted):
+            self.removal.end(self.removal.verdict(view), ready)
         self.wishes.next_at = self.removal.tell(now, ready)
 
 

@@ -4,7 +4,9 @@ An epoch, or the number of the instance that decides the next view, names a view
 item need say which incarnation of a peer it means. Numbers per member are in the order of that view.
 """
 
-from typing import Annotated, TypeAlias
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta, field
 
@@ -249,3 +251,15 @@ class Beat(Item, frozen=True, tag=108):
     epoch: Epoch
     number: Number
     clock: Clock
+
+
+_OF_A_CHANGE = (Prepare, Promise, Freeze, Report, Target, Flushed, Accept, Accepted, Nak)
+
+EPOCH_IN: dict[Any, Callable[[Any], int]] = {
+    **dict.fromkeys((Beat, ViewMessage, ViewMark, Hint, Wish, Knows), attrgetter("epoch")),
+    **dict.fromkeys(_OF_A_CHANGE, attrgetter("instance")),
+    ViewAck: attrgetter("adopted"),
+    Fetch: attrgetter("joined"),
+    Decree: attrgetter("view.epoch"),
+}
+"""Where the epoch is in the items that belong to one group: a JoinRequest may go to any."""

@@ -10,9 +10,10 @@ from collections.abc import Collection, Container, Iterable
 from whence.core.ready import Note, Ready, Send
 from whence.core.views.attempt import Attempt, Phase, Plan
 from whence.core.views.items import Accept, Accepted, Decree, Flushed, Freeze, Nak, Prepare, Promise, Report, Target
-from whence.core.views.proposal import plain_view, removal_view, unsupplied
+from whence.core.views.proposal import plain_view, removal_view, targets, unsupplied
 from whence.core.views.state import ViewState
 from whence.core.views.view import NO_BALLOT, Ballot, MemberId, View
+from whence.epochs import NUMBER_MAX, number_of
 from whence.limits import MESH_MEMBERS_MAX
 from whence.types import Instant
 
@@ -55,11 +56,14 @@ class Leader:
 
     def plan(
         self, condemned: dict[int, None], leavers: dict[int, None], joins: dict[int, int], frozen: dict[int, None],
-        *, silent: Container[int], lets_go: bool, wants_promotion: bool, now: Instant,
+        *, silent: Container[int], along: dict[int, None], lets_go: bool, wants_promotion: bool, now: Instant,
     ) -> Plan | None:  # fmt: skip
         """Return what to attempt, or None where nothing may or need be changed. `silent` are the members that do not
-        answer; `lets_go`: nobody pursues what is frozen; `wants_promotion`: there is room for voters."""
+        answer; `along` go with whoever is removed, because a removal would wait for them; `lets_go`: nobody pursues
+        what is frozen; `wants_promotion`: there is room for voters."""
         view = self.state.latest
+        if number_of(view.epoch) >= NUMBER_MAX:
+            return None
         present = dict.fromkeys(member.pid for member in view.members)
         if now < self.yields_until:
             condemned = {}
@@ -72,7 +76,9 @@ class Leader:
             leavers.pop(self.state.pid, None)  # somebody must vote; the last one needs nobody
         remove = {pid: None for pid in [*condemned, *leavers, *joins, *self.dead] if pid in present}
         held = {pid: None for pid in frozen if pid in present}
-        for some in (remove, {pid: None for pid in remove if pid in silent}):  # first all, then those that are gone
+        along = {pid: None for pid in along if pid in present} if remove else {}
+        gone = {pid: None for pid in remove if pid in silent}
+        for some in (remove | along, remove, gone | along, gone):  # first all, then those that are gone
             if some and self._may_remove(some | held, leavers):
                 room = MESH_MEMBERS_MAX - (len(present) - len(some | held))
                 fresh = {pid: nonce for pid, nonce in joins.items() if pid in some or pid not in present}
@@ -230,8 +236,7 @@ class Leader:
 
     def _targets(self, attempt: Attempt) -> list[int]:
         """Return how far every stream must be got."""
-        reports = attempt.reports.values()
-        return [max(report.acted_on[place] for report in reports) for place in range(len(attempt.view.members))]
+        return targets(attempt)
 
     def _grow(self, attempt: Attempt, more: dict[int, None], now: Instant, ready: Ready) -> None:
         """Begin anew with more to be removed; if no quorum would be left, give up."""
@@ -278,8 +283,7 @@ class Leader:
 
     def decree(self, value: View, ready: Ready) -> None:
         """Tell the members of both views."""
-        assert self.attempt is not None
-        to = dict.fromkeys(member.pid for view in (self.attempt.view, value) for member in view.members)
+        to = dict.fromkeys(member.pid for view in (self.state.latest, value) for member in view.members)
         to.pop(self.state.pid, None)
         if to:
             ready.send.append(Send(tuple(to), Decree(value)))

@@ -213,10 +213,11 @@ class Links:
 
     def tell_views(self, pid: int, after: int, ready: Ready) -> None:
         """Tell a process the views after an epoch, as far as they are known."""
-        known = [epoch for epoch in sorted(self.state.views) if epoch > after]
-        forgotten = bool(known) and known[0] > after + 1
+        views = self.state.views
+        known = [epoch for epoch in sorted(views) if epoch > after]
+        forgotten = bool(known) and known[0] > after + 1 and views[known[0]].forced_from != after
         for epoch in known[-1:] if forgotten else known[:DECREES_MAX]:
-            ready.send.append(Send((pid,), Decree(self.state.views[epoch], forgotten)))
+            ready.send.append(Send((pid,), Decree(views[epoch], forgotten)))
 
     # --- acknowledgements ---
 

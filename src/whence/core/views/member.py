@@ -16,6 +16,7 @@ from whence.core.views.beats import Beats
 from whence.core.views.changes import Changes, view_note
 from whence.core.views.inbox import Inbox
 from whence.core.views.items import (
+    EPOCH_IN,
     Accept,
     Accepted,
     Beat,
@@ -40,6 +41,7 @@ from whence.core.views.journal import Entered, Journal
 from whence.core.views.links import Links
 from whence.core.views.newcomer import Newcomer
 from whence.core.views.observed import Observed
+from whence.core.views.operated import Operated
 from whence.core.views.order import Order
 from whence.core.views.peers import NEVER
 from whence.core.views.publisher import Publisher
@@ -49,12 +51,13 @@ from whence.core.views.stability import Stability
 from whence.core.views.state import ViewState
 from whence.core.views.status import Status
 from whence.core.views.view import MemberId, first_view
+from whence.epochs import is_foreign
 from whence.errors import NotMemberError, UsageError
 from whence.limits import Limits
 from whence.types import Bundle, Instant, Process
 
 
-class ViewMember(Observed):
+class ViewMember(Observed, Operated):
     """One member of a living group."""
 
     order_type: type[Order] = Order
@@ -65,6 +68,7 @@ class ViewMember(Observed):
     inbox_type: type[Inbox] = Inbox
     changes_type: type[Changes] = Changes
     newcomer_type: type[Newcomer] = Newcomer
+    recovery_type: type[Recovery] = Recovery
 
     def __init__(
         self, me: Process, settings: ViewSettings, limits: Limits, rng: RandomSource, *, remembers: bool,
@@ -72,6 +76,8 @@ class ViewMember(Observed):
     ) -> None:  # fmt: skip
         self.me = me
         self.settings = settings
+        self.birth = 0
+        """What tells a group that is begun here from others of its name; the same at all its founders."""
         self.state = self.state_type(me.pid, me.incarnation, remembers=remembers)
         self.order = self.order_type(self.state)
         self.journal = self.journal_type(self.state)
@@ -83,7 +89,7 @@ class ViewMember(Observed):
         self.changes = self.changes_type(self.links, self.stability, self.inbox, self.journal, settings, rng)
         self.wishes, self.removal = self.changes.wishes, self.changes.removal
         self.newcomer = self.newcomer_type(self.changes)
-        self.recovery = Recovery(self.changes, self.newcomer, self.stability)
+        self.recovery = self.recovery_type(self.changes, self.newcomer, self.stability)
         self.removal.bundles = lambda: self.recovery.bundles
         self._status = Status(self.changes, self.newcomer)
         self._publisher = Publisher(me, limits, self.changes, self.stability, self.recovery)
@@ -94,17 +100,17 @@ class ViewMember(Observed):
         """Begin as one of the founders."""
         ready = Ready()
         state = self.state
-        view = first_view([self.me.pid, *[peer.pid for peer in peers]])
-        state.me = MemberId(self.me.pid, 0)
+        view = first_view([self.me.pid, *[peer.pid for peer in peers]], self.birth)
+        state.me = MemberId(self.me.pid, view.epoch)
         self.links.adopt(view, now)
         added = state.add_streams(view)
         state.remember(view)
-        state.adopted = state.entered = state.mark_epoch = 0
+        state.adopted = state.entered = state.mark_epoch = view.epoch
         state.opened = state.live = True
         state.look_at_entered()
         self.journal.adopted(view, added, ready)
-        self.journal.write(Entered(0), ready)
-        ready.notes += [view_note(view), Note("join", epoch=0, value=0)]
+        self.journal.write(Entered(view.epoch), ready)
+        ready.notes += [view_note(view), Note("join", epoch=view.epoch, value=0)]
         self.links.owe(now)
         return self._finish(now, ready)
 
@@ -190,6 +196,10 @@ class ViewMember(Observed):
         state, links = self.state, self.links
         if state.me is None:
             self._receive_outside(pid, item, now, ready)
+            return
+        epoch_in = EPOCH_IN.get(type(item))
+        if epoch_in is not None and is_foreign(epoch_in(item), state.adopted):
+            ready.notes.append(Note("drop", "other_group", peer=pid))
             return
         if self.removal.by is not None:
             self._receive_removed(pid, item, now, ready)
@@ -290,30 +300,6 @@ class ViewMember(Observed):
         """Suspect a member that says it goes away: it is one until a view is without it."""
         return self.unreachable(peer.pid, now)
 
-    def act(self, name: str, argument: int, now: Instant) -> Ready:
-        """Remove a member (`remove`), suspect one by mistake (`suspect`), or end the mistake (`trust`).
-
-        Raises UsageError.
-        """
-        ready = Ready()
-        if self.state.me is None or self.removal.by is not None:
-            raise UsageError(f"{name}: this process is no member")
-        if name == "remove":
-            if argument == self.me.pid or not self.wishes.remove(argument, now):
-                raise UsageError(f"remove: process {argument} is no other member")
-        elif name == "suspect":
-            self.links.suspects.force(argument)
-            if argument in self.links.peers:
-                self.links.peers[argument].suspected_at = now
-            self.wishes.look(now)
-        elif name == "trust":
-            self.links.suspects.release(argument)
-            if argument in self.links.peers:
-                self.links.peers[argument].suspected_at = NEVER
-        else:
-            raise UsageError(f"members of this level know no act {name!r}; there are remove, suspect and trust")
-        return self._finish(now, ready)
-
     def tick(self, now: Instant) -> Ready:
         """Do what is due."""
         ready = Ready()
@@ -332,6 +318,8 @@ class ViewMember(Observed):
                 self.inbox.release(now, ready)
                 self._progress(now, ready)
                 self.inbox.ask(now, ready)
+        if self.removal.by is None and now >= self.changes.force.next_at:
+            self.changes.go_on_forcing(now, ready)
         if now >= self.wishes.next_at:
             self.wishes.tick(now, ready)
         return self._finish(now, ready)
@@ -348,10 +336,16 @@ class ViewMember(Observed):
                 own.extend(self._to_itself(ready))
         if self.state.remembers:
             self.order.reserve(ready)
+        if self._publisher.owed:
+            ready.notes += self._publisher.owed
+            self._publisher.owed = []
         soonest = self.wishes.next_at
         if self.removal.by is None:
             links = self.links
-            soonest = min(soonest, links.ack_at, links.retry_at, self.inbox.ask_at, self.newcomer.ask_at, self.beats.at)
+            soonest = min(
+                soonest, links.ack_at, links.retry_at, self.inbox.ask_at, self.newcomer.ask_at, self.beats.at,
+                self.changes.force.next_at,
+            )  # fmt: skip
         if soonest < NEVER and not self.removal.ended:
             ready.wake_at = soonest
         return ready

@@ -13,6 +13,7 @@ from whence.core.views.journal import Opened
 from whence.core.views.peers import NEVER
 from whence.core.views.streams import Stream
 from whence.core.views.view import MemberId, View
+from whence.epochs import is_foreign
 from whence.types import Instant
 
 
@@ -24,6 +25,9 @@ class Newcomer:
         self.state, self.links, self.journal = changes.state, changes.links, changes.journal
         self.contacts: tuple[int, ...] = ()
         self._at = 0
+        self.rivals: dict[int, int] = {}
+        """Who answered in the name of another group than the first that did, and its epoch: they have one name, and
+        this process asks neither of them any more."""
         self.ask_at: Instant = NEVER
         self._now: Instant = 0
         changes.inbox.on_base = self._base_found
@@ -33,18 +37,25 @@ class Newcomer:
     def ask(self, contacts: Sequence[int], now: Instant, ready: Ready) -> None:
         """Ask these processes to be added."""
         self.contacts = tuple(pid for pid in contacts if pid != self.state.pid)
+        self._at, self.rivals = 0, {}
         self.repeat(now, ready)
 
     def repeat(self, now: Instant, ready: Ready) -> None:
         """Ask again, while nothing was decided."""
         self.ask_at = NEVER
-        if self.state.me is None and self.contacts:
+        if self.state.me is None and self.contacts and not self.rivals:
             ready.send.append(Send(self.contacts, JoinRequest(self._at)))
             self.ask_at = now + self.changes.settings.retry_ns
 
     def hint(self, sender: int, epoch: int, ready: Ready) -> None:
         """Ask again, quoting the current epoch."""
-        if self.state.me is None and epoch + 1 >= self._at:
+        if self.state.me is not None:
+            return
+        if self._at and is_foreign(epoch, self._at - 1):
+            if not self.rivals:
+                ready.notes.append(Note("note", "two_groups", peer=sender, epoch=epoch))
+            self.rivals[sender] = epoch
+        elif epoch + 1 >= self._at and not self.rivals:
             self._at = epoch + 1
             ready.send.append(Send((sender,), JoinRequest(self._at)))
 

@@ -8,10 +8,12 @@ from whence.core.views.inbox import Inbox
 from whence.core.views.items import ViewMessage
 from whence.core.views.links import Links
 from whence.core.views.publisher import Publisher
+from whence.core.views.removal import Removal
 from whence.core.views.settings import ViewSettings
 from whence.core.views.stability import Stability
 from whence.core.views.state import ViewState
 from whence.core.views.status import Status
+from whence.epochs import line_of
 from whence.types import Process
 
 
@@ -24,6 +26,7 @@ class Observed:
     links: Links
     stability: Stability
     inbox: Inbox
+    removal: Removal
     _status: Status
     _publisher: Publisher
 
@@ -44,6 +47,11 @@ class Observed:
     def is_member(self) -> bool:
         """Tell whether this process is a member, or was one."""
         return self.state.me is not None
+
+    @property
+    def line(self) -> int:
+        """Return which group of its name it is in, and which generation of it; 0 outside any."""
+        return line_of(self.state.adopted) if self.state.me is not None and self.state.adopted >= 0 else 0
 
     # --- the group ---
 
@@ -71,7 +79,9 @@ class Observed:
 
     def unanswered(self) -> tuple[int, ...]:
         """Return the members that have not reported, in this incarnation, how much they have of what was published
-        here."""
+        here; once it was removed, those whom it tells."""
+        if self.removal.by is not None:
+            return tuple(voter.pid for voter in self.removal.by.voters)  # the note of its end may wait for the disk
         return tuple(pid for pid, peer in self.links.peers.items() if not peer.answered)
 
     def overlay_status(self) -> OverlayStatus:

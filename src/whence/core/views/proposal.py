@@ -5,9 +5,12 @@ or need it go too. A cut is at the target that everybody flushed to. A member be
 unstable is for it too. All of it is computed from the attempt alone.
 """
 
+from msgspec import structs
+
 from whence.core.views.attempt import Attempt
 from whence.core.views.items import Report
 from whence.core.views.view import MARKS_MAX, VOTERS_MAX, Cut, MarkAt, MemberId, View
+from whence.epochs import forced_epoch
 
 
 def unsupplied(attempt: Attempt) -> dict[int, None]:
@@ -20,16 +23,21 @@ def unsupplied(attempt: Attempt) -> dict[int, None]:
         opened = {pid: report for pid, report in reports.items() if report.opened}
         if not opened:
             continue
-        low = min(report.got[place] for report in opened.values())
         high = max(report.acted_on[place] for report in opened.values())
-        supplied = high
-        for number in range(low + 1, high + 1):
-            if not any(report.held_from[place] <= number <= report.got[place] for report in opened.values()):
-                supplied = number - 1
-                break
+        supplied = _supplied(opened, place)
         dead |= {pid: None for pid, report in opened.items() if report.acted_on[place] > supplied}
         dead |= _newcomers_without(attempt, place, member, min(supplied, high), opened)
     return dead
+
+
+def _supplied(opened: dict[int, Report], place: int) -> int:
+    """Return how far a stream can be supplied to all that report."""
+    low = min(report.got[place] for report in opened.values())
+    high = max(report.acted_on[place] for report in opened.values())
+    for number in range(low + 1, high + 1):
+        if not any(report.held_from[place] <= number <= report.got[place] for report in opened.values()):
+            return number - 1
+    return high
 
 
 def _newcomers_without(
@@ -76,6 +84,29 @@ def removal_view(attempt: Attempt) -> View:
             voters.append(member)
     cuts = [_cut(attempt, place, member) for place, member in enumerate(view.members) if member.pid in plan.remove]
     return View(epoch, members, voters, nonces, cuts)
+
+
+def targets(attempt: Attempt) -> list[int]:
+    """Return how far every stream must be got, so that nobody that stays has more."""
+    reports = attempt.reports.values()
+    return [max(report.acted_on[place] for report in reports) for place in range(len(attempt.view.members))]
+
+
+def forced_targets(attempt: Attempt) -> list[int]:
+    """Return the same for an operator's view: of the removed, only what somebody can supply."""
+    return [
+        _supplied(attempt.reports, place) if member.pid in attempt.plan.remove else number
+        for place, (member, number) in enumerate(zip(attempt.view.members, targets(attempt), strict=True))
+    ]
+
+
+def forced_view(attempt: Attempt, fork: int) -> View:
+    """Return the view with which an operator's generation begins. Where no voter is left, those that are left vote."""
+    view = removal_view(attempt)
+    return structs.replace(
+        view, epoch=forced_epoch(attempt.view.epoch, fork), voters=view.voters or view.members[:VOTERS_MAX],
+        forced_from=attempt.view.epoch,
+    )  # fmt: skip
 
 
 def _cut(attempt: Attempt, place: int, member: MemberId) -> Cut:

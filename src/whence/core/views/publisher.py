@@ -6,11 +6,12 @@ refuses before anything is counted.
 
 from collections.abc import Sequence
 
-from whence.core.ready import Ready, Returned
+from whence.core.ready import Note, Ready, Returned
 from whence.core.views.changes import Changes
 from whence.core.views.items import ViewMessage
 from whence.core.views.recovery import Recovery
 from whence.core.views.stability import Stability
+from whence.epochs import number_of
 from whence.errors import LimitError, NotMemberError, RemovedError
 from whence.limits import Limits
 from whence.types import Bundle, Instant, Process, packed
@@ -28,6 +29,8 @@ class Publisher:
         self.order = changes.inbox.stage
         self.stability, self.recovery = stability, recovery
         self._limits = limits
+        self.owed: list[Note] = []
+        """Notes of a call that was refused: they go out with the next Ready."""
         self.published = 0
         """Events published in this incarnation."""
 
@@ -36,12 +39,12 @@ class Publisher:
         state = self.state
         if (view := self.removal.by) is not None:
             verdict = self.removal.verdict(view)
-            raise RemovedError(view.epoch, verdict.event, is_known=verdict.reason != "removed_unknown")
+            raise RemovedError(number_of(view.epoch), verdict.event, is_known=verdict.reason != "removed_unknown")
         if not state.live or self.removal.leaving:
             raise NotMemberError("only a member may publish, and this process is none, or is leaving")
         bundle, count = packed(self.me, self.published + 1, payloads), len(payloads)
         self._limits.check(count, len(bundle.body), self.published)
-        self._check_room(len(bundle.body), ready)
+        self._check_room(len(bundle.body))
         self.published += count
         self.recovery.bundles += 1
         taken = []
@@ -65,11 +68,13 @@ class Publisher:
         self.links.watch(now)
         return bundle
 
-    def _check_room(self, size: int, ready: Ready) -> None:
+    def _check_room(self, size: int) -> None:
         own, settings = self.state.own, self.settings
         records_max, bytes_max = settings.records_max // 4, settings.retained_bytes_max // 4
         if len(own.retained) >= records_max or self.stability.retained_bytes + size > bytes_max:
-            self.stability.settle(ready)
+            aside = Ready()
+            self.stability.settle(aside)
+            self.owed += aside.notes
         if len(own.retained) >= records_max:
             raise LimitError("records_max // 4", records_max, len(own.retained) + 1, transient=True)
         if self.stability.retained_bytes and self.stability.retained_bytes + size > bytes_max:

@@ -37,6 +37,7 @@ from whence.core.views.peers import NEVER
 from whence.core.views.stability import Stability
 from whence.core.views.streams import Stream
 from whence.core.views.view import MemberId
+from whence.epochs import is_founding
 from whence.types import Instant
 
 
@@ -155,10 +156,10 @@ class Recovery:
         if state.me is None:
             state.me = view.member_of(state.pid)
             if state.me is not None:
-                state.mark_epoch = state.me.joined - 1 if state.me.joined else 0
-                if not state.me.joined:
-                    state.opened = True
-                state.entered = view.epoch if not state.me.joined else view.epoch - 1
+                founds = is_founding(state.me.joined)
+                state.opened |= founds
+                state.mark_epoch = state.me.joined if founds else state.me.joined - 1
+                state.entered = view.epoch if founds else view.epoch - 1
         nonces = dict(zip(view.members, view.nonces, strict=True))
         for pid, joined, slot, start in entry.slots:
             member = MemberId(pid, joined)
@@ -237,8 +238,7 @@ class Recovery:
                 if stream is None or stream.base is None:
                     continue
                 if message.number <= stream.got:
-                    stream.retained.setdefault(message.number, message)  # somebody may lack it
-                    stream.stored = max(stream.stored, message.number)
+                    self._retain_taken(stream, message)
                 if message.number != stream.got + 1:
                     continue
                 if state.has_past(message) and not state.waits_for_cut(message):
@@ -248,6 +248,11 @@ class Recovery:
                     self.changes.inbox.stage.got(stream, message, 0, now, ready)
                     self.changes.close_cuts()
                     progress = True
+
+    def _retain_taken(self, stream: Stream, message: Message) -> None:
+        """Retain a message in custody that was taken here: somebody may lack it."""
+        stream.retained.setdefault(message.number, message)
+        stream.stored = max(stream.stored, message.number)
 
     def _restore_cuts(self) -> None:
         state = self.state
@@ -268,7 +273,7 @@ class Recovery:
         if state.me is None:
             return [] if self._ended is None else [journal.encode(self._ended)]
         state.count_taken()
-        mine = state.own
+        mine, joined, opened = state.own, state.me.joined, state.opened
         first = next(iter(mine.retained), mine.got + 1)
         unstable = sum(isinstance(message, ViewMessage) for message in mine.retained.values())
         entries: list[journal.Entry] = [
@@ -280,7 +285,7 @@ class Recovery:
             *[Adopted(state.views[epoch], []) for epoch in sorted(state.views)],
             *[self._as_it_is(stream) for stream in state.streams.values()],
             Entered(state.entered),
-            *([Opened(self.changes.inbox.stage.start or 0)] if state.opened and state.me.joined else []),
+            *([Opened(self.changes.inbox.stage.start or 0)] if opened and not is_founding(joined) else []),
         ]  # fmt: skip
         if state.frozen:
             entries.append(Frozen(state.entered, state.report_ballot, list(state.frozen)))

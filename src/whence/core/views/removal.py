@@ -101,7 +101,7 @@ class Removal:
         """Return the note that a view removed this member: with how far its own messages count."""
         assert self.state.me is not None
         cut = view.cut_of(self.state.me)
-        if cut is None:
+        if cut is None or view.forced_from is not None:
             return Note("leave", "removed_unknown", epoch=view.epoch)
         last = self.stability.settled_last
         for number in sorted(self.state.own.retained):

@@ -61,6 +61,9 @@ class ViewState:
         """The epoch of the last message that was got of each member."""
         self.has_begun = False
         """Whether some stream may have a message that was taken in part and has to come again."""
+        self.ends: dict[MemberId, int] = {}
+        """Members that an operator's view removed, and how far they count: what they published later is lost, and what
+        follows it does not wait."""
         self.stored_at_report: dict[MemberId, int] | None = None
         """What counted for `majority` at the first report of this instance: it stands still until the next view."""
 
@@ -85,6 +88,8 @@ class ViewState:
     def remember(self, view: View) -> None:
         """Remember a view that is decided."""
         self.views[view.epoch] = view
+        if view.forced_from is not None:
+            self.ends.update({cut.member: cut.number for cut in view.cuts})
         if len(self.views) > VIEWS_MAX:
             for epoch in sorted(self.views)[: len(self.views) - VIEWS_MAX]:
                 if epoch < self.entered and not self._in_use(epoch):
@@ -198,7 +203,7 @@ class ViewState:
         """Tell whether everything that a message of an earlier view follows was got, or is not for this member."""
         for member, needed in zip(self.views[message.epoch].members, message.past, strict=True):
             stream = self.streams.get(member)
-            if stream is not None and (stream.base is None or stream.got < needed):
+            if stream is not None and (stream.base is None or stream.got < min(needed, self.ends.get(member, needed))):
                 return False
         return True
 
@@ -221,6 +226,7 @@ class ViewState:
         missing: list[tuple[MemberId, int]] = []
         for member, needed in zip(self.views[message.epoch].members, message.past, strict=True):
             stream = self.streams.get(member)
+            needed = min(needed, self.ends.get(member, needed))
             if stream is not None and stream.base is not None and stream.got < needed:
                 missing.append((member, needed))
         return missing

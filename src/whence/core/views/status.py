@@ -9,6 +9,7 @@ from whence.core.views.newcomer import Newcomer
 from whence.core.views.peers import Peer
 from whence.core.views.state import ViewState
 from whence.core.views.view import MemberId
+from whence.epochs import generation_of, is_founding, number_of
 
 
 class Status:
@@ -25,8 +26,9 @@ class Status:
         if state.me is None or state.entered not in state.views:
             return None
         return ViewStatus(
-            epoch=state.entered,
-            adopted=state.adopted,
+            epoch=number_of(state.entered),
+            adopted=number_of(state.adopted),
+            generation=generation_of(state.adopted),
             members=tuple(self._member(member) for member in state.view.members),
             frozen=tuple(state.frozen),
             leader=changes.wishes.leads(),
@@ -38,16 +40,17 @@ class Status:
         voter = member in state.view.voters
         if member == state.me:
             lag = sum(max(0, stream.got - stream.taken) for stream in state.here)
-            return MemberStatus(member.pid, member.joined, voter, state.live, False, lag)
+            return MemberStatus(member.pid, number_of(member.joined), voter, state.live, False, lag)
         if peer is None or peer.member != member:  # a later view, which is not entered yet, is without it
-            return MemberStatus(member.pid, member.joined, voter, False, True, 0)
+            return MemberStatus(member.pid, number_of(member.joined), voter, False, True, 0)
         suspected = member.pid in self._links.suspects.now
-        return MemberStatus(member.pid, member.joined, voter, self._is_live(peer), suspected, self._lag(peer))
+        live, lag = self._is_live(peer), self._lag(peer)
+        return MemberStatus(member.pid, number_of(member.joined), voter, live, suspected, lag)
 
     def _is_live(self, peer: Peer) -> bool:
         """Tell whether a member has shown that it is opened: before, a newcomer has nothing of older members."""
         place = self._state.latest.place_of(peer.member.pid)
-        return not peer.member.joined or any(got for at, got in enumerate(peer.got) if at != place)
+        return is_founding(peer.member.joined) or any(got for at, got in enumerate(peer.got) if at != place)
 
     def _lag(self, peer: Peer) -> int:
         """Return the messages that were got here and that a member's application is not known to have taken."""
@@ -61,6 +64,8 @@ class Status:
     def _waits_for(self) -> list[int]:
         """Return the members that a change led here waits for, or those of which something is missing here."""
         state, leader = self._state, self._changes.leader
+        if self._changes.force.survivors:
+            return self._changes.force.waits_for
         if leader.attempt is not None:
             return leader.waits_for
         return [member.pid for member in state.open_cuts]
@@ -69,6 +74,9 @@ class Status:
         """Say what this process waits for before it is live; empty if it is, or was removed."""
         state = self._state
         if state.me is None:
+            if rivals := self._newcomer.rivals:
+                others = ", ".join(map(str, rivals))
+                return f"an operator: process {others} is in another group of this name than those that answered first"
             asked = ", ".join(map(str, self._newcomer.contacts))
             return f"a quorum of the voters to add it (it asked {asked})" if asked else "a member to ask"
         if state.live or self._changes.removal.by is not None:

@@ -17,6 +17,7 @@ from whence.core.views.order import Order
 from whence.core.views.state import ViewState
 from whence.core.views.streams import Stream
 from whence.core.views.view import MarkAt, MemberId
+from whence.epochs import is_founding, number_of
 from whence.types import Instant
 
 RESERVE = 1 << 16
@@ -90,7 +91,7 @@ class TotalOrder(Order):
     def may_mark(self) -> bool:
         """Tell whether an own mark may be published: a newcomer must know where it begins."""
         me = self.state.me
-        if self.start is not None or me is None or not me.joined:
+        if self.start is not None or me is None or is_founding(me.joined):
             return True
         start = 0
         for epoch, view in self.state.views.items():
@@ -134,7 +135,7 @@ class TotalOrder(Order):
     def is_caught_up(self) -> bool:
         """Tell whether a newcomer has everything of the older members up to where it begins."""
         me, start = self.state.me, self.start
-        if me is None or not me.joined:
+        if me is None or is_founding(me.joined):
             return True
         return start is not None and all(
             max(stream.promised, stream.clock) >= start
@@ -221,4 +222,4 @@ class TotalOrder(Order):
 
 
 def _mark(message: Message, member: MemberId) -> Mark:
-    return Mark((message.clock, member.pid, member.joined, 0), epoch=message.epoch)
+    return Mark((message.clock, member.pid, number_of(member.joined), 0), epoch=message.epoch)

@@ -1,7 +1,8 @@
 """A view: who is in the group, from one epoch to the next, and who votes on the next one.
 
-Laws: there is one view per epoch. A member is a peer and the epoch of the view that added it, so a peer that comes
-again is another member, and no packet for one is taken by the other. Two quorums of the voters of a view meet.
+Laws: there is one view per epoch (whence/epochs.py). A member is a peer and the epoch of the view that added it, so a
+peer that comes again is another member, and no packet for one is taken by the other. Two quorums of the voters of a
+view meet.
 """
 
 from collections.abc import Iterable
@@ -9,6 +10,7 @@ from typing import Annotated, NamedTuple, TypeAlias
 
 from msgspec import Meta, Struct
 
+from whence.epochs import EPOCH_MAX, first_epoch
 from whence.limits import CLOCK_NODES_MAX, SEQ_MAX
 from whence.types import Incarnation, PeerId
 
@@ -19,7 +21,7 @@ VOTERS_MAX = 7
 MARKS_MAX = 32
 """Marks of one member that others remember. A newcomer that needs an older one is not opened, and joins anew."""
 
-Epoch: TypeAlias = Annotated[int, Meta(ge=0, le=2**62)]
+Epoch: TypeAlias = Annotated[int, Meta(ge=0, le=EPOCH_MAX)]
 Number: TypeAlias = Annotated[int, Meta(ge=0, le=SEQ_MAX)]
 Clock: TypeAlias = Annotated[int, Meta(ge=0, le=2**62)]
 
@@ -73,6 +75,8 @@ class View(Struct, frozen=True, array_like=True, gc=False):
     """Per member, the incarnation of the process that was added: no other process may act for it before it has a
     journal. 0: any, for founders."""
     cuts: Annotated[list[Cut], Meta(max_length=CLOCK_NODES_MAX)]
+    forced_from: Epoch | None = None
+    """The view that an operator replaced by this one, without asking its voters: a generation begins here."""
 
     def is_valid(self) -> bool:
         """Tell whether every peer is one member, voters are members, and nobody was added later than this."""
@@ -122,7 +126,8 @@ class View(Struct, frozen=True, array_like=True, gc=False):
         return 2 * weight > 2 * len(voters) + casting
 
 
-def first_view(pids: Iterable[int]) -> View:
+def first_view(pids: Iterable[int], birth: int = 0) -> View:
     """Return the view with which a group begins: its founders, the first of which vote."""
-    members = [MemberId(pid, 0) for pid in sorted(pids)]
-    return View(0, members, members[:VOTERS_MAX], [0] * len(members), [])
+    epoch = first_epoch(birth)
+    members = [MemberId(pid, epoch) for pid in sorted(pids)]
+    return View(epoch, members, members[:VOTERS_MAX], [0] * len(members), [])

@@ -50,6 +50,8 @@ class Wishes:
         self._fruitless = 0
         self._promote_at: Instant = -NEVER
         """When voters may be added again."""
+        self.is_suspended = False
+        """Whether an operator forces a view here: nothing else is led meanwhile."""
         self._tries = 0
         """Attempts in this instance: each may take longer than those before."""
         self.next_at: Instant = NEVER
@@ -130,6 +132,21 @@ class Wishes:
             elif now - since >= settings.join_timeout_ns:
                 condemned[member.pid] = None
         return condemned
+
+    def _would_block(self, now: Instant) -> dict[int, None]:
+        """Return the suspected for whose report no removal should wait: newcomers that have not said a word, and
+        members that are soon removed anyway."""
+        state, patience = self.state, self.settings.remove_after_ns // 2
+        blocking: dict[int, None] = {}
+        for pid in self.links.suspects.now:
+            peer = self.links.peers.get(pid)
+            stream = state.streams.get(peer.member) if peer is not None else None
+            if peer is None or stream is None:
+                continue
+            is_new = peer.member in self._added_at and not stream.got
+            if is_new or (patience and peer.suspected_at != NEVER and now - peer.suspected_at >= patience):
+                blocking[pid] = None
+        return blocking
 
     # --- who leads ---
 
@@ -263,7 +280,7 @@ class Wishes:
         lets_go: bool, now: Instant, ready: Ready,
     ) -> None:  # fmt: skip
         leader, state = self.leader, self.state
-        if state.entered != state.adopted:
+        if state.entered != state.adopted or self.is_suspended:
             return
         attempt = leader.attempt
         if attempt is not None and now - attempt.moved_at < self._patience:
@@ -275,6 +292,7 @@ class Wishes:
             joins,
             frozen,
             silent=self.links.suspects.now,
+            along=self._would_block(now),
             lets_go=lets_go,
             wants_promotion=self._may_promote(now),
             now=now,

@@ -2,7 +2,8 @@
 suspicions, deaths for good and restarts of all.
 
 Half the groups have journals. Whoever dies for good is removed when the run heals: by an operator in groups with
-journals, by itself in the others.
+journals, by itself in the others. In some runs an operator forces a generation: because most members died for good, or
+though the others are there.
 """
 
 from random import Random
@@ -19,6 +20,8 @@ SETTLE_NS = 6_000 * MS
 LIVE_NS = 600 * MS
 REST_NS = 6_000 * MS
 DEADLINE_NS = 3_000 * MS
+FORCED = 0.06
+"""The share of runs in which an operator forces a generation."""
 FIRST_NEWCOMER = 20
 
 
@@ -64,6 +67,7 @@ def _draw(level: str, seed: int) -> Scenario:
     _faults(plan, rng, hard=hard)
     _crashes(plan, rng, durable=durable)
     _removals(plan, rng)
+    _force(plan, RandomStreams(seed).of("force"))
     settings: dict[str, Any] = {
         "membership": "living",
         "spread": "mesh",
@@ -196,3 +200,22 @@ def _removals(plan: Plan, rng: Random) -> None:
         for node in nodes:
             if node != dead:
                 plan.acts.append(Act(at_ns=SAFETY_NS + 500 * MS, node=node, name="remove", argument=dead))
+
+
+def _force(plan: Plan, rng: Random) -> None:
+    """Let an operator name survivors: after the others died, or while they may be there."""
+    if rng.random() >= FORCED:
+        return
+    founders = list(range(plan.founders))
+    if rng.random() < 0.5:
+        survivors = rng.sample(founders, rng.randint(1, max(1, (plan.founders - 1) // 2)))
+        at = SAFETY_NS + 1_000 * MS
+        for node in founders:
+            if node not in survivors and node not in plan.dead:
+                plan.dead.append(node)
+                plan.faults.append(Fault(kind="crash", at_ns=_time(rng), nodes=[node], disk="lost"))
+    else:
+        survivors = rng.sample(plan.everybody, rng.randint(1, len(plan.everybody) - 1))
+        at = _time(rng)
+    mask = sum(1 << pid for pid in survivors)
+    plan.acts += [Act(at_ns=at + again, node=survivors[0], name="force", argument=mask) for again in (0, 1_000 * MS)]

@@ -11,6 +11,7 @@ from whence.core.views.changes import Changes
 from whence.core.views.leader import Leader
 from whence.core.views.member import ViewMember
 from whence.core.views.participant import Participant
+from whence.core.views.removal import Removal
 from whence.core.views.total_order import TotalOrder
 from whence.core.views.wishes import Wishes
 from whence_lab.mutants.living.changes import (
@@ -25,6 +26,7 @@ from whence_lab.mutants.living.changes import (
     FallsSilent,
     FlushesTheRemovedOnly,
     FreezesAnew,
+    GivesUpInSilence,
     IgnoresWhatWasAccepted,
     LeaversDoNotReport,
     MayRemoveFewer,
@@ -32,6 +34,8 @@ from whence_lab.mutants.living.changes import (
     RemovesAnyNumber,
     SuppliesAnything,
     TakesOldTargets,
+    TellsWhoSpeaks,
+    WaitsForTheLeaver,
 )
 from whence_lab.mutants.living.exchange import (
     ComparesOneTooFew,
@@ -55,25 +59,30 @@ from whence_lab.mutants.living.messages import (
     ForgetsItsVotes,
     ForgetsWhatIsFrozen,
     ForgetsWhatOthersMayLack,
+    ForgetsWhatWasTaken,
     GoesOnAfterTheReport,
     NoCustodyOfTheRemoved,
     OpensWithTheFirstMark,
     OpensWithTheMarks,
     ReadsWhatIsOlder,
+    ReportsWhatIsThere,
     SaysThatItHasAll,
     SendsBeforeItsMark,
     StableWhenReceived,
     StoresAfterTheReport,
     TakesMessagesOfLaterViews,
     TakesMessagesOfTheRemoved,
+    WaitsForEveryCut,
 )
 from whence_lab.mutants.living.order import (
     BeginsAtTheLeastMark,
     BeginsWithoutTheRemoved,
     BelievesPromisesAtOnce,
+    ForgetsWhatItLeftOut,
     LiveBeforeItsFirstKey,
     OverlooksTheFrozen,
     PromisesInMemory,
+    TakesItsOwnMark,
     WaitsForTheRemoved,
 )
 
@@ -94,9 +103,11 @@ def _parts(**parts: type) -> Plant:
 
 def _changes(
     *, leader: type[Leader] = Leader, participant: type[Participant] = Participant, wishes: type[Wishes] = Wishes,
-    **parts: type,
+    removal: type[Removal] = Removal, **parts: type,
 ) -> Plant:  # fmt: skip
-    kinds = {"leader_type": leader, "participant_type": participant, "wishes_type": wishes}
+    kinds = {
+        "leader_type": leader, "participant_type": participant, "wishes_type": wishes, "removal_type": removal,
+    }  # fmt: skip
     kind = type("PlantedChanges", (Changes,), kinds)
     return _parts(changes_type=kind, **parts)
 
@@ -120,7 +131,7 @@ BUGS = (
     ("cut_mine", "agreement", "cuts where the leader is", _changes(leader=CutsWhereItIs), _ANY),
     ("cut_min", "agreement", "cuts at the minimum", _changes(leader=CutsAtTheMinimum), _ANY),
     ("report_quorum", "verdict", "asks a quorum how far it is", _changes(leader=AsksAQuorum), _ANY),
-    ("no_flush", "agreement", "decides before the flush", _changes(leader=DecidesBeforeTheFlush), _ANY, _DIRECTED),
+    ("no_flush", "liveness", "decides before the flush", _changes(leader=DecidesBeforeTheFlush), _ANY, _DIRECTED),
     ("no_floor", "receipts", "flushes the removed only", _changes(leader=FlushesTheRemovedOnly), _ANY, _DIRECTED),
     ("no_retention", "agreement", "forgets what others may lack",
      _changes(participant=SaysThatItHasAll, inbox_type=ForgetsWhatOthersMayLack), _ANY),
@@ -143,7 +154,7 @@ BUGS = (
     ("any_removal", "receipts", "removes a majority at once", _changes(leader=RemovesAnyNumber), _ANY),
     ("freeze_not_durable", "agreement", "freezes in memory", _parts(journal_type=ForgetsWhatIsFrozen), _ANY, _DIRECTED),
     ("old_targets", "agreement", "goes by old targets", _changes(participant=TakesOldTargets), _ANY, _DIRECTED),
-    ("D_may_shrink", "agreement", "removes fewer than it began to",
+    ("D_may_shrink", "verdict", "removes fewer than it began to",
      _changes(leader=MayRemoveFewer, participant=FreezesAnew), _ANY, _DIRECTED),
     ("cut_not_awaited", "causal", "enters with something missing",
      _parts(changes_type=EntersWithOpenCuts, state_type=DoesNotWaitForCuts), _ANY, _DIRECTED),
@@ -185,4 +196,17 @@ BUGS = (
     ("hands_nothing_over_again", "agreement", "hands over nothing after a crash",
      _member(DeliversNothingTwice), _CAUSAL),
     ("not_for_itself", "agreement", "does not deliver its own messages", _member(NotForItself), _CAUSAL),
+    ("waits_for_any_cut", "agreement", "waits for who came later",
+     _parts(state_type=WaitsForEveryCut), _ANY, _DIRECTED),
+    ("reports_what_is_there", "agreement", "conceals what it acted on",
+     _changes(participant=ReportsWhatIsThere), _ANY, _DIRECTED),
+    ("gives_up_in_silence", "liveness", "ends an attempt without a view",
+     _changes(leader=GivesUpInSilence), _ANY, _DIRECTED),
+    ("waits_for_the_leaver", "liveness", "lets a leaver lead", _changes(wishes=WaitsForTheLeaver), _ANY, _DIRECTED),
+    ("tells_who_speaks", "liveness", "does not tell the removed", _changes(removal=TellsWhoSpeaks), _ANY, _DIRECTED),
+    ("forgets_what_was_taken", "agreement", "retains what was not taken only",
+     _parts(recovery_type=ForgetsWhatWasTaken), _ANY, _DIRECTED),
+    ("own_mark_as_promise", "strict_total", "believes who came with it", _order(TakesItsOwnMark), _TOTAL, _DIRECTED),
+    ("forgets_what_it_left_out", "agreement", "leaves out in memory",
+     _order(ForgetsWhatItLeftOut), _TOTAL, _DIRECTED),
 )  # fmt: skip

@@ -10,6 +10,7 @@ from whence.core.views.changes import Changes
 from whence.core.views.items import Accepted, Flushed, Freeze, JoinRequest, Nak, Promise, Report, Target
 from whence.core.views.leader import Leader
 from whence.core.views.participant import Participant
+from whence.core.views.removal import Removal
 from whence.core.views.view import NO_BALLOT, VOTERS_MAX, Ballot, View
 from whence.core.views.wishes import Wishes
 from whence.types import Instant
@@ -127,11 +128,11 @@ class LeaversDoNotReport(Leader):
 
     def plan(
         self, condemned: dict[int, None], leavers: dict[int, None], joins: dict[int, int], frozen: dict[int, None],
-        *, silent: Container[int], lets_go: bool, wants_promotion: bool, now: Instant,
+        *, silent: Container[int], along: dict[int, None], lets_go: bool, wants_promotion: bool, now: Instant,
     ) -> Plan | None:  # fmt: skip
         return super().plan(
             condemned | leavers, {}, joins, frozen,
-            silent=silent, lets_go=lets_go, wants_promotion=wants_promotion, now=now,
+            silent=silent, along=along, lets_go=lets_go, wants_promotion=wants_promotion, now=now,
         )  # fmt: skip
 
 
@@ -143,11 +144,11 @@ class MayRemoveFewer(Leader):
 
     def plan(
         self, condemned: dict[int, None], leavers: dict[int, None], joins: dict[int, int], frozen: dict[int, None],
-        *, silent: Container[int], lets_go: bool, wants_promotion: bool, now: Instant,
+        *, silent: Container[int], along: dict[int, None], lets_go: bool, wants_promotion: bool, now: Instant,
     ) -> Plan | None:  # fmt: skip
         return super().plan(
             condemned, leavers, joins, {},
-            silent=silent, lets_go=lets_go, wants_promotion=wants_promotion, now=now,
+            silent=silent, along=along, lets_go=lets_go, wants_promotion=wants_promotion, now=now,
         )  # fmt: skip
 
     def receive(
@@ -229,3 +230,45 @@ class FallsSilent(Changes):
     def receive(self, sender: int, item: object, now: Instant, ready: Ready) -> None:
         if self.removal.by is None:
             super().receive(sender, item, now, ready)  # type: ignore[arg-type]
+
+
+class GivesUpInSilence(Leader):
+    """Ends an attempt that changes nothing without a view, so that those who reported wait for ever (T40)."""
+
+    def plan(
+        self, condemned: dict[int, None], leavers: dict[int, None], joins: dict[int, int], frozen: dict[int, None],
+        *, silent: Container[int], along: dict[int, None], lets_go: bool, wants_promotion: bool, now: Instant,
+    ) -> Plan | None:  # fmt: skip
+        return super().plan(
+            condemned, leavers, joins, frozen,
+            silent=silent, along=along, lets_go=False, wants_promotion=wants_promotion, now=now,
+        )  # fmt: skip
+
+    def _propose(self, attempt: Attempt, ready: Ready) -> None:
+        value = self._removal(attempt)
+        if value.members == attempt.view.members and value.voters == attempt.view.voters:
+            self.fruitless += 1
+            self.attempt = None
+        else:
+            self._vote(attempt, value, ready)
+
+
+class WaitsForTheLeaver(Wishes):
+    """Lets a member that leaves lead, and it passes the lead on (T41)."""
+
+    def _leader(self, condemned: dict[int, None]) -> int:
+        state = self.state
+        for voter in state.latest.voters:
+            pid = voter.pid
+            if pid == state.pid and self._may_leave():
+                continue
+            if pid == state.pid or not any(pid in some for some in (self.links.suspects.now, condemned, state.frozen)):
+                return pid
+        return state.pid
+
+
+class TellsWhoSpeaks(Removal):
+    """Does not tell the removed that they are, unless they say something (T42)."""
+
+    def adopted(self, view: View, now: Instant) -> None:
+        pass

@@ -10,6 +10,7 @@ from whence.core.views.links import Links
 from whence.core.views.newcomer import Newcomer
 from whence.core.views.participant import Participant
 from whence.core.views.peers import Peer
+from whence.core.views.recovery import Recovery
 from whence.core.views.stability import Stability
 from whence.core.views.state import ViewState
 from whence.core.views.streams import Stream
@@ -199,3 +200,28 @@ class AnswersToItsNumber(Newcomer):
             nonces[place] = self.state.incarnation
             view = structs.replace(view, nonces=nonces)
         super().added(view, now, ready)
+
+
+# --- what is waited for, reported and retained ---
+
+
+class WaitsForEveryCut(ViewState):
+    """Waits for what is missing of any removed member, also of one that came after the message (T38)."""
+
+    def waits_for_cut(self, message: Message) -> bool:
+        return bool(self.open_cuts)
+
+
+class ReportsWhatIsThere(Participant):
+    """Does not report what it acted on and has no more (T39)."""
+
+    def report(self, ballot: Ballot) -> Report:
+        report = super().report(ballot)
+        return structs.replace(report, acted_on=report.got)
+
+
+class ForgetsWhatWasTaken(Recovery):
+    """Retains after a restart only what its application has not taken, whoever lacks the rest (T43)."""
+
+    def _retain_taken(self, stream: Stream, message: Message) -> None:
+        pass

@@ -4,7 +4,7 @@ from whence.core.ready import Ready
 from whence.core.views.journal import Reserve, encode
 from whence.core.views.streams import Stream
 from whence.core.views.total_order import TotalOrder
-from whence.core.views.view import MemberId
+from whence.core.views.view import MarkAt, MemberId
 from whence.types import Instant
 
 
@@ -72,6 +72,24 @@ class LiveBeforeItsFirstKey(TotalOrder):
 
     def is_caught_up(self) -> bool:
         return True
+
+
+class TakesItsOwnMark(TotalOrder):
+    """Takes its own mark for the promise of those that came with it (T44)."""
+
+    def marked(self, mark: MarkAt) -> None:
+        for member, stream in self.state.streams.items():
+            if mark.prev < member.joined <= mark.epoch:
+                stream.promised = max(stream.promised, mark.clock)
+
+
+class ForgetsWhatItLeftOut(TotalOrder):
+    """Does not write down which messages before its first key it left out (T45)."""
+
+    def _hand(self, stream: Stream, number: int, hold_ns: int, ready: Ready) -> None:
+        remembers, self.state.remembers = self.state.remembers, False
+        super()._hand(stream, number, hold_ns, ready)
+        self.state.remembers = remembers
 
 
 def _base_clocks(order: TotalOrder) -> list[int]:

@@ -1,0 +1,87 @@
+"""whence force: an operator goes on with the members that are left, where a living group has lost its quorum."""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from whence.cli.members import LOOK_S, view_of
+from whence.cli.output import print_json, print_message
+from whence.errors import OutcomeUnknownError, UsageError
+from whence.net.status_client import Force, ask, send_request, the_node
+
+RISKS = (
+    "Nothing is promised across this. What only the others have is lost, also what was acknowledged. If the others "
+    "still run, the group is split until they meet the survivors; then they are out, and what they published meanwhile "
+    "counts for nobody else. Bring them back instead if you can."
+)
+
+
+def force(
+    group: Annotated[str, typer.Argument(help="A living group that the node is in.")],
+    survivors: Annotated[str, typer.Option(help="The members that go on, by number: 1,2. This node must be one.")],
+    pid: Annotated[int | None, typer.Option(help="The node on this machine to tell.")] = None,
+    socket: Annotated[Path | None, typer.Option(help="Its status socket, if it is not where it usually is.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask: the risk is understood.")] = False,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait until the survivors go on.")] = 30.0,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Go on with the named members where a living group has lost its quorum: they become another generation of it.
+
+    Nothing is promised across it, so it asks first. Whoever is not named and runs is out as soon as it meets a
+    survivor, and may join anew. Every survivor must run and be reached.
+    Example: whence force alps --survivors 1,2 --pid 1
+    Exit code 0: they go on. 2: refused, not done in time, or no such node runs here.
+    """
+    chosen = _numbers(survivors)
+    path = the_node(pid, socket)
+    view = asyncio.run(view_of(path, group))
+    gone = [each["pid"] for each in view["members"] if each["pid"] not in chosen]
+    if not yes:
+        _confirm(group, chosen, gone)
+    generation = asyncio.run(_force(path, group, chosen, view["generation"], timeout))
+    if json:
+        print_json(0, group=group, survivors=chosen, generation=generation)
+    else:
+        print_message(f"group {group!r} goes on with {_names(chosen)}, as generation {generation}")
+
+
+def _numbers(given: str) -> list[int]:
+    """Return the survivors. Raises UsageError."""
+    try:
+        return [int(each) for each in given.split(",")]
+    except ValueError:
+        raise UsageError(f"--survivors takes numbers of members, such as 1,2, not {given!r}") from None
+
+
+def _names(pids: list[int]) -> str:
+    return ", ".join(map(str, pids)) or "nobody"
+
+
+def _confirm(group: str, survivors: list[int], gone: list[int]) -> None:
+    """Ask whether it is meant. Raises UsageError if it is not, or where nobody can be asked."""
+    if not sys.stdin.isatty():
+        raise UsageError(f"whence force asks before it acts, and there is no terminal; {RISKS} If it is meant: --yes")
+    print_message(f"group {group!r} would go on with {_names(survivors)}, without {_names(gone)}. {RISKS}")
+    if typer.prompt("Type the name of the group to do it", default="", show_default=False) != group:
+        raise UsageError("nothing was forced")
+
+
+async def _force(path: Path, group: str, survivors: list[int], before: int, timeout_s: float) -> int:
+    """Force; return the generation that came of it. Raises OutcomeUnknownError, JoinError, UsageError."""
+    await send_request(path, Force(group, survivors))
+    try:
+        async with asyncio.timeout(timeout_s):
+            while (generation := (await view_of(path, group))["generation"]) <= before:
+                await asyncio.sleep(LOOK_S)
+            return int(generation)
+    except TimeoutError:
+        status = await ask(path)
+        view = next((each.get("view") for each in status["groups"] if each["name"] == group), None) or {}
+        waits = ", ".join(map(str, view.get("waits_for", ()))) or "a view to be entered"
+        raise OutcomeUnknownError(
+            f"group {group!r} was not forced within {timeout_s:g} s; it waits for {waits}: name only members that run "
+            "and can be reached"
+        ) from None

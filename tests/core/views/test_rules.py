@@ -1,0 +1,53 @@
+"""Rules of living groups that no trap is about: receipts of refused calls, and who goes along with the removed."""
+
+import pytest
+
+from tests.core.views.group import Group, both, of, touching
+from whence.core.views.items import ViewMark
+from whence.core.views.settings import MS, ViewSettings
+from whence.errors import LimitError
+
+SECOND = 1_000 * MS
+
+
+def test_a_refused_publication_does_not_swallow_the_receipt_of_an_earlier_one() -> None:
+    group = Group("causal-living", None, ViewSettings(journal=True, retained_bytes_max=400))
+    group.slow = {0}
+    first = group.publish(0)
+    member = group.members[0]
+    _, ready = member.publish([b"y" * 60], group.now)
+    group._carry_out(0, ready)
+    group.wait(SECOND)
+    assert not group.told(0, "settled")
+    member.taken[member.place_of(0, 1)] += 1
+    with pytest.raises(LimitError):
+        member.publish([b"z" * 60], group.now)
+    group.wait(SECOND)
+    assert [note.event for note in group.told(0, "settled")] == [first]
+
+
+@pytest.mark.parametrize("remove_after_ns", [0, 60 * SECOND])
+def test_newcomers_that_died_do_not_hold_up_each_others_removal(remove_after_ns: int) -> None:
+    group = Group("causal-living", None, ViewSettings(journal=False, remove_after_ns=remove_after_ns))
+    for pid in (7, 8, 9):
+        group.join(pid, 0)
+    group.wait(100 * MS, lose=both(of(ViewMark), touching(7, 8, 9)))
+    assert {7, 8, 9} <= set(group.pids(0))
+    for pid in (7, 8, 9):
+        group.crash(pid)
+    group.wait(SECOND)
+    group.remove(0, 8)
+    group.wait(2 * SECOND)
+    assert group.pids(0) == group.pids(1) == [0, 1, 2]
+
+
+def test_members_that_are_soon_removed_anyway_go_along_with_one_that_is_removed() -> None:
+    group = Group("causal-living", None, ViewSettings(journal=False, remove_after_ns=4 * SECOND), founders=5)
+    group.publish(0)
+    group.crash(3)
+    group.crash(4)
+    group.wait(3 * SECOND)
+    assert group.pids(0) == [0, 1, 2, 3, 4]
+    group.remove(0, 3)
+    group.wait(600 * MS)
+    assert group.pids(0) == [0, 1, 2]

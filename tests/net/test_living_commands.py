@@ -1,7 +1,7 @@
 """Groups at causal and total as people run them from shells: started, killed, started again, stopped all at once."""
 
+import asyncio
 import json
-import os
 import signal
 import subprocess
 import time
@@ -14,6 +14,7 @@ import pytest
 
 from tests.net.test_commands import DEADLINE_S, WHENCE, whence
 from whence.net.proxy import free_port
+from whence.net.status_client import ask
 
 LEVELS = pytest.mark.parametrize("level", ["causal", "total"])
 DATA = pytest.mark.parametrize("data", [True, False], ids=["data", "no data"])
@@ -40,9 +41,8 @@ class Node:
     def start(self) -> None:
         """Start an incarnation; do not wait for it."""
         self.socket.unlink(missing_ok=True)
-        self.process = subprocess.Popen(
-            self._command, stdout=subprocess.PIPE, stderr=(self.tmp / f"log-{self.pid}").open("a"), text=True
-        )
+        with (self.tmp / f"log-{self.pid}").open("a") as log:
+            self.process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=log, text=True)
 
     def up(self) -> None:
         """Wait until it is a member of all its groups."""
@@ -62,8 +62,9 @@ class Node:
 
     def members(self, group: str) -> list[int]:
         """Return who is in a group, as this node sees it."""
-        told = json.loads(whence("members", group, "--json", "--socket", self.socket))
-        return sorted(member["pid"] for member in told["members"])
+        told = asyncio.run(ask(self.socket))
+        view = next(each for each in told["groups"] if each["name"] == group)["view"]
+        return sorted(member["pid"] for member in view["members"])
 
     def sees(self, group: str, *pids: int) -> None:
         """Wait until these are the members of a group."""
@@ -83,8 +84,7 @@ def nodes(tmp: Path, count: int, *levels: str, data: bool, more: Sequence[str] =
     finally:
         for node in made:
             if node.process is not None and node.process.poll() is None:
-                os.kill(node.process.pid, signal.SIGKILL)
-                node.process.wait(DEADLINE_S)
+                node.end(signal.SIGKILL)
 
 
 def published(level: str, node: Node, *lines: str, **options: Any) -> None:

@@ -228,6 +228,22 @@ def test_an_incarnation_without_a_trace_between_two_others_is_told_by_what_was_t
     assert (0, 3, FORMER_MISSING) in found.incomplete
 
 
+def test_what_was_handed_out_before_a_directory_was_wiped_is_no_part_of_what_a_restart_counts(tmp_path: Path) -> None:
+    """The directory of the second incarnation knows no earlier one; the third goes on from it, and lost nothing."""
+    spooled(tmp_path, 0, 1, (Kind.JOIN, row(Kind.JOIN, 0, 1, 0)), handed(1, 1, 0), handed(1, 2, 1), handed(1, 3, 2))
+    fresh = TraceSegmentWriter(tmp_path, "alps", "fifo", 0, 2, about={"previous": None})
+    for each in (handed(2, 0, 7), handed(2, 1, 8)):
+        fresh.add(*each)
+    fresh.close()
+    again = TraceSegmentWriter(tmp_path, "alps", "fifo", 0, 3, about={"previous": 2})
+    for each in (restarted(3, 2), handed(3, 1, 9)):
+        again.add(*each)
+    again.close()
+    delivered, notes = told(gather([tmp_path], "alps", "run", "1", durable=True))
+    assert delivered == [(1, 0), (1, 1), (1, 2), (2, 7), (2, 8), (3, 9)]
+    assert notes == []
+
+
 def test_rows_that_are_not_numbered_on_are_missing(tmp_path: Path) -> None:
     """Gathering says so too, and adds no row: every reader sees it by itself."""
     spooled(tmp_path, 0, 1, (Kind.JOIN, row(Kind.JOIN, 0, 1, 1)), (Kind.NOTE, row(Kind.NOTE, 0, 1, 2)))

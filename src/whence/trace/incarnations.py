@@ -88,6 +88,12 @@ class Handed:
         self.manual = False
         """The application of the last incarnation acknowledged by itself."""
 
+    def forget(self) -> None:
+        """Begin with a data directory that knows no earlier incarnation: what was handed out before is not counted in
+        it."""
+        self._stretches.clear()
+        self._unseen, self._last, self._batch = 0, None, 0
+
     def begin(self, taken: int) -> bool:
         """Begin an incarnation that says what was taken: what was handed out beyond that was not taken. Return whether
         more was taken than handed out."""
@@ -129,6 +135,8 @@ def look_at(
         except TraceError as error:
             unreadable.append(error)
             continue
+        if not known.segments and head.get("previous", known) is None:
+            handed.forget()
         heads.append(head)
         known.segments.append(path)
         known.lost = ROWS_LOST if head.get("lost") else known.lost

@@ -160,3 +160,47 @@ def test_where_nobody_counts_a_delivery_costs_a_position_and_nothing_is_kept() -
     assert (offsets.position, offsets.delivered, offsets.handed) == (6, 6, 0)
     assert not offsets.survives
     assert offsets.owed() is None
+
+
+class Anew(Fetching):
+    """A member whose earlier membership has ended: it joins as another one."""
+
+    is_member = False
+
+
+def test_a_new_membership_begins_with_the_first_event_of_other_messages_in_the_same_places() -> None:
+    """What the former one had handed out in part is over, and nothing of the new one passes for it."""
+    memory = bytearray(ConsumerOffsets.BYTES)
+    former = Offsets(ConsumerOffsets(memory), Fetching(64))
+    whole, begun = (Bundle(0, 1, first, pack("<3I", 1, 1, 1), b"abc") for first in (1, 4))
+    for bundle in (whole, begun):
+        former.deliver(bundle)
+        former.hand(bundle, 3 if bundle is whole else 2)
+    former.take(4)
+    member = Anew(64)
+    offsets = Offsets(ConsumerOffsets(memory), member)
+    offsets.resume()
+    offsets.resumed()
+    assert member.taken[0] == 2
+    new = Bundle(0, 2, 1, pack("<3I", 1, 1, 1), b"def")
+    delivered = offsets.deliver(new)
+    assert (delivered.have, delivered.again, delivered.left) == (0, 0, 3)
+    offsets.hand(new, 3)
+    offsets.take(3)
+    assert member.taken[0] == 3
+    assert ConsumerOffsets(memory).messages[0] == 3
+
+
+def test_without_a_store_messages_are_counted_for_a_member_that_must_know() -> None:
+    member, taken = Fetching(2), list[int]()
+    offsets = Offsets(None, member)
+    offsets.on_taken = lambda bundle, count: taken.append(bundle.first)
+    bundle = Bundle(1, 1, 1, pack("<2I", 1, 1), b"ab")
+    offsets.deliver(bundle)
+    offsets.hand(bundle, 1)
+    offsets.take(1)
+    assert (member.taken, taken) == ([0, 0], [])
+    offsets.hand(bundle, 1)
+    offsets.take(1)
+    assert (member.taken, taken) == ([0, 1], [1])
+    assert not offsets.survives

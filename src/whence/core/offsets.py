@@ -21,7 +21,7 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
-from whence.core.member import Resuming
+from whence.core.member import Joining, Resuming
 from whence.types import Bundle
 
 EVENT_BITS = 16
@@ -89,7 +89,7 @@ class Offsets:
     """How far one application is in one group."""
 
     def __init__(self, store: Store | None, resuming: Resuming | None = None, *, manual: bool = False) -> None:
-        """Begin an incarnation. Without a store no later incarnation resumes; with a Resuming member, count by node.
+        """Begin an incarnation. Without a store no later incarnation resumes; for a Resuming member, count by node.
         `manual`: the application itself acknowledges what it has taken."""
         self._store = store
         self._resuming = resuming
@@ -97,7 +97,7 @@ class Offsets:
         """Messages of each node that the application has taken. The member reads them; they are counted only here."""
         self.survives = store is not None
         """Whether a later incarnation resumes from here."""
-        self.counts = store is not None or manual
+        self.counts = store is not None or manual or resuming is not None
         """Whether what is handed out and taken is counted event by event. Else a bundle is taken as a whole, when its
         last event is handed out, and the code that hands it out calls `on_taken`."""
         self.on_taken: Callable[[Bundle, int], None] = lambda bundle, count: None
@@ -145,10 +145,19 @@ class Offsets:
     def resumed(self) -> None:
         """Catch up with the member's journal, now that it was read: it may be ahead of the stored numbers."""
         if self._store is not None and self._resuming is not None:
+            if isinstance(self._resuming, Joining) and not self._resuming.is_member:
+                self._give_up(self._store)
             before = self._store.messages.copy()
             self._store.catch_up(self._messages)
             for node in [node for node in self._partly_taken if self._store.messages[node] > before[node]]:
                 del self._partly_taken[node]
+
+    def _give_up(self, store: Store) -> None:
+        """Count what an earlier membership handed out as taken, since it has ended: a new one counts other messages in
+        the same places, from their first event on."""
+        for node, taken in enumerate(store.messages):
+            begun = max(taken + (store.partly_taken[node] > 0), store.handed[node] >> EVENT_BITS)
+            self._messages[node] = max(self._messages[node], begun)
 
     def was_reported(self) -> bool:
         """Tell whether an earlier incarnation already reported the publication that the member reports now."""
@@ -223,6 +232,8 @@ class Offsets:
                 self._entries.popleft()
             if self._store is not None:
                 self._count(self._store, entry, some, whole=is_whole)
+            elif is_whole and self._resuming is not None:
+                self._messages[entry.node] += 1
         for entry in whole:
             self.on_taken(entry.bundle, entry.count)
 

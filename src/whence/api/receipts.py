@@ -1,4 +1,5 @@
-"""What a publisher can know about its events: accepted, stored, settled; and the bundle they travel in until then."""
+"""What a publisher can know about its events: accepted, stored, majority, settled; and the bundle they travel in until
+then."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from msgspec import Struct, field
 
 from whence.api.arguments import check_timeout
 from whence.api.wait_log import log_long_wait
+from whence.core.member import Living
 from whence.core.registry import LEVELS, stores_events
 from whence.core.runner import Done
 from whence.errors import OutcomeUnknownError, RemovedError, UsageError, WhenceError
@@ -22,6 +24,7 @@ class Durability(StrEnum):
 
     ACCEPTED = "accepted"
     STORED = "stored"
+    MAJORITY = "majority"
     SETTLED = "settled"
 
 
@@ -135,6 +138,36 @@ class Receipt(Struct, eq=False):
             ) from None
         return self.event
 
+    async def majority(self, timeout_s: float | None = None) -> EventId:
+        """Wait until a quorum of the voters of a living group has the events, on disk where they have one: no change
+        of the members that nobody forces loses them then.
+
+        Of a member that was removed, events up to its cut count, and for later ones RemovedError is raised. Raises
+        OutcomeUnknownError after `timeout_s` or when the group is closed; UsageError in groups that do not ask for it.
+        """
+        check_timeout(timeout_s)
+        driver = self._pending.driver
+        check_majority(driver)
+        member = driver.member
+        assert isinstance(member, Living)
+        first = await self.accepted()
+        last = first.seq + self._count - 1
+        try:
+            async with asyncio.timeout(timeout_s):
+                with log_long_wait(lambda: f"group {driver.group!r} waits for a majority to store what was published"):
+                    await driver.until(lambda: (member.majority() or 0) >= last or driver.left)
+        except RemovedError as verdict:
+            if verdict.covers(EventId(first.pid, first.incarnation, last)):
+                return first
+            raise
+        except TimeoutError:
+            raise OutcomeUnknownError(
+                f"after {timeout_s:g} s no quorum of the voters is known to have the events; it may still come"
+            ) from None
+        if (member.majority() or 0) < last:
+            raise OutcomeUnknownError("the group was closed, and no quorum of the voters is known to have the events")
+        return first
+
     async def settled(self, timeout_s: float | None = None) -> EventId:
         """Wait until every other known member has the events: at levels that retain them, its application.
 
@@ -184,16 +217,20 @@ class Receipt(Struct, eq=False):
 def check_until(until: str, timeout_s: float | None, driver: Driver) -> None:
     """Refuse what nobody can wait for before anything is published. Raises UsageError."""
     if until not in Durability.__members__.values():
-        raise UsageError(f"until is accepted, stored or settled, not {until!r}")
+        raise UsageError(f"until is accepted, stored, majority or settled, not {until!r}")
     if until == Durability.STORED:
         check_stores(driver)
+    elif until == Durability.MAJORITY:
+        check_majority(driver)
     check_timeout(timeout_s)
 
 
 async def wait_until(receipt: Receipt, until: str, timeout_s: float | None) -> None:
-    """Wait until events are stored or settled. Raises what `Receipt.stored` and `Receipt.settled` raise."""
+    """Wait until events are stored, by a majority, or settled. Raises what the method of that name raises."""
     if until == Durability.STORED:
         await receipt.stored(timeout_s)
+    elif until == Durability.MAJORITY:
+        await receipt.majority(timeout_s)
     else:
         await receipt.settled(timeout_s)
 
@@ -208,6 +245,15 @@ def check_stores(driver: Driver) -> None:
         so = " with these settings" if stores_events(level) else ""
         raise UsageError(f"level {level}{so} stores no events; levels that do, with a data directory: {storing}")
     raise UsageError("this group stores nothing; open it with durable=True and a data directory")
+
+
+def check_majority(driver: Driver) -> None:
+    """Raise UsageError where publications do not ask the voters to store them."""
+    member = driver.member
+    if not isinstance(member, Living):
+        raise UsageError(f"group {driver.group!r} has no voters: its members do not change by views")
+    if member.majority() is None:
+        raise UsageError("publications here ask nobody to store them; open the group with settings={'majority': True}")
 
 
 def _listed(pids: tuple[int, ...]) -> str:

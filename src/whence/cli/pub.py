@@ -32,13 +32,13 @@ def pub(
     until: Annotated[
         str,
         typer.Option(
-            help="Wait until all is accepted, stored (it survives a crash of this process; needs --data) or settled "
-            "(every other member has it)."
+            help="Wait until all is accepted, stored (it survives a crash of this process; needs --data), majority (a "
+            "quorum of the voters has it) or settled (every other member has it)."
         ),
     ] = "settled",
     timeout: Annotated[
         float | None,
-        typer.Option(min=0, help="Seconds to wait for stored or settled; then print what is missing and exit with 2."),
+        typer.Option(min=0, help="Seconds to wait for that; then print what is missing and exit with 2."),
     ] = None,
     members: Annotated[
         int, typer.Option(min=1, help="Wait until the group has this many members, this one included.")
@@ -79,6 +79,9 @@ def pub(
 
     given: dict[str, Any] = {"founders": live.parse_founders(founders), "settings": parse_settings(settings or [])}
 
+    if until == Durability.MAJORITY:
+        given["settings"]["majority"] = True
+
     async def main() -> int:
         async with live.opened_node(pid, data, make) as node:
             live.print_unreached(node)
@@ -104,7 +107,7 @@ def pub(
 
 def _check_until(until: str, data: Path | None) -> None:
     if until not in Durability.__members__.values():
-        raise UsageError(f"--until is accepted, stored or settled, not {until!r}")
+        raise UsageError(f"--until is accepted, stored, majority or settled, not {until!r}")
     if until == Durability.STORED and data is None:
         raise UsageError("--until stored needs --data, a directory that lasts: there it is stored")
 
@@ -123,6 +126,8 @@ async def _wait_until(receipt: Receipt, until: str, timeout_s: float | None) -> 
     await receipt.accepted()
     if until == Durability.STORED:
         await receipt.stored(timeout_s)
+    elif until == Durability.MAJORITY:
+        await receipt.majority(timeout_s)
     if until != Durability.SETTLED:
         return
     waiting = asyncio.ensure_future(receipt.settled(timeout_s))

@@ -198,6 +198,10 @@ class Living(Protocol):
     def removal_lacks(self, gone: Sequence[int]) -> tuple[int, ...]:
         """Return the voters without whom the others may not remove these members; empty if they may."""
 
+    def majority(self) -> int | None:
+        """Return the last event of this incarnation that a quorum of the voters has stored; None where publications do
+        not ask for it."""
+
 
 @runtime_checkable
 class Measured(Protocol):
@@ -247,6 +251,15 @@ class Resuming(Protocol):
 
     def place_of(self, pid: int, incarnation: int) -> int:
         """Return the place of a process among the nodes: its messages are counted there."""
+
+
+@runtime_checkable
+class Counting(Resuming, Protocol):
+    """May have to know what its application has taken although no later incarnation resumes: others wait for it."""
+
+    @property
+    def counts_taken(self) -> bool:
+        """Tell whether it must."""
 
 
 @runtime_checkable

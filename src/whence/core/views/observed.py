@@ -37,6 +37,11 @@ class Observed:
         """Return the number of messages with events that the application has taken, by slot."""
         return self.state.taken_counts
 
+    @property
+    def counts_taken(self) -> bool:
+        """Tell whether it must know what the application takes."""
+        return self.state.counts_taken
+
     def place_of(self, pid: int, incarnation: int) -> int:
         """Return the slot in which a process's messages are counted."""
         stream = self.state.stream_of(pid, incarnation)
@@ -63,6 +68,14 @@ class Observed:
         """Return the last event of this incarnation that every other member's application has taken."""
         last = self.stability.settled_last
         return last.seq if last is not None and last.incarnation == self.me.incarnation else 0
+
+    def majority(self) -> int | None:
+        """Return the last event of this incarnation that a quorum of the voters has stored; None where publications do
+        not ask for it."""
+        if not self.settings.majority:
+            return None
+        known = (self.stability.majority_last, self.stability.settled_last)
+        return max([last.seq for last in known if last is not None and last.incarnation == self.me.incarnation] or [0])
 
     def missing(self, last: int) -> tuple[int, ...]:
         """Return the other members whose applications are not known to have taken the events up to `last`: all of them

@@ -33,6 +33,8 @@ class Stability:
         """The last own event that is stable."""
         self.majority = 0
         """Own messages up to here are stored by a quorum."""
+        self.majority_last: EventId | None = None
+        """The last own event that is stored by a quorum, as far as it was not stable before that was known."""
         self.retained_bytes = 0
         """Payload bytes of own messages that are not stable."""
         self._settled_noted: EventId | None = None
@@ -134,10 +136,10 @@ class Stability:
                 return
             if view.has_quorum(pid for pid, stored in has.items() if stored >= number):
                 self.majority = number
-                self._note_receipt("majority", number, ready)
+                self._note_majority(number, ready)
                 return
 
-    def _note_receipt(self, reason: str, number: int, ready: Ready) -> None:
+    def _note_majority(self, number: int, ready: Ready) -> None:
         own = self.state.own
         while number and not isinstance(own.retained.get(number), ViewMessage):
             if number not in own.retained:
@@ -145,4 +147,5 @@ class Stability:
             number -= 1
         message = own.retained.get(number)
         if isinstance(message, ViewMessage):
-            ready.notes.append(Note("note", reason, event=last_event(message.bundle)))
+            self.majority_last = last_event(message.bundle)
+            ready.notes.append(Note("note", "majority", event=self.majority_last))

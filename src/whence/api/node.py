@@ -152,6 +152,7 @@ class Node:
         order: str | None = None,
         create: bool | None = None,
         remove_after_s: float | None = None,
+        lag_max_s: float | None = None,
         durable: bool = False,
         write: bool = False,
         receive: bool = True,
@@ -176,7 +177,9 @@ class Node:
         data directory never, unless given; 0: never) is removed. Without founders, `create=True` begins such a group
         even if a contact does not answer, and `create=False` never does. Level `causal` has fixed members on a tree
         (`spread=tree` or another setting of trees, or more than 16 founders), and level `total` a merge that bounds its
-        wait and may leave events out with `order="timed"`.
+        wait and may leave events out with `order="timed"`. `lag_max_s` removes a member whose application has not
+        taken, for so long, what another one took (0, unless given: never; then the others go on up to a bound, and
+        wait).
         `write` obtains a ticket at level `optimistic` and waits for it: without one a member only receives, until it
         calls `acquire_ticket`. With `order="timed"` it waits until a restarted process may publish. Elsewhere every
         member may.
@@ -207,7 +210,7 @@ class Node:
         _check_each(check_flag, write=write, receive=receive, durable=durable)
         if create is not None:
             check_flag("create", create)
-        chosen = {**(settings or {}), **_living(membership, order, remove_after_s)}
+        chosen = {**(settings or {}), **_living(membership, order, remove_after_s, lag_max_s)}
         beginners = pids_of("founders", founders)
         inbox = Inbox(
             str(level), inbox_events_max, Overflow.parse(overflow), receive=receive, on_batch=on_batch,
@@ -239,16 +242,19 @@ def _check_each(check: Callable[[str, Any], None], **given: Any) -> None:
         check(name, value)
 
 
-def _living(membership: str | None, order: str | None, remove_after_s: float | None) -> dict[str, Any]:
+def _living(
+    membership: str | None, order: str | None, remove_after_s: float | None, lag_max_s: float | None
+) -> dict[str, Any]:
     """Return the settings that concern how the members change, as far as they are given. Raises UsageError."""
     chosen: dict[str, Any] = {}
     if membership is not None:
         chosen["membership"] = membership
     if order is not None:
         chosen["order"] = order
-    if remove_after_s is not None:
-        check_seconds("remove_after_s", remove_after_s)
-        chosen["remove_after_ns"] = int(remove_after_s * 1e9)
+    for name, seconds in (("remove_after", remove_after_s), ("lag_max", lag_max_s)):
+        if seconds is not None:
+            check_seconds(f"{name}_s", seconds)
+            chosen[f"{name}_ns"] = int(seconds * 1e9)
     return chosen
 
 

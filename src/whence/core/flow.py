@@ -119,7 +119,7 @@ class Sources(NamedTuple):
     publishers: Callable[[], int]
     """Return the number of members that publish, including this one."""
     unsettled: Callable[[], Iterable[int]]
-    """Return the members that are not known to have everything published here."""
+    """Return the members that are not known to have the oldest event published here that some member lacks."""
     disk_is_behind: Callable[[], bool]
     """Tell whether something of the member waits for the disk."""
     refusal: Callable[[], Refusal | None] | None = None

@@ -14,7 +14,7 @@ from whence.core.flow import BundleLimits, Flow, Outbox, Sources
 from whence.core.level import BuildContext, ClockWatching, HoldingBytes, offsets_of
 from whence.core.level import remembers as does_remember
 from whence.core.links.reached import Reached
-from whence.core.member import Dynamic, Leased, Living, Member, Refusing, Resuming
+from whence.core.member import Counting, Dynamic, Leased, Living, Member, Refusing, Resuming
 from whence.core.membership.full_view import Directory
 from whence.core.ready import Note
 from whence.core.registry import stores_events
@@ -82,7 +82,8 @@ class Driver:
             epoch_floor=epoch_floor() if storage is None else 0, is_first_incarnation=context.is_first_incarnation,
         )  # fmt: skip
         self.member: Member = context.spec.build(context.me, context.settings, around)
-        resuming = self.member if remembers and isinstance(self.member, Resuming) else None
+        counts = remembers or (isinstance(self.member, Counting) and self.member.counts_taken)
+        resuming = self.member if counts and isinstance(self.member, Resuming) else None
         store = storage.offsets if storage is not None and remembers else None
         self.offsets = offsets_of(spec)(store, resuming, manual=sink.manual)
         self.offsets.on_taken = self.acknowledgements.taken
@@ -114,7 +115,7 @@ class Driver:
             clock=time.monotonic,
             members=lambda: len(node.members(context.group)),
             publishers=lambda: 1 + self.acknowledgements.publishers(),
-            unsettled=lambda: self.settling.behind(),
+            unsettled=lambda: self.settling.slowest(),
             disk_is_behind=lambda: self.runner.waits,
             refusal=self.refusal if self._refusing is not None else None,
         )

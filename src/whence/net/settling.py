@@ -33,5 +33,10 @@ class Settling:
         """Return the other members that are not known to have all that was published here."""
         return self.missing(self._credit.last)
 
+    def slowest(self) -> tuple[int, ...]:
+        """Return the other members that are not known to have the oldest own event that is not settled: publishers here
+        wait for them."""
+        return self.missing(self.settled() + 1) if self.settled() < self._credit.last else ()
+
     def _others(self) -> list[int]:
         return [pid for pid in self._node.members(self._group) if pid != self._me]

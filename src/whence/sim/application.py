@@ -40,15 +40,19 @@ class Application:
         "_planned",
         "_queue",
         "_record",
+        "_remembers",
         "_rng",
         "_store",
         "_world",
     )  # fmt: skip
 
     def __init__(
-        self, world: World, record: Recorder, rng: Random, heard: Callable[[Bundle], None], is_away: Callable[[], bool]
-    ) -> None:
-        """`heard` is called with every bundle that was handed out; `is_away` tells whether the process is paused."""
+        self, world: World, record: Recorder, rng: Random, heard: Callable[[Bundle], None], is_away: Callable[[], bool],
+        *, remembers: bool = True,
+    ) -> None:  # fmt: skip
+        """`heard` is called with every bundle that was handed out; `is_away` tells whether the process is paused;
+        `remembers`: a later incarnation goes on where this one was."""
+        self._remembers = remembers
         self._world, self._record, self._rng, self._heard, self._is_away = world, record, rng, heard, is_away
         self._store = ConsumerOffsets(bytearray(ConsumerOffsets.BYTES))
         self._queue: deque[tuple[Delivery, int]] = deque()
@@ -64,7 +68,8 @@ class Application:
         """Begin an incarnation with its member; return its offsets."""
         assert self._world.offsets is not None
         self._incarnation = incarnation
-        self._offsets = self._world.offsets(self._store, member if isinstance(member, Resuming) else None)
+        store = self._store if self._remembers else None
+        self._offsets = self._world.offsets(store, member if isinstance(member, Resuming) else None)
         self._in_batches = self._rng.random() < BATCHES_PART
         return self._offsets
 

@@ -7,6 +7,7 @@ from typing import Any
 from whence.core.level import Addressed, BuildContext, LevelSpec, Speaking, offsets_of, remembers
 from whence.core.member import Begun, Joining, Member
 from whence.core.membership.full_view import Directory
+from whence.core.settings import by_name
 from whence.sim.clock import Clock
 from whence.sim.loop import Loop
 from whence.sim.network import Network
@@ -50,7 +51,9 @@ class Cluster:
         self._world.wall_clock = spec.reads_wall_clock(self._settings[0])
         self._durable = remembers(spec, self._settings[0])
         """Members remember across crashes: they are restored and need not join."""
-        if self._durable:
+        self._counts = self._durable or by_name(self._settings[0]).get("lag_max_ns", 0) > 0
+        """Members must know what their applications take."""
+        if self._counts:
             self._world.offsets = offsets_of(spec)
         if isinstance(spec, Speaking):
             self._world.decode = decoder_with(spec.items)
@@ -135,8 +138,10 @@ class Cluster:
             draw.randint(-clocks.offset_ns, clocks.offset_ns),
             draw.randint(-clocks.drift_ppm, clocks.drift_ppm) * 1000,
         )
-        taking = self._streams.of("taking", pid) if self._durable else None
-        process = SimProcess(pid, self._world, clock, self._streams.of("damage", pid), taking)
+        taking = self._streams.of("taking", pid) if self._counts else None
+        process = SimProcess(
+            pid, self._world, clock, self._streams.of("damage", pid), taking, remembers=self._durable
+        )  # fmt: skip
         self.processes[pid] = process
         self.network.attach(pid, process)
         return process

@@ -58,8 +58,11 @@ class SimProcess:
     runner_type: type[SimRunner] = SimRunner
     storage_type: type[SimStorage] = SimStorage
 
-    def __init__(self, pid: int, world: World, clock: Clock, rng: Random, taking: Random | None = None) -> None:
-        """Make a process; `taking` draws how its application takes events, where members remember what it took."""
+    def __init__(
+        self, pid: int, world: World, clock: Clock, rng: Random, taking: Random | None = None, *, remembers: bool = True
+    ) -> None:
+        """Make a process; `taking` draws how its application takes events, where members must know what it took;
+        `remembers`: also across crashes."""
         self.pid = pid
         self.incarnation = 0
         self.member: Member | None = None
@@ -71,9 +74,12 @@ class SimProcess:
         self._loop = world.loop
         self._record = Recorder(pid, world.group, world.rows, world.loop, clock)
         self.application: Application | None = None
-        """Only where members remember; elsewhere what is delivered is handed out at once, and lost with the process."""
+        """Only where members must know what it takes; elsewhere what is delivered is handed out at once, and lost with
+        the process."""
         if taking is not None:
-            self.application = Application(world, self._record, taking, self._heard, lambda: self._paused)
+            self.application = Application(
+                world, self._record, taking, self._heard, lambda: self._paused, remembers=remembers
+            )
         self.rng = rng
         self._wake_token = 0
         self._paused = False

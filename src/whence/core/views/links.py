@@ -18,6 +18,7 @@ from whence.core.views.peers import NEVER, Peer, arranged
 from whence.core.views.settings import ViewSettings
 from whence.core.views.state import ViewState
 from whence.core.views.view import MemberId, View
+from whence.epochs import is_founding
 from whence.types import Instant
 
 AGAIN_MAX = 16
@@ -342,6 +343,11 @@ class Links:
             elif peer.removed.get(stream.member, NEVER) < number:
                 return True
         return False
+
+    def is_live(self, peer: Peer) -> bool:
+        """Tell whether a member has shown that it is opened: before, a newcomer has nothing of older members."""
+        place = self.state.latest.place_of(peer.member.pid)
+        return is_founding(peer.member.joined) or any(got for at, got in enumerate(peer.got) if at != place)
 
     def suspect(self, pid: int, now: Instant) -> bool:
         """Begin to suspect a member; return whether that is new."""

@@ -79,6 +79,7 @@ class ViewMember(Observed, Operated):
         self.birth = 0
         """What tells a group that is begun here from others of its name; the same at all its founders."""
         self.state = self.state_type(me.pid, me.incarnation, remembers=remembers)
+        self.state.counts_taken = remembers or settings.lag_max_ns > 0
         self.order = self.order_type(self.state)
         self.journal = self.journal_type(self.state)
         self.links = self.links_type(self.state, settings, self.order)
@@ -112,6 +113,7 @@ class ViewMember(Observed, Operated):
         self.journal.write(Entered(view.epoch), ready)
         ready.notes += [view_note(view), Note("join", epoch=view.epoch, value=0)]
         self.links.owe(now)
+        self.wishes.look(self.wishes.lags.next_at)
         return self._finish(now, ready)
 
     def join(self, contacts: Sequence[int], now: Instant) -> Ready:

@@ -37,6 +37,9 @@ class ViewSettings(Struct, frozen=True, kw_only=True):
     """A member that owes an answer for this long is suspected."""
     remove_after_ns: int = 0
     """A member that is suspected for this long is removed. 0: never by itself."""
+    lag_max_ns: int = 0
+    """A member whose application has not taken, for this long, what another one took is removed. 0: never; then
+    records_max is all that bounds how far the others get without it."""
     join_timeout_ns: int = 10_000 * MS
     """A newcomer that did not mark within this time is removed again."""
     attempt_ns: int = 300 * MS
@@ -58,3 +61,5 @@ class ViewSettings(Struct, frozen=True, kw_only=True):
         for name in ("records_max", "retained_bytes_max"):
             if getattr(self, name) < 4:
                 raise SettingError(f"{name} must be at least 4, not {getattr(self, name)}")
+        if self.lag_max_ns < 0:
+            raise SettingError(f"lag_max_ns must be at least 0, not {self.lag_max_ns}")

@@ -28,6 +28,8 @@ class ViewState:
         self.incarnation = incarnation
         self.remembers = remembers
         """Whether a later incarnation resumes from here."""
+        self.counts_taken = remembers
+        """Whether what the application takes is counted; else it has taken what it was handed."""
         self.me: MemberId | None = None
         """None: not a member, or not known yet."""
         self.views: dict[int, View] = {}
@@ -168,7 +170,7 @@ class ViewState:
     def count_taken(self) -> None:
         """Look up how far the application is."""
         for stream in self.streams.values():
-            if not self.remembers:
+            if not self.counts_taken:
                 stream.take_all()
             elif stream.counted != self.taken_counts[stream.slot] or stream.silent:
                 stream.take(self.taken_counts[stream.slot])

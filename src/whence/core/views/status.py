@@ -9,7 +9,7 @@ from whence.core.views.newcomer import Newcomer
 from whence.core.views.peers import Peer
 from whence.core.views.state import ViewState
 from whence.core.views.view import MemberId
-from whence.epochs import generation_of, is_founding, number_of
+from whence.epochs import generation_of, number_of
 
 
 class Status:
@@ -44,13 +44,8 @@ class Status:
         if peer is None or peer.member != member:  # a later view, which is not entered yet, is without it
             return MemberStatus(member.pid, number_of(member.joined), voter, False, True, 0)
         suspected = member.pid in self._links.suspects.now
-        live, lag = self._is_live(peer), self._lag(peer)
+        live, lag = self._links.is_live(peer), self._lag(peer)
         return MemberStatus(member.pid, number_of(member.joined), voter, live, suspected, lag)
-
-    def _is_live(self, peer: Peer) -> bool:
-        """Tell whether a member has shown that it is opened: before, a newcomer has nothing of older members."""
-        place = self._state.latest.place_of(peer.member.pid)
-        return is_founding(peer.member.joined) or any(got for at, got in enumerate(peer.got) if at != place)
 
     def _lag(self, peer: Peer) -> int:
         """Return the messages that were got here and that a member's application is not known to have taken."""

@@ -7,6 +7,7 @@ longer before it tries again.
 
 from whence.core.ready import RandomSource, Ready, Send
 from whence.core.views.items import Hint, JoinRequest, ViewMessage, Wish
+from whence.core.views.lag import Lags
 from whence.core.views.leader import Leader
 from whence.core.views.links import Links
 from whence.core.views.peers import NEVER
@@ -37,6 +38,7 @@ class Wishes:
         self.state = links.state
         self.links, self.leader, self.removal, self.settings = links, leader, removal, settings
         self._rng = rng
+        self.lags = Lags(links, settings)
         self.condemned: dict[MemberId, None] = {}
         """Members that an operator removed here."""
         self._wishes: dict[int, tuple[Wish, Instant]] = {}
@@ -131,7 +133,7 @@ class Wishes:
                 del self._added_at[member]
             elif now - since >= settings.join_timeout_ns:
                 condemned[member.pid] = None
-        return condemned
+        return condemned | self.lags.late
 
     def _would_block(self, now: Instant) -> dict[int, None]:
         """Return the suspected for whose report no removal should wait: newcomers that have not said a word, and
@@ -162,6 +164,8 @@ class Wishes:
         if not self.links.all and self._may_leave():
             self.removal.end_alone(ready)
             return
+        if now >= self.lags.next_at:
+            self.lags.look(now)
         self._forget_old(now)
         self.removal.bid_farewell(now, ready)
         condemned = self._all_condemned(now)
@@ -198,6 +202,7 @@ class Wishes:
             self.next_at = now + 4 * pace
         elif len(state.latest.voters) < min(VOTERS_MAX, len(state.latest.members)):
             self.next_at = max(now + 4 * pace, self._promote_at)
+        self.look(self.lags.next_at)
 
     def _has_reported(self) -> bool:
         """Tell whether this member waits for the end of a change that it reported to."""

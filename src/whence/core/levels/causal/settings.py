@@ -35,6 +35,8 @@ class LivingSettings(Struct, frozen=True, kw_only=True):
     """Whether every publication asks the voters to store it."""
     remove_after_ns: int = 0
     """A member that is suspected for this long is removed. 0: never by itself."""
+    lag_max_ns: int = 0
+    """A member whose application has not taken, for this long, what another one took is removed. 0: never."""
     join_timeout_ns: int = 10_000_000_000
     """A newcomer that gave no sign of life within this time is removed again."""
     attempt_ns: int = 300_000_000
@@ -61,8 +63,9 @@ class Settings(Struct, frozen=True, kw_only=True):
         tree, living = self.tree, self.living
         return ViewSettings(
             journal=living.journal, keep=living.keep, majority=living.majority,
-            remove_after_ns=living.remove_after_ns, join_timeout_ns=living.join_timeout_ns,
-            attempt_ns=living.attempt_ns, ack_ns=tree.ack_ns, retry_ns=tree.retry_ns, retry_ns_max=tree.retry_ns_max,
+            remove_after_ns=living.remove_after_ns, lag_max_ns=living.lag_max_ns,
+            join_timeout_ns=living.join_timeout_ns, attempt_ns=living.attempt_ns,
+            ack_ns=tree.ack_ns, retry_ns=tree.retry_ns, retry_ns_max=tree.retry_ns_max,
             ask_ns=tree.ask_ns, suspect_ns=tree.suspect_ns, window=tree.window, held_max=tree.held_copies_max,
             records_max=tree.records_max, retained_bytes_max=tree.retained_bytes_max,
         )  # fmt: skip

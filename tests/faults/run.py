@@ -2,6 +2,8 @@
 
     python -m tests.faults.run --level causal --kills 500 --points 50 --cuts 100 --stops 100
     python -m tests.faults.run --level causal --kills 0 --points 50 --at "inside a bundle" --cuts 0 --stops 0
+    python -m tests.faults.run --level total --changes 200 --kills 100 --points 20 --cuts 100 --stops 100
+    python -m tests.faults.run --level causal --rolling both
 
 A run is cut into episodes of some faults each, every one a fresh group of five that publishes 500 events a second.
 At the end of an episode everything heals, every process is started again, and the episode is judged: by the oracles,
@@ -9,6 +11,9 @@ from the traces that the processes wrote, and from what they acknowledged. No ac
 delivered twice, order must be kept, and after healing everybody must get everything. At levels that skip what does not
 come in time (optimistic, total) order must be kept, and everything published after healing must come. A failed episode
 keeps its directory and is named by its seed; so many faults of each kind as asked for are thrown in all.
+
+With `--changes` the group is a living one, and its members are removed, replaced, added and leave besides; with
+`--rolling` all its machines are restarted and then replaced in turn (tests/faults/changes.py, rolling.py).
 """
 
 import argparse
@@ -29,6 +34,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from tests.faults.living import SIGNALS, command
 from tests.faults.points import INCARNATION, INSIDE, OF_MEMORY, POINTS
 from tests.faults.wires import Wires, can_have_namespaces, wires
 from tests.faults.worker import Task
@@ -391,8 +397,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--wires", choices=["proxies", "namespaces"], default=None)
     parser.add_argument("--episode", type=int, default=EPISODE_FAULTS, help="faults in one episode")
+    parser.add_argument("--changes", type=int, default=0, help="a living group: changes of its members")
+    parser.add_argument("--memory", choices=["durable", "volatile"], default="durable", help="with changes: journals?")
+    parser.add_argument("--rolling", choices=list(SIGNALS), help="all machines in turn, ended by these signals")
+    parser.add_argument("--hours", type=float, default=0.0, help="with changes: go on for so long, at most 3 hours")
     given = parser.parse_args()
     kind = given.wires or ("namespaces" if can_have_namespaces() else "proxies")
+    if given.changes or given.rolling:
+        return command(given, kind)
     began, total, failed = time.monotonic(), Counter[str](), []
     faults = planned(given.level, given.kills, given.points, given.cuts, given.stops, seed=given.seed)
     faults = [fault for fault in faults if not given.at or fault.point in ("", given.at)]

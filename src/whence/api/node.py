@@ -174,12 +174,10 @@ class Node:
         At levels `causal` and `total` members join, leave and are removed (Group.leave, Group.remove, Group.view,
         Group.events), and `open` returns when the member is live. With a data directory a member is the same one after
         a restart, and founders need not be named again; without, one that is silent for `remove_after_s` (30 s; with a
-        data directory never, unless given; 0: never) is removed. Without founders, `create=True` begins such a group
-        even if a contact does not answer, and `create=False` never does. Level `causal` has fixed members on a tree
-        (`spread=tree` or another setting of trees, or more than 16 founders), and level `total` a merge that bounds its
-        wait and may leave events out with `order="timed"`. `lag_max_s` removes a member whose application has not
-        taken, for so long, what another one took (0, unless given: never; then the others go on up to a bound, and
-        wait).
+        data directory never, unless given; 0: never) is removed; with `lag_max_s`, also one whose application lags for
+        so long. Without founders, `create=True` begins such a group even if a contact does not answer, `create=False`
+        never does. Level `causal` has fixed members on a tree (`spread=tree` or another setting of trees, or more than
+        16 founders), level `total` with `order="timed"` a merge that bounds its wait and may leave events out.
         `write` obtains a ticket at level `optimistic` and waits for it: without one a member only receives, until it
         calls `acquire_ticket`. With `order="timed"` it waits until a restarted process may publish. Elsewhere every
         member may.
@@ -207,9 +205,8 @@ class Node:
         check_settings(settings)
         _check_each(check_seconds, flush_s=flush_s, publish_wait_s=publish_wait_s)
         _check_each(check_callable, on_batch=on_batch, on_lost=on_lost)
-        _check_each(check_flag, write=write, receive=receive, durable=durable)
-        if create is not None:
-            check_flag("create", create)
+        flags = {} if create is None else {"create": create}
+        _check_each(check_flag, write=write, receive=receive, durable=durable, **flags)
         chosen = {**(settings or {}), **_living(membership, order, remove_after_s, lag_max_s)}
         beginners = pids_of("founders", founders)
         inbox = Inbox(
